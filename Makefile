@@ -1,0 +1,39 @@
+# Two commands do everything on a new machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp)
+
+.PHONY: help install demo test check bench fuzz clean
+
+help: ## this text
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+install: $(STAMP) ## makes .venv with ttmem in it
+
+$(STAMP): pyproject.toml $(NATIVE)
+	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing ttmem into $(VENV)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: install ## a workload, a server and the table, with no card
+	@$(BIN)/ttmem demo
+
+test: install ## the tests
+	@$(BIN)/python -m pytest
+
+check: install ## ruff and mypy --strict
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: install ## every benchmark, one table
+	@$(BIN)/python -m benchmarks
+
+fuzz: install ## 100,000 random and mutated streams against decoder and server
+	@$(BIN)/python -m fuzz
+
+clean: ## removes what the other targets made
+	rm -rf $(VENV) build src/*.egg-info src/ttmem/_native*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis

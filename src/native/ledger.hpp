@@ -1,0 +1,284 @@
+// The accounts: every live buffer, circular buffer, kernel and program, and the sums over them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coverage.hpp"
+#include "event.hpp"
+
+namespace ttmem {
+
+constexpr std::uint64_t MAX_BYTES = 1ull << 40;  // of one report: with MAX_LIVE of them a sum stays below 2^63
+constexpr std::uint32_t MAX_REFERENCES = 1u << 20;
+constexpr std::uint32_t UNBOUND = 0xFFFFFFFF, REFUSED = 0xFFFFFFFE;
+
+enum class Anomaly : std::uint8_t {
+    UNKNOWN_FREE = 1,
+    BUFFER_RESIZED,
+    UNKNOWN_CB_FREE,
+    UNKNOWN_UNLOAD,
+    KERNEL_RESIZED,
+    TABLE_FULL,
+    STATUS_BACKWARDS,
+    CB_MAP_FULL,
+    REJECTED,
+};
+
+// Why an event was not accounted; the words are in ttmem/ledger/anomalies.py.
+enum class Reject : std::uint8_t { OP = 1, KIND, SIZE_ZERO, SIZE_HUGE, CORES, DEVICE };
+
+struct Key {
+    std::uint64_t id, second;  // second: tells circular buffers of one address apart, else 0
+    std::uint32_t process;
+    std::uint16_t device;
+    std::uint16_t kind;
+    bool operator==(const Key& o) const {
+        return id == o.id && second == o.second && process == o.process && device == o.device && kind == o.kind;
+    }
+};
+
+struct KeyHash {
+    std::uint64_t seed;  // random per ledger: ids come from clients, and must not be able to collide on purpose
+    std::size_t operator()(const Key& key) const;
+};
+
+// Entries of one process are chained, so that releasing a dead process costs what it held and no more.
+template <typename T>
+struct Chained {
+    T* previous = nullptr;
+    T* next = nullptr;
+};
+
+template <typename T>
+struct Chain {
+    T* head = nullptr;
+    void push(T& item) {
+        item.previous = nullptr;
+        item.next = head;
+        if (head) {
+            head->previous = &item;
+        }
+        head = &item;
+    }
+    void drop(T& item) {
+        (item.previous ? item.previous->next : head) = item.next;
+        if (item.next) {
+            item.next->previous = item.previous;
+        }
+    }
+};
+
+struct Buffer : Chained<Buffer> {
+    Key key;
+    std::uint64_t size, reserved, address, time, order;
+    std::uint32_t references, name, site;
+    std::uint16_t generation;
+    std::uint64_t held() const { return reserved ? reserved : size; }
+};
+
+struct Program;
+
+struct CircularBuffer : Chained<CircularBuffer> {
+    Key key;
+    std::uint64_t size, per_core, address, time;
+    Program* program;
+    CircularBuffer *program_previous, *program_next;   // the other CBs of the program
+    CircularBuffer *same_id_previous, *same_id_next;   // latest first
+    std::uint32_t references, cores;
+    std::uint16_t flags, generation;
+    std::shared_ptr<const CoreMask> mask;  // null: cores unknown
+    bool counted() const { return !(flags & GLOBAL); }
+};
+
+struct Kernel : Chained<Kernel> {
+    Key key;
+    std::uint64_t binary, footprint, content, time, loads, dispatches;
+    Program* program;
+    Kernel *program_previous, *program_next;
+    std::uint32_t cores, name, site;
+    std::uint8_t type;
+    std::uint16_t generation;
+    bool binary_known;
+};
+
+struct Program : Chained<Program> {
+    Key key;
+    CircularBuffer* circular_buffers = nullptr;
+    Kernel* kernels = nullptr;
+    std::uint64_t dispatches = 0, hits = 0, misses = 0, last_dispatch = 0;
+    std::uint64_t resident_bytes = 0;
+    CoreMask cores;     // known from its CBs and kernels
+    CoreMask resident;  // where it was dispatched last
+    std::vector<std::pair<CoreMask, std::uint64_t>> footprint;  // CB bytes per core, as laid out at the last dispatch
+    bool footprint_stale = true, had_kernels = false, dying = false;
+    std::uint8_t status = 0;
+    bool status_known = false;
+    std::uint16_t generation = 0;
+};
+
+struct Counters {
+    std::uint64_t loads = 0, unloads = 0, dispatches = 0, hits = 0, misses = 0;
+};
+
+struct Ring {
+    std::uint64_t occupied = 0, capacity = 0, wraps = 0, syncs = 0, programs = 0, time = 0;
+};
+
+// What one process holds on one device.
+struct Account {
+    std::uint64_t requested[KINDS] = {}, held[KINDS] = {}, count[KINDS] = {}, unreserved[KINDS] = {};
+    std::uint64_t cb_demand = 0, cb_count = 0, cb_unplaced = 0, cb_resident = 0;
+    GridCoverage cb_cached, cb_dataflow;
+    bool cb_map_full = false;
+    std::uint64_t footprint[KERNEL_TYPES] = {}, kernels[KERNEL_TYPES] = {};
+    std::uint64_t dram_binaries = 0, unknown_binaries = 0, programs = 0;
+    Counters counters;
+    std::uint64_t cache_entries = 0;
+    bool cache_seen = false, cache_entries_known = false;
+    Ring ring;
+    std::uint64_t cb_used() const { return cb_unplaced || cb_map_full ? cb_demand : cb_cached.total(); }
+};
+
+struct Content {
+    std::uint64_t kernels = 0, bytes = 0;
+};
+
+struct Device {
+    std::uint64_t held[KINDS] = {}, peak[KINDS] = {}, peak_time[KINDS] = {};
+    std::uint64_t cb_used = 0, l1_peak = 0, l1_peak_time = 0;
+    Counters counters;  // since the ledger began, of dead processes too
+    bool cache_seen = false;
+    std::unordered_map<std::uint64_t, Content> contents;
+    std::uint64_t distinct_bytes = 0, unknown_contents = 0;
+    std::vector<Program*> residents;
+    Program* last_dispatched = nullptr;
+    std::uint64_t l1_used() const { return held[KIND_L1] + held[KIND_L1_SMALL] + cb_used; }
+};
+
+struct Process {
+    bool open = false;
+    std::uint16_t generation = 1;
+    std::uint64_t events = 0, live = 0;
+    std::unordered_map<std::uint32_t, std::uint32_t> bound;  // logical id -> device
+    std::unordered_map<std::uint32_t, std::shared_ptr<const CoreMask>> cores;
+    std::unordered_map<std::uint32_t, std::unique_ptr<Account>> accounts;
+    Chain<Buffer> buffers;
+    Chain<CircularBuffer> circular_buffers;
+    Chain<Kernel> kernels;
+    Chain<Program> programs;
+};
+
+struct Finding {
+    Anomaly anomaly;
+    std::uint32_t process, device;
+    std::uint64_t times, bytes, last_id;
+};
+
+struct Rejection {
+    Reject reason;
+    std::uint32_t process;
+    Event event;
+};
+
+class Ledger {
+public:
+    Ledger(std::uint64_t max_live, std::uint64_t max_nodes, std::uint64_t seed);
+
+    std::uint32_t open_process();
+    void release_process(std::uint32_t process);
+    std::uint32_t add_device();
+    void bind(std::uint32_t process, std::uint32_t logical, std::uint32_t device);
+    void define_cores(std::uint32_t process, std::uint32_t id, const CoreMask& mask);
+    void begin_resync(std::uint32_t process);
+    void end_resync(std::uint32_t process);
+    void reset_peak(std::uint32_t device);
+
+    // Applies events in their order; stops before the first one whose logical device is not bound and returns how
+    // many were taken.
+    std::size_t apply(std::uint32_t process, const Event* events, std::size_t count, std::uint64_t now);
+
+    bool valid_process(std::uint32_t process) const { return process < processes_.size() && processes_[process].open; }
+    bool valid_device(std::uint32_t device) const { return device < devices_.size(); }
+
+    const std::vector<Process>& processes() const { return processes_; }
+    const std::vector<Device>& devices() const { return devices_; }
+    const std::vector<Finding>& findings() const { return findings_; }
+    std::vector<Rejection> take_rejections();
+    std::uint64_t rejected() const { return rejected_; }
+    std::uint64_t dropped() const { return dropped_; }
+    std::uint64_t live() const { return live_; }
+
+private:
+    struct Context {
+        Process& process;
+        std::uint32_t process_index;
+        Account& account;
+        Device& device;
+        std::uint16_t device_index;
+        std::uint64_t time;
+    };
+
+    void one(Context& at, const Event& event);
+    void allocate(Context& at, const Event& event);
+    void deallocate(Context& at, const Event& event);
+    void insert_buffer(Context& at, const Key& key, const Event& event);
+    void remove_buffer(Context& at, Buffer& buffer);
+    void count_buffer(Context& at, const Buffer& buffer, bool in);
+    void cb_allocate(Context& at, const Event& event);
+    void insert_cb(Context& at, const Key& key, const Event& event, std::shared_ptr<const CoreMask> mask);
+    void repeat_cb(Context& at, CircularBuffer& cb, const Event& event);
+    CircularBuffer* find_cb(Context& at, const Event& event);
+    void cb_deallocate(Context& at, const Event& event);
+    void count_cb(Context& at, const CircularBuffer& cb, std::uint32_t times, bool in);
+    void place_cb(Context& at, const CircularBuffer& cb, bool in);
+    void remove_cb(Context& at, CircularBuffer& cb);
+    void kernel_load(Context& at, const Event& event);
+    void kernel_unload(Context& at, const Event& event);
+    void remove_kernel(Context& at, Kernel& kernel);
+    void count_kernel(Context& at, const Kernel& kernel, bool in);
+    void count_binary(Context& at, const Kernel& kernel, bool in);
+    void dispatch(Context& at, const Event& event);
+    void count_dispatch(Context& at, Program* program, const Event& event);
+    void set_resident(Context& at, Program& program, const CoreMask& cores);
+    void weigh_resident(Context& at, Program& program);
+    void clear_resident(Context& at, Program& program);
+    void destroy_program(Context& at, const Event& event);
+    void set_status(Context& at, const Event& event);
+    void set_ring(Context& at, const Event& event);
+    void set_counters(Context& at, const Event& event);
+    void set_cache_entries(Context& at, const Event& event);
+
+    Program* program_for(Context& at, std::uint64_t id);
+    void drop_program(Context& at, Program& program);
+    void drop_program_if_empty(Context& at, Program& program);
+    bool room(Context& at, std::uint64_t bytes, std::uint64_t id, std::uint64_t entries = 1);
+    void give_back(Context& at, std::uint64_t entries);
+    void reject(Context& at, Reject reason, const Event& event);
+    void report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id);
+    void raise_peaks(Context& at);
+    Context context(std::uint32_t process, std::uint32_t device, std::uint64_t time);
+    Account& account_of(Process& process, std::uint32_t device);
+    void sweep(std::uint32_t process, bool everything);
+
+    template <typename T>
+    using Table = std::unordered_map<Key, T, KeyHash>;
+
+    std::uint64_t max_live_, max_nodes_;
+    std::uint64_t live_ = 0, nodes_ = 0, order_ = 0, rejected_ = 0, dropped_ = 0;
+    Table<Buffer> buffers_;
+    Table<CircularBuffer> circular_buffers_;
+    Table<CircularBuffer*> latest_cb_;
+    Table<Kernel> kernels_;
+    Table<Program> programs_;
+    std::vector<Process> processes_;
+    std::vector<Device> devices_;
+    std::vector<Finding> findings_;
+    std::unordered_map<std::uint64_t, std::size_t> finding_index_;
+    std::vector<Rejection> rejections_;
+};
+
+}  // namespace ttmem

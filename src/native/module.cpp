@@ -1,0 +1,400 @@
+// Python bindings, on the stable ABI of CPython 3.10 (which has no buffer protocol: data comes as bytes).
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "ledger.hpp"
+#include "records.hpp"
+
+namespace {
+
+using namespace ttmem;
+
+struct Object {
+    PyObject_HEAD Ledger* ledger;
+};
+
+Ledger& ledger_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->ledger; }
+
+// Rows of unsigned 64-bit numbers, little-endian; ttmem/ledger/rows.py names the columns.
+class Rows {
+public:
+    Rows& operator<<(std::uint64_t value) {
+        text_.append(reinterpret_cast<const char*>(&value), sizeof value);
+        return *this;
+    }
+    template <std::size_t N>
+    Rows& operator<<(const std::uint64_t (&values)[N]) {
+        for (const std::uint64_t value : values) {
+            *this << value;
+        }
+        return *this;
+    }
+    Rows& operator<<(const Counters& c) { return *this << c.loads << c.unloads << c.dispatches << c.hits << c.misses; }
+    PyObject* bytes() const { return PyBytes_FromStringAndSize(text_.data(), static_cast<Py_ssize_t>(text_.size())); }
+    void reserve(std::size_t rows, std::size_t columns) { text_.reserve(rows * columns * 8); }
+
+private:
+    std::string text_;
+};
+
+int create(PyObject* self, PyObject* args, PyObject* keywords) {
+    static const char* names[] = {"max_live", "max_nodes", "seed", nullptr};
+    unsigned long long max_live = 4'000'000, max_nodes = 8'000'000, seed = 0;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "|KKK", const_cast<char**>(names), &max_live, &max_nodes, &seed)) {
+        return -1;
+    }
+    Object* object = reinterpret_cast<Object*>(self);
+    delete object->ledger;
+    object->ledger = new (std::nothrow) Ledger(std::min(max_live, 1ull << 22), max_nodes, seed);
+    if (!object->ledger) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+void destroy(PyObject* self) {
+    delete reinterpret_cast<Object*>(self)->ledger;
+    PyTypeObject* type = Py_TYPE(self);
+    reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+bool process_exists(PyObject* self, unsigned int process) {
+    if (ledger_of(self).valid_process(process)) {
+        return true;
+    }
+    PyErr_Format(PyExc_IndexError, "no open process %u", process);
+    return false;
+}
+
+bool device_exists(PyObject* self, unsigned int device) {
+    if (ledger_of(self).valid_device(device)) {
+        return true;
+    }
+    PyErr_Format(PyExc_IndexError, "no device %u", device);
+    return false;
+}
+
+PyObject* open_process(PyObject* self, PyObject*) { return PyLong_FromUnsignedLong(ledger_of(self).open_process()); }
+
+PyObject* add_device(PyObject* self, PyObject*) {
+    if (ledger_of(self).devices().size() >= 0xFFFF) {
+        PyErr_SetString(PyExc_OverflowError, "too many devices");
+        return nullptr;
+    }
+    return PyLong_FromUnsignedLong(ledger_of(self).add_device());
+}
+
+template <void (Ledger::*method)(std::uint32_t), bool (*exists)(PyObject*, unsigned int)>
+PyObject* on_index(PyObject* self, PyObject* args) {
+    unsigned int index;
+    if (!PyArg_ParseTuple(args, "I", &index) || !exists(self, index)) {
+        return nullptr;
+    }
+    (ledger_of(self).*method)(index);
+    Py_RETURN_NONE;
+}
+
+PyObject* bind(PyObject* self, PyObject* args) {
+    unsigned int process, logical;
+    PyObject* device;
+    if (!PyArg_ParseTuple(args, "IIO", &process, &logical, &device) || !process_exists(self, process)) {
+        return nullptr;
+    }
+    unsigned int index = REFUSED;
+    if (device != Py_None) {
+        index = static_cast<unsigned int>(PyLong_AsUnsignedLong(device));
+        if (PyErr_Occurred() || !device_exists(self, index)) {
+            return nullptr;
+        }
+    }
+    ledger_of(self).bind(process, logical, index);
+    Py_RETURN_NONE;
+}
+
+PyObject* define_cores(PyObject* self, PyObject* args) {
+    unsigned int process, id;
+    const char* data;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "IIy#", &process, &id, &data, &size) || !process_exists(self, process)) {
+        return nullptr;
+    }
+    CoreMask mask;
+    if (size != static_cast<Py_ssize_t>(sizeof mask.words)) {
+        PyErr_SetString(PyExc_ValueError, "a core mask has 128 bytes");
+        return nullptr;
+    }
+    std::memcpy(mask.words.data(), data, sizeof mask.words);
+    ledger_of(self).define_cores(process, id, mask);
+    Py_RETURN_NONE;
+}
+
+PyObject* apply(PyObject* self, PyObject* args) {
+    unsigned int process;
+    const char* data;
+    Py_ssize_t size, offset, length;
+    unsigned long long now;
+    if (!PyArg_ParseTuple(args, "Iy#nnK", &process, &data, &size, &offset, &length, &now) ||
+        !process_exists(self, process)) {
+        return nullptr;
+    }
+    if (offset < 0 || length < 0 || offset > size || length > size - offset) {
+        PyErr_SetString(PyExc_ValueError, "offset and length are not inside the data");
+        return nullptr;
+    }
+    Ledger& ledger = ledger_of(self);
+    std::size_t done = 0;
+    const std::size_t count = static_cast<std::size_t>(length) / sizeof(Event);
+    Event block[256];  // aligned copy: frames stand anywhere in what was received
+    while (done < count) {
+        const std::size_t wanted = std::min(count - done, std::size_t{256});
+        std::memcpy(block, data + offset + done * sizeof(Event), wanted * sizeof(Event));
+        const std::size_t taken = ledger.apply(process, block, wanted, now);
+        done += taken;
+        if (taken < wanted) {
+            break;
+        }
+    }
+    return PyLong_FromSize_t(done);
+}
+
+PyObject* accounts(PyObject* self, PyObject*) {
+    Rows rows;
+    const std::vector<Process>& processes = ledger_of(self).processes();
+    for (std::size_t index = 0; index < processes.size(); ++index) {
+        for (const auto& [device, entry] : processes[index].accounts) {
+            const Account& a = *entry;
+            rows << index << device << a.requested << a.held << a.count << a.unreserved << a.cb_demand << a.cb_count
+                 << a.cb_unplaced << a.cb_cached.total() << (a.cb_map_full ? 1 : 0) << a.cb_resident
+                 << a.cb_dataflow.total() << a.cb_used() << a.footprint << a.kernels << a.dram_binaries
+                 << a.unknown_binaries << a.programs << a.counters << (a.cache_seen ? 1 : 0) << a.cache_entries
+                 << (a.cache_entries_known ? 1 : 0) << a.ring.occupied << a.ring.capacity << a.ring.wraps
+                 << a.ring.syncs << a.ring.programs << a.ring.time << processes[index].live;
+        }
+    }
+    return rows.bytes();
+}
+
+PyObject* devices(PyObject* self, PyObject*) {
+    Rows rows;
+    for (const Device& d : ledger_of(self).devices()) {
+        rows << d.held << d.peak << d.peak_time << d.cb_used << d.l1_used() << d.l1_peak << d.l1_peak_time
+             << d.contents.size() << d.distinct_bytes << d.unknown_contents << d.counters << (d.cache_seen ? 1 : 0);
+    }
+    return rows.bytes();
+}
+
+// Everything live of one sort, or the `limit` largest.
+template <typename T, typename Chain, typename Size, typename Row>
+PyObject* listing(PyObject* self, PyObject* args, Chain chain, Size size, Row row) {
+    Py_ssize_t limit = 0;
+    if (!PyArg_ParseTuple(args, "|n", &limit)) {
+        return nullptr;
+    }
+    std::vector<const T*> items;
+    for (const Process& process : ledger_of(self).processes()) {
+        for (const T* item = chain(process); item; item = item->next) {
+            items.push_back(item);
+        }
+    }
+    if (limit > 0 && static_cast<std::size_t>(limit) < items.size()) {
+        const auto larger = [&](const T* a, const T* b) { return size(*a) > size(*b); };
+        std::partial_sort(items.begin(), items.begin() + limit, items.end(), larger);
+        items.resize(static_cast<std::size_t>(limit));
+    }
+    Rows rows;
+    rows.reserve(items.size(), 12);
+    for (const T* item : items) {
+        row(rows, *item);
+    }
+    return rows.bytes();
+}
+
+PyObject* buffers(PyObject* self, PyObject* args) {
+    return listing<Buffer>(
+        self, args, [](const Process& p) { return p.buffers.head; }, [](const Buffer& b) { return b.held(); },
+        [](Rows& rows, const Buffer& b) {
+            rows << b.key.process << b.key.device << b.key.kind << b.key.id << b.size << b.reserved << b.address
+                 << b.time << b.references << b.name << b.site;
+        });
+}
+
+PyObject* circular_buffers(PyObject* self, PyObject* args) {
+    return listing<CircularBuffer>(
+        self, args, [](const Process& p) { return p.circular_buffers.head; },
+        [](const CircularBuffer& cb) { return cb.size; },
+        [](Rows& rows, const CircularBuffer& cb) {
+            rows << cb.key.process << cb.key.device << cb.flags << cb.address << cb.size << cb.per_core
+                 << (cb.program ? cb.program->key.id : 0) << cb.time << cb.references << cb.cores;
+        });
+}
+
+PyObject* kernels(PyObject* self, PyObject* args) {
+    return listing<Kernel>(
+        self, args, [](const Process& p) { return p.kernels.head; }, [](const Kernel& k) { return k.footprint; },
+        [](Rows& rows, const Kernel& k) {
+            rows << k.key.process << k.key.device << k.type << k.key.id << k.binary << (k.binary_known ? 1 : 0)
+                 << k.cores << k.footprint << k.content << (k.program ? k.program->key.id : 0) << k.dispatches << k.time
+                 << k.name << k.site;
+        });
+}
+
+PyObject* programs(PyObject* self, PyObject* args) {
+    return listing<Program>(
+        self, args, [](const Process& p) { return p.programs.head; }, [](const Program& p) { return p.dispatches; },
+        [](Rows& rows, const Program& p) {
+            rows << p.key.process << p.key.device << p.key.id << p.status << (p.status_known ? 1 : 0) << p.dispatches
+                 << p.hits << p.misses << p.last_dispatch << p.resident_bytes << p.resident.count();
+        });
+}
+
+// [(process, mask, covered, [(start, end), ...]), ...] of one device.
+PyObject* core_map(PyObject* self, PyObject* args) {
+    unsigned int device;
+    if (!PyArg_ParseTuple(args, "I", &device) || !device_exists(self, device)) {
+        return nullptr;
+    }
+    PyObject* out = PyList_New(0);
+    const std::vector<Process>& processes = ledger_of(self).processes();
+    for (std::size_t index = 0; out && index < processes.size(); ++index) {
+        const auto found = processes[index].accounts.find(device);
+        if (found == processes[index].accounts.end()) {
+            continue;
+        }
+        for (const GridCoverage::Class& part : found->second->cb_cached.classes()) {
+            PyObject* regions = PyList_New(0);
+            for (const auto& [start, end] : part.coverage.regions()) {
+                PyObject* pair = Py_BuildValue("(KK)", static_cast<unsigned long long>(start),
+                                               static_cast<unsigned long long>(end));
+                if (!regions || !pair || PyList_Append(regions, pair) != 0) {
+                    Py_XDECREF(pair), Py_XDECREF(regions), Py_DECREF(out);
+                    return nullptr;
+                }
+                Py_DECREF(pair);
+            }
+            PyObject* row = Py_BuildValue(
+                "(ny#KN)", static_cast<Py_ssize_t>(index), reinterpret_cast<const char*>(part.cores.words.data()),
+                static_cast<Py_ssize_t>(sizeof part.cores.words),
+                static_cast<unsigned long long>(part.coverage.covered()), regions);
+            if (!row || PyList_Append(out, row) != 0) {
+                Py_XDECREF(row), Py_DECREF(out);
+                return nullptr;
+            }
+            Py_DECREF(row);
+        }
+    }
+    return out;
+}
+
+PyObject* findings(PyObject* self, PyObject*) {
+    Rows rows;
+    for (const Finding& f : ledger_of(self).findings()) {
+        rows << static_cast<std::uint64_t>(f.anomaly) << f.process << f.device << f.times << f.bytes << f.last_id;
+    }
+    return rows.bytes();
+}
+
+PyObject* take_rejections(PyObject* self, PyObject*) {
+    PyObject* out = PyList_New(0);
+    for (const Rejection& r : ledger_of(self).take_rejections()) {
+        PyObject* row = Py_BuildValue("(iIy#)", static_cast<int>(r.reason), r.process,
+                                      reinterpret_cast<const char*>(&r.event), static_cast<Py_ssize_t>(sizeof r.event));
+        if (!out || !row || PyList_Append(out, row) != 0) {
+            Py_XDECREF(row), Py_XDECREF(out);
+            return nullptr;
+        }
+        Py_DECREF(row);
+    }
+    return out;
+}
+
+template <std::uint64_t (Ledger::*value)() const>
+PyObject* number(PyObject* self, PyObject*) {
+    return PyLong_FromUnsignedLongLong((ledger_of(self).*value)());
+}
+
+PyObject* decode(PyObject*, PyObject* args) {
+    const char* data;
+    Py_ssize_t size, offset, record_size;
+    int pid;
+    if (!PyArg_ParseTuple(args, "y#nni", &data, &size, &offset, &record_size, &pid)) {
+        return nullptr;
+    }
+    if (offset < 0 || offset > size || record_size < 40 || record_size % 8) {
+        PyErr_SetString(PyExc_ValueError, "offset or record size is impossible");
+        return nullptr;
+    }
+    const Decoded decoded =
+        decode_records(reinterpret_cast<const std::uint8_t*>(data) + offset, static_cast<std::size_t>(size - offset),
+                       static_cast<std::size_t>(record_size), pid);
+    return Py_BuildValue("(y#ni)", reinterpret_cast<const char*>(decoded.events.data()),
+                         static_cast<Py_ssize_t>(decoded.events.size() * sizeof(Event)),
+                         static_cast<Py_ssize_t>(decoded.used), static_cast<int>(decoded.stop));
+}
+
+PyMethodDef methods[] = {
+    {"open_process", open_process, METH_NOARGS, nullptr},
+    {"release_process", on_index<&Ledger::release_process, process_exists>, METH_VARARGS, nullptr},
+    {"add_device", add_device, METH_NOARGS, nullptr},
+    {"bind", bind, METH_VARARGS, nullptr},
+    {"define_cores", define_cores, METH_VARARGS, nullptr},
+    {"begin_resync", on_index<&Ledger::begin_resync, process_exists>, METH_VARARGS, nullptr},
+    {"end_resync", on_index<&Ledger::end_resync, process_exists>, METH_VARARGS, nullptr},
+    {"reset_peak", on_index<&Ledger::reset_peak, device_exists>, METH_VARARGS, nullptr},
+    {"apply", apply, METH_VARARGS, nullptr},
+    {"accounts", accounts, METH_NOARGS, nullptr},
+    {"devices", devices, METH_NOARGS, nullptr},
+    {"buffers", buffers, METH_VARARGS, nullptr},
+    {"circular_buffers", circular_buffers, METH_VARARGS, nullptr},
+    {"kernels", kernels, METH_VARARGS, nullptr},
+    {"programs", programs, METH_VARARGS, nullptr},
+    {"core_map", core_map, METH_VARARGS, nullptr},
+    {"findings", findings, METH_NOARGS, nullptr},
+    {"take_rejections", take_rejections, METH_NOARGS, nullptr},
+    {"rejected", number<&Ledger::rejected>, METH_NOARGS, nullptr},
+    {"dropped", number<&Ledger::dropped>, METH_NOARGS, nullptr},
+    {"live", number<&Ledger::live>, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_doc, const_cast<char*>("The accounts: applies event batches, answers with rows.")},
+    {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+    {Py_tp_init, reinterpret_cast<void*>(create)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_methods, methods},
+    {0, nullptr},
+};
+
+PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0, Py_TPFLAGS_DEFAULT, slots};
+
+PyMethodDef functions[] = {
+    {"decode_records", decode, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "ttmem._native", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__native() {
+    PyObject* made = PyModule_Create(&module);
+    if (!made) {
+        return nullptr;
+    }
+    PyObject* type = PyType_FromSpec(&spec);
+    if (!type || PyModule_AddObject(made, "Ledger", type) != 0) {
+        Py_XDECREF(type);
+        Py_DECREF(made);
+        return nullptr;
+    }
+    return made;
+}

@@ -1,0 +1,1 @@
+"""ttmem shows who uses the memory of Tenstorrent accelerators."""

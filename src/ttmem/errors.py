@@ -1,0 +1,27 @@
+"""The one family of errors. Only `main()` prints them; each says what to do next."""
+
+from __future__ import annotations
+
+
+class TtmemError(Exception):
+    """Anything that ttmem refuses to do, with the exit code of the command line."""
+
+    exit_code = 1
+
+
+class BadInput(TtmemError):
+    """An argument or a file that cannot be used."""
+
+    exit_code = 2
+
+
+class NoServer(TtmemError):
+    """Nobody answers at the socket."""
+
+    exit_code = 3
+
+
+class Refused(TtmemError):
+    """The other side said no, in words."""
+
+    exit_code = 4

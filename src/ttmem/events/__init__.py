@@ -1,0 +1,17 @@
+"""What happened: one fixed-size event record, and the words it is made of."""
+
+from ttmem.events.device import DeviceDeclaration
+from ttmem.events.kinds import BinaryStatus, KernelType, MemoryKind, Op
+from ttmem.events.record import EVENT, EVENT_SIZE, Event, Flag
+
+__all__ = [
+    "EVENT",
+    "EVENT_SIZE",
+    "BinaryStatus",
+    "DeviceDeclaration",
+    "Event",
+    "Flag",
+    "KernelType",
+    "MemoryKind",
+    "Op",
+]

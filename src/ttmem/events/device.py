@@ -1,0 +1,105 @@
+"""What a client says about a device it opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ttmem.hw import DeviceSpec
+
+LARGEST = 1 << 44  # bytes; far beyond any board, so that sums stay far below 2^63
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDeclaration:
+    """Identity, grid, banks and region sizes of one device; what is unknown is None."""
+
+    logical_id: int
+    unique_id: str | None = None
+    board: str | None = None
+    arch: str | None = None
+    pci: str | None = None
+    grid: tuple[int, int] | None = None
+    l1_banks: int | None = None
+    l1_per_core: int | None = None
+    l1_total: int | None = None
+    l1_capacity: int | None = None  # what L1, L1_SMALL and circular buffers share
+    l1_bank_size: int | None = None  # the part of a bank that is of kind L1
+    l1_small_bank_size: int | None = None
+    cb_base: int | None = None
+    dram_banks: int | None = None
+    dram_bank_size: int | None = None
+    trace_bank_size: int | None = None
+    ring_per_core: int | None = None
+    ring_capacity: int | None = None
+    note: str | None = None
+
+    @classmethod
+    def from_spec(
+        cls,
+        spec: DeviceSpec,
+        logical_id: int,
+        unique_id: str | None = None,
+        pci: str | None = None,
+    ) -> DeviceDeclaration:
+        """The declaration of a device whose hardware is known."""
+        return cls(
+            logical_id=logical_id,
+            unique_id=unique_id,
+            board=spec.board,
+            arch=spec.arch.value,
+            pci=pci,
+            grid=spec.grid,
+            l1_banks=spec.l1_banks,
+            l1_per_core=spec.l1_per_core,
+            l1_total=spec.l1_total,
+            l1_capacity=spec.l1_capacity,
+            l1_bank_size=spec.l1_bank_size,
+            l1_small_bank_size=spec.l1_small_bank_size,
+            cb_base=spec.cb_base,
+            dram_banks=spec.dram_banks,
+            dram_bank_size=spec.dram_bank_size,
+            trace_bank_size=spec.trace_bank_size,
+            ring_per_core=spec.ring_per_core,
+            ring_capacity=spec.ring_capacity,
+            note=spec.note,
+        )
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> DeviceDeclaration:
+        """Reads what an untrusted client sent; ValueError names the field that is wrong."""
+        given: dict[str, Any] = {}
+        for field in fields(cls):
+            value = document.get(field.name)
+            if value is not None:
+                given[field.name] = _checked(field.name, value)
+        if "logical_id" not in given:
+            raise ValueError("a device declaration needs logical_id")
+        return cls(**given)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are known."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+_TEXT = ("unique_id", "board", "arch", "pci", "note")
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name in _TEXT:
+        if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
+            raise ValueError(f"{name} must be a short printable text, not {value!r:.60}")
+        return value
+    if name == "grid":
+        if not (isinstance(value, (list, tuple)) and len(value) == 2):
+            raise ValueError(f"grid must be [x, y], not {value!r:.60}")
+        return (_number("grid x", value[0], 32), _number("grid y", value[1], 32))
+    return _number(name, value, LARGEST)
+
+
+def _number(name: str, value: Any, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"{name} must be a whole number from 0 to {most}, not {value!r:.60}")
+    return value

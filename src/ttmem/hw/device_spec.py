@@ -1,0 +1,162 @@
+"""What one opened device has: banks, sizes and capacities, to the byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttmem.errors import BadInput
+from ttmem.hw.arch import Arch, align_up
+from ttmem.hw.boards import Board
+from ttmem.hw.boards import board as board_by_name
+from ttmem.hw.dram import BANK_VIEW_SIZE, dram_banks, dram_reserved, trace_bytes_per_bank
+from ttmem.hw.grids import Dispatch, Grid, compute_grid
+from ttmem.hw.l1_map import NEWEST, L1Map, l1_map
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """Sizes are bytes. `*_total` is what is there, `*_capacity` what of it can be allocated."""
+
+    board: str
+    arch: Arch
+    dispatch: Dispatch
+    grid: Grid
+    l1_map: L1Map
+    l1_small_bank_size: int
+    dram_banks: int
+    dram_view_size: int
+    dram_reserved: int
+    trace_bank_size: int
+
+    @property
+    def l1_banks(self) -> int:
+        return self.grid.cores
+
+    @property
+    def l1_per_core(self) -> int:
+        return self.l1_map.l1_size
+
+    @property
+    def l1_total(self) -> int:
+        return self.l1_banks * self.l1_per_core
+
+    @property
+    def l1_capacity(self) -> int:
+        """L1 and L1_SMALL together, above firmware and kernel ring."""
+        return self.l1_banks * self.l1_map.worker_l1_size
+
+    @property
+    def l1_bank_size(self) -> int:
+        """For buffers of kind L1 alone, without L1_SMALL."""
+        return self.l1_map.worker_l1_size - self.l1_small_bank_size
+
+    @property
+    def l1_kind_capacity(self) -> int:
+        return self.l1_banks * self.l1_bank_size
+
+    @property
+    def l1_small_capacity(self) -> int:
+        return self.l1_banks * self.l1_small_bank_size
+
+    @property
+    def cb_base(self) -> int:
+        return self.l1_map.unreserved_base
+
+    @property
+    def cb_limit(self) -> int:
+        """Bytes that the circular buffers of one core can have if nothing else is there."""
+        return self.l1_map.worker_l1_size
+
+    @property
+    def ring_per_core(self) -> int:
+        return self.l1_map.ring_bytes
+
+    @property
+    def ring_capacity(self) -> int:
+        return self.l1_banks * self.ring_per_core
+
+    @property
+    def dram_bank_size(self) -> int:
+        return self.dram_view_size - self.dram_reserved - self.trace_bank_size
+
+    @property
+    def dram_total(self) -> int:
+        return self.dram_banks * self.dram_view_size
+
+    @property
+    def dram_capacity(self) -> int:
+        return self.dram_banks * self.dram_bank_size
+
+    @property
+    def trace_capacity(self) -> int:
+        return self.dram_banks * self.trace_bank_size
+
+    @property
+    def kind_capacities(self) -> dict[str, int]:
+        """Capacity by the kind's name in JSON."""
+        return {
+            "dram": self.dram_capacity,
+            "l1": self.l1_kind_capacity,
+            "l1_small": self.l1_small_capacity,
+            "trace": self.trace_capacity,
+        }
+
+    @property
+    def l1_alignment(self) -> int:
+        return self.arch.l1_alignment
+
+    @property
+    def dram_alignment(self) -> int:
+        return self.arch.dram_alignment
+
+    @property
+    def note(self) -> str | None:
+        """Why the figures may be off, if they may."""
+        return self.l1_map.note
+
+
+def device_spec(
+    board: str | Board,
+    *,
+    tensix_harvested: int | None = None,
+    dram_harvested: int | None = None,
+    dispatch: Dispatch | str | None = None,
+    version: str = NEWEST,
+    l1_small_size: int = 0,
+    trace_region_size: int = 0,
+    worker_l1_size: int = 0,
+) -> DeviceSpec:
+    """One device of that board, opened as `ttnn.open_device` would with the same sizes.
+
+    What is not given is the board's usual: its harvesting, and the dispatch that TTNN picks.
+    """
+    kind = board if isinstance(board, Board) else board_by_name(board)
+    arch = kind.arch
+    mode = kind.dispatch if dispatch is None else Dispatch.parse(dispatch)
+    rows_or_columns = kind.tensix_harvested if tensix_harvested is None else tensix_harvested
+    channels = kind.dram_harvested if dram_harvested is None else dram_harvested
+    for name, size in (("l1_small_size", l1_small_size), ("trace_region_size", trace_region_size)):
+        if size < 0:
+            raise BadInput(f"{name} must be 0 or more bytes, not {size}")
+    banks = dram_banks(arch, channels)
+    spec = DeviceSpec(
+        board=kind.name,
+        arch=arch,
+        dispatch=mode,
+        grid=compute_grid(arch, rows_or_columns, mode),
+        l1_map=l1_map(arch, version).with_worker_l1_size(worker_l1_size),
+        # L1_SMALL is rounded as DRAM is: that is what the runtime's allocator does.
+        l1_small_bank_size=align_up(l1_small_size, arch.dram_alignment),
+        dram_banks=banks,
+        dram_view_size=BANK_VIEW_SIZE[arch],
+        dram_reserved=dram_reserved(arch),
+        trace_bank_size=trace_bytes_per_bank(arch, trace_region_size, banks),
+    )
+    if spec.l1_bank_size < 0:
+        limit = spec.l1_map.worker_l1_size
+        raise BadInput(f"l1_small_size {l1_small_size} is more than the {limit} bytes of a core")
+    if spec.dram_bank_size < 0:
+        raise BadInput(
+            f"trace_region_size {trace_region_size} is more than the DRAM of one {kind.name} device"
+        )
+    return spec

@@ -1,0 +1,118 @@
+"""Where things lie in the L1 of one Tensix core, per runtime version.
+
+    0               kernel_config_base      unreserved_base                   l1_size
+    | firmware,     | kernel-config ring    | CBs grow up ... buffers grow down |
+    | mailboxes     | (69 KiB by default)   |                        | L1_SMALL |
+
+The map moves every few weeks (five bases in 15 months), so it is carried per version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from reprlib import repr as short_repr
+
+from ttmem.errors import BadInput
+from ttmem.hw.arch import Arch, align_up
+
+DEFAULT_RING_BYTES = 69 * 1024
+
+L1_SIZE = {Arch.WORMHOLE: 1464 * 1024, Arch.BLACKHOLE: 1536 * 1024}
+
+KERNEL_CONFIG_BASE = {
+    "0.78-dev": {Arch.WORMHOLE: 0x88C0, Arch.BLACKHOLE: 0xA000},
+    "0.81.1": {Arch.WORMHOLE: 0x8960, Arch.BLACKHOLE: 0xA080},
+}
+VERSIONS = tuple(KERNEL_CONFIG_BASE)
+NEWEST = VERSIONS[-1]
+
+# The one development build whose map was read; its neighbours of the same number may differ.
+_SAME_BUILD = {"0.78.0-dev20260822": "0.78-dev"}
+
+
+@dataclass(frozen=True, slots=True)
+class L1Map:
+    arch: Arch
+    version: str
+    requested: str
+    note: str | None
+    l1_size: int
+    kernel_config_base: int
+    unreserved_base: int
+
+    @property
+    def exact(self) -> bool:
+        """Is this the map of the requested version, and not of a neighbour?"""
+        return self.note is None
+
+    @property
+    def ring_bytes(self) -> int:
+        return self.unreserved_base - self.kernel_config_base
+
+    @property
+    def worker_l1_size(self) -> int:
+        """What of one core's L1 can be allocated, L1_SMALL included."""
+        return self.l1_size - self.unreserved_base
+
+    @property
+    def default_worker_l1_size(self) -> int:
+        return self.l1_size - _default_unreserved_base(self.arch, self.kernel_config_base)
+
+    @property
+    def max_worker_l1_size(self) -> int:
+        return self.l1_size - self.kernel_config_base
+
+    def with_worker_l1_size(self, worker_l1_size: int) -> L1Map:
+        """The map after `open_device(worker_l1_size=...)`: a smaller size gives a larger ring."""
+        if worker_l1_size == 0:
+            worker_l1_size = self.default_worker_l1_size
+        if not 0 < worker_l1_size <= self.max_worker_l1_size:
+            raise BadInput(
+                f"worker_l1_size must be 1 to {self.max_worker_l1_size} bytes on {self.arch} "
+                f"with ttnn {self.version}, or 0 for its default, not {worker_l1_size}"
+            )
+        base = align_up(self.l1_size - worker_l1_size, self.arch.dram_alignment)
+        return replace(self, unreserved_base=base)
+
+
+def l1_map(arch: Arch, version: str = NEWEST) -> L1Map:
+    """The map of that version; of the nearest known one, with a note, when it is not known."""
+    used, note = _nearest(version)
+    base = KERNEL_CONFIG_BASE[used][arch]
+    return L1Map(
+        arch=arch,
+        version=used,
+        requested=version,
+        note=note,
+        l1_size=L1_SIZE[arch],
+        kernel_config_base=base,
+        unreserved_base=_default_unreserved_base(arch, base),
+    )
+
+
+def _default_unreserved_base(arch: Arch, kernel_config_base: int) -> int:
+    return align_up(kernel_config_base + DEFAULT_RING_BYTES, arch.dram_alignment)
+
+
+def _nearest(version: str) -> tuple[str, str | None]:
+    plain = version.strip().removeprefix("v").partition("+")[0]
+    plain = _SAME_BUILD.get(plain, plain)
+    if plain in KERNEL_CONFIG_BASE:
+        return plain, None
+    wanted = _on_a_line(plain)
+    if wanted is None:
+        why = f"{short_repr(version)} is not a version number; the newest L1 map, {NEWEST}, is used"
+        return NEWEST, f"{why}, so L1 capacities may be a few KiB per core off"
+    used = min(VERSIONS, key=lambda known: abs(wanted - (_on_a_line(known) or 0)))
+    why = f"no L1 map is known for ttnn {short_repr(version)}; the nearest one, {used}, is used"
+    return used, f"{why}, so L1 capacities may be a few KiB per core off"
+
+
+def _on_a_line(version: str) -> int | None:
+    """The version as one number, so that 0.9 is less than 0.78 and nearness is a difference."""
+    match = re.match(r"(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?!\d)", version, re.ASCII)
+    if match is None:
+        return None
+    major, minor, patch = (int(part or 0) for part in match.groups())
+    return (major * 10**9 + minor) * 10**9 + patch

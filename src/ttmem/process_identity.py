@@ -1,0 +1,95 @@
+"""Who a process is: (pid, start time), and what the kernel tells of it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """What /proc said of a process when it was first seen; unknown is None."""
+
+    pid: int
+    start_time_ns: int | None
+    user: str | None
+    command: str | None
+
+
+@lru_cache(maxsize=1)
+def _boot_time_ns() -> int:
+    with open("/proc/stat", "rb") as stat:
+        for line in stat:
+            if line.startswith(b"btime "):
+                return int(line.split()[1]) * 1_000_000_000
+    return 0
+
+
+def start_time_ns(pid: int) -> int | None:
+    """When the process started, in ns since 1970 (1/100 s steps); None if it is gone or hidden."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            text = stat.read()
+    except OSError:
+        return None
+    # The command stands in brackets and may hold brackets and spaces itself; field 22 is the 20th after it.
+    fields = text[text.rfind(b")") + 2 :].split()
+    if fields[0] in (b"Z", b"X"):
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    return _boot_time_ns() + int(fields[19]) * (1_000_000_000 // ticks)
+
+
+def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
+    """Start time, user and command line of a process."""
+    if uid is None:
+        try:
+            uid = os.stat(f"/proc/{pid}").st_uid
+        except OSError:
+            uid = None
+    return ProcessFacts(pid, start_time_ns(pid), _user_name(uid), _command(pid))
+
+
+def _user_name(uid: int | None) -> str | None:
+    if uid is None:
+        return None
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _command(pid: int) -> str | None:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as cmdline:
+            words = cmdline.read(4096).split(b"\0")
+    except OSError:
+        return None
+    text = " ".join(word.decode("utf-8", "replace") for word in words if word)
+    cleaned = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return cleaned or None
+
+
+def is_alive(pid: int, started_ns: int | None) -> bool:
+    """True unless the process is gone, or its pid has been given to another one."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's process is alive too
+    now = start_time_ns(pid)
+    if now is None:
+        return not os.path.exists("/proc/self") or os.path.exists(f"/proc/{pid}") and not _is_zombie(pid)
+    return started_ns is None or now == started_ns
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            text = stat.read()
+    except OSError:
+        return False
+    return text[text.rfind(b")") + 2 :][:1] in (b"Z", b"X")

@@ -1,0 +1,140 @@
+"""ttmem's own framing, on the same socket as the historical records.
+
+A stream starts, in both directions, with a preamble of 16 bytes:
+
+====== ==== =======================================================================
+offset size field
+====== ==== =======================================================================
+0      8    ``TTMEM\\r\\n\\x1a``: no historical record starts so (their first byte is 1 to 12)
+8      u32  version of what follows
+12     u32  zero
+====== ==== =======================================================================
+
+Then frames: u32 type, u32 length of the payload, payload. All numbers are little-endian.
+
+======= ============ ========= ==============================================================
+type    name         from      payload
+======= ============ ========= ==============================================================
+1       HELLO        client    JSON: pid, start_time_ns, name, container_pid, role
+2       WELCOME      server    JSON: pid, version
+3       REFUSED      server    a sentence, UTF-8; the server closes after it
+4       DEVICE       client    JSON: `DeviceDeclaration`
+5       STRING       client    u32 id, UTF-8 text
+6       CORES        client    u32 id, then (u16 x0, y0, x1, y1) for each rectangle, ends included
+7       EVENTS       client    n x 64 bytes, `ttmem.events.record`
+8       RESYNC_BEGIN client    empty: RESENT events follow, all that is still alive
+9       RESYNC_END   client    empty: what was not resent since RESYNC_BEGIN is gone
+10      LOST         client    u64 events dropped so far, u64 buffers beyond the client's cap
+11      QUERY        client    JSON: what, and its arguments
+12      ANSWER       server    u32 length of a JSON text, the text, attachments as it says
+======= ============ ========= ==============================================================
+
+Invariant: the preamble and REFUSED keep this shape in every version, so that two versions can always
+tell each other why they part.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from struct import Struct
+from typing import Any
+
+VERSION = 1
+MAGIC = b"TTMEM\r\n\x1a"
+PREAMBLE = Struct("<8sII")
+HEADER = Struct("<II")
+LOST = Struct("<QQ")
+STRING_ID = Struct("<I")
+RECTANGLE = Struct("<HHHH")
+
+MAX_CLIENT_PAYLOAD = 4 << 20
+MAX_ANSWER_PAYLOAD = 2 << 30
+MAX_STRING = 4096
+GRID_LIMIT = 32  # columns and rows of the largest core grid that a core set may name
+
+
+class Frame(IntEnum):
+    """Frame types."""
+
+    HELLO = 1
+    WELCOME = 2
+    REFUSED = 3
+    DEVICE = 4
+    STRING = 5
+    CORES = 6
+    EVENTS = 7
+    RESYNC_BEGIN = 8
+    RESYNC_END = 9
+    LOST = 10
+    QUERY = 11
+    ANSWER = 12
+
+
+def preamble(version: int = VERSION) -> bytes:
+    """The 16 bytes that open a stream."""
+    return PREAMBLE.pack(MAGIC, version, 0)
+
+
+def frame(kind: Frame, payload: bytes | bytearray | memoryview = b"") -> bytes:
+    """One frame with its header."""
+    return HEADER.pack(kind, len(payload)) + payload
+
+
+def json_frame(kind: Frame, document: object) -> bytes:
+    """One frame whose payload is JSON."""
+    return frame(kind, json.dumps(document, separators=(",", ":")).encode())
+
+
+def string_frame(number: int, text: str) -> bytes:
+    """Declares a string under a number, cut to what the server accepts."""
+    return frame(Frame.STRING, STRING_ID.pack(number) + text.encode("utf-8", "replace")[:MAX_STRING])
+
+
+Rectangle = tuple[int, int, int, int]
+
+
+def cores_frame(number: int, rectangles: tuple[Rectangle, ...]) -> bytes:
+    """Declares a set of cores, as rectangles (x0, y0, x1, y1) with both ends included."""
+    body = b"".join(RECTANGLE.pack(*rectangle) for rectangle in rectangles)
+    return frame(Frame.CORES, STRING_ID.pack(number) + body)
+
+
+def cores_mask(payload: bytes | memoryview) -> tuple[int, int]:
+    """(id, bit mask) of a CORES payload; bit y * 32 + x is core (x, y). ValueError if it is no such thing."""
+    if len(payload) < 4 or (len(payload) - 4) % RECTANGLE.size:
+        raise ValueError("a core set must be an id and whole rectangles")
+    mask = 0
+    for x0, y0, x1, y1 in RECTANGLE.iter_unpack(payload[4:]):
+        if not (x0 <= x1 < GRID_LIMIT and y0 <= y1 < GRID_LIMIT):
+            raise ValueError(f"rectangle {(x0, y0, x1, y1)} is not inside a {GRID_LIMIT} x {GRID_LIMIT} grid")
+        row = ((1 << (x1 - x0 + 1)) - 1) << x0
+        for y in range(y0, y1 + 1):
+            mask |= row << (y * GRID_LIMIT)
+    return STRING_ID.unpack_from(payload)[0], mask
+
+
+def answer_frame(document: dict[str, Any], attachments: dict[str, bytes] | None = None) -> list[bytes]:
+    """An answer in pieces that are sent one after the other; attachments are not copied."""
+    attachments = attachments or {}
+    listed = {name: len(data) for name, data in attachments.items()}
+    text = json.dumps({**document, "attachments": listed}, separators=(",", ":")).encode()
+    length = 4 + len(text) + sum(listed.values())
+    head = HEADER.pack(Frame.ANSWER, length) + STRING_ID.pack(len(text)) + text
+    return [head, *attachments.values()]
+
+
+def parse_answer(payload: bytes | memoryview) -> tuple[dict[str, Any], dict[str, memoryview]]:
+    """The JSON document and the attachments of an ANSWER payload."""
+    view = memoryview(payload)
+    if len(view) < 4:
+        raise ValueError("an answer is at least 4 bytes")
+    start = 4 + STRING_ID.unpack_from(view)[0]
+    document = json.loads(bytes(view[4:start]))
+    attachments: dict[str, memoryview] = {}
+    for name, length in document.pop("attachments", {}).items():
+        attachments[name] = view[start : start + length]
+        start += length
+    if start != len(view):
+        raise ValueError("an answer's attachments do not fill it")
+    return document, attachments
