@@ -114,10 +114,6 @@ std::size_t Ledger::apply(std::uint32_t process, const Event* events, std::size_
             if (found == owner.bound.end()) {
                 return i;
             }
-            if (found->second == REFUSED) {
-                ++rejected_;
-                continue;
-            }
             known_logical = event.device;
             known_device = found->second;
             account = &account_of(owner, known_device);

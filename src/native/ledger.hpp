@@ -14,7 +14,7 @@ namespace ttmem {
 
 constexpr std::uint64_t MAX_BYTES = 1ull << 40;  // of one report: with MAX_LIVE of them a sum stays below 2^63
 constexpr std::uint32_t MAX_REFERENCES = 1u << 20;
-constexpr std::uint32_t UNBOUND = 0xFFFFFFFF, REFUSED = 0xFFFFFFFE;
+constexpr std::uint32_t UNBOUND = 0xFFFFFFFF;
 
 enum class Anomaly : std::uint8_t {
     UNKNOWN_FREE = 1,
@@ -29,7 +29,7 @@ enum class Anomaly : std::uint8_t {
 };
 
 // Why an event was not accounted; the words are in ttmem/ledger/anomalies.py.
-enum class Reject : std::uint8_t { OP = 1, KIND, SIZE_ZERO, SIZE_HUGE, CORES, DEVICE };
+enum class Reject : std::uint8_t { OP = 1, KIND, SIZE_ZERO, SIZE_HUGE, CORES };
 
 struct Key {
     std::uint64_t id, second;  // second: tells circular buffers of one address apart, else 0

@@ -103,19 +103,12 @@ PyObject* on_index(PyObject* self, PyObject* args) {
 }
 
 PyObject* bind(PyObject* self, PyObject* args) {
-    unsigned int process, logical;
-    PyObject* device;
-    if (!PyArg_ParseTuple(args, "IIO", &process, &logical, &device) || !process_exists(self, process)) {
+    unsigned int process, logical, device;
+    if (!PyArg_ParseTuple(args, "III", &process, &logical, &device) || !process_exists(self, process) ||
+        !device_exists(self, device)) {
         return nullptr;
     }
-    unsigned int index = REFUSED;
-    if (device != Py_None) {
-        index = static_cast<unsigned int>(PyLong_AsUnsignedLong(device));
-        if (PyErr_Occurred() || !device_exists(self, index)) {
-            return nullptr;
-        }
-    }
-    ledger_of(self).bind(process, logical, index);
+    ledger_of(self).bind(process, logical, device);
     Py_RETURN_NONE;
 }
 

@@ -67,3 +67,8 @@ class Event(NamedTuple):
     def pack(self) -> bytes:
         """The 64 bytes of this event."""
         return EVENT.pack(*self)
+
+    @classmethod
+    def unpack(cls, data: bytes, offset: int = 0) -> Event:
+        """The event in 64 bytes."""
+        return cls._make(EVENT.unpack_from(data, offset))

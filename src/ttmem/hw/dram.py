@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttmem.errors import BadInput
 from ttmem.hw.arch import Arch, align_up
 
-# One GiB is half a channel on Wormhole; Blackhole leaves out the top 16 MiB of its 4 GiB channel.
+# One GiB is half a channel on Wormhole; Blackhole's bank is 16 MiB short of its 4 GiB channel.
 BANK_VIEW_SIZE = {Arch.WORMHOLE: 0x4000_0000, Arch.BLACKHOLE: 0xFF00_0000}
 
 # By number of harvested channels. The allocator takes no other number of banks.
@@ -26,7 +26,7 @@ def dram_banks(arch: Arch, dram_harvested: int) -> int:
 
 
 def dram_reserved(arch: Arch) -> int:
-    """Bytes at the bottom of each bank: the barrier, and the device-print area with its header."""
+    """Bytes at the bottom of each bank: the barrier, and the device-print area, aligned."""
     return arch.dram_alignment + _DEVICE_PRINT + arch.dram_alignment
 
 

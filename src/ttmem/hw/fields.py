@@ -17,26 +17,27 @@ _NUMBER = re.compile(r"[0-9]{1,20}|0x[0-9a-fA-F]{1,16}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`value` is text, a dict or a list; `where` is the file and the way to it."""
+    """`value` is text, a dict or a list; `path` leads to it, and is empty at the root."""
 
     value: object
-    where: str
+    file: str
+    path: str = ""
 
     def wrong(self, what: str) -> BadInput:
-        return BadInput(f"{self.where}: {what}")
+        return BadInput(": ".join(part for part in (self.file, self.path, what) if part))
 
     def mapping(self) -> dict[str, Field]:
         if not isinstance(self.value, dict):
             raise self.wrong(f"must be a mapping, not {short_repr(self.value)}")
         return {
-            str(key): Field(value, f"{self.where}.{_in_path(key)}")
+            str(key): Field(value, self.file, f"{self.path}.{_in_path(key)}".removeprefix("."))
             for key, value in self.value.items()
         }
 
     def sequence(self) -> list[Field]:
         if not isinstance(self.value, list):
             raise self.wrong(f"must be a list, not {short_repr(self.value)}")
-        return [Field(item, f"{self.where}[{i}]") for i, item in enumerate(self.value)]
+        return [Field(item, self.file, f"{self.path}[{i}]") for i, item in enumerate(self.value)]
 
     def text(self) -> str:
         if not isinstance(self.value, str) or not self.value:
@@ -58,7 +59,7 @@ class Field:
         """A mapping whose keys are chips."""
         found: dict[int, Field] = {}
         for key, field in self.mapping().items():
-            chip = Field(key, field.where).chip_id()
+            chip = Field(key, field.file, field.path).chip_id()
             if chip in found:
                 raise self.wrong(f"chip {chip} occurs twice")
             found[chip] = field

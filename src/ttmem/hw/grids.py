@@ -60,7 +60,7 @@ def compute_grid(arch: Arch, tensix_harvested: int, dispatch: Dispatch) -> Grid:
         return Grid(full.x, full.y - 1)
     if dispatch is Dispatch.COL:
         return Grid(full.x - 1, full.y)
-    # The runtime's descriptor for n150 keeps 8x8 with Ethernet dispatch too, to be like n300.
+    # The one exception: the runtime's core descriptor gives n150 8x8 here, though 8x9 are free.
     if dispatch is Dispatch.ETH and arch is Arch.WORMHOLE and tensix_harvested == 1:
         return Grid(8, 8)
     return full

@@ -4,7 +4,7 @@
     | firmware,     | kernel-config ring    | CBs grow up ... buffers grow down |
     | mailboxes     | (69 KiB by default)   |                        | L1_SMALL |
 
-The map moves every few weeks (five bases in 15 months), so it is carried per version.
+The map moves every few months (six bases since June 2025), so it is carried per version.
 """
 
 from __future__ import annotations

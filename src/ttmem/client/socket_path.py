@@ -1,0 +1,13 @@
+"""Where server and clients meet."""
+
+from __future__ import annotations
+
+import os
+
+DEFAULT_SOCKET = "/tmp/tt_allocation_server.sock"
+SOCKET_VARIABLE = "TTMEM_SOCKET"
+
+
+def socket_path(given: str | None = None) -> str:
+    """The path that was given, else that of the environment, else the one of the original system."""
+    return given or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET

@@ -1,0 +1,56 @@
+"""The command line: one module per verb; a new verb is a new file and one line in VERBS."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from ttmem import __version__
+from ttmem.errors import TtmemError
+
+VERBS = ("demo", "ps", "serve", "dump")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb; prints every error in one line, with an exit code that means something."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not hasattr(options, "run"):
+        parser.print_help()
+        return 2
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except TtmemError as problem:
+        print(f"ttmem: {problem}", file=sys.stderr)
+        return problem.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) is gone: nobody to tell. Python would complain at exit while flushing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ttmem", description="Shows who uses the memory of Tenstorrent accelerators."
+    )
+    parser.add_argument("--version", action="version", version=f"ttmem {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+    for name in VERBS:
+        module = import_module(f"ttmem.commands.{name}")
+        summary = (module.__doc__ or "").strip()
+        verb = verbs.add_parser(
+            name,
+            help=summary.splitlines()[0],
+            description=summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.prepare(verb)
+        verb.set_defaults(run=module.run)
+    return parser

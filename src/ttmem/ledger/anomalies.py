@@ -1,0 +1,81 @@
+"""The words for what does not add up."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ttmem.events import Event, KernelType, MemoryKind, Op
+from ttmem.sizes import human
+from ttmem.snapshot import Anomaly
+from ttmem.wire.rows import FindingRow
+
+
+class Finding(IntEnum):
+    """Numbered as in `native/ledger.hpp`."""
+
+    UNKNOWN_FREE = 1
+    BUFFER_RESIZED = 2
+    UNKNOWN_CB_FREE = 3
+    UNKNOWN_UNLOAD = 4
+    KERNEL_RESIZED = 5
+    TABLE_FULL = 6
+    STATUS_BACKWARDS = 7
+    CB_MAP_FULL = 8
+    REJECTED = 9
+
+
+_SENTENCES = {
+    Finding.UNKNOWN_FREE: "frees of buffers that were never seen allocated: they are older than the server, or freed twice",
+    Finding.BUFFER_RESIZED: "buffer ids reused with another size while alive: the old buffers were ended",
+    Finding.UNKNOWN_CB_FREE: "frees of circular buffers that were never seen allocated",
+    Finding.UNKNOWN_UNLOAD: "unloads of kernels or programs that were never seen loaded",
+    Finding.KERNEL_RESIZED: "kernel ids reused with another size while alive: the old kernels were ended",
+    Finding.TABLE_FULL: "reports beyond the server's limit of live entries: they are in no sum",
+    Finding.STATUS_BACKWARDS: "programs whose binary status went backwards",
+    Finding.CB_MAP_FULL: "circular-buffer maps beyond the limit: the demand counts instead of the union",
+    Finding.REJECTED: "reports with impossible values: they are in no sum",
+}
+
+
+def finding_anomaly(row: FindingRow, who: str, pid: int) -> Anomaly:
+    """One sort of trouble that one process made on one device."""
+    finding = Finding(row.anomaly)
+    text = f"{row.times:,} {_SENTENCES[finding]} (last id {row.last_id:#x}), by {who}"
+    return Anomaly(finding.name.lower(), text, pid, row.bytes or None)
+
+
+def over_capacity(
+    what: str, used: int, capacity: int, culprit: tuple[str, int, int] | None, demand: int
+) -> Anomaly:
+    """Reports that add up to more than the hardware has. `demand`: bytes of CBs that were counted by demand."""
+    text = f"{what}: reports add up to {human(used)}, {human(used - capacity)} more than the {human(capacity)} that can be allocated"
+    if culprit:
+        text += f"; {culprit[0]} holds most of it, {human(culprit[2])}"
+    if demand:
+        text += (
+            f"; {human(demand)} of it are circular buffers whose cores are unknown, so that all cached programs are"
+            " added up although they share addresses"
+        )
+    return Anomaly("over_capacity", text, culprit[1] if culprit else None, used - capacity)
+
+
+_REASONS = {
+    1: "its type is unknown",
+    2: "its kind is unknown",
+    3: "its size is 0",
+    4: "its size is larger than 1 TiB",
+    5: "its core set was never declared, or does not divide its size",
+}
+
+
+def rejection(reason: int, record: bytes, who: str) -> str:
+    """The log line for an event that was not accounted."""
+    event = Event.unpack(record)
+    op = Op(event.op).name if event.op in set(Op) else f"type {event.op}"
+    advice = ""
+    if reason == 3 and event.op == Op.KERNEL_LOAD:
+        advice = " (the runtime reports the size in the config buffer; the size of the binary is wanted)"
+    elif reason == 2:
+        known = KernelType if event.op == Op.KERNEL_LOAD else MemoryKind
+        advice = f" ({event.kind}; known are {', '.join(f'{k.value} {k.name}' for k in known)})"
+    return f"{op} on device {event.device} of {event.size} bytes rejected: {_REASONS[reason]}{advice}; from {who}"

@@ -1,0 +1,228 @@
+"""The accounts with names: processes, devices and strings around the native ledger."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from ttmem._native import Ledger
+from ttmem.events import EVENT_SIZE, DeviceDeclaration, Event
+from ttmem.ledger import anomalies, picture
+from ttmem.ledger.device_record import DECLARED_ID, MADE_UP_ID, DeviceRecord, made_up_id
+from ttmem.ledger.history import DeviceHistory
+from ttmem.ledger.process_record import ProcessRecord
+from ttmem.process_identity import ProcessFacts
+from ttmem.snapshot import Held, LeftBehind, Snapshot
+from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
+
+MAX_DEVICES = 256
+MAX_LOGICAL_ID = 1023
+MAX_CORE_SETS = 16_384
+MAX_LEFT_BEHIND = 64
+LAST_EVENTS = 4096
+
+
+class DeviceDefaults(Protocol):
+    """What to take for a device that its client does not declare."""
+
+    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
+        """None: nothing is known."""
+
+
+class NoDefaults:
+    """Devices without a declaration have no capacities."""
+
+    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
+        """Nothing is known."""
+        return None
+
+
+class Books:
+    """Every live thing of every process. `say(key, sentence)` hears what goes wrong; it limits repetition by key."""
+
+    def __init__(
+        self,
+        defaults: DeviceDefaults | None = None,
+        say: Callable[[str, str], None] = lambda key, sentence: None,
+        max_live: int = 4_000_000,
+    ) -> None:
+        self.native = Ledger(max_live=max_live, seed=int.from_bytes(os.urandom(8), "little"))
+        self.processes: dict[int, ProcessRecord] = {}
+        self.devices: list[DeviceRecord] = []
+        self.left_behind: deque[LeftBehind] = deque(maxlen=MAX_LEFT_BEHIND)
+        self.rejected_outside = 0  # records that never became events
+        self.dead_losses: Counter[str] = Counter()
+        self._defaults = defaults or NoDefaults()
+        self._say = say
+        self._by_unique_id: dict[str, DeviceRecord] = {}
+        self._core_sets: Counter[int] = Counter()
+        self._rejected_seen = 0
+        self._findings_said: set[tuple[int, int, int]] = set()
+        self._history: dict[int, DeviceHistory] = {}
+        self._recent: deque[tuple[int, int, bytes]] = deque()
+        self._recent_events = 0
+
+    # -- processes -------------------------------------------------------------------------------------------
+
+    def open_process(self, facts: ProcessFacts, source: str = "socket") -> ProcessRecord:
+        """A new account; identity is the caller's business."""
+        process = ProcessRecord(self.native.open_process(), facts, {source})
+        self.processes[process.index] = process
+        return process
+
+    def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
+        """A dead process holds nothing; what it held is kept for show, if it was anything."""
+        held = self.held().get(process.index, {})
+        self.native.release_process(process.index)
+        del self.processes[process.index]
+        del self._core_sets[process.index]
+        self._findings_said = {said for said in self._findings_said if said[1] != process.index}
+        self.dead_losses.update(dropped=process.dropped + process.overflow, gaps=process.gaps)
+        holding = {device: sums for device, sums in held.items() if sums.dram + sums.trace + sums.l1_used}
+        if not holding:
+            return None
+        left = LeftBehind(process.pid, process.facts.command, now, holding)
+        self.left_behind.append(left)
+        return left
+
+    def held(self) -> dict[int, dict[str, Held]]:
+        """What each process holds on each device."""
+        out: dict[int, dict[str, Held]] = {}
+        for row in self.account_rows():
+            out.setdefault(row.process, {})[self.devices[row.device].unique_id] = picture.held(row)
+        return out
+
+    def count_lost(self, process: ProcessRecord, dropped: int, overflow: int) -> None:
+        """A client's own tally of what it could not send or remember; it only grows."""
+        if dropped > process.dropped:
+            process.gaps += 1
+        process.dropped = max(process.dropped, dropped)
+        process.overflow = max(process.overflow, overflow)
+
+    # -- devices ---------------------------------------------------------------------------------------------
+
+    def declare(self, process: ProcessRecord, declaration: DeviceDeclaration) -> None:
+        """A client says what its device is; ValueError if it cannot be one."""
+        if declaration.logical_id > MAX_LOGICAL_ID:
+            raise ValueError(f"logical id {declaration.logical_id} is above {MAX_LOGICAL_ID}")
+        record = self._device(declaration, "client")
+        if record is None:
+            raise ValueError(f"more than {MAX_DEVICES} devices")
+        self.native.bind(process.index, declaration.logical_id, record.index)
+
+    def _device(self, declaration: DeviceDeclaration, declared_by: str | None) -> DeviceRecord | None:
+        unique_id = declaration.unique_id or made_up_id(declaration.logical_id)
+        record = self._by_unique_id.get(unique_id)
+        if record is None:
+            if len(self.devices) >= MAX_DEVICES:
+                return None
+            identity = DECLARED_ID if declaration.unique_id else MADE_UP_ID
+            record = DeviceRecord(self.native.add_device(), unique_id, declaration, declared_by, identity)
+            self.devices.append(record)
+            self._by_unique_id[unique_id] = record
+        elif declared_by is not None:
+            record.declaration, record.declared_by = declaration, declared_by
+        return record
+
+    def _bind_undeclared(self, process: ProcessRecord, logical_id: int) -> bool:
+        if logical_id > MAX_LOGICAL_ID:
+            return False
+        given = self._defaults.declaration(logical_id)
+        record = self._device(given or DeviceDeclaration(logical_id), "server option" if given else None)
+        if record is None:
+            return False
+        self.native.bind(process.index, logical_id, record.index)
+        return True
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def apply(self, process: ProcessRecord, events: bytes, offset: int, length: int, now: int) -> None:
+        """Accounts a batch, in its order."""
+        end = offset + length
+        at = offset
+        while True:
+            at += EVENT_SIZE * self.native.apply(process.index, events, at, end - at, now)
+            if at + EVENT_SIZE > end:
+                break
+            logical_id = Event.unpack(events, at).device
+            if not self._bind_undeclared(process, logical_id):
+                self.reject(f"device/{process.pid}", _impossible_device(logical_id, process))
+                at += EVENT_SIZE
+        self._remember(process, events[offset:end], now)
+        if self.native.rejected() != self._rejected_seen:
+            self._say_rejections()
+
+    def reject(self, key: str, sentence: str, records: int = 1) -> None:
+        """Records that could not become events, or events on no device."""
+        self.rejected_outside += records
+        self._say(key, sentence)
+
+    def define_cores(self, process: ProcessRecord, number: int, mask: int) -> None:
+        """A client names a set of cores."""
+        if self._core_sets[process.index] < MAX_CORE_SETS:
+            self._core_sets[process.index] += 1
+            self.native.define_cores(process.index, number, mask.to_bytes(128, "little"))
+
+    def _remember(self, process: ProcessRecord, events: bytes, now: int) -> None:
+        self._recent.append((process.pid, now, events))
+        self._recent_events += len(events) // EVENT_SIZE
+        while self._recent_events - len(self._recent[0][2]) // EVENT_SIZE >= LAST_EVENTS:
+            self._recent_events -= len(self._recent.popleft()[2]) // EVENT_SIZE
+
+    def recent_events(self) -> Iterable[tuple[int, int, bytes]]:
+        """(pid, time of arrival, events) of the last batches, oldest first."""
+        return iter(self._recent)
+
+    def _say_rejections(self) -> None:
+        self._rejected_seen = self.native.rejected()
+        for reason, index, record in self.native.take_rejections():
+            process = self.processes[index]
+            self._say(f"rejected/{process.pid}/{reason}", anomalies.rejection(reason, record, process.title))
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def account_rows(self) -> list[AccountRow]:
+        """What each process holds on each device, as rows."""
+        return grouped_rows(AccountRow, self.native.accounts())
+
+    def device_rows(self) -> list[DeviceRow]:
+        """Sums and peaks, by device index."""
+        return grouped_rows(DeviceRow, self.native.devices())
+
+    def findings(self) -> list[FindingRow]:
+        """Anomalies that live processes made."""
+        return list(flat_rows(FindingRow, self.native.findings()))
+
+    def tick(self, now: int) -> None:
+        """Once a second: takes the history's sample, and says each new anomaly once."""
+        for index, row in enumerate(self.device_rows()):
+            self._history.setdefault(index, DeviceHistory()).add(now, row)
+        for row_ in self.findings():
+            key = (row_.anomaly, row_.process, row_.device)
+            if key not in self._findings_said:
+                self._findings_said.add(key)
+                process = self.processes[row_.process]
+                anomaly = anomalies.finding_anomaly(row_, process.title, process.pid)
+                self._say(f"finding/{key}", f"device {self.devices[row_.device].unique_id}: {anomaly.text}")
+
+    def reset_peak(self, unique_id: str | None = None) -> bool:
+        """Peaks start again at what is held now; False if there is no such device."""
+        chosen = [device for device in self.devices if unique_id in (None, device.unique_id)]
+        for device in chosen:
+            self.native.reset_peak(device.index)
+        return bool(chosen)
+
+    def snapshot(self, now: int, host: dict[str, Any] | None = None) -> Snapshot:
+        """Everything at this instant, without details."""
+        return picture.build(self, now, host or {})
+
+    def history(self) -> dict[str, Any]:
+        """The last hour of every device."""
+        return {self.devices[index].unique_id: kept.to_json() for index, kept in self._history.items()}
+
+
+def _impossible_device(logical_id: int, process: ProcessRecord) -> str:
+    number = logical_id - (1 << 32) if logical_id >> 31 else logical_id
+    return f"event on device {number} rejected: ids go from 0 to {MAX_LOGICAL_ID}; from {process.title}"

@@ -1,0 +1,56 @@
+"""What the ledger knows of a device beside its bytes."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+from ttmem.events import DeviceDeclaration, MemoryKind
+from ttmem.snapshot import Provenance
+
+
+@dataclass(slots=True, eq=False)
+class DeviceRecord:
+    """A chip: its identity, and its declaration with where that came from."""
+
+    index: int
+    unique_id: str
+    declaration: DeviceDeclaration
+    declared_by: str | None  # None: nobody, all capacities are unknown
+    identity: Provenance
+
+    def capacity(self, kind: MemoryKind) -> int | None:
+        """What can be allocated of one kind, in all banks together."""
+        declared = self.declaration
+        banks, size = {
+            MemoryKind.DRAM: (declared.dram_banks, declared.dram_bank_size),
+            MemoryKind.TRACE: (declared.dram_banks, declared.trace_bank_size),
+            MemoryKind.L1: (declared.l1_banks, declared.l1_bank_size),
+            MemoryKind.L1_SMALL: (declared.l1_banks, declared.l1_small_bank_size),
+        }[kind]
+        return None if banks is None or size is None else banks * size
+
+    @property
+    def l1_capacity(self) -> int | None:
+        """What L1, L1_SMALL and circular buffers share."""
+        if self.declaration.l1_capacity is not None:
+            return self.declaration.l1_capacity
+        parts = (self.capacity(MemoryKind.L1), self.capacity(MemoryKind.L1_SMALL))
+        return None if parts[0] is None else parts[0] + (parts[1] or 0)
+
+    @property
+    def capacity_provenance(self) -> Provenance:
+        """Who said how large the memories are."""
+        if self.declared_by is None:
+            missing = "no client declared this device; give the server --board, --cluster or --l1-capacity"
+            return Provenance("none", "unknown", missing)
+        return Provenance(self.declared_by, "declared", self.declaration.note)
+
+
+def made_up_id(logical_id: int) -> str:
+    """The unique id of a device that is known by number only: host and number."""
+    return f"{socket.gethostname()}:{logical_id}"
+
+
+DECLARED_ID = Provenance("declaration", "chip unique id")
+MADE_UP_ID = Provenance("socket", "made from host and logical id", "the client sent no chip unique id")

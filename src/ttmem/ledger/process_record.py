@@ -1,0 +1,42 @@
+"""What the ledger knows of a process beside its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ttmem.process_identity import ProcessFacts
+
+MAX_STRINGS = 100_000
+MAX_STRING_BYTES = 16 << 20
+
+
+@dataclass(slots=True, eq=False)
+class ProcessRecord:
+    """A process that reported something, until it dies."""
+
+    index: int
+    facts: ProcessFacts
+    sources: set[str] = field(default_factory=set)
+    connections: int = 0
+    container_pid: int | None = None
+    dropped: int = 0
+    overflow: int = 0
+    gaps: int = 0
+    strings: dict[int, str] = field(default_factory=dict)
+    string_bytes: int = 0
+
+    @property
+    def pid(self) -> int:
+        """As the server's kernel numbers it."""
+        return self.facts.pid
+
+    @property
+    def title(self) -> str:
+        """For sentences: 'pid 42 (python model.py)'."""
+        return f"pid {self.pid} ({self.facts.command or 'command unknown'})"
+
+    def define_string(self, number: int, text: str) -> None:
+        """Keeps a declared string while there is room; beyond it the name is unknown."""
+        if len(self.strings) < MAX_STRINGS and self.string_bytes + len(text) <= MAX_STRING_BYTES:
+            self.strings[number] = text
+            self.string_bytes += len(text)

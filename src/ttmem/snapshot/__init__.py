@@ -1,0 +1,43 @@
+"""An immutable picture of everything at one instant, with JSON in and out.
+
+The keys of the JSON are the names of the fields here; keys are added, never renamed.
+"""
+
+from ttmem.snapshot.convert import from_json, to_json
+from ttmem.snapshot.types import (
+    SCHEMA,
+    Anomaly,
+    CircularBuffers,
+    Device,
+    Footprint,
+    Held,
+    Kernels,
+    LeftBehind,
+    Losses,
+    Memory,
+    MemoryUse,
+    Process,
+    Provenance,
+    Ring,
+    Snapshot,
+)
+
+__all__ = [
+    "SCHEMA",
+    "Anomaly",
+    "CircularBuffers",
+    "Device",
+    "Footprint",
+    "Held",
+    "Kernels",
+    "LeftBehind",
+    "Losses",
+    "Memory",
+    "MemoryUse",
+    "Process",
+    "Provenance",
+    "Ring",
+    "Snapshot",
+    "from_json",
+    "to_json",
+]

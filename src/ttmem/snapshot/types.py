@@ -1,0 +1,203 @@
+"""What is true at one instant. Bytes are whole numbers; what is unknown is None."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = "ttmem.snapshot/1"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """One kind of memory of one device."""
+
+    capacity: int | None  # what can be allocated
+    requested: int  # bytes asked for
+    reserved: int | None  # bytes taken in all banks; None if some buffer's are unknown
+    held: int  # reserved where it is known, else requested: what the sums use
+    free: int | None
+    largest_free: int | None
+    count: int
+    peak: int  # of held
+    peak_time_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CircularBuffers:
+    """The three numbers of circular buffers, and which one the L1 sum uses."""
+
+    resident: int | None
+    cached: int | None
+    demand: int
+    dataflow: int | None
+    used: int  # what the L1 sum takes: cached where addresses are known, else demand
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All memory of one device."""
+
+    dram: MemoryUse
+    l1: MemoryUse
+    l1_small: MemoryUse
+    trace: MemoryUse
+    cb: CircularBuffers
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Kernel binary x cores, by type: what it would take if everything were resident everywhere."""
+
+    application: int
+    fabric: int
+    dispatch: int
+
+    @property
+    def total(self) -> int:
+        """All types."""
+        return self.application + self.fabric + self.dispatch
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The kernel-config ring, bytes per device; it lies below what can be allocated."""
+
+    capacity: int | None
+    occupied: int | None
+    wraps: int | None
+    syncs: int | None
+    programs: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Kernel code of one device; in no memory sum."""
+
+    dram_binaries: int | None
+    distinct_binaries: int | None  # how many different ones
+    distinct_binary_bytes: int | None
+    count: int
+    footprint: Footprint
+    ring: Ring
+    loads: int
+    unloads: int
+    dispatches: int
+    cache_entries: int | None
+    cache_hits: int | None
+    cache_misses: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a number comes from, how it was made, what it is known to miss."""
+
+    source: str
+    method: str
+    misses: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """Something that does not add up, and who did it."""
+
+    kind: str
+    text: str
+    pid: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One chip."""
+
+    unique_id: str
+    logical_id: int | None
+    board: str | None
+    arch: str | None
+    pci: str | None
+    grid: tuple[int, int] | None
+    memory: Memory
+    l1_used: int
+    l1_capacity: int | None
+    l1_total: int | None
+    l1_peak: int
+    l1_peak_time_ns: int | None
+    kernels: Kernels
+    provenance: Mapping[str, Provenance] = field(default_factory=dict)
+    anomalies: tuple[Anomaly, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one process holds on one device, in the measure of the device's sums."""
+
+    dram: int
+    l1: int
+    l1_small: int
+    trace: int
+    cb: int
+
+    @property
+    def l1_used(self) -> int:
+        """Its part of the device's L1 sum."""
+        return self.l1 + self.l1_small + self.cb
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process, identified by pid and start time."""
+
+    pid: int
+    start_time_ns: int | None
+    user: str | None
+    command: str | None
+    alive: bool
+    sources: tuple[str, ...]
+    connected: bool
+    devices: Mapping[str, Held]
+    dropped_events: int = 0  # by its client, for want of room
+    overflow: int = 0  # live buffers that its client could not remember
+    container_pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What a process held when it died; in no sum."""
+
+    pid: int
+    command: str | None
+    died_ns: int
+    devices: Mapping[str, Held]
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What could not be accounted."""
+
+    dropped_events: int
+    gaps: int
+    rejected_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything at one instant."""
+
+    time_ns: int
+    host: Mapping[str, Any]
+    devices: tuple[Device, ...]
+    processes: tuple[Process, ...]
+    left_behind: tuple[LeftBehind, ...]
+    losses: Losses
+    detail: Mapping[str, Any] = field(default_factory=dict)  # programs, buffers, cores, events, history
+    schema: str = SCHEMA
+
+    def device(self, wanted: int | str) -> Device | None:
+        """A device by logical id (int) or unique id (str)."""
+        for device in self.devices:
+            if wanted == (device.unique_id if isinstance(wanted, str) else device.logical_id):
+                return device
+        return None

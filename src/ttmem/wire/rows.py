@@ -1,0 +1,191 @@
+"""Rows of the native ledger: unsigned 64-bit columns, little-endian, in the order of `native/module.cpp`.
+
+Accounts and devices stay inside the server; buffers, circular buffers, kernels and programs also travel as attachments
+of an answer, so that a million of them costs the server one copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple, TypeVar
+
+KINDS = 5
+KERNEL_TYPES = 3
+
+
+class CounterColumns(NamedTuple):
+    """Counters of one account or device."""
+
+    loads: int
+    unloads: int
+    dispatches: int
+    hits: int
+    misses: int
+
+
+class AccountRow(NamedTuple):
+    """What one process holds on one device; tuples are indexed by MemoryKind or KernelType."""
+
+    process: int
+    device: int
+    requested: tuple[int, ...]
+    held: tuple[int, ...]
+    count: tuple[int, ...]
+    unreserved: tuple[int, ...]
+    cb_demand: int
+    cb_count: int
+    cb_unplaced: int
+    cb_cached: int
+    cb_map_full: int
+    cb_resident: int
+    cb_dataflow: int
+    cb_used: int
+    footprint: tuple[int, ...]
+    kernels: tuple[int, ...]
+    dram_binaries: int
+    unknown_binaries: int
+    programs: int
+    counters: CounterColumns
+    cache_seen: int
+    cache_entries: int
+    cache_entries_known: int
+    ring_occupied: int
+    ring_capacity: int
+    ring_wraps: int
+    ring_syncs: int
+    ring_programs: int
+    ring_time: int
+    live: int
+
+
+class DeviceRow(NamedTuple):
+    """Sums and peaks of one device."""
+
+    held: tuple[int, ...]
+    peak: tuple[int, ...]
+    peak_time: tuple[int, ...]
+    cb_used: int
+    l1_used: int
+    l1_peak: int
+    l1_peak_time: int
+    distinct: int
+    distinct_bytes: int
+    unknown_contents: int
+    counters: CounterColumns
+    cache_seen: int
+
+
+class BufferRow(NamedTuple):
+    """One live buffer; `process` and `device` are indices."""
+
+    process: int
+    device: int
+    kind: int
+    id: int
+    size: int
+    reserved: int
+    address: int
+    time: int
+    references: int
+    name: int
+    site: int
+
+
+class CircularBufferRow(NamedTuple):
+    """One live circular buffer."""
+
+    process: int
+    device: int
+    flags: int
+    address: int
+    size: int
+    per_core: int
+    program: int
+    time: int
+    references: int
+    cores: int
+
+
+class KernelRow(NamedTuple):
+    """One live kernel."""
+
+    process: int
+    device: int
+    type: int
+    id: int
+    binary: int
+    binary_known: int
+    cores: int
+    footprint: int
+    content: int
+    program: int
+    dispatches: int
+    time: int
+    name: int
+    site: int
+
+
+class ProgramRow(NamedTuple):
+    """One live program on one device."""
+
+    process: int
+    device: int
+    id: int
+    status: int
+    status_known: int
+    dispatches: int
+    hits: int
+    misses: int
+    last_dispatch: int
+    resident: int
+    resident_cores: int
+
+
+class FindingRow(NamedTuple):
+    """One sort of anomaly of one process on one device."""
+
+    anomaly: int
+    process: int
+    device: int
+    times: int
+    bytes: int
+    last_id: int
+
+
+_GROUPS: dict[str, int] = {
+    **dict.fromkeys(("requested", "held", "count", "unreserved", "peak", "peak_time"), KINDS),
+    **dict.fromkeys(("footprint", "kernels"), KERNEL_TYPES),
+    "counters": len(CounterColumns._fields),
+}
+
+Row = TypeVar("Row", bound=tuple[object, ...])
+
+
+def _widths(row: type[tuple[object, ...]]) -> list[tuple[str, int]]:
+    names: tuple[str, ...] = row._fields  # type: ignore[attr-defined]
+    return [(name, _GROUPS.get(name, 0)) for name in names]
+
+
+def flat_rows(row: type[Row], data: bytes | memoryview) -> Iterator[Row]:
+    """Rows without groups, at the speed of `iter_unpack`."""
+    make = row._make  # type: ignore[attr-defined]
+    return map(make, Struct(f"<{len(_widths(row))}Q").iter_unpack(data))
+
+
+def grouped_rows(row: type[Row], data: bytes) -> list[Row]:
+    """Rows with groups: the listed names take several columns."""
+    widths = _widths(row)
+    out: list[Row] = []
+    for flat in Struct(f"<{sum(width or 1 for _, width in widths)}Q").iter_unpack(data):
+        values: list[object] = []
+        at = 0
+        for name, width in widths:
+            if width:
+                group = flat[at : at + width]
+                values.append(CounterColumns._make(group) if name == "counters" else group)
+            else:
+                values.append(flat[at])
+            at += width or 1
+        out.append(row._make(values))  # type: ignore[attr-defined]
+    return out
