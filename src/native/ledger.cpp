@@ -195,26 +195,41 @@ void Ledger::insert_buffer(Context& at, const Key& key, const Event& event) {
 }
 
 void Ledger::deallocate(Context& at, const Event& event) {
-    Buffer* match = nullptr;
     const bool named = event.flags & KIND_KNOWN;
     if (named && event.kind >= KINDS) {
         return reject(at, Reject::KIND, event);
     }
-    for (std::uint16_t kind = 0; kind < KINDS; ++kind) {
-        if (named ? kind != event.kind : at.account.count[kind] == 0) {
-            continue;
-        }
-        const auto found = buffers_.find(Key{event.id, 0, at.process_index, at.device_index, kind});
-        if (found != buffers_.end() && (!match || found->second.order > match->order)) {
-            match = &found->second;
-        }
-    }
+    const Buffer* match = match_buffer(at.process_index, at.device_index, named ? event.kind : -1, event.id);
     if (!match) {
         return report(at, Anomaly::UNKNOWN_FREE, 0, event.id);
     }
-    if (--match->references == 0) {
-        remove_buffer(at, *match);
+    Buffer& buffer = const_cast<Buffer&>(*match);
+    if (--buffer.references == 0) {
+        remove_buffer(at, buffer);
     }
+}
+
+const Buffer* Ledger::match_buffer(std::uint32_t process, std::uint32_t device, int kind, std::uint64_t id) const {
+    const auto account = processes_[process].accounts.find(device);
+    if (account == processes_[process].accounts.end()) {
+        return nullptr;
+    }
+    const Buffer* latest = nullptr;
+    for (std::uint16_t each = 0; each < KINDS; ++each) {
+        if ((kind >= 0 && each != kind) || account->second->count[each] == 0) {
+            continue;
+        }
+        const auto found = buffers_.find(Key{id, 0, process, static_cast<std::uint16_t>(device), each});
+        if (found != buffers_.end() && (!latest || found->second.order > latest->order)) {
+            latest = &found->second;
+        }
+    }
+    return latest;
+}
+
+const Buffer* Ledger::find_buffer(std::uint32_t process, std::uint32_t logical, int kind, std::uint64_t id) const {
+    const auto bound = processes_[process].bound.find(logical);
+    return bound == processes_[process].bound.end() ? nullptr : match_buffer(process, bound->second, kind, id);
 }
 
 void Ledger::remove_buffer(Context& at, Buffer& buffer) {

@@ -208,6 +208,8 @@ public:
     const std::vector<Device>& devices() const { return devices_; }
     const std::vector<Finding>& findings() const { return findings_; }
     std::vector<Rejection> take_rejections();
+    // By the logical id of the device; kind < 0: any, the latest first.
+    const Buffer* find_buffer(std::uint32_t process, std::uint32_t logical, int kind, std::uint64_t id) const;
     std::uint64_t rejected() const { return rejected_; }
     std::uint64_t dropped() const { return dropped_; }
     std::uint64_t live() const { return live_; }
@@ -225,6 +227,7 @@ private:
     void one(Context& at, const Event& event);
     void allocate(Context& at, const Event& event);
     void deallocate(Context& at, const Event& event);
+    const Buffer* match_buffer(std::uint32_t process, std::uint32_t device, int kind, std::uint64_t id) const;
     void insert_buffer(Context& at, const Key& key, const Event& event);
     void remove_buffer(Context& at, Buffer& buffer);
     void count_buffer(Context& at, const Buffer& buffer, bool in);

@@ -158,6 +158,29 @@ PyObject* apply(PyObject* self, PyObject* args) {
     return PyLong_FromSize_t(done);
 }
 
+PyObject* find_buffer(PyObject* self, PyObject* args) {
+    unsigned int process, logical;
+    int kind;
+    unsigned long long id;
+    if (!PyArg_ParseTuple(args, "IIiK", &process, &logical, &kind, &id) || !process_exists(self, process)) {
+        return nullptr;
+    }
+    const Buffer* found = ledger_of(self).find_buffer(process, logical, kind, id);
+    if (!found) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("(iKI)", static_cast<int>(found->key.kind), static_cast<unsigned long long>(found->size),
+                         found->references);
+}
+
+PyObject* process_live(PyObject* self, PyObject* args) {
+    unsigned int process;
+    if (!PyArg_ParseTuple(args, "I", &process) || !process_exists(self, process)) {
+        return nullptr;
+    }
+    return PyLong_FromUnsignedLongLong(ledger_of(self).processes()[process].live);
+}
+
 PyObject* accounts(PyObject* self, PyObject*) {
     Rows rows;
     const std::vector<Process>& processes = ledger_of(self).processes();
@@ -342,6 +365,8 @@ PyMethodDef methods[] = {
     {"end_resync", on_index<&Ledger::end_resync, process_exists>, METH_VARARGS, nullptr},
     {"reset_peak", on_index<&Ledger::reset_peak, device_exists>, METH_VARARGS, nullptr},
     {"apply", apply, METH_VARARGS, nullptr},
+    {"find_buffer", find_buffer, METH_VARARGS, nullptr},
+    {"process_live", process_live, METH_VARARGS, nullptr},
     {"accounts", accounts, METH_NOARGS, nullptr},
     {"devices", devices, METH_NOARGS, nullptr},
     {"buffers", buffers, METH_VARARGS, nullptr},

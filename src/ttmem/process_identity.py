@@ -49,10 +49,11 @@ def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
             uid = os.stat(f"/proc/{pid}").st_uid
         except OSError:
             uid = None
-    return ProcessFacts(pid, start_time_ns(pid), _user_name(uid), _command(pid))
+    return ProcessFacts(pid, start_time_ns(pid), user_name(uid), _command(pid))
 
 
-def _user_name(uid: int | None) -> str | None:
+def user_name(uid: int | None) -> str | None:
+    """The login name, or the number if it has none."""
     if uid is None:
         return None
     try:

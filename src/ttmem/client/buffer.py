@@ -10,7 +10,7 @@ from ttmem.events import MemoryKind
 
 @dataclass(slots=True)
 class Buffer:
-    """What `track_allocate` and `track_deallocate` want to know; on a mesh, the part of one chip."""
+    """A buffer on one device, or of this size on each device of a mesh."""
 
     id: int
     size: int

@@ -1,9 +1,9 @@
 """What is alive in this process, so that a server that comes late, or again, can be told.
 
-Every entry is kept as the 64 bytes of the event that made it, ready to be sent again. Entries lie in
-*lanes*: the buffers of one kind on one device, or all programs of one device (`program_lane`). No
-event touches two lanes, so a lane can be captured and sent by itself: only what happens in it after
-that must come after it in the stream.
+Every entry is kept as the 64 bytes of the event that made it, ready to be sent again. Entries lie
+in *lanes*: the buffers of one kind on one device, or all programs of one device (`program_lane`).
+No event touches two lanes, so a lane can be captured and sent by itself: only what happens in it
+after that must come after it in the stream.
 
 The rules are the ledger's: an equal ALLOC is one more reference, a different one replaces; a
 KERNEL_LOAD of a live id is a dispatch; program 0 is no program.
@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from ttmem.client.program_lane import ProgramLane
-from ttmem.client.records import SIZE, Room, with_count
+from ttmem.client.records import MOST_32, SIZE, Room, with_count
 from ttmem.events import Flag, MemoryKind, Op
+
+MOST_DEVICES = 4096
 
 
 class Lane(Protocol):
@@ -74,3 +76,26 @@ class DeviceAccount:
     def lanes(self) -> list[Lane]:
         """The buffers first: circular buffers may lie on them."""
         return [*self.buffers.values(), self.programs]
+
+
+class LiveSet:
+    """All that is alive in this process."""
+
+    __slots__ = ("accounts", "room")
+
+    def __init__(self, limit: int) -> None:
+        self.room = Room(limit)
+        self.accounts: dict[int, DeviceAccount] = {}
+
+    def account(self, device: int, streaming: bool) -> DeviceAccount:
+        """The account of a device, new when it is first named; ValueError if it is no device."""
+        known = self.accounts.get(device)
+        if known is not None:
+            return known
+        if len(self.accounts) >= MOST_DEVICES or not 0 <= device <= MOST_32:
+            raise ValueError(f"{device} is no device number, or one too many")
+        return self.accounts.setdefault(device, DeviceAccount(device, self.room, streaming))
+
+    def lanes(self) -> list[Lane]:
+        """Those of all devices."""
+        return [lane for account in self.accounts.values() for lane in account.lanes()]

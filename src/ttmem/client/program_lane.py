@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import NamedTuple
+from typing import TypeAlias
 
 from ttmem.client.records import COUNT, EXTRA, MOST_32, SIZE, Room, number, with_count
 from ttmem.events import Event, Flag, Op
 
+# What tells circular buffers of one address apart; equal ones stack: program, number of the core
+# set, flags, bytes over all cores, bytes per core. A plain tuple, because each event makes one.
+CbKey: TypeAlias = tuple[int, int, int, int, int]
 
-class CbKey(NamedTuple):
-    """What tells circular buffers of one address apart; equal ones stack."""
-
-    program: int
-    cores: int
-    flags: int
-    total: int
-    per_core: int
+_CACHE_HIT, _CACHE_MISS = int(Flag.CACHE_HIT), int(Flag.CACHE_MISS)
+_GLOBAL = int(Flag.GLOBAL)
 
 
 class Program:
@@ -32,7 +29,7 @@ class Program:
 
 
 class ProgramLane:
-    """All programs of one device; every method but `alive` applies one event."""
+    """All programs of one device. Each public method but `alive` applies one event."""
 
     __slots__ = (
         "cache_entries",
@@ -47,13 +44,11 @@ class ProgramLane:
         "ring",
         "room",
         "streaming",
-        "suffix",
         "unloads",
     )
 
     def __init__(self, device: int, room: Room, streaming: bool) -> None:
         self.device = device
-        self.suffix = device.to_bytes(4, "little")
         self.room = room
         self.streaming = streaming
         self.circular_buffers: dict[int, dict[CbKey, bytes]] = {}
@@ -63,20 +58,21 @@ class ProgramLane:
         self.ring: bytes | None = None
         self.cache_entries: bytes | None = None
 
-    def allocate_cb(self, address: int, key: CbKey, record: bytes) -> None:
+    def allocate_cb(self, record: bytes, address: int, key: CbKey) -> None:
         """CB_ALLOC; equal ones stack."""
         entries = self.circular_buffers.get(address)
         if entries is not None and key in entries:
             known = entries[key]
             entries[key] = with_count(known, number(known, COUNT) + 1)
             return
-        if not self._has_room_in(key.program):
+        program_id = key[0]
+        if not self._has_room_in(program_id):
             return
         if entries is None:
             entries = self.circular_buffers[address] = {}
         entries[key] = record
-        if key.program:
-            self.programs[key.program].circular_buffers.add((address, key))
+        if program_id:
+            self.programs[program_id].circular_buffers.add((address, key))
 
     def free_cb(self, address: int, key: CbKey) -> CbKey:
         """CB_FREE; returns what was freed, or the key itself if no such thing is alive."""
@@ -90,12 +86,13 @@ class ProgramLane:
             entries[found] = with_count(known, count - 1)
             return found
         self._forget_cb(address, found)
-        if found.program:
-            self.programs[found.program].circular_buffers.discard((address, found))
-            self._drop_if_bare(found.program)
+        program_id = found[0]
+        if program_id:
+            self.programs[program_id].circular_buffers.discard((address, found))
+            self._drop_if_bare(program_id)
         return found
 
-    def load_kernel(self, kernel_id: int, program_id: int, record: bytes) -> None:
+    def load_kernel(self, record: bytes, kernel_id: int, program_id: int) -> None:
         """KERNEL_LOAD; of a live id it is a dispatch."""
         known = self.kernels.get(kernel_id)
         if known is not None:
@@ -112,24 +109,26 @@ class ProgramLane:
             program.kernels.add(kernel_id)
             program.had_kernels = True
 
-    def unload_kernel(self, kernel_id: int) -> None:
+    def unload_kernel(self, _: bytes, kernel_id: int) -> None:
         """KERNEL_UNLOAD."""
         if kernel_id in self.kernels:
             self.unloads += 1
             self._forget_kernel(kernel_id)
 
-    def set_status(self, program_id: int, record: bytes) -> None:
+    def set_status(self, record: bytes, program_id: int) -> None:
         """BINARY_STATUS: the last one counts."""
         if program_id and (program_id in self.programs or self._add_program(program_id)):
             self.programs[program_id].status = record
 
-    def dispatch(self, hits: int, misses: int) -> None:
+    def dispatch(self, _: bytes, flags: int) -> None:
         """PROGRAM_DISPATCH."""
         self.dispatches += 1
-        self.hits += hits
-        self.misses += misses
+        if flags & _CACHE_HIT:
+            self.hits += 1
+        elif flags & _CACHE_MISS:
+            self.misses += 1
 
-    def destroy(self, program_id: int) -> None:
+    def destroy(self, _: bytes, program_id: int) -> None:
         """PROGRAM_DESTROY: its kernels and circular buffers go with it."""
         program = self.programs.pop(program_id, None)
         if program is None:
@@ -140,6 +139,14 @@ class ProgramLane:
             del self.kernels[kernel_id]
         self.unloads += len(program.kernels)
         self.room.free += 1 + len(program.kernels)
+
+    def set_ring(self, record: bytes) -> None:
+        """RING: the last one counts."""
+        self.ring = record
+
+    def set_cache_entries(self, record: bytes) -> None:
+        """CACHE_ENTRIES: the last one counts."""
+        self.cache_entries = record
 
     def alive(self) -> list[bytes]:
         """Everything to be sent again; status and counters speak of what comes before them."""
@@ -189,7 +196,8 @@ class ProgramLane:
 
     def _drop_if_bare(self, program_id: int) -> None:
         program = self.programs[program_id]
-        if program.had_kernels and not program.kernels and not program.circular_buffers:
+        bare = not program.kernels and not program.circular_buffers
+        if bare and (program.had_kernels or program.status is None):
             del self.programs[program_id]
             self.room.free += 1
 
@@ -199,12 +207,15 @@ def _footprint(record: bytes) -> int:
 
 
 def _find(entries: dict[CbKey, bytes], key: CbKey) -> CbKey | None:
-    """What a free means: the callers do not say whether it is global, and some not the cores."""
-    for exact in (key, key._replace(flags=key.flags | Flag.GLOBAL)):
-        if exact in entries:
-            return exact
+    """What a free means: callers do not say whether it is global, and some name no cores."""
+    if key in entries:
+        return key
+    program, cores, flags, total, per_core = key
+    as_global = (program, cores, flags | _GLOBAL, total, per_core)
+    if as_global in entries:
+        return as_global
     for known in reversed(entries):
-        same_program = key.program in (0, known.program)
-        if same_program and (key.total in (0, known.total) or key.per_core == known.per_core):
+        same_size = total in (0, known[3]) or total == per_core == known[4]
+        if same_size and program in (0, known[0]):
             return known
     return None

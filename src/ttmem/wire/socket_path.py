@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-DEFAULT_SOCKET = "/tmp/tt_allocation_server.sock"
+DEFAULT_SOCKET = "/tmp/tt_allocation_server.sock"  # runtimes with the original client connect here
 SOCKET_VARIABLE = "TTMEM_SOCKET"
 
 
 def socket_path(given: str | None = None) -> str:
-    """The path that was given, else that of the environment, else the one of the original system."""
+    """The path that was given, else that of the environment, else the original system's."""
     return given or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET

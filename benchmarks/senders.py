@@ -1,0 +1,108 @@
+"""Client processes that send prepared bytes to a socket, all starting together."""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+import time
+from multiprocessing.synchronize import Barrier
+from struct import pack_into
+
+from ttmem.events import Event, KernelType, MemoryKind, Op
+from ttmem.wire import frames
+from ttmem.wire.frames import Frame
+from ttmem.wire.historical import Head, encode
+
+CHUNK = 64 << 10
+
+
+def historical_chunk(record_size: int = 144) -> tuple[bytes, int]:
+    """64 KiB of records that end where they began: buffers, circular buffers, repeated kernel loads."""
+    records: list[bytes] = []
+    for number in range(CHUNK // record_size // 5):
+        buffer, cb, kernel = 0x10000 + 64 * number, 0x500 + 32 * number, 1 + number % 20
+        records += [
+            encode(record_size, Head(Op.ALLOC, 0, 4096, number % 2, 0, buffer)),
+            encode(record_size, Head(Op.CB_ALLOC, 0, 2048, 0, 0, cb)),
+            encode(record_size, Head(Op.KERNEL_LOAD, 0, 57344, KernelType.FABRIC, 0, kernel)),
+            encode(record_size, Head(Op.CB_FREE, 0, 2048, 0, 0, cb)),
+            encode(record_size, Head(Op.FREE, 0, 0, 0, 0, buffer)),
+        ]
+    return b"".join(records), len(records)
+
+
+def framed_chunk() -> tuple[bytes, int]:
+    """The same story in ttmem's own framing, one frame of 64 KiB."""
+    events: list[bytes] = []
+    for number in range(CHUNK // 64 // 5):
+        buffer, cb, kernel = 0x10000 + 64 * number, 0x500 + 32 * number, 1 + number % 20
+        kind = (MemoryKind.DRAM, MemoryKind.L1)[number % 2]
+        events += [
+            Event(Op.ALLOC, kind, id=buffer, size=4096, address=buffer).pack(),
+            Event(Op.CB_ALLOC, id=cb, size=2048).pack(),
+            Event(Op.KERNEL_LOAD, KernelType.FABRIC, id=kernel, size=57344, extra=kernel, count=16).pack(),
+            Event(Op.CB_FREE, id=cb, size=2048).pack(),
+            Event(Op.FREE, kind, flags=1, id=buffer).pack(),
+        ]
+    return frames.frame(Frame.EVENTS, b"".join(events)), len(events)
+
+
+def greeting() -> bytes:
+    """What opens a stream in ttmem's own framing."""
+    return frames.preamble() + frames.json_frame(Frame.HELLO, {"pid": 0, "name": "benchmark", "role": "application"})
+
+
+def _send(path: str, opening: bytes, chunk: bytes, step: int, repeats: int, start: Barrier, done: Barrier) -> None:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    if opening:
+        connection.sendall(opening)
+    start.wait()
+    if step == 0:
+        for _ in range(repeats):
+            connection.sendall(chunk)
+    else:
+        pieces = [chunk[at : at + step] for at in range(0, len(chunk), step)]
+        send = connection.send
+        for _ in range(repeats):
+            for piece in pieces:
+                send(piece)
+    done.wait()
+    done.wait()  # the books are compared while everyone still holds what it holds
+    connection.close()
+
+
+class Senders:
+    """`count` processes, each sending `repeats` chunks: whole, or `step` bytes per send."""
+
+    def __init__(self, path: str, count: int, chunk: bytes, repeats: int, *, opening: bytes = b"", step: int = 0) -> None:
+        context = multiprocessing.get_context("fork")
+        self._start = context.Barrier(count + 1)
+        self._done = context.Barrier(count + 1)
+        arguments = (path, opening, chunk, step, repeats, self._start, self._done)
+        self._children = [context.Process(target=_send, args=arguments) for _ in range(count)]
+        for child in self._children:
+            child.start()
+
+    def go(self) -> float:
+        """Starts them all; returns the time."""
+        self._start.wait()
+        return time.perf_counter()
+
+    def sent(self) -> None:
+        """Waits until every byte is in a socket."""
+        self._done.wait()
+
+    def end(self) -> None:
+        """Lets them close and go."""
+        self._done.wait()
+        for child in self._children:
+            child.join()
+
+
+def with_pid(chunk: bytes, record_size: int, pid: int) -> bytes:
+    """The same records, naming that pid."""
+    copy = bytearray(chunk)
+    for at in range(0, len(copy), record_size):
+        pack_into("<i", copy, at + 20, pid)
+    return bytes(copy)

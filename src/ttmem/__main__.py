@@ -1,0 +1,7 @@
+"""`python -m ttmem`."""
+
+import sys
+
+from ttmem.commands import main
+
+sys.exit(main())

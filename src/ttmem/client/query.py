@@ -1,0 +1,97 @@
+"""Asking a server: what monitors and tables do."""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Any
+
+from ttmem.client.greeting import opening, refusal, welcomed
+from ttmem.client.server_socket import socket_path, trouble
+from ttmem.errors import Refused, TtmemError
+from ttmem.wire.frame_stream import FrameStream
+from ttmem.wire.frames import HEADER, MAX_ANSWER_PAYLOAD, Frame, json_frame, parse_answer
+
+ROLE = "monitor"
+RECEIVE = 1 << 20
+
+
+class ServerConnection:
+    """A connection for questions; each wait for the server ends after `timeout` seconds."""
+
+    def __init__(self, path: str | None = None, timeout: float = 5.0) -> None:
+        self.path = socket_path(path)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(timeout)
+        try:
+            self._socket.connect(self.path)
+            self._socket.sendall(opening(ROLE), socket.MSG_NOSIGNAL)
+            self._wait_for_welcome()
+        except (OSError, EOFError) as error:
+            self._socket.close()
+            raise trouble(self.path, error) from error
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> ServerConnection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._socket.close()
+
+    def query(self, what: str, **arguments: Any) -> tuple[dict[str, Any], dict[str, memoryview]]:
+        """The answer's document and its attachments."""
+        try:
+            question = json_frame(Frame.QUERY, {"what": what, **arguments})
+            self._socket.sendall(question, socket.MSG_NOSIGNAL)
+            payload = self._read_answer()
+        except (OSError, EOFError) as error:
+            raise trouble(self.path, error) from error
+        try:
+            document, attachments = parse_answer(memoryview(payload))
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise self._nonsense(str(error)) from error
+        if "error" in document:
+            raise TtmemError(f"the server at {self.path} says: {document['error']}")
+        return document, attachments
+
+    def _wait_for_welcome(self) -> None:
+        stream = FrameStream("server", RECEIVE)
+        while not welcomed(stream, self.path):
+            stream.feed(self._receive(RECEIVE))
+
+    def _read_answer(self) -> bytearray:
+        while True:
+            kind, length = HEADER.unpack(self._read(HEADER.size))
+            if length > MAX_ANSWER_PAYLOAD:
+                raise self._nonsense(f"a frame of {length:,} bytes")
+            payload = self._read(length)
+            if kind == Frame.REFUSED:
+                raise Refused(refusal(payload))
+            if kind == Frame.ANSWER:
+                return payload
+
+    def _read(self, length: int) -> bytearray:
+        data = bytearray()  # grows with what arrives, not with what was promised
+        while len(data) < length:
+            data += self._receive(min(RECEIVE, length - len(data)))
+        return data
+
+    def _receive(self, most: int) -> bytes:
+        data = self._socket.recv(most)
+        if not data:
+            raise EOFError
+        return data
+
+    def _nonsense(self, what: str) -> TtmemError:
+        return TtmemError(f"the server at {self.path} answers nonsense: {what}")

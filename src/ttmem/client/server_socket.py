@@ -1,0 +1,49 @@
+"""Where server and clients meet, and what it means when they do not."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ttmem.errors import BadInput, NoServer, TtmemError
+from ttmem.process_identity import user_name
+
+DEFAULT_SOCKET = "/tmp/tt_allocation_server.sock"
+SOCKET_VARIABLE = "TTMEM_SOCKET"
+
+
+def socket_path(given: str | None = None) -> str:
+    """The path that was given, else that of the environment, else the original system's."""
+    return given or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET
+
+
+def trouble(path: str, error: Exception) -> TtmemError:
+    """What an error on the way to the server means, and what to do."""
+    if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+        return NoServer(_absence(path))
+    if isinstance(error, PermissionError):
+        return TtmemError(
+            f"the socket {path} belongs to {_owner(path)} and is closed to you; "
+            "ask them to start `ttmem serve --group NAME`"
+        )
+    if isinstance(error, TimeoutError):
+        return TtmemError(f"the server at {path} does not answer; is it stopped?")
+    if isinstance(error, (ConnectionError, EOFError)):
+        return TtmemError(f"the server at {path} closed the connection")
+    return BadInput(f"{path} cannot be used as the socket of a server: {error}")
+
+
+def _absence(path: str) -> str:
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return f"{path} is no socket, so no server listens there; give another --socket"
+    except OSError:
+        pass
+    return f"no server at {path}; start one with `ttmem serve`"
+
+
+def _owner(path: str) -> str:
+    try:
+        return user_name(os.stat(path).st_uid) or "somebody else"
+    except OSError:
+        return "somebody else"

@@ -1,0 +1,54 @@
+"""Collect reports from every process on this machine.
+
+Listens at a Unix socket for runtimes with the allocation client (TT_ALLOC_TRACKING_ENABLED=1) and for
+programs that use ttmem.client. `ttmem ps` shows what it knows. SIGUSR1 logs a summary; SIGTERM and
+Ctrl-C stop it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+
+from ttmem.sizes import parse_size
+from ttmem.wire.socket_path import socket_path
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    """Options of `ttmem serve`."""
+    parser.add_argument("--socket", metavar="PATH", help=f"where to listen (default {socket_path()})")
+    parser.add_argument("--group", metavar="NAME", help="let members of this group report and look, too")
+    parser.add_argument("--board", metavar="NAME", help="board of clients that declare none: n150, n300, p150, ...")
+    parser.add_argument("--cluster", metavar="FILE", help="cluster descriptor (YAML) for clients that declare none")
+    parser.add_argument(
+        "--l1-capacity", metavar="BYTES", type=parse_size, help="L1 of a device, for clients that declare none"
+    )
+    parser.add_argument(
+        "--max-live", metavar="N", type=int, default=4_000_000, help="live entries to keep (default %(default)s)"
+    )
+    parser.add_argument("--log-events", action="store_true", help="print a line for each event (slow)")
+    parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until it is told to stop."""
+    from ttmem.server.device_options import DeviceOptions
+    from ttmem.server.server import Server
+
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.WARNING if options.quiet else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    server = Server(
+        socket_path(options.socket),
+        group=options.group,
+        defaults=DeviceOptions(options.board, options.cluster, options.l1_capacity),
+        log_events=options.log_events,
+        max_live=options.max_live,
+        write=lambda text: print(text, flush=True),
+    )
+    server.handle_signals()
+    server.run()
+    return 0

@@ -1,0 +1,1 @@
+"""The allocation server: the socket source and the ledger, put together in one loop."""

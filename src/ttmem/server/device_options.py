@@ -1,0 +1,37 @@
+"""Boards and capacities that the server's user gives, for clients that declare none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ttmem.events import DeviceDeclaration
+from ttmem.hw import Cluster, device_spec, read_cluster
+
+
+class DeviceOptions:
+    """`serve --board`, `--cluster` and `--l1-capacity`."""
+
+    def __init__(
+        self, board: str | None = None, cluster: str | None = None, l1_capacity: int | None = None
+    ) -> None:
+        self._spec = device_spec(board) if board else None
+        self._cluster: Cluster | None = read_cluster(cluster) if cluster else None
+        self._l1_capacity = l1_capacity
+
+    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
+        """What the options say of a device; None if they say nothing."""
+        declared = self._hardware(logical_id)
+        if self._l1_capacity is not None:
+            return replace(declared or DeviceDeclaration(logical_id), l1_capacity=self._l1_capacity)
+        return declared
+
+    def _hardware(self, logical_id: int) -> DeviceDeclaration | None:
+        if self._cluster is not None:
+            chips = {chip.logical_id: chip for chip in self._cluster.chips}
+            if logical_id in chips:
+                chip = chips[logical_id]
+                unique_id = None if chip.unique_id is None else str(chip.unique_id)
+                return DeviceDeclaration.from_spec(self._cluster.spec(chip), logical_id, unique_id, chip.pci)
+        if self._spec is not None:
+            return DeviceDeclaration.from_spec(self._spec, logical_id)
+        return None

@@ -1,0 +1,36 @@
+"""The server's log: sentences on stderr, each kind of trouble counted and not repeated."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+
+MAX_KEYS = 10_000
+
+
+class Log:
+    """Says a thing the 1st, 10th, 100th, ... time; between, it only counts."""
+
+    def __init__(self) -> None:
+        self._logger = logging.getLogger("ttmem.server")
+        self._times: OrderedDict[str, int] = OrderedDict()
+
+    def info(self, sentence: str) -> None:
+        """Something ordinary."""
+        self._logger.info("%s", _one_line(sentence))
+
+    def trouble(self, key: str, sentence: str) -> None:
+        """Something wrong; `key` tells repetitions."""
+        times = self._times.get(key, 0) + 1
+        self._times[key] = times
+        self._times.move_to_end(key)
+        if len(self._times) > MAX_KEYS:
+            self._times.popitem(last=False)
+        if times == 1:
+            self._logger.warning("%s", _one_line(sentence))
+        elif str(times).strip("0") == "1":
+            self._logger.warning("%s (%d times)", _one_line(sentence), times)
+
+
+def _one_line(sentence: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in sentence)

@@ -1,0 +1,339 @@
+"""The server: one thread, one epoll loop, every connection non-blocking."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ttmem import __version__
+from ttmem.events import DeviceDeclaration
+from ttmem.ledger import Books, ProcessRecord
+from ttmem.ledger.books import DeviceDefaults
+from ttmem.server.answers import Answers
+from ttmem.server.event_words import EventWords
+from ttmem.server.log import Log
+from ttmem.server.process_table import ProcessTable, credentials
+from ttmem.sizes import human
+from ttmem.snapshot import LeftBehind
+from ttmem.sources.socket_listener import Listener
+from ttmem.sources.socket_peer import Peer
+from ttmem.wire import frames
+from ttmem.wire.frames import Frame
+from ttmem.wire.historical import Head
+from ttmem.wire.record_stream import QUIET
+
+TICK = 1.0
+SPARE_FILES = 64
+ACCEPTS_PER_TURN = 64
+
+
+class Server:
+    """Owns the socket, the books and the loop. It is the sink of every peer."""
+
+    def __init__(
+        self,
+        socket_path: str,
+        *,
+        group: str | None = None,
+        defaults: DeviceDefaults | None = None,
+        log_events: bool = False,
+        max_live: int = 4_000_000,
+        write: Callable[[str], None] = print,
+    ) -> None:
+        self._log = Log()
+        self._listener = Listener(socket_path, group)
+        self._started = time.time_ns()
+        self.books = Books(defaults, self._log.trouble, max_live)
+        self._answers = Answers(self.books, socket_path, self._started, write)
+        self._words = EventWords(self.books, self._started, write) if log_events else None
+        self._processes = ProcessTable(self.books)
+        self._peers: dict[int, Peer] = {}
+        self._masks: dict[int, int] = {}
+        self._quiet: dict[Peer, float] = {}
+        self._dying: set[int] = set()
+        self._epoll = select.epoll()
+        self._wake, self._waker = socket.socketpair()
+        self._wake.setblocking(False)
+        self._waker.setblocking(False)
+        self._stopping = False
+        self._summary_wanted = False
+        self._max_peers = _raise_file_limit()
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Serves until SIGTERM or SIGINT, or `stop`."""
+        for own in (self._listener.socket.fileno(), self._wake.fileno()):
+            self._epoll.register(own, select.EPOLLIN)
+        self._log.info(f"ttmem {__version__} listens at {self._listener.path} (pid {os.getpid()})")
+        ready()
+        next_tick = time.monotonic() + TICK
+        try:
+            while not self._stopping:
+                self._turn(next_tick)
+                now = time.monotonic()
+                if now >= next_tick:
+                    next_tick = max(next_tick + TICK, now)
+                    self._tick()
+        finally:
+            self._shut_down()
+
+    def handle_signals(self) -> None:
+        """Clean shutdown on SIGTERM and SIGINT, a summary on SIGUSR1; nothing runs inside the handlers."""
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
+        signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "_summary_wanted", True))
+
+    def stop(self) -> None:
+        """Ends the loop; safe from any thread."""
+        self._stopping = True
+        with suppress(OSError):
+            self._waker.send(b"\0")
+
+    def _turn(self, next_tick: float) -> None:
+        now = time.monotonic()
+        wait = min([next_tick, *self._quiet.values()]) - now
+        for number, mask in self._epoll.poll(max(0.0, wait)):
+            self._ready(number, mask)
+        if self._quiet:
+            self._check_quiet()
+        if self._summary_wanted:
+            self._summary_wanted = False
+            self._say_summary()
+
+    def _ready(self, number: int, mask: int) -> None:
+        peer = self._peers.get(number)
+        if peer is not None:
+            if mask & select.EPOLLOUT:
+                peer.writable()
+            if mask & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR) and not peer.closed:
+                self._read(peer)
+            self._settle(peer)
+        elif number == self._listener.socket.fileno():
+            self._accept()
+        elif number == self._wake.fileno():
+            with suppress(OSError):
+                self._wake.recv(4096)
+        else:
+            process = self._processes.owner(number)
+            if process is not None:
+                self._died(process)
+
+    def _read(self, peer: Peer) -> bool:
+        more = peer.readable()
+        if peer.wants_quiet:
+            self._quiet[peer] = time.monotonic() + QUIET
+        else:
+            self._quiet.pop(peer, None)
+        return more
+
+    def _check_quiet(self) -> None:
+        now = time.monotonic()
+        for peer in [peer for peer, due in self._quiet.items() if due <= now]:
+            del self._quiet[peer]
+            peer.quiet()
+            self._settle(peer)
+
+    def _tick(self) -> None:
+        self.books.tick(time.time_ns())
+        for process in self._processes.gone():
+            self._died(process)
+
+    # -- connections ---------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                connection, _ = self._listener.socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as problem:
+                # Out of files: without a pause the loop would spin on a connection that it cannot take.
+                self._log.trouble("accept", f"cannot take a connection: {problem.strerror}")
+                time.sleep(0.01)
+                return
+            pid, uid = credentials(connection)
+            if len(self._peers) >= self._max_peers:
+                self._log.trouble("full", f"connection of pid {pid} dropped: {self._max_peers} are open")
+                connection.close()
+                continue
+            peer = Peer(connection, pid, uid, self)
+            self._peers[connection.fileno()] = peer
+            self._masks[connection.fileno()] = select.EPOLLIN
+            self._epoll.register(connection.fileno(), select.EPOLLIN)
+
+    def _settle(self, peer: Peer) -> None:
+        """Brings the loop's state in line with the peer's."""
+        number = peer.socket.fileno()
+        if peer.closed:
+            self._drop(peer)
+            return
+        mask = (select.EPOLLIN if peer.wants_read else 0) | (select.EPOLLOUT if peer.wants_write else 0)
+        if mask != self._masks[number]:
+            self._masks[number] = mask
+            self._epoll.modify(number, mask)
+
+    def _drop(self, peer: Peer) -> None:
+        number = peer.socket.fileno()
+        if self._peers.pop(number, None) is None:
+            return
+        del self._masks[number]
+        self._quiet.pop(peer, None)
+        self._epoll.unregister(number)
+        process = self._processes.detach(peer)
+        peer.socket.close()
+        if process is not None and process.connections == 0 and process.index not in self._dying:
+            self._forget_if_empty(process)
+
+    def _forget_if_empty(self, process: ProcessRecord) -> None:
+        if process.pid == 0:
+            self._died(process)
+        elif self.books.native.process_live(process.index) == 0:
+            self._release(process)
+
+    # -- death ---------------------------------------------------------------------------------------------------
+
+    def _died(self, process: ProcessRecord) -> None:
+        """Takes what the dead process had sent, then releases everything it held."""
+        self._dying.add(process.index)
+        for peer in self._processes.peers(process):
+            while not peer.closed and self._read(peer):
+                pass
+            peer.quiet()
+            peer.close()
+            self._drop(peer)
+        self._dying.discard(process.index)
+        left = self._release(process)
+        if left is not None:
+            self._log.info(f"{process.title} died; released {_sums(left)}")
+            if self._words is not None:
+                self._words.died(process.pid, _sums(left))
+
+    def _release(self, process: ProcessRecord) -> LeftBehind | None:
+        handle = self._processes.forget(process)
+        if handle is not None:
+            with suppress(OSError):
+                self._epoll.unregister(handle)
+            os.close(handle)
+        return self.books.release(process, time.time_ns())
+
+    # -- what peers say (Sink) -----------------------------------------------------------------------------------
+
+    def _account(self, peer: Peer) -> ProcessRecord:
+        process, handle = self._processes.attach(peer)
+        if handle is not None:
+            self._epoll.register(handle, select.EPOLLIN)
+        return process
+
+    def hello(self, peer: Peer, document: dict[str, Any]) -> str | None:
+        """Answers with a welcome; an application gets its account now, a monitor never."""
+        if document.get("role") != "monitor":
+            process = self._account(peer)
+            process.sources = {"socket"}
+            inside = document.get("container_pid")
+            if isinstance(inside, int) and inside != peer.pid:
+                process.container_pid = inside
+        peer.send([frames.preamble(), frames.json_frame(Frame.WELCOME, {"pid": os.getpid(), "version": __version__})])
+        return None
+
+    def declare(self, peer: Peer, declaration: DeviceDeclaration) -> None:
+        """A client's device."""
+        self.books.declare(self._account(peer), declaration)
+
+    def string(self, peer: Peer, number: int, text: str) -> None:
+        """A client's string."""
+        self._account(peer).define_string(number, text)
+
+    def cores(self, peer: Peer, number: int, mask: int) -> None:
+        """A client's core set."""
+        self.books.define_cores(self._account(peer), number, mask)
+
+    def events(self, peer: Peer, data: bytes, offset: int, length: int) -> None:
+        """A batch of events."""
+        process = self._processes.find(peer) or self._account(peer)
+        apply = self.books.apply if self._words is None else self._words.apply
+        apply(process, data, offset, length, time.time_ns())
+
+    def resync(self, peer: Peer, begin: bool) -> None:
+        """A client names again all that is alive."""
+        process = self._account(peer)
+        change = self.books.native.begin_resync if begin else self.books.native.end_resync
+        change(process.index)
+
+    def lost(self, peer: Peer, dropped: int, overflow: int) -> None:
+        """A client could not send or remember everything."""
+        process = self._account(peer)
+        self.books.count_lost(process, dropped, overflow)
+        if dropped or overflow:
+            self._log.trouble(
+                f"lost/{process.pid}",
+                f"{process.title} dropped {dropped:,} events and has {overflow:,} buffers beyond its limit",
+            )
+
+    def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
+        """A question in ttmem's own framing."""
+        return self._answers.query(document, time.time_ns())
+
+    def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
+        """A historical question."""
+        return self._answers.record(head, record_size, time.time_ns())
+
+    def problem(self, peer: Peer, text: str, records: int) -> None:
+        """A peer sent what cannot be read."""
+        self.books.reject(f"{peer.pid}/{text[:40]}", f"pid {peer.pid}, {peer.protocol}: {text}", records)
+
+    # -- the rest ------------------------------------------------------------------------------------------------
+
+    def _say_summary(self) -> None:
+        picture = self.books.snapshot(time.time_ns())
+        self._log.info(
+            f"summary: {len(picture.devices)} devices, {len(picture.processes)} processes, {len(self._peers)} connections,"
+            f" {self.books.native.live():,} live entries, {picture.losses.rejected_records:,} records rejected,"
+            f" {picture.losses.dropped_events:,} events dropped"
+        )
+        for device in picture.devices:
+            memory = device.memory
+            self._log.info(
+                f"device {device.logical_id} ({device.unique_id}): DRAM {human(memory.dram.held)},"
+                f" L1 used {human(device.l1_used)} of {human(device.l1_capacity)} (L1 {human(memory.l1.held)},"
+                f" L1_SMALL {human(memory.l1_small.held)}, CB {human(memory.cb.used)}), TRACE {human(memory.trace.held)};"
+                f" kernels, in no sum: {human(device.kernels.footprint.total)} if resident everywhere"
+            )
+
+    def _shut_down(self) -> None:
+        for peer in tuple(self._peers.values()):
+            peer.socket.close()
+        self._listener.close()
+        self._epoll.close()
+        with suppress(ValueError):  # not in the main thread: nothing was set
+            signal.set_wakeup_fd(-1)
+        self._wake.close()
+        self._waker.close()
+        self._log.info("stopped")
+
+
+def _raise_file_limit() -> int:
+    """As many files as the system allows; each peer may need two (its socket and its process's pidfd)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, 65_536) if hard != resource.RLIM_INFINITY else 65_536
+    if soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return max(8, (soft - SPARE_FILES) // 2)
+
+
+def _sums(left: LeftBehind) -> str:
+    parts = [
+        f"{human(held.dram)} DRAM, {human(held.l1_used)} L1, {human(held.trace)} TRACE on device {device}"
+        for device, held in left.devices.items()
+    ]
+    return "; ".join(parts)

@@ -1,0 +1,247 @@
+"""One connection to the allocation socket, speaking either protocol."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections import deque
+from typing import Any, Protocol
+
+from ttmem.events import EVENT_SIZE, DeviceDeclaration
+from ttmem.wire import frames
+from ttmem.wire.frame_stream import FrameError, FrameStream
+from ttmem.wire.frames import Frame
+from ttmem.wire.historical import Head
+from ttmem.wire.record_stream import Broken, Item, Problem, Question, RecordStream, Reports
+
+RECEIVE = 128 << 10
+# While more than this waits to be read by a peer, nothing more is read from it: who never reads its answers waits for
+# itself, and holds at most this and the answers to one receive.
+MAX_UNSENT = 1 << 20
+
+
+class Sink(Protocol):
+    """Who takes what a peer says."""
+
+    def hello(self, peer: Peer, document: dict[str, Any]) -> str | None:
+        """A ttmem client introduces itself; a sentence refuses it."""
+
+    def declare(self, peer: Peer, declaration: DeviceDeclaration) -> None:
+        """ValueError if it cannot be true."""
+
+    def string(self, peer: Peer, number: int, text: str) -> None: ...
+
+    def cores(self, peer: Peer, number: int, mask: int) -> None: ...
+
+    def events(self, peer: Peer, data: bytes, offset: int, length: int) -> None: ...
+
+    def resync(self, peer: Peer, begin: bool) -> None: ...
+
+    def lost(self, peer: Peer, dropped: int, overflow: int) -> None: ...
+
+    def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]: ...
+
+    def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None: ...
+
+    def problem(self, peer: Peer, text: str, records: int) -> None: ...
+
+
+class Peer:
+    """Bytes in, calls on the sink out; answers back, never blocking."""
+
+    def __init__(self, connection: socket.socket, pid: int, uid: int, sink: Sink) -> None:
+        connection.setblocking(False)
+        self.socket = connection
+        self.pid = pid
+        self.uid = uid
+        self.greeted = False  # said a valid hello in ttmem's own framing
+        self.closed = False
+        self._sink = sink
+        self._records: RecordStream | None = None
+        self._frames: FrameStream | None = None
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
+        self._closing = False  # after the last byte is sent
+
+    # -- state that the loop asks for ------------------------------------------------------------------------
+
+    @property
+    def wants_write(self) -> bool:
+        """True while answers wait."""
+        return bool(self._unsent)
+
+    @property
+    def wants_read(self) -> bool:
+        """False while the peer must first read its answers."""
+        return not self._closing and self._unsent_bytes <= MAX_UNSENT
+
+    @property
+    def wants_quiet(self) -> bool:
+        """True while a lone historical record waits for silence."""
+        return self._records is not None and self._records.waiting
+
+    @property
+    def protocol(self) -> str:
+        """For provenance."""
+        if self._frames is not None:
+            return "ttmem client"
+        size = self._records.record_size if self._records else None
+        return f"historical client, {size}-byte records" if size else "historical client"
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def readable(self) -> bool:
+        """Takes one receive; False once nothing more can come now."""
+        try:
+            data = self.socket.recv(RECEIVE)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self._ended()
+            return False
+        self._take(data)
+        return True
+
+    def quiet(self) -> None:
+        """The socket was silent for a while."""
+        if self._records is not None:
+            self._items(self._records.quiet())
+
+    def _take(self, data: bytes) -> None:
+        if self._records is None and self._frames is None:
+            if data[:1] == frames.MAGIC[:1]:
+                self._frames = FrameStream()
+            else:
+                self._records = RecordStream(self.pid)
+        if self._records is not None:
+            self._items(self._records.feed(data))
+        elif self._frames is not None:
+            self._frames.feed(data)
+            self._take_frames()
+
+    def _ended(self) -> None:
+        if self._records is not None:
+            self._items(self._records.end())
+        elif self._frames is not None and self._frames.partial:
+            self._sink.problem(self, "the connection ended inside a frame", 0)
+        self.close()
+
+    def _items(self, items: list[Item]) -> None:
+        for item in items:
+            if isinstance(item, Reports):
+                self._sink.events(self, item.events, 0, len(item.events))
+            elif isinstance(item, Question):
+                answer = self._sink.question(self, item.head, item.record_size)
+                if answer is not None:
+                    self.send([answer])
+            elif isinstance(item, Problem):
+                self._sink.problem(self, item.text, item.records)
+            elif isinstance(item, Broken):
+                self._sink.problem(self, f"{item.text}; connection dropped", 1)
+                self.close()
+
+    # -- ttmem's own framing -----------------------------------------------------------------------------------
+
+    def _take_frames(self) -> None:
+        assert self._frames is not None
+        try:
+            while not self.closed and self.wants_read:
+                taken = self._frames.take()
+                if taken is None:
+                    return
+                kind, data, offset, length = taken
+                if kind is Frame.EVENTS and self.greeted:
+                    if length % EVENT_SIZE:
+                        raise FrameError(f"a batch of {length} bytes is no whole number of events")
+                    self._sink.events(self, data, offset, length)
+                else:
+                    self._frame(kind, data[offset : offset + length])
+        except (FrameError, ValueError) as problem:
+            self.refuse(str(problem))
+
+    def _frame(self, kind: Frame, payload: bytes) -> None:
+        if kind is Frame.HELLO:
+            self._hello(payload)
+        elif not self.greeted:
+            raise FrameError(f"{kind.name} came before HELLO")
+        elif kind is Frame.DEVICE:
+            self._sink.declare(self, DeviceDeclaration.from_json(_document(payload)))
+        elif kind is Frame.STRING:
+            if not 4 <= len(payload) <= 4 + frames.MAX_STRING:
+                raise FrameError(f"a string of {len(payload)} bytes is too short or too long")
+            self._sink.string(self, frames.STRING_ID.unpack_from(payload)[0], payload[4:].decode("utf-8", "replace"))
+        elif kind is Frame.CORES:
+            self._sink.cores(self, *frames.cores_mask(payload))
+        elif kind in (Frame.RESYNC_BEGIN, Frame.RESYNC_END):
+            self._sink.resync(self, kind is Frame.RESYNC_BEGIN)
+        elif kind is Frame.LOST:
+            if len(payload) != frames.LOST.size:
+                raise FrameError("LOST has 16 bytes")
+            self._sink.lost(self, *frames.LOST.unpack(payload))
+        elif kind is Frame.QUERY:
+            self.send(self._sink.query(self, _document(payload)))
+        else:
+            raise FrameError(f"{kind.name} is for servers to send")
+
+    def _hello(self, payload: bytes) -> None:
+        if self.greeted:
+            raise FrameError("HELLO came twice")
+        refusal = self._sink.hello(self, _document(payload))
+        if refusal:
+            raise FrameError(refusal)
+        self.greeted = True
+
+    def refuse(self, sentence: str) -> None:
+        """Tells the client why, then closes."""
+        self._sink.problem(self, f"client refused: {sentence}", 0)
+        self._closing = True
+        self.send([frames.preamble(), frames.frame(Frame.REFUSED, sentence.encode())])
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def send(self, pieces: list[bytes]) -> None:
+        """Sends now what the socket takes, the rest when it can."""
+        for piece in pieces:
+            self._unsent.append(memoryview(piece))
+            self._unsent_bytes += len(piece)
+        self.writable()
+
+    def writable(self) -> None:
+        """The socket takes bytes again."""
+        paused = not self.wants_read
+        while self._unsent and not self.closed:
+            try:
+                sent = self.socket.send(self._unsent[0], socket.MSG_NOSIGNAL)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                self.close()
+                return
+            self._unsent_bytes -= sent
+            if sent == len(self._unsent[0]):
+                self._unsent.popleft()
+            else:
+                self._unsent[0] = self._unsent[0][sent:]
+        if self._closing:
+            self.close()
+        elif paused and self._frames is not None:
+            self._take_frames()
+
+    def close(self) -> None:
+        """Ends the connection; the loop forgets it."""
+        if not self.closed:
+            self.closed = True
+            self._unsent.clear()
+            self._unsent_bytes = 0
+
+
+def _document(payload: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(payload)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise FrameError("a payload that should be a JSON object is none")
+    return document

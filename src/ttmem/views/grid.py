@@ -1,0 +1,56 @@
+"""Aligned columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ttmem.views.ink import Line, Span, Style, clip_line, ink, line_columns, pad
+
+GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A title and where its cells stand."""
+
+    title: str
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows under titles; columns are as wide as their widest cell."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Line]]
+    gap: int = GAP
+
+    @property
+    def widths(self) -> list[int]:
+        """Of each column."""
+        return [
+            max(len(column.title), *(line_columns(row[at]) for row in self.rows), 0)
+            for at, column in enumerate(self.columns)
+        ]
+
+    @property
+    def width(self) -> int:
+        """Of the whole grid."""
+        return sum(self.widths) + self.gap * (len(self.columns) - 1)
+
+    def lines(self, last: int | None = None) -> list[Line]:
+        """The titles and the rows; `last` is the room of the last column, whose cells are cut to it."""
+        widths = self.widths
+        if last is not None:
+            widths[-1] = last
+        titles = [ink(column.title, Style.FAINT) for column in self.columns]
+        return [self._line(cells, widths) for cells in (titles, *self.rows)]
+
+    def _line(self, cells: Sequence[Line], widths: list[int]) -> Line:
+        out: list[Span] = []
+        for at, (cell, width, column) in enumerate(zip(cells, widths, self.columns, strict=True)):
+            if at:
+                out.append(Span(" " * self.gap))
+            out.extend(pad(clip_line(cell, width), width, column.right))
+        return tuple(out)

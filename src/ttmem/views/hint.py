@@ -1,0 +1,51 @@
+"""The advice on circular buffers, when it applies (docs/circular-buffers.md)."""
+
+from __future__ import annotations
+
+from ttmem.sizes import human
+from ttmem.snapshot import Device, Snapshot
+from ttmem.views.device_facts import cb_measure
+from ttmem.views.names import DeviceNames
+
+PAGE = "docs/circular-buffers.md"
+SMALLEST = 1 << 20  # bytes; below that there is nothing to gain
+
+
+def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
+    """Sentences; none if circular buffers are neither most of L1 nor growing."""
+    names = DeviceNames(snapshot.devices)
+    growth = {d.unique_id: _growth(d, earlier) for d in snapshot.devices}
+    growing = [unique_id for unique_id, more in growth.items() if more > 0]
+    large = [device for device in snapshot.devices if _is_large(device)]
+    out = []
+    if growing:
+        more = human(sum(growth[unique_id] for unique_id in growing))
+        out.append(
+            f"circular buffers grew by {more} on {names.sentence(growing)}: programs of new shapes are being cached;"
+            f" flat means that all shapes are known ({PAGE})"
+        )
+    if large:
+        out.append(_large(large, names, flat=earlier is not None and not growing))
+    return out
+
+
+def _growth(device: Device, earlier: Snapshot | None) -> int:
+    before = earlier.device(device.unique_id) if earlier else None
+    return device.memory.cb.demand - before.memory.cb.demand if before else 0
+
+
+def _is_large(device: Device) -> bool:
+    used = device.memory.cb.used
+    return used >= SMALLEST and 2 * used > device.l1_used
+
+
+def _large(devices: list[Device], names: DeviceNames, flat: bool) -> str:
+    amount = human(sum(device.memory.cb.used for device in devices))
+    where = names.sentence(device.unique_id for device in devices)
+    by_demand = any(cb_measure(device.memory.cb) != "cached" for device in devices)
+    return (
+        f"circular buffers of cached programs hold {amount} of L1 on {where}"
+        f"{' and stay flat: all shapes are cached' if flat else ''}"
+        f"{' (a plain sum: programs that share addresses are added up)' if by_demand else ''}"
+        f"; fewer distinct shapes, or clearing the program cache, frees them ({PAGE})"
+    )

@@ -1,0 +1,35 @@
+"""What processes hold, over all their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ttmem.snapshot import Device, Held
+
+KINDS = (("DRAM", "dram"), ("L1", "l1"), ("L1_SMALL", "l1_small"), ("TRACE", "trace"), ("CB", "cb"))
+
+
+def amounts(held: Held) -> tuple[int, ...]:
+    """In the order of KINDS."""
+    return (held.dram, held.l1, held.l1_small, held.trace, held.cb)
+
+
+def together(holdings: Iterable[Held]) -> Held:
+    """The sum."""
+    sums = [0] * len(KINDS)
+    for held in holdings:
+        sums = [one + more for one, more in zip(sums, amounts(held), strict=True)]
+    return Held(*sums)
+
+
+def on_devices(devices: Iterable[Device]) -> Held:
+    """What the devices themselves say, in the same measure."""
+    return together(
+        Held(m.dram.held, m.l1.held, m.l1_small.held, m.trace.held, m.cb.used)
+        for m in (device.memory for device in devices)
+    )
+
+
+def size(held: Held) -> int:
+    """All kinds, for sorting only: DRAM and L1 are different memories."""
+    return held.dram + held.trace + held.l1_used

@@ -1,0 +1,111 @@
+"""Lines made of coloured spans. A span's text is always clean, so that no other process can write to the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ttmem.views.text import clean, clip, columns, wrap
+
+
+class Style(Enum):
+    """ANSI codes of the 16 colours, so that the user's own palette decides."""
+
+    PLAIN = ""
+    TITLE = "1"
+    FAINT = "90"
+    GOOD = "32"
+    WARN = "33"
+    BAD = "31"
+    ALARM = "1;31"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Text in one style; made by `ink`."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
+Line = tuple[Span, ...]
+EMPTY: Line = ()
+
+
+def ink(text: str, style: Style = Style.PLAIN) -> Line:
+    """A line of one span."""
+    return (Span(clean(text), style),)
+
+
+def faint(text: str) -> Line:
+    """What stands beside the numbers: labels, units, what is unknown."""
+    return ink(text, Style.FAINT)
+
+
+def line_columns(line: Line) -> int:
+    """How wide a line is."""
+    return sum(columns(span.text) for span in line)
+
+
+def pad(line: Line, room: int, right: bool = False) -> Line:
+    """The line filled with spaces to `room` columns."""
+    missing = room - line_columns(line)
+    if missing <= 0:
+        return line
+    blank = (Span(" " * missing),)
+    return blank + line if right else line + blank
+
+
+def clip_line(line: Line, room: int) -> Line:
+    """The line cut to `room` columns; the cut shows."""
+    if line_columns(line) <= room:
+        return line
+    kept: list[Span] = []
+    for span in line:
+        if columns(span.text) >= room:
+            kept.append(Span(clip(span.text + " ", room), span.style))
+            break
+        kept.append(span)
+        room -= columns(span.text)
+    return tuple(kept)
+
+
+def flow(facts: Iterable[Line], room: int, gap: str = "  ") -> list[Line]:
+    """Facts one after the other in as few lines as hold them; a fact is broken only if it fills a line alone."""
+    lines: list[Line] = []
+    for fact in facts:
+        joined = (*lines[-1], Span(gap), *fact) if lines else fact
+        if lines and line_columns(joined) <= room:
+            lines[-1] = joined
+        elif line_columns(fact) <= room:
+            lines.append(fact)
+        else:
+            lines.extend(paragraph("".join(span.text for span in fact), room))
+    return lines
+
+
+def paragraph(text: str, room: int, style: Style = Style.PLAIN) -> list[Line]:
+    """A sentence in as many lines as it needs."""
+    return [ink(piece, style) for piece in wrap(clean(text), room)]
+
+
+def indent(lines: Iterable[Line], by: int, first: Line = EMPTY) -> list[Line]:
+    """The lines moved to the right; `first` stands in the room so made on the first line."""
+    blank = (Span(" " * by),)
+    return [(*(pad(first, by) if at == 0 else blank), *line) for at, line in enumerate(lines)]
+
+
+def paint(lines: Sequence[Line], width: int, color: bool) -> str:
+    """The text for a terminal of that width; no line is wider, none ends in spaces."""
+    return "\n".join(_painted(clip_line(line, width), color) for line in lines)
+
+
+def _painted(line: Line, color: bool) -> str:
+    if not color:
+        return "".join(span.text for span in line).rstrip()
+    out = []
+    for span in line:
+        plain = span.style is Style.PLAIN or not span.text.strip()
+        out.append(span.text if plain else f"\x1b[{span.style.value}m{span.text}\x1b[0m")
+    return "".join(out).rstrip()

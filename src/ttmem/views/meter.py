@@ -1,0 +1,76 @@
+"""`used / capacity` with a bar and a percentage."""
+
+from __future__ import annotations
+
+from ttmem.sizes import human
+from ttmem.views.ink import Line, Span, Style, faint, ink, pad
+
+WARN_AT = 75
+ALARM_AT = 90
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_FULL = "█"
+_REST = "·"
+_OVER = "over capacity"
+PERCENT = 4  # columns of '100%'
+
+
+def is_over(used: int, capacity: int | None) -> bool:
+    """Do reports add up to more than there is?"""
+    return capacity is not None and used > capacity
+
+
+def level(used: int, capacity: int | None) -> Style:
+    """Green, yellow or red; faint if the capacity is unknown."""
+    if capacity is None:
+        return Style.FAINT
+    if is_over(used, capacity):
+        return Style.ALARM
+    percent = 100 * used / capacity if capacity else 0
+    if percent >= ALARM_AT:
+        return Style.BAD
+    return Style.WARN if percent >= WARN_AT else Style.GOOD
+
+
+def percentage(used: int, capacity: int | None) -> str:
+    """'38%'; '<1%' is not nothing, '>99%' is not all, and there is no more than '100%'."""
+    if capacity is None:
+        return "N/A"
+    if is_over(used, capacity):
+        return "over"
+    if used == 0:
+        return "0%"
+    rounded = round(100 * used / capacity)
+    if rounded == 0:
+        return "<1%"
+    return ">99%" if rounded == 100 and used < capacity else f"{rounded}%"
+
+
+def meter(used: int, capacity: int | None, room: int) -> Line:
+    """Bar and percentage in exactly `room` columns; without a bar where there is no room for one."""
+    style = level(used, capacity)
+    if is_over(used, capacity):
+        text = _OVER if room >= len(_OVER) else percentage(used, capacity)
+        marks = room - len(text) - 1
+        return ink(f"{'!' * marks} {text}" if marks > 0 else text.rjust(room), style)
+    number = ink(percentage(used, capacity).rjust(PERCENT), style)
+    length = room - PERCENT - 1
+    if length < 1:
+        return pad(number, room, right=True)
+    return (*bar(used, capacity, length), Span(" "), *number)
+
+
+def bar(used: int, capacity: int | None, length: int) -> Line:
+    """Blocks for what is used, in steps of an eighth; anything above 0 is visible."""
+    eighths = 8 * length * used // capacity if capacity else 0
+    if used and capacity:
+        eighths = max(eighths, 1)
+    full, part = divmod(eighths, 8)
+    blocks = _FULL * full + (_EIGHTHS[part] if part else "")
+    return (Span(blocks, level(used, capacity)), Span(_REST * (length - len(blocks)), Style.FAINT))
+
+
+def of_capacity(used: int, capacity: int | None, used_room: int = 0, capacity_room: int = 0) -> Line:
+    """'4.5 GiB / 12.0 GiB', both sides aligned to the right in the room given."""
+    value = ink(human(used).rjust(used_room), Style.ALARM if is_over(used, capacity) else Style.PLAIN)
+    return (*value, *faint(" / "), *faint(human(capacity).rjust(capacity_room)))

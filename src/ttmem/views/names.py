@@ -1,0 +1,84 @@
+"""How devices are called on screen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ttmem.snapshot import Device
+from ttmem.views.text import ELLIPSIS, clean
+
+SHORTEST_ID = 9
+
+
+class DeviceNames:
+    """Names of the devices of one picture.
+
+    A logical id names a device only while no other device of the picture has the same: two processes with different
+    `TT_VISIBLE_DEVICES` both call theirs 0. Then the unique id, shortened, is the name.
+    """
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        devices = tuple(devices)
+        self._short = short_ids((device.unique_id for device in devices), SHORTEST_ID)
+        count = Counter(device.logical_id for device in devices)
+        self._numbers: Mapping[str, int] = {
+            device.unique_id: device.logical_id
+            for device in devices
+            if device.logical_id is not None and count[device.logical_id] == 1
+        }
+
+    def some(self, unique_ids: Iterable[str]) -> str:
+        """'0-3,7', and by name those without a number of their own."""
+        chosen = list(unique_ids)
+        numbers = sorted(self._numbers[one] for one in chosen if one in self._numbers)
+        others = [one for one in chosen if one not in self._numbers]
+        return ",".join([*_runs(numbers), *(self._short.get(one, clean(one)) for one in others)])
+
+    def sentence(self, unique_ids: Iterable[str]) -> str:
+        """'device 0' or 'devices 0-3'."""
+        chosen = list(unique_ids)
+        return f"{'device' if len(chosen) == 1 else 'devices'} {self.some(chosen)}"
+
+
+def logical(device: Device) -> str:
+    """'0', or N/A for a device without a number."""
+    return "N/A" if device.logical_id is None else str(device.logical_id)
+
+
+def model(device: Device) -> str:
+    """'n300 wormhole'; N/A if neither is known."""
+    return " ".join(part for part in (device.board, device.arch) if part) or "N/A"
+
+
+def _runs(numbers: list[int]) -> list[str]:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return ["-".join(map(str, run)) for run in runs]
+
+
+def short_ids(unique_ids: Iterable[str], room: int) -> dict[str, str]:
+    """Ids cut in the middle to `room` letters; to more where less would make two of them look the same."""
+    full = {unique_id: clean(unique_id) for unique_id in unique_ids}
+    longest = max(map(len, full.values()), default=0)
+    for length in range(max(room, SHORTEST_ID), longest):
+        for tail in _tails(length):
+            cut = {key: _cut(text, length, tail) for key, text in full.items()}
+            if len(set(cut.values())) == len(full):
+                return cut
+    return full
+
+
+def _tails(length: int) -> tuple[int, ...]:
+    """How many letters to keep at the end: the even split first, then most of one side."""
+    return ((length - 1) // 2, length - 4, 3)
+
+
+def _cut(text: str, length: int, tail: int) -> str:
+    if len(text) <= length:
+        return text
+    return text[: length - 1 - tail] + ELLIPSIS + text[len(text) - tail :]

@@ -1,0 +1,143 @@
+"""Who holds what: live processes, and what dead ones left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ttmem.sizes import human
+from ttmem.snapshot import Held, Snapshot
+from ttmem.views.ages import age
+from ttmem.views.device_facts import fact
+from ttmem.views.grid import Column, Grid
+from ttmem.views.holdings import KINDS, amounts, on_devices, size, together
+from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink
+from ttmem.views.names import DeviceNames
+
+LEAST_COMMAND = 24
+DEVICES_ROOM = 13
+USER_ROOM = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One process, or a total."""
+
+    pid: str
+    who: str  # user, or when it died
+    devices: str
+    held: Held
+    command: str
+    style: Style = Style.PLAIN
+
+
+def process_table(snapshot: Snapshot, width: int) -> list[Line]:
+    """Largest first, with a total; no kernel column, for kernel code is in no sum."""
+    names = DeviceNames(snapshot.devices)
+    rows = []
+    for process in snapshot.processes:
+        mark = "" if process.connected and process.alive else "*"
+        rows.append(
+            Row(
+                pid=f"{process.pid}{mark}",
+                who=process.user or "N/A",
+                devices=_devices(names, process.devices),
+                held=together(process.devices.values()),
+                command=process.command or "N/A",
+            )
+        )
+    rows.sort(key=lambda row: (-size(row.held), row.pid))
+    lines = _table(rows, _totals(snapshot), "USER", width)
+    if any(row.pid.endswith("*") for row in rows):
+        lines += indent([faint("* not connected: it keeps its memory until it dies or reports again")], 1)
+    return lines
+
+
+def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
+    """What processes held when they died, the latest death first; no total."""
+    names = DeviceNames(snapshot.devices)
+    rows = [
+        Row(
+            pid=str(left.pid),
+            who=f"{age(snapshot.time_ns - left.died_ns)} ago",
+            devices=_devices(names, left.devices),
+            held=together(left.devices.values()),
+            command=left.command or "N/A",
+            style=Style.FAINT,
+        )
+        for left in sorted(snapshot.left_behind, key=lambda left: -left.died_ns)
+    ]
+    return _table(rows, [], "DIED", width)
+
+
+def _devices(names: DeviceNames, held: Sequence[str] | object) -> str:
+    chosen = list(held)  # type: ignore[call-overload]
+    text = names.some(chosen)
+    return text if len(text) <= DEVICES_ROOM else f"{len(chosen)} devices"
+
+
+def _totals(snapshot: Snapshot) -> list[Row]:
+    """One row; a second one if the processes shown are not all that the devices shown hold."""
+    held = together(h for process in snapshot.processes for h in process.devices.values())
+    whole = on_devices(snapshot.devices)
+    rows = [Row("total", "", "", held, "", Style.TITLE)]
+    if whole != held:
+        rows.append(Row("devices", "", "", whole, "", Style.FAINT))
+    return rows
+
+
+def _table(rows: Sequence[Row], totals: Sequence[Row], who: str, width: int) -> list[Line]:
+    everyone = [*rows, *totals]
+    grid = _grid(everyone, who)
+    room = width - 1 - grid.width - grid.gap
+    if room >= LEAST_COMMAND:
+        wide = Grid(
+            [*grid.columns, Column("COMMAND")],
+            [[*cells, ink(row.command, row.style)] for cells, row in zip(grid.rows, everyone, strict=True)],
+        )
+        return indent(wide.lines(last=room), 1)
+    if grid.width < width:
+        return _folded(grid, everyone, width)
+    return _stacked(everyone, width)
+
+
+def _grid(rows: Sequence[Row], who: str) -> Grid:
+    columns = [
+        Column("PID", right=True),
+        Column(who),
+        Column("DEVICES"),
+        *(Column(title, right=True) for title, _ in KINDS),
+    ]
+    cells = [
+        [
+            ink(row.pid, row.style),
+            clip_line(ink(row.who, row.style), USER_ROOM),
+            ink(row.devices, row.style),
+            *(ink(human(amount), row.style) for amount in amounts(row.held)),
+        ]
+        for row in rows
+    ]
+    return Grid(columns, cells)
+
+
+def _folded(grid: Grid, rows: Sequence[Row], width: int) -> list[Line]:
+    head, *body = grid.lines()
+    by = grid.widths[0] + grid.gap
+    out = [head]
+    for line, row in zip(body, rows, strict=True):
+        out.append(line)
+        if row.command:
+            out += indent([clip_line(ink(row.command, Style.FAINT), width - 1 - by)], by)
+    return indent(out, 1)
+
+
+def _stacked(rows: Sequence[Row], width: int) -> list[Line]:
+    out: list[Line] = []
+    for row in rows:
+        where = ink(f"on {row.devices}") if row.devices else EMPTY
+        out += flow([ink(text, row.style) for text in (row.pid, row.who) if text] + [where], width)
+        if row.command:
+            out += indent([clip_line(faint(row.command), width - 3)], 3)
+        facts = [fact(title, human(n)) for (title, _), n in zip(KINDS, amounts(row.held), strict=True)]
+        out += indent(flow(facts, width - 3), 3)
+    return out

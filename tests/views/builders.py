@@ -1,0 +1,185 @@
+"""Snapshots made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ttmem.ledger.anomalies import over_capacity
+from ttmem.snapshot import (
+    Anomaly,
+    CircularBuffers,
+    Device,
+    Footprint,
+    Held,
+    Kernels,
+    LeftBehind,
+    Losses,
+    Memory,
+    MemoryUse,
+    Process,
+    Provenance,
+    Ring,
+    Snapshot,
+)
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+NOW = 1_787_407_391_000_000_000  # 2026-08-22 14:03:11 UTC
+HOST = {"name": "tt-box-7", "server_pid": 4100, "server_version": "0.1.0"}
+NO_LOSSES = Losses(0, 0, 0)
+
+N300_DRAM = 12 * (GIB - 1_048_640)
+N300_L1 = 64 * 1_393_312
+N300_L1_TOTAL = 64 * 1464 * KIB
+N300_RING = 64 * 70_656
+WRONG_L1 = 120 * 1_499_136  # the seeds' 171.6 MiB
+
+
+def use(held: int, capacity: int | None = None, *, requested: int | None = None) -> MemoryUse:
+    asked = held if requested is None else requested
+    free = None if capacity is None or held > capacity else capacity - held
+    return MemoryUse(capacity, asked, held, held, free, None, 1 if held else 0, held, NOW)
+
+
+def circular(cached: int | None, demand: int | None = None) -> CircularBuffers:
+    wanted = (cached or 0) if demand is None else demand
+    used = wanted if cached is None else cached
+    return CircularBuffers(None, cached, wanted, None, used, 1 if wanted else 0)
+
+
+def kernels(
+    application: int = 0,
+    fabric: int = 0,
+    dispatch: int = 0,
+    *,
+    ring: tuple[int | None, int | None] = (None, None),
+    dram_binaries: int | None = None,
+    loads: int = 0,
+    dispatches: int = 0,
+    cache: tuple[int, int, int] | None = None,
+    distinct: int | None = None,
+) -> Kernels:
+    entries, hits, misses = cache or (None, None, None)
+    return Kernels(
+        dram_binaries=dram_binaries,
+        distinct_binaries=distinct,
+        distinct_binary_bytes=None,
+        count=loads,
+        footprint=Footprint(application, fabric, dispatch),
+        ring=Ring(ring[1], ring[0], None, None, None),
+        loads=loads,
+        unloads=0,
+        dispatches=dispatches,
+        cache_entries=entries,
+        cache_hits=hits,
+        cache_misses=misses,
+    )
+
+
+NO_KERNELS = kernels()
+
+
+def device(
+    number: int | None,
+    *,
+    unique_id: str | None = None,
+    board: str | None = "n300",
+    arch: str | None = "wormhole",
+    pci: str | None = None,
+    dram: MemoryUse | None = None,
+    l1: int = 0,
+    l1_small: int = 0,
+    trace: MemoryUse | None = None,
+    cb: CircularBuffers | None = None,
+    l1_capacity: int | None = N300_L1,
+    code: Kernels = NO_KERNELS,
+    provenance: Mapping[str, Provenance] | None = None,
+    anomalies: tuple[Anomaly, ...] = (),
+) -> Device:
+    memory = Memory(
+        dram=dram or use(0, N300_DRAM),
+        l1=use(l1),
+        l1_small=use(l1_small),
+        trace=trace or use(0),
+        cb=cb or circular(0),
+    )
+    used = l1 + l1_small + memory.cb.used
+    return Device(
+        unique_id=unique_id or str(9_223_372_036_854_000_000 + 1_000_003 * (number or 0)),
+        logical_id=number,
+        board=board,
+        arch=arch,
+        pci=pci,
+        grid=(8, 8),
+        memory=memory,
+        l1_used=used,
+        l1_capacity=l1_capacity,
+        l1_total=N300_L1_TOTAL,
+        l1_peak=used,
+        l1_peak_time_ns=NOW,
+        kernels=code,
+        provenance=provenance or {},
+        anomalies=anomalies,
+    )
+
+
+def process(
+    pid: int,
+    command: str | None,
+    devices: Mapping[str, Held],
+    *,
+    user: str | None = "alice",
+    connected: bool = True,
+) -> Process:
+    return Process(pid, NOW - 60_000_000_000, user, command, True, ("socket",), connected, devices)
+
+
+def everything(of: Device) -> Held:
+    """All that a device holds, as one process's."""
+    memory = of.memory
+    return Held(
+        memory.dram.held,
+        memory.l1.held,
+        memory.l1_small.held,
+        memory.trace.held,
+        memory.cb.used,
+    )
+
+
+def snapshot(
+    devices: Iterable[Device] = (),
+    processes: Iterable[Process] = (),
+    *,
+    left_behind: Iterable[LeftBehind] = (),
+    losses: Losses = NO_LOSSES,
+    detail: Mapping[str, Any] | None = None,
+) -> Snapshot:
+    return Snapshot(
+        NOW, HOST, tuple(devices), tuple(processes), tuple(left_behind), losses, detail or {}
+    )
+
+
+def with_owner(of: Device, pid: int = 41235, command: str = "python models/demo.py") -> Snapshot:
+    """One device, held by one process."""
+    return snapshot([of], [process(pid, command, {of.unique_id: everything(of)})])
+
+
+def seed_004_device(l1_capacity: int = WRONG_L1) -> Device:
+    """L1 0.8 KB, L1_SMALL 1.3 MiB, CB 158.5 MiB by plain sum, kernels 173.8 MiB."""
+    found = device(
+        0,
+        l1=819,
+        l1_small=int(1.3 * MIB),
+        cb=circular(None, int(158.5 * MIB)),
+        l1_capacity=l1_capacity,
+        code=kernels(
+            int(173.8 * MIB) - 988 * KIB, 896 * KIB, 92 * KIB, loads=412, dispatches=96_000
+        ),
+    )
+    if found.l1_used <= l1_capacity:
+        return found
+    culprit = ("pid 41235 (python models/demo.py)", 41235, found.l1_used)
+    what = "L1 with L1_SMALL and circular buffers"
+    anomaly = over_capacity(what, found.l1_used, l1_capacity, culprit, found.memory.cb.demand)
+    return replace(found, anomalies=(anomaly,))
