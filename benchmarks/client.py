@@ -1,7 +1,7 @@
 """What one event costs the application, while a server drains, while none is there, and when off.
 
-Each call is timed by itself; the clock's own cost is taken off. A call on a mesh of four chips is four
-events. The drain is a process of its own, which reads and throws away.
+Each call is timed by itself; the cost of the clock is taken off. A call on a mesh of four chips is
+four events. The drain is a process of its own, which reads and throws away.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
+from itertools import chain, cycle, islice
 from statistics import fmean, median
 from time import perf_counter_ns
+from typing import Any
 
 from ttmem.client import (
     AllocationClient,
@@ -33,7 +35,7 @@ LIVE = 1000  # buffers alive at a time
 CORES = ((0, 0, 7, 7),)
 TARGET_MEDIAN, TARGET_P99 = 1.5, 10.0  # microseconds per event
 
-Call = Callable[[int], None]
+Call = tuple[Callable[[Any], None], Any]  # a function and its argument
 
 
 def drain(path: str) -> None:
@@ -69,45 +71,43 @@ def clock_cost() -> int:
 
 
 def timings(calls: list[Call], events_per_call: int) -> list[float]:
-    """Microseconds per event, sorted; call i % len(calls) gets i // len(calls)."""
+    """Microseconds per event, sorted."""
     clock, taken = clock_cost(), []
-    for number in range(EVENTS // events_per_call // len(calls)):
-        for call in calls:
-            start = perf_counter_ns()
-            call(number)
-            taken.append(perf_counter_ns() - start)
+    for call, argument in islice(cycle(calls), EVENTS // events_per_call):
+        start = perf_counter_ns()
+        call(argument)
+        taken.append(perf_counter_ns() - start)
     return sorted(max(0, time - clock) / events_per_call / 1000 for time in taken)
 
 
-def buffer_calls(tracker: GraphTracker, device: Device | MeshDevice) -> list[Call]:
-    """An allocation and a free in turn, over a ring of live buffers."""
+def alternating(allocate: list[Call], free: list[Call]) -> list[Call]:
+    """An allocation and a free in turn, half of all being alive."""
+    half = len(allocate) // 2
+    for call, argument in allocate[:half]:
+        call(argument)
+    return [*chain.from_iterable(zip(allocate[half:] + allocate[:half], free, strict=True))]
+
+
+def workloads(tracker: GraphTracker, device: Device | MeshDevice) -> dict[str, list[Call]]:
+    """Calls to be made in turn, for each kind of event."""
+    numbers = range(1, 2 * LIVE + 1)
     buffers = [
-        Buffer(0x7F0000000000 + 64 * i, 4096 * (i + 1), MemoryKind.L1, device, address=1 << 20)
-        for i in range(2 * LIVE)
+        Buffer(0x7F0000000000 + 64 * i, 4096 * i, MemoryKind.L1, device, address=1 << 20)
+        for i in numbers
     ]
-    allocate, free = tracker.track_allocate, tracker.track_deallocate
-    for buffer in buffers[:LIVE]:
-        allocate(buffer)
-    return [
-        lambda i: allocate(buffers[(i + LIVE) % len(buffers)]),
-        lambda i: free(buffers[i % len(buffers)]),
-    ]
-
-
-def program_calls(tracker: GraphTracker, device: Device | MeshDevice) -> dict[str, list[Call]]:
-    """The other events, each kind by itself."""
-    kind = KernelType.APPLICATION
+    place, remove = tracker.track_allocate_cb, tracker.track_deallocate_cb
+    load, dispatch = tracker.track_kernel_load, tracker.track_program_dispatch
     return {
-        "circular buffer": [
-            lambda i: tracker.track_allocate_cb(CORES, 4096 * i, 2048, False, device, i % 64 + 1),
-            lambda i: tracker.track_deallocate_cb(device, 4096 * i, 2048, CORES, i % 64 + 1),
-        ],
-        "kernel load": [
-            lambda i: tracker.track_kernel_load(57344, i % 5000 + 1, device, kind, 16),
-        ],
-        "dispatch": [
-            lambda i: tracker.track_program_dispatch(i % 64 + 1, device, cache_hit=True),
-        ],
+        "buffer": alternating(
+            [(tracker.track_allocate, buffer) for buffer in buffers],
+            [(tracker.track_deallocate, buffer) for buffer in buffers],
+        ),
+        "circular buffer": alternating(  # 8 in each program, 200 addresses in all
+            [(partial(place, CORES, i % 200 << 12, 2048, False, device), i // 8) for i in numbers],
+            [(partial(remove, device, i % 200 << 12, 2048, CORES), i // 8) for i in numbers],
+        ),
+        "kernel load": [(partial(load, 57344, i, device, KernelType.FABRIC), 16) for i in numbers],
+        "dispatch": [(partial(dispatch, i, cache_hit=True), device) for i in numbers],
     }
 
 
@@ -131,11 +131,9 @@ def measure_draining(folder: str) -> dict[str, float]:
             client = AllocationClient(path)
             tracker = GraphTracker(client)
             tracker.enabled = True
-            calls = buffer_calls(tracker, device)
-            client.flush(5)
-            figures |= summary(f"{name}, buffer", timings(calls, chips))
-            for what, others in program_calls(tracker, device).items():
-                figures |= summary(f"{name}, {what}", timings(others, chips))
+            for what, calls in workloads(tracker, device).items():
+                client.flush(5)
+                figures |= summary(f"{name}, {what}", timings(calls, chips))
             client.flush(5)
             figures[f"{name}: dropped events"] = client.stats().dropped
             client.close()
@@ -146,11 +144,23 @@ def measure_alone(folder: str) -> dict[str, float]:
     """With no server, and switched off."""
     tracker = GraphTracker(AllocationClient(os.path.join(folder, "nobody.sock")))
     tracker.enabled = True
-    figures = summary("no server, buffer", timings(buffer_calls(tracker, Device(0)), 1))
-    tracker.enabled = False
-    off = timings(buffer_calls(tracker, Device(0)), 1)
+    calls = workloads(tracker, Device(0))["buffer"]
+    figures = summary("no server, buffer", timings(calls, 1))
     tracker.client.close()
-    return figures | {"off: median": median(off)}
+    tracker.enabled = False
+    return figures | {"off, buffer: mean": mean_cost(tracker.track_allocate)}
+
+
+def mean_cost(call: Callable[[Buffer], None]) -> float:
+    """Microseconds of one call among many: it is too short for a clock around each."""
+    buffers = [Buffer(1, 4096, MemoryKind.L1, 0)] * EVENTS
+    start = perf_counter_ns()
+    for buffer in buffers:
+        call(buffer)
+    middle = perf_counter_ns()
+    for _ in buffers:  # the cost of the loop itself
+        pass
+    return (2 * middle - start - perf_counter_ns()) / EVENTS / 1000
 
 
 def measure() -> dict[str, float]:

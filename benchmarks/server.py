@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
 
-import ttmem
 from benchmarks.senders import Senders, framed_chunk, greeting, historical_chunk
 from benchmarks.table import Row
-from ttmem.snapshot import Snapshot
+from ttmem.api import snapshot as take_snapshot
+from ttmem.snapshots import Snapshot
 
 EVENTS = 2_000_000  # per run, over all clients
 ROUNDS = 3
@@ -105,7 +105,7 @@ def _loads(picture: Snapshot) -> int:
 def _wait_accounted(path: str, kernel_events: int) -> Snapshot:
     """Until every kernel report is in: each client's come in order, so everything before them is in too."""
     while True:
-        picture = ttmem.snapshot(path)
+        picture = take_snapshot(path)
         if _loads(picture) >= kernel_events:
             return picture
         time.sleep(0.002)

@@ -5,38 +5,29 @@
 namespace ttmem {
 
 std::uint64_t Coverage::covered() const {
-    if (root_ == NONE) {
+    if (blocks_.empty()) {
         return 0;
     }
-    const Node& root = nodes_[root_];
-    const std::uint64_t span = root.last - root.first;
-    return root.lowest == 0 ? span - root.lowest_bytes : span;
+    const Summary& whole = tree_[1];
+    const std::uint64_t span = whole.last - whole.first;
+    return whole.lowest == 0 ? span - whole.lowest_bytes : span;
 }
 
 std::vector<std::pair<std::uint64_t, std::uint64_t>> Coverage::regions() const {
-    std::vector<std::pair<std::uint64_t, std::int32_t>> steps;
-    walk(root_, steps);
     std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
     std::int32_t depth = 0;
-    for (const auto& [at, delta] : steps) {
-        const std::int32_t before = depth;
-        depth += delta;
-        if (before == 0 && depth > 0) {
-            out.emplace_back(at, at);
-        } else if (before > 0 && depth == 0) {
-            out.back().second = at;
+    for (const Block& block : blocks_) {
+        for (const Step& step : block.steps) {
+            const std::int32_t before = depth;
+            depth += step.delta;
+            if (before == 0 && depth > 0) {
+                out.emplace_back(step.at, step.at);
+            } else if (before > 0 && depth == 0) {
+                out.back().second = step.at;
+            }
         }
     }
     return out;
-}
-
-void Coverage::walk(std::uint32_t root, std::vector<std::pair<std::uint64_t, std::int32_t>>& out) const {
-    if (root == NONE) {
-        return;
-    }
-    walk(nodes_[root].left, out);
-    out.emplace_back(nodes_[root].at, nodes_[root].delta);
-    walk(nodes_[root].right, out);
 }
 
 void Coverage::change(std::uint64_t start, std::uint64_t end, std::int32_t by) {
@@ -47,146 +38,103 @@ void Coverage::change(std::uint64_t start, std::uint64_t end, std::int32_t by) {
 }
 
 void Coverage::shift(std::uint64_t at, std::int32_t by) {
-    bool vanished = false;
-    if (!nudge(root_, at, by, vanished)) {
-        root_ = insert(root_, at, by);
-    } else if (vanished) {
-        root_ = erase(root_, at);
+    if (blocks_.empty()) {
+        blocks_.emplace_back();
+        blocks_.back().steps.push_back(Step{at, by});
+        ++steps_;
+        return rebuild();
     }
-}
-
-// Changes an existing node's delta; false if there is none at that address.
-bool Coverage::nudge(std::uint32_t root, std::uint64_t at, std::int32_t by, bool& vanished) {
-    if (root == NONE) {
-        return false;
-    }
-    Node& node = nodes_[root];
-    bool found = true;
-    if (at == node.at) {
-        node.delta += by;
-        vanished = node.delta == 0;
-    } else {
-        found = nudge(at < node.at ? node.left : node.right, at, by, vanished);
-    }
-    if (found) {
-        pull(root);
-    }
-    return found;
-}
-
-std::uint32_t Coverage::insert(std::uint32_t root, std::uint64_t at, std::int32_t by) {
-    if (root == NONE) {
-        std::uint32_t index;
-        if (free_.empty()) {
-            index = static_cast<std::uint32_t>(nodes_.size());
-            nodes_.emplace_back();
-        } else {
-            index = free_.back();
-            free_.pop_back();
+    const auto after = std::upper_bound(blocks_.begin(), blocks_.end(), at, [](std::uint64_t address, const Block& block) {
+        return address < block.steps.front().at;
+    });
+    const auto index = static_cast<std::size_t>(after == blocks_.begin() ? 0 : after - blocks_.begin() - 1);
+    std::vector<Step>& steps = blocks_[index].steps;
+    const auto place = std::lower_bound(
+        steps.begin(), steps.end(), at, [](const Step& step, std::uint64_t address) { return step.at < address; });
+    if (place == steps.end() || place->at != at) {
+        steps.insert(place, Step{at, by});
+        ++steps_;
+        if (steps.size() > BLOCK) {
+            Block upper;
+            upper.steps.assign(steps.begin() + BLOCK / 2, steps.end());
+            steps.resize(BLOCK / 2);
+            blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(index) + 1, std::move(upper));
+            return rebuild();
         }
-        random_ ^= random_ << 13, random_ ^= random_ >> 17, random_ ^= random_ << 5;
-        nodes_[index] = Node{at, at, at, 0, by, by, 0, random_, NONE, NONE};
-        pull(index);
-        return index;
-    }
-    if (at < nodes_[root].at) {
-        const std::uint32_t child = insert(nodes_[root].left, at, by);
-        nodes_[root].left = child;
-        if (nodes_[child].priority > nodes_[root].priority) {
-            return rotate_right(root);
-        }
-    } else {
-        const std::uint32_t child = insert(nodes_[root].right, at, by);
-        nodes_[root].right = child;
-        if (nodes_[child].priority > nodes_[root].priority) {
-            return rotate_left(root);
+    } else if ((place->delta += by) == 0) {
+        steps.erase(place);
+        --steps_;
+        if (steps.empty()) {
+            blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(index));
+            return rebuild();
         }
     }
-    pull(root);
-    return root;
+    refresh(index);
 }
 
-std::uint32_t Coverage::erase(std::uint32_t root, std::uint64_t at) {
-    Node& node = nodes_[root];
-    if (at == node.at) {
-        free_.push_back(root);
-        return merge(node.left, node.right);
+void Coverage::rebuild() {
+    leaves_ = 1;
+    while (leaves_ < blocks_.size()) {
+        leaves_ *= 2;
     }
-    if (at < node.at) {
-        node.left = erase(node.left, at);
-    } else {
-        node.right = erase(node.right, at);
+    tree_.assign(2 * leaves_, Summary{});
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        tree_[leaves_ + i] = summary_of(blocks_[i]);
     }
-    pull(root);
-    return root;
-}
-
-std::uint32_t Coverage::merge(std::uint32_t left, std::uint32_t right) {
-    if (left == NONE || right == NONE) {
-        return left == NONE ? right : left;
+    for (std::size_t i = leaves_ - 1; i > 0; --i) {
+        tree_[i] = joined(tree_[2 * i], tree_[2 * i + 1]);
     }
-    if (nodes_[left].priority > nodes_[right].priority) {
-        nodes_[left].right = merge(nodes_[left].right, right);
-        pull(left);
-        return left;
+}
+
+void Coverage::refresh(std::size_t block) {
+    std::size_t i = leaves_ + block;
+    tree_[i] = summary_of(blocks_[block]);
+    for (i /= 2; i > 0; i /= 2) {
+        tree_[i] = joined(tree_[2 * i], tree_[2 * i + 1]);
     }
-    nodes_[right].left = merge(left, nodes_[right].left);
-    pull(right);
-    return right;
 }
 
-std::uint32_t Coverage::rotate_right(std::uint32_t root) {
-    const std::uint32_t up = nodes_[root].left;
-    nodes_[root].left = nodes_[up].right;
-    nodes_[up].right = root;
-    pull(root);
-    pull(up);
-    return up;
-}
-
-std::uint32_t Coverage::rotate_left(std::uint32_t root) {
-    const std::uint32_t up = nodes_[root].right;
-    nodes_[root].right = nodes_[up].left;
-    nodes_[up].left = root;
-    pull(root);
-    pull(up);
-    return up;
-}
-
-// A subtree over addresses a1 < ... < an speaks of the bytes between a1 and an only; what lies between it and its
-// neighbours is added where they meet.
-void Coverage::pull(std::uint32_t index) {
-    Node& node = nodes_[index];
-    node.first = node.last = node.at;
-    node.sum = node.delta;
-    node.lowest = INT32_MAX;
-    node.lowest_bytes = 0;
-    const auto take = [&node](std::int32_t depth, std::uint64_t bytes) {
-        if (bytes == 0 || depth > node.lowest) {
-            return;
+Coverage::Summary Coverage::summary_of(const Block& block) {
+    const std::vector<Step>& steps = block.steps;
+    Summary out;
+    out.empty = false;
+    out.first = steps.front().at;
+    out.last = steps.back().at;
+    out.lowest = INT32_MAX;
+    for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+        out.sum += steps[i].delta;
+        const std::uint64_t bytes = steps[i + 1].at - steps[i].at;
+        if (out.sum < out.lowest) {
+            out.lowest = out.sum;
+            out.lowest_bytes = bytes;
+        } else if (out.sum == out.lowest) {
+            out.lowest_bytes += bytes;
         }
-        node.lowest_bytes = depth == node.lowest ? node.lowest_bytes + bytes : bytes;
-        node.lowest = depth;
+    }
+    out.sum += steps.back().delta;
+    return out;
+}
+
+Coverage::Summary Coverage::joined(const Summary& left, const Summary& right) {
+    if (left.empty || right.empty) {
+        return left.empty ? right : left;
+    }
+    Summary out = left;
+    out.last = right.last;
+    out.sum = left.sum + right.sum;
+    const auto take = [&out](std::int32_t depth, std::uint64_t bytes) {
+        if (depth < out.lowest) {
+            out.lowest = depth;
+            out.lowest_bytes = bytes;
+        } else if (depth == out.lowest) {
+            out.lowest_bytes += bytes;
+        }
     };
-    std::int32_t depth = 0;
-    if (node.left != NONE) {
-        const Node& left = nodes_[node.left];
-        take(left.lowest, left.lowest_bytes);
-        take(left.sum, node.at - left.last);
-        node.first = left.first;
-        node.sum += left.sum;
-        depth = left.sum;
+    take(left.sum, right.first - left.last);
+    if (right.lowest != INT32_MAX) {
+        take(left.sum + right.lowest, right.lowest_bytes);
     }
-    depth += node.delta;
-    if (node.right != NONE) {
-        const Node& right = nodes_[node.right];
-        take(depth, right.first - node.at);
-        if (right.lowest_bytes > 0) {
-            take(depth + right.lowest, right.lowest_bytes);
-        }
-        node.last = right.last;
-        node.sum += right.sum;
-    }
+    return out;
 }
 
 bool CoreMask::empty() const {
@@ -230,10 +178,10 @@ void GridCoverage::each(const CoreMask& cores, bool create, Change change) {
     CoreMask rest = cores;
     const auto apply = [&](Class& part) {
         const std::uint64_t before = part.coverage.covered();
-        const std::size_t nodes_before = part.coverage.nodes();
+        const std::size_t steps_before = part.coverage.steps();
         change(part.coverage);
         total_ += static_cast<std::uint64_t>(part.cores.count()) * (part.coverage.covered() - before);
-        nodes_ += part.coverage.nodes() - nodes_before;
+        steps_ += part.coverage.steps() - steps_before;
     };
     const std::size_t known = classes_.size();
     for (std::size_t i = 0; i < known && !rest.empty(); ++i) {
@@ -247,7 +195,7 @@ void GridCoverage::each(const CoreMask& cores, bool create, Change change) {
         } else {
             classes_[i].cores = classes_[i].cores.without(shared);
             classes_.push_back(Class{shared, classes_[i].coverage});
-            nodes_ += classes_.back().coverage.nodes();
+            steps_ += classes_.back().coverage.steps();
             apply(classes_.back());
         }
     }
@@ -264,14 +212,14 @@ void GridCoverage::add(const CoreMask& cores, std::uint64_t start, std::uint64_t
 void GridCoverage::remove(const CoreMask& cores, std::uint64_t start, std::uint64_t end) {
     each(cores, false, [=](Coverage& coverage) { coverage.remove(start, end); });
     classes_.erase(
-        std::remove_if(classes_.begin(), classes_.end(), [](const Class& part) { return part.coverage.nodes() == 0; }),
+        std::remove_if(classes_.begin(), classes_.end(), [](const Class& part) { return part.coverage.steps() == 0; }),
         classes_.end());
 }
 
 void GridCoverage::clear() {
     classes_.clear();
     total_ = 0;
-    nodes_ = 0;
+    steps_ = 0;
 }
 
 }  // namespace ttmem

@@ -48,14 +48,14 @@ std::size_t KeyHash::operator()(const Key& key) const {
     return mix(key.id ^ seed) ^ mix(key.second + 0x9E3779B97F4A7C15ull * (where ^ seed));
 }
 
-Ledger::Ledger(std::uint64_t max_live, std::uint64_t max_nodes, std::uint64_t seed)
+Ledger::Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed)
     : max_live_(max_live),
-      max_nodes_(max_nodes),
-      buffers_(16, KeyHash{seed}),
-      circular_buffers_(16, KeyHash{seed}),
-      latest_cb_(16, KeyHash{seed}),
-      kernels_(16, KeyHash{seed}),
-      programs_(16, KeyHash{seed}) {}
+      max_steps_(max_steps),
+      buffers_(KeyHash{seed}),
+      circular_buffers_(KeyHash{seed}),
+      same_id_(KeyHash{seed}),
+      kernels_(KeyHash{seed}),
+      programs_(KeyHash{seed}) {}
 
 std::uint32_t Ledger::open_process() {
     const auto unused = std::find_if(processes_.begin(), processes_.end(), [](const Process& p) { return !p.open; });
@@ -157,9 +157,8 @@ void Ledger::allocate(Context& at, const Event& event) {
         return reject(at, Reject::SIZE_HUGE, event);
     }
     const Key key{event.id, 0, at.process_index, at.device_index, event.kind};
-    const auto found = buffers_.find(key);
-    if (found != buffers_.end()) {
-        Buffer& buffer = found->second;
+    if (Buffer* found = buffers_.find(key)) {
+        Buffer& buffer = *found;
         if (buffer.size == event.size) {
             const std::uint32_t resent = std::max(1u, std::min(event.count, MAX_REFERENCES));
             buffer.references = event.flags & RESENT ? resent : std::min(buffer.references + 1, MAX_REFERENCES);
@@ -178,8 +177,7 @@ void Ledger::insert_buffer(Context& at, const Key& key, const Event& event) {
     if (!room(at, event.size, event.id)) {
         return;
     }
-    Buffer& buffer = buffers_[key];
-    buffer.key = key;
+    Buffer& buffer = buffers_.insert(key);
     buffer.size = event.size;
     buffer.reserved = event.extra;
     buffer.address = event.address;
@@ -219,9 +217,9 @@ const Buffer* Ledger::match_buffer(std::uint32_t process, std::uint32_t device, 
         if ((kind >= 0 && each != kind) || account->second->count[each] == 0) {
             continue;
         }
-        const auto found = buffers_.find(Key{id, 0, process, static_cast<std::uint16_t>(device), each});
-        if (found != buffers_.end() && (!latest || found->second.order > latest->order)) {
-            latest = &found->second;
+        const Buffer* found = buffers_.find(Key{id, 0, process, static_cast<std::uint16_t>(device), each});
+        if (found && (!latest || found->order > latest->order)) {
+            latest = found;
         }
     }
     return latest;
@@ -236,7 +234,7 @@ void Ledger::remove_buffer(Context& at, Buffer& buffer) {
     count_buffer(at, buffer, false);
     at.process.buffers.drop(buffer);
     give_back(at, 1);
-    buffers_.erase(Key(buffer.key));
+    buffers_.erase(buffer);
 }
 
 void Ledger::count_buffer(Context& at, const Buffer& buffer, bool in) {
@@ -298,9 +296,8 @@ void Ledger::cb_allocate(Context& at, const Event& event) {
         mask = known->second;
     }
     const Key key = cb_key(event, at.process_index, at.device_index);
-    const auto found = circular_buffers_.find(key);
-    if (found != circular_buffers_.end()) {
-        repeat_cb(at, found->second, event);
+    if (CircularBuffer* found = circular_buffers_.find(key)) {
+        repeat_cb(at, *found, event);
     } else if (room(at, event.size, event.id, references_of(event))) {
         insert_cb(at, key, event, std::move(mask));
     }
@@ -326,8 +323,7 @@ void Ledger::repeat_cb(Context& at, CircularBuffer& cb, const Event& event) {
 }
 
 void Ledger::insert_cb(Context& at, const Key& key, const Event& event, std::shared_ptr<const CoreMask> mask) {
-    CircularBuffer& cb = circular_buffers_[key];
-    cb.key = key;
+    CircularBuffer& cb = circular_buffers_.insert(key);
     cb.size = event.size;
     cb.per_core = mask ? event.size / mask->count() : event.size;
     cb.address = event.address ? event.address : event.id;
@@ -339,8 +335,10 @@ void Ledger::insert_cb(Context& at, const Key& key, const Event& event, std::sha
     cb.mask = std::move(mask);
     cb.program = program_for(at, event.extra);
     at.process.circular_buffers.push(cb);
-    CircularBuffer*& latest = latest_cb_[Key{key.id, 0, key.process, key.device, 0}];
-    link_into(latest, cb, &CircularBuffer::same_id_previous, &CircularBuffer::same_id_next);
+    const Key id_key{key.id, 0, key.process, key.device, 0};
+    SameId* same = same_id_.find(id_key);
+    SameId& stack = same ? *same : same_id_.insert(id_key);
+    link_into(stack.latest, cb, &CircularBuffer::same_id_previous, &CircularBuffer::same_id_next);
     if (cb.program) {
         link_into(cb.program->circular_buffers, cb, &CircularBuffer::program_previous, &CircularBuffer::program_next);
         cb.program->footprint_stale = true;
@@ -355,12 +353,11 @@ void Ledger::insert_cb(Context& at, const Key& key, const Event& event, std::sha
 // A free names id and size, and program and cores if the client has them. Clients of the first days sent no size:
 // theirs is the latest of that id.
 CircularBuffer* Ledger::find_cb(Context& at, const Event& event) {
-    const auto exact = circular_buffers_.find(cb_key(event, at.process_index, at.device_index));
-    if (exact != circular_buffers_.end()) {
-        return &exact->second;
+    if (CircularBuffer* exact = circular_buffers_.find(cb_key(event, at.process_index, at.device_index))) {
+        return exact;
     }
-    const auto latest = latest_cb_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
-    CircularBuffer* cb = latest == latest_cb_.end() ? nullptr : latest->second;
+    const SameId* same = same_id_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
+    CircularBuffer* cb = same ? same->latest : nullptr;
     for (int steps = 0; cb && steps < MAX_SEARCH; cb = cb->same_id_next, ++steps) {
         const bool same_program = !event.extra || (cb->program && cb->program->key.id == event.extra);
         if (same_program && (!event.size || cb->size == event.size)) {
@@ -405,20 +402,20 @@ void Ledger::place_cb(Context& at, const CircularBuffer& cb, bool in) {
     }
     const std::uint64_t used_before = account.cb_used();
     const auto change = [&](GridCoverage& map) {
-        const std::size_t nodes_before = map.nodes();
+        const std::size_t steps_before = map.steps();
         if (in) {
             map.add(*cb.mask, cb.address, cb.address + cb.per_core);
         } else {
             map.remove(*cb.mask, cb.address, cb.address + cb.per_core);
         }
-        nodes_ += map.nodes() - nodes_before;
+        steps_ += map.steps() - steps_before;
     };
     change(account.cb_cached);
     if (cb.flags & DATAFLOW) {
         change(account.cb_dataflow);
     }
-    if (nodes_ > max_nodes_) {
-        nodes_ -= account.cb_cached.nodes() + account.cb_dataflow.nodes();
+    if (steps_ > max_steps_) {
+        steps_ -= account.cb_cached.steps() + account.cb_dataflow.steps();
         account.cb_cached.clear();
         account.cb_dataflow.clear();
         account.cb_map_full = true;
@@ -435,16 +432,16 @@ void Ledger::remove_cb(Context& at, CircularBuffer& cb) {
     }
     at.process.circular_buffers.drop(cb);
     give_back(at, cb.references);
-    const auto latest = latest_cb_.find(Key{cb.key.id, 0, cb.key.process, cb.key.device, 0});
-    unlink_from(latest->second, cb, &CircularBuffer::same_id_previous, &CircularBuffer::same_id_next);
-    if (!latest->second) {
-        latest_cb_.erase(latest);
+    SameId& same = *same_id_.find(Key{cb.key.id, 0, cb.key.process, cb.key.device, 0});
+    unlink_from(same.latest, cb, &CircularBuffer::same_id_previous, &CircularBuffer::same_id_next);
+    if (!same.latest) {
+        same_id_.erase(same);
     }
     Program* program = cb.program;
     if (program) {
         unlink_from(program->circular_buffers, cb, &CircularBuffer::program_previous, &CircularBuffer::program_next);
     }
-    circular_buffers_.erase(Key(cb.key));
+    circular_buffers_.erase(cb);
     if (program) {
         program->footprint_stale = true;
         if (!program->resident.empty()) {
@@ -469,9 +466,8 @@ void Ledger::kernel_load(Context& at, const Event& event) {
     }
     const std::uint64_t footprint = whole ? event.size : event.size * event.count;
     const Key key{event.id, 0, at.process_index, at.device_index, 0};
-    const auto found = kernels_.find(key);
-    if (found != kernels_.end()) {
-        Kernel& kernel = found->second;
+    if (Kernel* found = kernels_.find(key)) {
+        Kernel& kernel = *found;
         kernel.generation = at.process.generation;
         if (kernel.footprint == footprint) {
             if (kernel.program) {
@@ -494,8 +490,7 @@ void Ledger::kernel_load(Context& at, const Event& event) {
     if (!room(at, footprint, event.id)) {
         return;
     }
-    Kernel& kernel = kernels_[key];
-    kernel.key = key;
+    Kernel& kernel = kernels_.insert(key);
     kernel.binary = whole ? 0 : event.size;
     kernel.binary_known = !whole;
     kernel.footprint = footprint;
@@ -522,12 +517,12 @@ void Ledger::kernel_load(Context& at, const Event& event) {
 }
 
 void Ledger::kernel_unload(Context& at, const Event& event) {
-    const auto found = kernels_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
-    if (found == kernels_.end()) {
+    Kernel* kernel = kernels_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
+    if (!kernel) {
         return report(at, Anomaly::UNKNOWN_UNLOAD, event.size, event.id);
     }
     ++at.account.counters.unloads, ++at.device.counters.unloads;
-    remove_kernel(at, found->second);
+    remove_kernel(at, *kernel);
 }
 
 void Ledger::remove_kernel(Context& at, Kernel& kernel) {
@@ -538,7 +533,7 @@ void Ledger::remove_kernel(Context& at, Kernel& kernel) {
     if (program) {
         unlink_from(program->kernels, kernel, &Kernel::program_previous, &Kernel::program_next);
     }
-    kernels_.erase(Key(kernel.key));
+    kernels_.erase(kernel);
     if (program) {
         drop_program_if_empty(at, *program);
     }
@@ -580,18 +575,17 @@ Program* Ledger::program_for(Context& at, std::uint64_t id) {
         return nullptr;
     }
     const Key key{id, 0, at.process_index, at.device_index, 0};
-    auto found = programs_.find(key);
-    if (found == programs_.end()) {
+    Program* program = programs_.find(key);
+    if (!program) {
         if (!room(at, 0, id)) {
             return nullptr;
         }
-        found = programs_.try_emplace(key).first;
-        found->second.key = key;
-        at.process.programs.push(found->second);
+        program = &programs_.insert(key);
+        at.process.programs.push(*program);
         ++at.account.programs;
     }
-    found->second.generation = at.process.generation;
-    return &found->second;
+    program->generation = at.process.generation;
+    return program;
 }
 
 void Ledger::drop_program(Context& at, Program& program) {
@@ -602,7 +596,7 @@ void Ledger::drop_program(Context& at, Program& program) {
     at.process.programs.drop(program);
     --at.account.programs;
     give_back(at, 1);
-    programs_.erase(Key(program.key));
+    programs_.erase(program);
 }
 
 void Ledger::drop_program_if_empty(Context& at, Program& program) {
@@ -614,11 +608,11 @@ void Ledger::drop_program_if_empty(Context& at, Program& program) {
 }
 
 void Ledger::destroy_program(Context& at, const Event& event) {
-    const auto found = programs_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
-    if (found == programs_.end()) {
+    Program* found = programs_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
+    if (!found) {
         return report(at, Anomaly::UNKNOWN_UNLOAD, 0, event.id);
     }
-    Program& program = found->second;
+    Program& program = *found;
     clear_resident(at, program);
     program.dying = true;
     while (program.circular_buffers) {

@@ -9,6 +9,7 @@
 
 #include "coverage.hpp"
 #include "event.hpp"
+#include "table.hpp"
 
 namespace ttmem {
 
@@ -92,6 +93,12 @@ struct CircularBuffer : Chained<CircularBuffer> {
     std::uint16_t flags, generation;
     std::shared_ptr<const CoreMask> mask;  // null: cores unknown
     bool counted() const { return !(flags & GLOBAL); }
+};
+
+// The circular buffers of one address, latest first.
+struct SameId {
+    Key key;
+    CircularBuffer* latest = nullptr;
 };
 
 struct Kernel : Chained<Kernel> {
@@ -186,7 +193,7 @@ struct Rejection {
 
 class Ledger {
 public:
-    Ledger(std::uint64_t max_live, std::uint64_t max_nodes, std::uint64_t seed);
+    Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed);
 
     std::uint32_t open_process();
     void release_process(std::uint32_t process);
@@ -267,16 +274,13 @@ private:
     Account& account_of(Process& process, std::uint32_t device);
     void sweep(std::uint32_t process, bool everything);
 
-    template <typename T>
-    using Table = std::unordered_map<Key, T, KeyHash>;
-
-    std::uint64_t max_live_, max_nodes_;
-    std::uint64_t live_ = 0, nodes_ = 0, order_ = 0, rejected_ = 0, dropped_ = 0;
-    Table<Buffer> buffers_;
-    Table<CircularBuffer> circular_buffers_;
-    Table<CircularBuffer*> latest_cb_;
-    Table<Kernel> kernels_;
-    Table<Program> programs_;
+    std::uint64_t max_live_, max_steps_;
+    std::uint64_t live_ = 0, steps_ = 0, order_ = 0, rejected_ = 0, dropped_ = 0;
+    Table<Buffer, Key, KeyHash> buffers_;
+    Table<CircularBuffer, Key, KeyHash> circular_buffers_;
+    Table<SameId, Key, KeyHash> same_id_;
+    Table<Kernel, Key, KeyHash> kernels_;
+    Table<Program, Key, KeyHash> programs_;
     std::vector<Process> processes_;
     std::vector<Device> devices_;
     std::vector<Finding> findings_;

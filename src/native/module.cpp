@@ -43,15 +43,15 @@ private:
 };
 
 int create(PyObject* self, PyObject* args, PyObject* keywords) {
-    static const char* names[] = {"max_live", "max_nodes", "seed", nullptr};
-    unsigned long long max_live = 4'000'000, max_nodes = 8'000'000, seed = 0;
+    static const char* names[] = {"max_live", "max_steps", "seed", nullptr};
+    unsigned long long max_live = 4'000'000, max_steps = 8'000'000, seed = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "|KKK", const_cast<char**>(names), &max_live, &max_nodes, &seed)) {
+            args, keywords, "|KKK", const_cast<char**>(names), &max_live, &max_steps, &seed)) {
         return -1;
     }
     Object* object = reinterpret_cast<Object*>(self);
     delete object->ledger;
-    object->ledger = new (std::nothrow) Ledger(std::min(max_live, 1ull << 22), max_nodes, seed);
+    object->ledger = new (std::nothrow) Ledger(std::min(max_live, 1ull << 22), max_steps, seed);
     if (!object->ledger) {
         PyErr_NoMemory();
         return -1;

@@ -57,7 +57,8 @@ Decoded decode_records(const std::uint8_t* data, std::size_t size, std::size_t r
             out.stop = Stop::ATTENTION;
             break;
         }
-        if (pid != 0 && load<std::int32_t>(record + 20) != pid) {
+        const auto named = load<std::int32_t>(record + 20);
+        if (pid != 0 && named != 0 && named != pid) {
             out.stop = Stop::OTHER_PID;
             break;
         }

@@ -18,7 +18,7 @@ struct Decoded {
 };
 
 // Decodes the plain reports (ALLOC, FREE, CB_*, KERNEL_*) from the start of `data`; stops before a record that someone
-// has to look at: a question, an unknown type, padding or a tail that is not zero, or a pid that is not `pid` (0: any).
+// has to look at: a question, an unknown type, padding or a tail that is not zero, or a pid that is neither 0 nor `pid` (0: any).
 Decoded decode_records(const std::uint8_t* data, std::size_t size, std::size_t record_size, std::int32_t pid);
 
 }  // namespace ttmem

@@ -8,8 +8,8 @@ from typing import Any
 
 from ttmem.client.query import ServerConnection
 from ttmem.errors import BadInput
-from ttmem.snapshot import Device, Snapshot, from_json
-from ttmem.snapshot.detail import DETAILS, Names, expand
+from ttmem.snapshots import Device, Snapshot, from_json
+from ttmem.snapshots.detail import DETAILS, Names, expand
 
 
 def snapshot(socket: str | None = None, detail: Iterable[str] = ()) -> Snapshot:

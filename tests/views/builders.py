@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.ledger.anomalies import over_capacity
-from ttmem.snapshot import (
+from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
     Device,
@@ -26,7 +26,7 @@ from ttmem.snapshot import (
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 NOW = 1_787_407_391_000_000_000  # 2026-08-22 14:03:11 UTC
-HOST = {"name": "tt-box-7", "server_pid": 4100, "server_version": "0.1.0"}
+HOST = {"name": "tt-box-7", "ttmem": "0.1.0", "server": {"pid": 4100}}
 NO_LOSSES = Losses(0, 0, 0)
 
 N300_DRAM = 12 * (GIB - 1_048_640)
@@ -173,9 +173,7 @@ def seed_004_device(l1_capacity: int = WRONG_L1) -> Device:
         l1_small=int(1.3 * MIB),
         cb=circular(None, int(158.5 * MIB)),
         l1_capacity=l1_capacity,
-        code=kernels(
-            int(173.8 * MIB) - 988 * KIB, 896 * KIB, 92 * KIB, loads=412, dispatches=96_000
-        ),
+        code=kernels(int(173.8 * MIB), loads=412, dispatches=96_000),
     )
     if found.l1_used <= l1_capacity:
         return found

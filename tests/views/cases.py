@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.views.builders import (
     GIB,
@@ -22,11 +23,15 @@ from tests.views.builders import (
     use,
     with_owner,
 )
-from ttmem.snapshot import Device, Held, LeftBehind, Losses, Provenance, Snapshot
+from ttmem.snapshots import Device, Held, LeftBehind, Losses, Provenance, Snapshot
 
-TRANSFORMER = "python -m pytest models/tt_transformers/demo/simple_text_demo.py -k 'performance and DP-4-b1'"
+TRANSFORMER = (
+    "python -m pytest models/tt_transformers/demo/simple_text_demo.py -k 'performance and DP-4-b1'"
+)
 UNDECLARED = Provenance(
-    "none", "unknown", "no client declared this device; give the server --board, --cluster or --l1-capacity"
+    "none",
+    "unknown",
+    "no client declared this device; give the server --board, --cluster or --l1-capacity",
 )
 
 
@@ -60,7 +65,9 @@ def _dp4_device(number: int) -> Device:
         number,
         pci=f"0000:0{1 + number // 2}:00.0",
         dram=use(
-            int(4.5 * GIB) + number * 7 * MIB, N300_DRAM, requested=int(4.4 * GIB) + number * 7 * MIB
+            int(4.5 * GIB) + number * 7 * MIB,
+            N300_DRAM,
+            requested=int(4.4 * GIB) + number * 7 * MIB,
         ),
         l1=int(2.2 * MIB) + number * 64 * KIB,
         l1_small=1_363_148 if number == 2 else 0,
@@ -86,7 +93,9 @@ def four_devices() -> Snapshot:
     shared = devices[3]
     rest = everything(shared)
     first = {d.unique_id: everything(d) for d in devices[:3]}
-    first[shared.unique_id] = Held(rest.dram - second.dram, rest.l1, 0, rest.trace, rest.cb - second.cb)
+    first[shared.unique_id] = Held(
+        rest.dram - second.dram, rest.l1, 0, rest.trace, rest.cb - second.cb
+    )
     return snapshot(
         devices,
         [
@@ -95,11 +104,33 @@ def four_devices() -> Snapshot:
         ],
         left_behind=[
             LeftBehind(
-                39870, "python train.py", NOW - 95_000_000_000, {devices[0].unique_id: Held(GIB, 0, 0, 0, 0)}
+                39870,
+                "python train.py",
+                NOW - 95_000_000_000,
+                {devices[0].unique_id: Held(GIB, 0, 0, 0, 0)},
             )
         ],
         losses=Losses(1_204, 1, 0),
         detail={"kernels": _kernel_rows(devices)},
+    )
+
+
+def readme() -> Snapshot:
+    """What README.md shows: two chips of an n300, a model on both, a server on one."""
+    devices = [_dp4_device(0), _dp4_device(2)]
+    pair = [replace(one, logical_id=number) for number, one in enumerate(devices)]
+    service = Held(int(1.2 * GIB), 0, 0, 0, 3 * MIB)
+    rest = everything(pair[1])
+    model = {
+        pair[0].unique_id: everything(pair[0]),
+        pair[1].unique_id: replace(rest, dram=rest.dram - service.dram, cb=rest.cb - service.cb),
+    }
+    return snapshot(
+        pair,
+        [
+            process(41235, "python generate.py --batch 32", model),
+            process(42001, "python serve.py --port 8000", {pair[1].unique_id: service}, user="bob"),
+        ],
     )
 
 
@@ -128,7 +159,9 @@ def thirty_two_devices() -> Snapshot:
 
 
 def sixty_processes() -> Snapshot:
-    parts = [Held((n * 7919 % 61) * 3 * MIB, n * 4 * KIB, 0, 0, (n % 5) * 64 * KIB) for n in range(60)]
+    parts = [
+        Held((n * 7919 % 61) * 3 * MIB, n * 4 * KIB, 0, 0, (n % 5) * 64 * KIB) for n in range(60)
+    ]
     names = [f"python worker.py --rank {n}" for n in range(60)]
     holder = device(
         0,
@@ -137,7 +170,8 @@ def sixty_processes() -> Snapshot:
         cb=circular(sum(part.cb for part in parts)),
     )
     processes = [
-        process(7000 + n, names[n], {holder.unique_id: parts[n]}, connected=n != 13) for n in range(60)
+        process(7000 + n, names[n], {holder.unique_id: parts[n]}, connected=n != 13)
+        for n in range(60)
     ]
     return snapshot([holder], processes)
 
@@ -175,8 +209,15 @@ def hostile_strings() -> Snapshot:
     return snapshot(
         [bad],
         [
-            process(1, "python \x1b]0;owned\x07 \u202egnp.exe\n\t" + "x" * 300, {bad.unique_id: half}),
-            process(2, "推論サーバー --モデル 大規模言語モデル " * 6, {bad.unique_id: quarter}, user="用户"),
+            process(
+                1, "python \x1b]0;owned\x07 \u202egnp.exe\n\t" + "x" * 300, {bad.unique_id: half}
+            ),
+            process(
+                2,
+                "推論サーバー --モデル 大規模言語モデル " * 6,
+                {bad.unique_id: quarter},
+                user="用户",
+            ),
             process(3, "\udcff\x00", {bad.unique_id: quarter}, user="\x9b31m"),
         ],
     )

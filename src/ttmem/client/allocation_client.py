@@ -1,28 +1,48 @@
 """The client beneath `GraphTracker`: one call for each thing that an application may report.
 
-A report costs about a microsecond and never waits for a server: it packs one event for each device,
-applies it to the live set and queues it. `ttmem.client.outbox` describes what happens to it then.
+A report packs one event for each device and appends it to a queue: well under a microsecond, and
+never a wait. `ttmem.client.outbox` describes what happens to it then.
 """
 
 from __future__ import annotations
 
+import struct
 from time import time_ns
 
+from ttmem.client.declarations import Cores
 from ttmem.client.devices import DeviceLike
-from ttmem.client.lifecycle import UNFIT
-from ttmem.client.program_reports import ProgramReports
-from ttmem.client.records import BODY
-from ttmem.events import MemoryKind
+from ttmem.client.lifecycle import ClientLifecycle
+from ttmem.client.records import HIGH, MOST_32, WORDS, head
+from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind, Op
 
-_pack_body = BODY.pack
+_pack = WORDS.pack
+
+# First words of records. A kind that is none finds none; -1 then fits into no record.
+_NONE = -1
+_ALLOC = {kind: head(Op.ALLOC, kind) for kind in MemoryKind}
+_FREE = {kind: head(Op.FREE, kind, Flag.KIND_KNOWN) for kind in MemoryKind}
+_CB_ALLOC, _CB_FREE = head(Op.CB_ALLOC), head(Op.CB_FREE)
+_GLOBAL, _DATAFLOW = head(0, 0, Flag.GLOBAL), head(0, 0, Flag.DATAFLOW)
+_KERNEL_LOAD = {kind: head(Op.KERNEL_LOAD, kind) for kind in KernelType}
+_KERNEL_UNLOAD = head(Op.KERNEL_UNLOAD)
+_DISPATCH = {
+    None: head(Op.PROGRAM_DISPATCH),
+    True: head(Op.PROGRAM_DISPATCH, 0, Flag.CACHE_HIT),
+    False: head(Op.PROGRAM_DISPATCH, 0, Flag.CACHE_MISS),
+}
+_DESTROY = head(Op.PROGRAM_DESTROY)
+_STATUS = {status: head(Op.BINARY_STATUS, status) for status in BinaryStatus}
+_RING, _CACHE_ENTRIES = head(Op.RING), head(Op.CACHE_ENTRIES)
 
 
-class AllocationClient(ProgramReports):
+class AllocationClient(ClientLifecycle):
     """Reports to the server at a Unix socket, now or when it comes; safe from any thread.
 
     `path`: the socket; else TTMEM_SOCKET, else the default of the original system.
     `queue_limit`: events that may wait for a slow server.
     `live_limit`: live entries that are remembered for a server that comes later.
+
+    A device may be a number, a `Device`, a `MeshDevice` or the like; a mesh means each of its chips.
     """
 
     def report_allocation(
@@ -35,64 +55,138 @@ class AllocationClient(ProgramReports):
         reserved: int = 0,
         site: str | None = None,
     ) -> None:
-        """A buffer was allocated, with so many bytes on each device of a mesh."""
-        outbox = self._outbox
-        try:
-            accounts = outbox.targets.get(device)
-        except TypeError:
-            accounts = None
-        if accounts is None:
-            accounts = self._find_accounts(device)
-        site_number = 0 if site is None else self._string(site)
-        try:
-            body = _pack_body(time_ns(), buffer_id, size, reserved, address, 1, 0, 0, site_number)
-            with outbox.lock:
-                queue = outbox.queue
-                for account in accounts:
-                    lane = account.buffers[kind]
-                    record = lane.alloc_head + body
-                    if buffer_id in lane.records:
-                        lane.allocate_again(buffer_id, record)
-                    elif outbox.room.free > 0:
-                        outbox.room.free -= 1
-                        lane.records[buffer_id] = record
-                    else:
-                        outbox.room.overflow += 1
-                    if lane.streaming:
-                        queue.append(record)
-                    else:
-                        outbox.unsent += 1
-        except UNFIT as error:
-            return self._reject(error)
-        if len(queue) >= outbox.mark:
-            outbox.marked()
+        """A buffer was allocated."""
+        names = 0 if site is None else self._string(site) << HIGH
+        first = _ALLOC.get(kind, _NONE)
+        self._report(device, first, buffer_id, size, reserved, address, 1, names)
 
     def report_deallocation(
         self, device: DeviceLike, buffer_id: int, kind: MemoryKind = MemoryKind.DRAM, size: int = 0
     ) -> None:
-        """A buffer was freed, on each device of a mesh."""
+        """A buffer was freed."""
+        self._report(device, _FREE.get(kind, _NONE), buffer_id, size, 0, 0, 1)
+
+    def report_cb_allocation(
+        self,
+        device: DeviceLike,
+        address: int,
+        size: int,
+        cores: Cores = None,
+        is_global: bool = False,
+        program_id: int = 0,
+        dataflow: bool = False,
+    ) -> None:
+        """A circular buffer: so many bytes on each core, or in all if the cores are unknown."""
+        core_set, count = self._cores(cores)
+        first = _CB_ALLOC | (_GLOBAL if is_global else 0) | (_DATAFLOW if dataflow else 0)
+        self._report(
+            device, first, address, size * count, program_id, address, 1 | core_set << HIGH
+        )
+
+    def report_cb_deallocation(
+        self,
+        device: DeviceLike,
+        address: int,
+        size: int,
+        cores: Cores = None,
+        program_id: int = 0,
+        dataflow: bool = False,
+    ) -> None:
+        """The latest circular buffer of that address and size (and program) is gone."""
+        core_set, count = self._cores(cores)
+        first = _CB_FREE | (_DATAFLOW if dataflow else 0)
+        self._report(
+            device, first, address, size * count, program_id, address, 1 | core_set << HIGH
+        )
+
+    def report_kernel_load(
+        self,
+        device: DeviceLike,
+        kernel_id: int,
+        size: int,
+        kernel_type: KernelType = KernelType.APPLICATION,
+        num_cores: int = 1,
+        program_id: int | None = None,
+        name: str | None = None,
+        content_id: int = 0,
+        cores: Cores = None,
+    ) -> None:
+        """A kernel's binary, on so many cores; if it is loaded already, this is a dispatch."""
+        core_set, count = (0, num_cores) if cores is None else self._cores(cores)
+        program = kernel_id if program_id is None else program_id
+        first = _KERNEL_LOAD.get(kernel_type, _NONE) if count <= MOST_32 else _NONE
+        names = 0 if name is None else self._string(name)
+        word = count | core_set << HIGH
+        self._report(device, first, kernel_id, size, program, content_id, word, names)
+
+    def report_kernel_unload(self, device: DeviceLike, kernel_id: int) -> None:
+        """A kernel is gone."""
+        self._report(device, _KERNEL_UNLOAD, kernel_id)
+
+    def report_program_dispatch(
+        self,
+        device: DeviceLike,
+        program_id: int,
+        cache_hit: bool | None = None,
+        cores: Cores = None,
+    ) -> None:
+        """A program was dispatched; `cache_hit` is None if nobody knows."""
+        word = 0 if cores is None else self._cores(cores)[0] << HIGH
+        self._report(device, _DISPATCH.get(cache_hit, _NONE), program_id, 0, 0, 0, word)
+
+    def report_program_destroy(self, device: DeviceLike, program_id: int) -> None:
+        """A program is gone, with its kernels and circular buffers."""
+        self._report(device, _DESTROY, program_id)
+
+    def report_binary_status(
+        self, device: DeviceLike, program_id: int, status: BinaryStatus
+    ) -> None:
+        """How far the program's binaries have come."""
+        self._report(device, _STATUS.get(status, _NONE), program_id)
+
+    def report_ring(
+        self,
+        device: DeviceLike,
+        occupied: int,
+        wraps: int,
+        syncs: int,
+        capacity: int = 0,
+        programs: int = 0,
+    ) -> None:
+        """The state of the kernel-config ring, in bytes of the whole device."""
+        first = _RING if programs <= MOST_32 else _NONE
+        self._report(device, first, occupied, capacity, wraps, syncs, programs)
+
+    def report_cache_entries(self, device: DeviceLike, entries: int) -> None:
+        """How many programs the program cache holds."""
+        self._report(device, _CACHE_ENTRIES, 0, entries)
+
+    def _report(
+        self,
+        device: DeviceLike,
+        first: int,
+        number: int,
+        size: int = 0,
+        extra: int = 0,
+        address: int = 0,
+        count_and_cores: int = 0,
+        names: int = 0,
+    ) -> None:
+        """Queues one event for each device."""
         outbox = self._outbox
         try:
-            accounts = outbox.targets.get(device)
-        except TypeError:
-            accounts = None
-        if accounts is None:
-            accounts = self._find_accounts(device)
+            targets = outbox.targets.get(device)
+        except TypeError:  # an object that cannot be hashed
+            targets = None
+        if targets is None:
+            targets = self._find_targets(device)
+        queue, now = outbox.queue, time_ns()
         try:
-            body = _pack_body(time_ns(), buffer_id, size, 0, 0, 1, 0, 0, 0)
-            with outbox.lock:
-                queue = outbox.queue
-                for account in accounts:
-                    lane = account.buffers[kind]
-                    if lane.shared and buffer_id in lane.shared:
-                        lane.free_one(buffer_id)
-                    elif lane.records.pop(buffer_id, None) is not None:
-                        outbox.room.free += 1
-                    if lane.streaming:
-                        queue.append(lane.free_head + body)
-                    else:
-                        outbox.unsent += 1
-        except UNFIT as error:
-            return self._reject(error)
+            for bits in targets:
+                queue.append(
+                    _pack(bits | first, now, number, size, extra, address, count_and_cores, names)
+                )
+        except struct.error as error:
+            self._reject(error)
         if len(queue) >= outbox.mark:
             outbox.marked()

@@ -2,69 +2,75 @@
 
 from __future__ import annotations
 
-import select
 import socket
+from struct import Struct
 from time import monotonic
 
 from ttmem.client.greeting import opening, welcomed
-from ttmem.client.waker import Waker
+from ttmem.client.rounds import ROUND, Rounds
 from ttmem.wire.frame_stream import FrameStream
 
 CONNECT_TIME = 5.0
 ANSWER_TIME = 60.0  # for a server to welcome us; one that is stopped may take long
 SEND_BUFFER = 1 << 20
 LONGEST_FRAME = 1 << 16  # a server tells a reporting client only WELCOME and REFUSED
+_TIMEVAL = Struct("ll")
 
 
 class Connection:
-    """A connected socket whose waits end when the waker is woken.
+    """A connected socket.
 
-    Sends block, and may: the thread has nothing else to do, and `abort` ends them. A socket that
-    does not block takes a large batch in pieces, and after each piece a busy application lets the
-    thread wait 5 ms for the interpreter lock.
+    A send may block for one round, then the outbox is absorbed. (It does not return at once, because
+    a busy application would then let the thread wait 5 ms for the interpreter after each piece.)
     """
 
-    def __init__(self, path: str, waker: Waker) -> None:
+    def __init__(self, path: str, rounds: Rounds) -> None:
         self._path = path
-        self._waker = waker
+        self._rounds = rounds
         self._stream = FrameStream("server", LONGEST_FRAME)
         self._welcome = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-            self._socket.settimeout(CONNECT_TIME)
-            self._socket.connect(path)
-            self._socket.settimeout(None)
+            self._connect()
         except BaseException:
             self._socket.close()
             raise
-        self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN)
-        self._poll.register(waker.fileno(), select.POLLIN)
+
+    def _connect(self) -> None:
+        one_round = _TIMEVAL.pack(0, int(ROUND * 1_000_000))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, one_round)
+        self._socket.settimeout(CONNECT_TIME)
+        self._socket.connect(self._path)
+        self._socket.settimeout(None)
 
     def greet(self, role: str) -> None:
         """Introduces us and waits for the welcome."""
         self.send(opening(role))
         deadline = monotonic() + ANSWER_TIME
         while not self._welcome:
-            if monotonic() > deadline:
+            rest = deadline - monotonic()
+            if rest <= 0:
                 raise TimeoutError(f"the server at {self._path} does not answer")
-            self.wait(ANSWER_TIME)
+            self.wait(rest)
 
     def send(self, data: bytes | bytearray) -> None:
         """Sends all of it; OSError if the server is gone, `Refused` if it said why."""
-        try:
-            self._socket.sendall(data, socket.MSG_NOSIGNAL)
-        except OSError:
-            self._receive(socket.MSG_DONTWAIT)
-            raise
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest, socket.MSG_NOSIGNAL) :]
+            except BlockingIOError:
+                pass  # a round has passed
+            except OSError:
+                self._receive(socket.MSG_DONTWAIT)
+                raise
+            if rest:
+                self._rounds.absorb()
 
-    def wait(self, seconds: float | None) -> None:
-        """Waits for the waker, or for words of the server."""
-        ready = dict(self._poll.poll(None if seconds is None else seconds * 1000))
-        if self._waker.fileno() in ready:
-            self._waker.clear()
-        if self._socket.fileno() in ready:
+    def wait(self, longest: float | None = None) -> None:
+        """Waits for one round, or until the server says something."""
+        if self._rounds.wait(longest, self._socket.fileno()):
             self._receive(0)
 
     def _receive(self, flags: int) -> None:
@@ -82,5 +88,5 @@ class Connection:
             pass  # it is closed already
 
     def close(self) -> None:
-        """Closes the socket of this process; the other end of a fork keeps its own."""
+        """Closes the socket of this process; after a fork, the other one keeps its own."""
         self._socket.close()

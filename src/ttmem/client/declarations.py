@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
@@ -32,68 +33,87 @@ class CoreSet(NamedTuple):
 
 
 class Declarations:
-    """What a server must know before the events that name it; used under the outbox's lock."""
+    """What a server must know before the events that name it; safe from any thread.
+
+    A number is handed out after its declaration is in store. So whoever takes events first and
+    declarations then, and sends them the other way round, never sends a number before its meaning.
+    """
 
     def __init__(self) -> None:
         self.devices: dict[int, DeviceDeclaration] = {}
         self.strings: dict[str, int] = {}
-        self.core_sets: dict[tuple[Rectangle, ...], CoreSet] = {}
+        self.core_sets: dict[object, CoreSet] = {None: CoreSet(0, 1)}
+        self.core_counts = [0]  # by number of the core set
         self.missed = 0  # strings and core sets beyond the limit
         self._unsent: dict[tuple[Frame, int], bytes] = {}
         self._connected = False
+        self._lock = threading.RLock()  # a finalizer may declare something while we do
 
     def declare_device(self, device: DeviceDeclaration) -> None:
         """Keeps what is known about a device."""
-        if self.devices.get(device.logical_id) != device:
-            self.devices[device.logical_id] = device
-            self._announce(Frame.DEVICE, device.logical_id, _device_frame(device))
+        with self._lock:
+            if self.devices.get(device.logical_id) != device:
+                self.devices[device.logical_id] = device
+                self._announce(Frame.DEVICE, device.logical_id, _device_frame(device))
 
     def string(self, text: str) -> int:
         """The number of a text; 0 if there are too many."""
-        text = str(text)[:MAX_STRING]
-        number = self.strings.get(text, 0)
-        if number == 0 and self._has_room(self.strings):
-            number = self.strings[text] = len(self.strings) + 1
-            self._announce(Frame.STRING, number, string_frame(number, text))
-        return number
+        with self._lock:
+            text = str(text)[:MAX_STRING]
+            number = self.strings.get(text, 0)
+            if number == 0 and self._has_room(len(self.strings)):
+                number = len(self.strings) + 1
+                self._announce(Frame.STRING, number, string_frame(number, text))
+                self.strings[text] = number
+            return number
 
-    def cores(self, rectangles: Iterable[Rectangle]) -> CoreSet:
+    def cores(self, cores: Cores) -> CoreSet:
         """The set of these cores; ValueError, TypeError or struct.error if that is none."""
-        key = tuple((x0, y0, x1, y1) for x0, y0, x1, y1 in rectangles)
-        known = self.core_sets.get(key)
-        if known is not None:
-            return known
-        number = len(self.core_sets) + 1
+        if isinstance(cores, int):
+            return CoreSet(0, cores)
+        key = tuple((x0, y0, x1, y1) for x0, y0, x1, y1 in cores or ())
+        with self._lock:
+            known = self.core_sets.get(key)
+            return self._add_cores(key) if known is None else known
+
+    def _add_cores(self, key: tuple[Rectangle, ...]) -> CoreSet:
+        number = len(self.core_counts)
         announcement = cores_frame(number, key)
         count = bin(cores_mask(announcement[HEADER.size :])[1]).count("1")
-        if not self._has_room(self.core_sets):
+        if not self._has_room(number - 1):
             return CoreSet(0, count)
-        self.core_sets[key] = CoreSet(number, count)
         self._announce(Frame.CORES, number, announcement)
-        return self.core_sets[key]
+        self.core_counts.append(count)
+        return self.core_sets.setdefault(key, CoreSet(number, count))
 
     def start(self) -> list[bytes]:
-        """For a new connection: all of them, and `take_unsent` from now on."""
-        self._connected = True
-        self._unsent = {}
-        return [
-            *map(_device_frame, self.devices.values()),
-            *(string_frame(number, text) for text, number in self.strings.items()),
-            *(cores_frame(cores.number, key) for key, cores in self.core_sets.items()),
-        ]
+        """For a new connection: all of them; `take_unsent` has what comes after."""
+        with self._lock:
+            self._connected = True
+            self._unsent = {}
+            core_sets = [(n, key) for key, (n, _) in self.core_sets.items() if n]
+            return [
+                *map(_device_frame, self.devices.values()),
+                *(string_frame(number, text) for text, number in self.strings.items()),
+                *(cores_frame(number, key) for number, key in core_sets if isinstance(key, tuple)),
+            ]
 
     def take_unsent(self) -> list[bytes]:
         """Those that are new since the last call."""
-        taken, self._unsent = self._unsent, {}
-        return list(taken.values())
+        if not self._unsent:
+            return []
+        with self._lock:
+            taken, self._unsent = self._unsent, {}
+            return list(taken.values())
 
     def stop(self) -> None:
         """The connection is gone."""
-        self._connected = False
-        self._unsent = {}
+        with self._lock:
+            self._connected = False
+            self._unsent = {}
 
-    def _has_room(self, known: dict[str, int] | dict[tuple[Rectangle, ...], CoreSet]) -> bool:
-        if len(known) < MOST:
+    def _has_room(self, known: int) -> bool:
+        if known < MOST:
             return True
         self.missed += 1
         return False

@@ -6,23 +6,23 @@ import atexit
 import logging
 import os
 import struct
+import threading
 import weakref
 from dataclasses import dataclass
 from time import monotonic, sleep
 
 from ttmem.client.declarations import Cores
-from ttmem.client.devices import device_declarations, device_numbers
-from ttmem.client.live_set import DeviceAccount
+from ttmem.client.devices import device_declarations
 from ttmem.client.outbox import Outbox
 from ttmem.client.sender import Sender
 from ttmem.client.server_socket import socket_path
+from ttmem.client.target_cache import Targets
 from ttmem.events import DeviceDeclaration
 
 log = logging.getLogger("ttmem.client")
 
-UNFIT = (struct.error, KeyError, TypeError, ValueError)  # an event that fits into no record
 EXIT_TIME = 0.1  # seconds that the end of a process may take longer
-NO_CORES = (-1, -1)  # fits into no record, so the event is rejected
+_NO_CORES = (-1, -1)  # fits into no record, so the event is rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ClientStats:
 
 
 class ClientLifecycle:
-    """Owns the outbox and the thread, and knows which accounts a device means."""
+    """Owns the outbox and the thread, and knows what devices, names and cores mean."""
 
     def __init__(
         self, path: str | None = None, *, queue_limit: int = 65_536, live_limit: int = 1_000_000
@@ -48,16 +48,15 @@ class ClientLifecycle:
         self._limits = (queue_limit, live_limit)
         self._outbox = Outbox(queue_limit, live_limit)
         self._sender: Sender | None = None
+        self._starting = threading.RLock()
         self._complained = False
         _clients.add(self)
 
     def declare_device(self, declaration: DeviceDeclaration) -> None:
         """Tells which board a device is and what it can hold."""
-        outbox = self._outbox
-        with outbox.lock:
-            outbox.declarations.declare_device(declaration)
+        self._outbox.declarations.declare_device(declaration)
         self._ensure_sender()
-        outbox.waker.wake()
+        self._outbox.waker.wake()
 
     def flush(self, timeout: float = 1.0) -> bool:
         """Waits until a server has been sent everything; False if that takes too long."""
@@ -86,69 +85,49 @@ class ClientLifecycle:
             queued=outbox.queued(),
             sent=outbox.sent,
             dropped=outbox.dropped(),
-            overflow=outbox.room.overflow,
+            overflow=outbox.live.room.overflow,
             unnamed=outbox.declarations.missed,
             resyncs=outbox.resyncs,
             connected=outbox.connected,
         )
 
-    def _accounts(self, device: object) -> tuple[DeviceAccount, ...]:
-        """The accounts that a report about this device goes to."""
-        try:
-            known = self._outbox.targets.get(device)
-        except TypeError:
-            known = None  # a device that cannot be hashed
-        return self._find_accounts(device) if known is None else known
-
-    def _find_accounts(self, device: object) -> tuple[DeviceAccount, ...]:
-        """The same, for a device that is not in the cache; nothing if it is no device."""
+    def _find_targets(self, device: object) -> Targets:
+        """The devices that a report goes to, if they are not in the cache; none if it is wrong."""
         outbox = self._outbox
-        known = outbox.foreign.get(id(device))
-        if known is not None and known[0]() is device:
-            return known[1]
-        if outbox.closed:
-            return ()
+        known = outbox.targets.find(device)
+        if known is not None or outbox.closed:
+            return known or ()
         try:
-            accounts = self._open_accounts(outbox, device)
+            for declaration in device_declarations(device):
+                self.declare_device(declaration)
+            targets = outbox.targets.add(device)
         except Exception as error:  # the application's object may raise anything
             self._reject(error)
             return ()
-        outbox.remember(device, accounts)
-        return accounts
-
-    def _open_accounts(self, outbox: Outbox, device: object) -> tuple[DeviceAccount, ...]:
-        numbers = device_numbers(device)
-        for declaration in device_declarations(device):
-            self.declare_device(declaration)
         self._ensure_sender()
-        with outbox.lock:
-            return tuple(outbox.live.account(number, outbox.streaming) for number in numbers)
+        return targets
 
     def _string(self, text: str) -> int:
         """The number of a name or a call site."""
         declarations = self._outbox.declarations
-        known = declarations.strings.get(text)
-        if known is not None:
-            return known
-        with self._outbox.lock:
-            return declarations.string(text)
+        return declarations.strings.get(text) or declarations.string(text)
 
     def _cores(self, cores: Cores) -> tuple[int, int]:
         """(number of the core set, how many cores they are)."""
-        if cores is None:
-            return 0, 1
-        if isinstance(cores, int):
-            return 0, cores
+        declarations = self._outbox.declarations
         try:
-            with self._outbox.lock:
-                return self._outbox.declarations.cores(cores)
-        except UNFIT as error:
+            return declarations.core_sets[cores]
+        except (KeyError, TypeError):
+            pass
+        try:
+            return declarations.cores(cores)
+        except (struct.error, TypeError, ValueError) as error:
             self._complain(error)
-            return NO_CORES
+            return _NO_CORES
 
     def _reject(self, error: Exception) -> None:
         """An event that cannot be told is counted, and explained once."""
-        self._outbox.reject()
+        self._outbox.rejected += 1
         self._complain(error)
 
     def _complain(self, error: Exception) -> None:
@@ -157,8 +136,10 @@ class ClientLifecycle:
             log.warning("an event was not reported (further ones are only counted): %s", error)
 
     def _ensure_sender(self) -> None:
-        with self._outbox.lock:
-            if self._sender is None and not self._outbox.closed:
+        if self._sender is not None or self._outbox.closed:
+            return
+        with self._starting:
+            if self._sender is None:
                 self._sender = Sender(self._outbox, self._path)
                 try:
                     self._sender.start()
@@ -166,10 +147,11 @@ class ClientLifecycle:
                     pass  # the interpreter is shutting down
 
     def _start_anew(self) -> None:
-        """In a forked child: the parent holds the memory, and its lock may have been held."""
+        """In a forked child: the memory is the parent's, and any lock may have been held."""
         if self._sender is not None:
             self._sender.abandon()
         self._sender = None
+        self._starting = threading.RLock()
         self._outbox = Outbox(*self._limits)
 
 

@@ -1,46 +1,27 @@
 """What is alive in this process, so that a server that comes late, or again, can be told.
 
-Every entry is kept as the 64 bytes of the event that made it, ready to be sent again. Entries lie
-in *lanes*: the buffers of one kind on one device, or all programs of one device (`program_lane`).
-No event touches two lanes, so a lane can be captured and sent by itself: only what happens in it
-after that must come after it in the stream.
-
-The rules are the ledger's: an equal ALLOC is one more reference, a different one replaces; a
-KERNEL_LOAD of a live id is a dispatch; program 0 is no program.
+Every entry is kept as the 64 bytes of the event that made it, ready to be sent again. The rules are
+the ledger's: an equal ALLOC is one more reference, a different one replaces; a KERNEL_LOAD of a live
+id is a dispatch; the last part of a program takes the program with it.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from ttmem.client.program_lane import ProgramLane
-from ttmem.client.records import MOST_32, SIZE, Room, with_count
-from ttmem.events import Flag, MemoryKind, Op
+from ttmem.client.live_programs import Handler, LivePrograms
+from ttmem.client.records import HEAD_AND_ID, HIGH, SIZE, Room, head, with_count
+from ttmem.events import EVENT_SIZE, Flag, MemoryKind, Op
 
 MOST_DEVICES = 4096
 
 
-class Lane(Protocol):
-    """What the outbox needs of a lane."""
-
-    streaming: bool  # events of this lane go into the queue
-
-    def alive(self) -> list[bytes]:
-        """Everything to be sent again; the records are immutable, so the list is a picture."""
-
-
 class BufferLane:
-    """The live buffers of one kind on one device; the client's hot path works on its fields."""
+    """The live buffers of one kind on one device."""
 
-    __slots__ = ("alloc_head", "free_head", "records", "shared", "streaming")
+    __slots__ = ("records", "shared")
 
-    def __init__(self, device: int, kind: MemoryKind, streaming: bool) -> None:
-        number = device.to_bytes(4, "little")
-        self.alloc_head = bytes((Op.ALLOC, kind, 0, 0)) + number
-        self.free_head = bytes((Op.FREE, kind, Flag.KIND_KNOWN, 0)) + number
+    def __init__(self) -> None:
         self.records: dict[int, bytes] = {}
         self.shared: dict[int, int] = {}  # references, of those that have more than one
-        self.streaming = streaming
 
     def allocate_again(self, buffer_id: int, record: bytes) -> None:
         """An ALLOC of an id that is alive."""
@@ -60,42 +41,76 @@ class BufferLane:
             self.shared[buffer_id] = count
         self.records[buffer_id] = with_count(self.records[buffer_id], count)
 
-    def alive(self) -> list[bytes]:
-        return list(self.records.values())
-
-
-class DeviceAccount:
-    """All that is alive on one device."""
-
-    __slots__ = ("buffers", "programs")
-
-    def __init__(self, device: int, room: Room, streaming: bool) -> None:
-        self.buffers = {kind: BufferLane(device, kind, streaming) for kind in MemoryKind}
-        self.programs = ProgramLane(device, room, streaming)
-
-    def lanes(self) -> list[Lane]:
-        """The buffers first: circular buffers may lie on them."""
-        return [*self.buffers.values(), self.programs]
-
 
 class LiveSet:
-    """All that is alive in this process."""
+    """All that is alive, found by the first word of an event (op, kind, flags, device)."""
 
-    __slots__ = ("accounts", "room")
-
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, core_counts: list[int]) -> None:
         self.room = Room(limit)
-        self.accounts: dict[int, DeviceAccount] = {}
+        self._core_counts = core_counts
+        self._allocated: dict[int, BufferLane] = {}  # by the head of an ALLOC
+        self._freed: dict[int, BufferLane] = {}  # the same lanes, by the head of a FREE
+        self._handlers: dict[int, Handler] = {}  # by the head of any other event
+        self._programs: dict[int, LivePrograms] = {}  # by device
 
-    def account(self, device: int, streaming: bool) -> DeviceAccount:
-        """The account of a device, new when it is first named; ValueError if it is no device."""
-        known = self.accounts.get(device)
-        if known is not None:
-            return known
-        if len(self.accounts) >= MOST_DEVICES or not 0 <= device <= MOST_32:
-            raise ValueError(f"{device} is no device number, or one too many")
-        return self.accounts.setdefault(device, DeviceAccount(device, self.room, streaming))
+    def apply(self, events: list[bytes]) -> bytearray:
+        """Applies events in their order; returns them in a row, as the server should see them."""
+        together, room = bytearray().join(events), self.room
+        allocated, freed, handlers = self._allocated, self._freed, self._handlers
+        keys = HEAD_AND_ID.iter_unpack(together)
+        for index, (record, (first, number)) in enumerate(zip(events, keys, strict=True)):
+            if (lane := allocated.get(first)) is not None:
+                if number in lane.records:
+                    lane.allocate_again(number, record)
+                elif room.free > 0:
+                    room.free -= 1
+                    lane.records[number] = record
+                else:
+                    room.overflow += 1
+            elif (lane := freed.get(first)) is not None:
+                if lane.shared and number in lane.shared:
+                    lane.free_one(number)
+                elif lane.records.pop(number, None) is not None:
+                    room.free += 1
+            else:
+                handler = handlers.get(first) or self._handler_for(first)
+                changed = handler(first, number, record)
+                if changed is not None:
+                    start = index * EVENT_SIZE
+                    together[start : start + EVENT_SIZE] = changed
+        return together
 
-    def lanes(self) -> list[Lane]:
-        """Those of all devices."""
-        return [lane for account in self.accounts.values() for lane in account.lanes()]
+    def alive(self) -> list[bytes]:
+        """Everything to be sent again; the records are immutable, so the list is a picture."""
+        records: list[bytes] = []
+        for lane in self._allocated.values():
+            records += lane.records.values()
+        for programs in self._programs.values():
+            records += programs.alive()
+        return records
+
+    def _handler_for(self, first: int) -> Handler:
+        device, op = first >> HIGH, first & 0xFF
+        if device not in self._programs:
+            if len(self._programs) >= MOST_DEVICES:
+                return self._ignore
+            self._open(device)
+        if op in (Op.ALLOC, Op.FREE):
+            return self._apply_now
+        return self._handlers.setdefault(first, self._programs[device].handlers[op])
+
+    def _apply_now(self, _first: int, _number: int, record: bytes) -> None:
+        """For the first event of a device: now there is a lane for it."""
+        self.apply([record])
+
+    def _ignore(self, _first: int, _number: int, _record: bytes) -> None:
+        """For devices beyond the limit."""
+        self.room.overflow += 1
+
+    def _open(self, device: int) -> None:
+        bits = device << HIGH
+        for kind in MemoryKind:
+            lane = BufferLane()
+            self._allocated[bits | head(Op.ALLOC, kind)] = lane
+            self._freed[bits | head(Op.FREE, kind, Flag.KIND_KNOWN)] = lane
+        self._programs[device] = LivePrograms(device, self.room, self._core_counts)

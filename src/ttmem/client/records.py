@@ -1,4 +1,4 @@
-"""Event records as bytes: the parts of them that the client reads or changes."""
+"""Event records as bytes: how the client packs them, and the parts that it reads or changes."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from struct import Struct
 
 from ttmem.events import EVENT, EVENT_SIZE, Flag
 
-SIZE = slice(24, 32)
-EXTRA = slice(32, 40)
-COUNT = slice(48, 52)
-LOW_FLAGS = slice(2, None, EVENT_SIZE)  # over many records in a row
+# A record as eight numbers, which are packed faster than thirteen: head (op, kind, flags, device),
+# time, id, size, extra, address, count and cores, name and site.
+WORDS = Struct("<8Q")
+HIGH = 32  # bits by which the second number of a word, or the device, is shifted
 MOST_32 = (1 << 32) - 1
+HEAD_AND_ID = Struct("<Q8xQ40x")
+assert WORDS.size == HEAD_AND_ID.size == EVENT.size
 
-# A record is its head (op, kind, flags, device) and its body: on a mesh the body is packed once.
-BODY = Struct("<QQQQQIIII")
-assert BODY.size + 8 == EVENT.size
-
+SIZE = slice(24, 32)
+_LOW_FLAGS = slice(2, None, EVENT_SIZE)  # over many records in a row
 _RESENT = bytes(flags | Flag.RESENT for flags in range(256))
 
 
-def number(record: bytes, field: slice) -> int:
-    """The number in one field."""
-    return int.from_bytes(record[field], "little")
+def head(op: int, kind: int = 0, flags: int = 0) -> int:
+    """The first word, for device 0; plain numbers, because arithmetic on enumerations is slow."""
+    return int(op) | int(kind) << 8 | int(flags) << 16
 
 
 def with_count(record: bytes, count: int) -> bytes:
@@ -32,7 +32,7 @@ def with_count(record: bytes, count: int) -> bytes:
 def resent(records: list[bytes]) -> bytearray:
     """The records in a row, each marked as state rather than news."""
     together = bytearray().join(records)
-    together[LOW_FLAGS] = together[LOW_FLAGS].translate(_RESENT)
+    together[_LOW_FLAGS] = together[_LOW_FLAGS].translate(_RESENT)
     return together
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import select
 import threading
 from time import monotonic
 
 from ttmem.client.connection import Connection
 from ttmem.client.conversation import Conversation
 from ttmem.client.outbox import Outbox
+from ttmem.client.rounds import Rounds
 from ttmem.client.server_socket import trouble
 from ttmem.errors import Refused
 
@@ -27,6 +27,7 @@ class Sender(threading.Thread):
         super().__init__(name="ttmem-client", daemon=True)
         self._outbox = outbox
         self._path = path
+        self._rounds = Rounds(outbox)
         self._stopping = False
         self._connection: Connection | None = None
         self._delay = FIRST_DELAY
@@ -65,19 +66,16 @@ class Sender(threading.Thread):
         return delay
 
     def _converse(self) -> None:
-        self._connection = Connection(self._path, self._outbox.waker)
+        self._connection = Connection(self._path, self._rounds)
         if not self._stopping:
             self._connection.greet(ROLE)
             self._delay, self._said = FIRST_DELAY, None
             Conversation(self._outbox, self._connection).run()
 
     def _pause(self, seconds: float) -> None:
-        waker, deadline = self._outbox.waker, monotonic() + seconds
-        poll = select.poll()
-        poll.register(waker.fileno(), select.POLLIN)
+        deadline = monotonic() + seconds
         while not self._stopping and (rest := deadline - monotonic()) > 0:
-            if poll.poll(rest * 1000):
-                waker.clear()
+            self._rounds.wait(rest)
 
     def _say(self, sentence: str) -> None:
         """Once for each reason: that a server stays away is no news."""

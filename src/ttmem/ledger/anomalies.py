@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from ttmem.events import Event, KernelType, MemoryKind, Op
 from ttmem.sizes import human
-from ttmem.snapshot import Anomaly
+from ttmem.snapshots import Anomaly
 from ttmem.wire.rows import FindingRow
 
 

@@ -14,7 +14,7 @@ from ttmem.ledger.device_record import DECLARED_ID, MADE_UP_ID, DeviceRecord, ma
 from ttmem.ledger.history import DeviceHistory
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.process_identity import ProcessFacts
-from ttmem.snapshot import Held, LeftBehind, Snapshot
+from ttmem.snapshots import Held, LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 
 MAX_DEVICES = 256
@@ -30,6 +30,9 @@ class DeviceDefaults(Protocol):
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """None: nothing is known."""
 
+    def known_ids(self) -> list[int]:
+        """Devices to show before anyone reports them."""
+
 
 class NoDefaults:
     """Devices without a declaration have no capacities."""
@@ -37,6 +40,10 @@ class NoDefaults:
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """Nothing is known."""
         return None
+
+    def known_ids(self) -> list[int]:
+        """None."""
+        return []
 
 
 class Books:
@@ -63,6 +70,8 @@ class Books:
         self._history: dict[int, DeviceHistory] = {}
         self._recent: deque[tuple[int, int, bytes]] = deque()
         self._recent_events = 0
+        for logical_id in self._defaults.known_ids():
+            self._undeclared(logical_id)
 
     # -- processes -------------------------------------------------------------------------------------------
 
@@ -122,19 +131,21 @@ class Books:
             record = DeviceRecord(self.native.add_device(), unique_id, declaration, declared_by, identity)
             self.devices.append(record)
             self._by_unique_id[unique_id] = record
-        elif declared_by is not None:
+        elif declared_by == "client" or record.declared_by is None:
             record.declaration, record.declared_by = declaration, declared_by
         return record
 
-    def _bind_undeclared(self, process: ProcessRecord, logical_id: int) -> bool:
+    def _undeclared(self, logical_id: int) -> DeviceRecord | None:
         if logical_id > MAX_LOGICAL_ID:
-            return False
+            return None
         given = self._defaults.declaration(logical_id)
-        record = self._device(given or DeviceDeclaration(logical_id), "server option" if given else None)
-        if record is None:
-            return False
-        self.native.bind(process.index, logical_id, record.index)
-        return True
+        return self._device(given or DeviceDeclaration(logical_id), "server option" if given else None)
+
+    def _bind_undeclared(self, process: ProcessRecord, logical_id: int) -> bool:
+        record = self._undeclared(logical_id)
+        if record is not None:
+            self.native.bind(process.index, logical_id, record.index)
+        return record is not None
 
     # -- events ----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 
 from ttmem.events import DeviceDeclaration, MemoryKind
-from ttmem.snapshot import Provenance
+from ttmem.snapshots import Provenance
 
 
 @dataclass(slots=True, eq=False)

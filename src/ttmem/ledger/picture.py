@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ttmem.events import KernelType, MemoryKind
 from ttmem.ledger.anomalies import finding_anomaly, over_capacity
 from ttmem.ledger.device_record import DeviceRecord
-from ttmem.snapshot import (
+from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
     Device,

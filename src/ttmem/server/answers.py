@@ -10,8 +10,8 @@ from ttmem import __version__
 from ttmem.events import EVENT_SIZE, Event, Op
 from ttmem.ledger import Books
 from ttmem.server.dump_text import kernels_text, remaining_text
-from ttmem.snapshot import Device, to_json
-from ttmem.snapshot.detail import DETAILS, Names, cores_of
+from ttmem.snapshots import Device, to_json
+from ttmem.snapshots.detail import DETAILS, Names, cores_of
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
 

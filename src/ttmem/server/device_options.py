@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttmem.events import DeviceDeclaration
-from ttmem.hw import Cluster, device_spec, read_cluster
+from ttmem.hw import Cluster, DeviceSpec, device_spec, read_cluster
 
 
 class DeviceOptions:
@@ -17,6 +17,10 @@ class DeviceOptions:
         self._spec = device_spec(board) if board else None
         self._cluster: Cluster | None = read_cluster(cluster) if cluster else None
         self._l1_capacity = l1_capacity
+
+    def known_ids(self) -> list[int]:
+        """Logical ids of devices that exist for certain: those of the cluster."""
+        return [chip.logical_id for chip in self._cluster.chips] if self._cluster else []
 
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """What the options say of a device; None if they say nothing."""
@@ -31,7 +35,15 @@ class DeviceOptions:
             if logical_id in chips:
                 chip = chips[logical_id]
                 unique_id = None if chip.unique_id is None else str(chip.unique_id)
-                return DeviceDeclaration.from_spec(self._cluster.spec(chip), logical_id, unique_id, chip.pci)
+                return _hardware_only(self._cluster.spec(chip), logical_id, unique_id, chip.pci)
         if self._spec is not None:
-            return DeviceDeclaration.from_spec(self._spec, logical_id)
+            return _hardware_only(self._spec, logical_id)
         return None
+
+
+def _hardware_only(
+    spec: DeviceSpec, logical_id: int, unique_id: str | None = None, pci: str | None = None
+) -> DeviceDeclaration:
+    """The hardware is known; how the application split it into L1_SMALL and trace regions is not."""
+    full = DeviceDeclaration.from_spec(spec, logical_id, unique_id, pci)
+    return replace(full, l1_bank_size=None, l1_small_bank_size=None, trace_bank_size=None)

@@ -21,7 +21,7 @@ from ttmem.server.event_words import EventWords
 from ttmem.server.log import Log
 from ttmem.server.process_table import ProcessTable, credentials
 from ttmem.sizes import human
-from ttmem.snapshot import LeftBehind
+from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket_listener import Listener
 from ttmem.sources.socket_peer import Peer
 from ttmem.wire import frames

@@ -1,1 +1,1 @@
-"""Snapshots as text for people. Pure functions; nothing here reads a terminal, a clock or a socket."""
+"""Snapshots as text for people: pure functions, except `terminal`, which knows the terminal."""

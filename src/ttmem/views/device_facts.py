@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttmem.sizes import human
-from ttmem.snapshot import CircularBuffers, Device
-from ttmem.views.ink import Line, faint, ink
-from ttmem.views.names import logical, model
+from ttmem.snapshots import CircularBuffers, Device
+from ttmem.views.ink import Line, faint, flow, ink
+from ttmem.views.names import logical, model, short_pci
+
+Figures = tuple[int, int | None]  # used, capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,25 +17,40 @@ class DeviceFacts:
     """Texts and figures of one device."""
 
     number: str
+    board: str
     model: str
     unique_id: str
     pci: str | None
-    dram: tuple[int, int | None]
-    l1: tuple[int, int | None]
+    dram: Figures
+    l1: Figures
     beside_dram: tuple[Line, ...]
     l1_parts: tuple[Line, ...]
 
+    @property
+    def pci_line(self) -> list[Line]:
+        """The PCI address, if there is one."""
+        return [faint(self.pci)] if self.pci else []
 
-def device_facts(device: Device) -> DeviceFacts:
+    def parts(self, room: int) -> list[Line]:
+        """'= L1 2.2 MiB + L1_SMALL 0 B + CB 29.8 MiB cached': what L1 used is made of."""
+        signs = ("=", "+", "+")
+        facts = [
+            (*faint(f"{sign} "), *part) for sign, part in zip(signs, self.l1_parts, strict=True)
+        ]
+        return flow(facts, room, " ")
+
+
+def device_facts(device: Device, trace_limit: bool = True) -> DeviceFacts:
     """The facts of a device."""
     return DeviceFacts(
         number=logical(device),
+        board=device.board or device.arch or "N/A",
         model=model(device),
         unique_id=device.unique_id,
-        pci=device.pci,
+        pci=short_pci(device),
         dram=(device.memory.dram.held, device.memory.dram.capacity),
         l1=(device.l1_used, device.l1_capacity),
-        beside_dram=_beside_dram(device),
+        beside_dram=_beside_dram(device, trace_limit),
         l1_parts=_l1_parts(device),
     )
 
@@ -43,22 +60,23 @@ def fact(label: str, value: str) -> Line:
     return (*faint(f"{label} "), *ink(value))
 
 
-def trace_text(device: Device) -> str | None:
+def trace_text(device: Device, limit: bool = True) -> str | None:
     """'22.5 MiB / 64.0 MiB'; None while no trace is there."""
     trace = device.memory.trace
     if not trace.held:
         return None
-    return human(trace.held) + (f" / {human(trace.capacity)}" if trace.capacity is not None else "")
+    known = limit and trace.capacity is not None
+    return human(trace.held) + (f" / {human(trace.capacity)}" if known else "")
 
 
 def requested_text(device: Device) -> str | None:
-    """What was asked for, where lock-step allocation took more."""
-    dram = device.memory.dram
-    return human(dram.requested) if dram.requested != dram.held else None
+    """What was asked for, where lock-step allocation took visibly more."""
+    requested, held = human(device.memory.dram.requested), human(device.memory.dram.held)
+    return requested if requested != held else None
 
 
 def cb_measure(cb: CircularBuffers) -> str:
-    """Which of the three numbers stands in the L1 sum: 'cached', 'demand', 'mixed' over processes, '' for none."""
+    """Which number stands in the L1 sum: 'cached', 'demand', 'mixed' over processes, or ''."""
     if not cb.used:
         return ""
     if cb.cached is not None:
@@ -66,8 +84,8 @@ def cb_measure(cb: CircularBuffers) -> str:
     return "demand" if cb.used == cb.demand else "mixed"
 
 
-def _beside_dram(device: Device) -> tuple[Line, ...]:
-    texts = (("requested", requested_text(device)), ("TRACE", trace_text(device)))
+def _beside_dram(device: Device, trace_limit: bool) -> tuple[Line, ...]:
+    texts = (("requested", requested_text(device)), ("TRACE", trace_text(device, trace_limit)))
     return tuple(fact(label, text) for label, text in texts if text is not None)
 
 

@@ -1,4 +1,4 @@
-"""The device table for wide terminals: one line for each device, everything in a column of its own."""
+"""The device table for wide terminals: one line for each device, a column for each figure."""
 
 from __future__ import annotations
 
@@ -6,43 +6,44 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ttmem.sizes import human
-from ttmem.snapshot import Device
-from ttmem.views.device_facts import cb_measure, requested_text, trace_text
+from ttmem.snapshots import Device
+from ttmem.views.device_facts import Figures, cb_measure, requested_text, trace_text
+from ttmem.views.device_sheet import LEAST_METER, MOST_METER
 from ttmem.views.grid import Column, Grid
 from ttmem.views.ink import EMPTY, Line, Span, faint, indent, ink
 from ttmem.views.meter import meter, of_capacity
-from ttmem.views.names import logical, model
+from ttmem.views.names import logical, model, short_ids, short_pci
 
-LEAST_METER = 16
-MOST_METER = 30
-
-Figures = tuple[int, int | None]
+DRAM, L1 = 4, 5  # the columns with bars
+ID_ROOM = 24
 
 
-def one_line(devices: Sequence[Device], width: int) -> list[Line] | None:
-    """The table, or None if it does not fit."""
-    grid = _grid(devices)
-    bars = min((width - 1 - grid.width) // 2 - 1, MOST_METER)
-    if bars < LEAST_METER:
-        return None
-    return indent(_with_bars(grid, devices, bars).lines(), 1)
+def one_line(devices: Sequence[Device], width: int) -> list[Line]:
+    """The table, or nothing if it does not fit."""
+    for trace_limit in (True, False):
+        grid = _grid(devices, trace_limit)
+        bars = min((width - 1 - grid.width) // 2 - 1, MOST_METER)
+        if bars >= LEAST_METER:
+            return indent(_with_bars(grid, devices, bars).lines(), 1)
+    return []
 
 
-def _grid(devices: Sequence[Device]) -> Grid:
+def _grid(devices: Sequence[Device], trace_limit: bool) -> Grid:
     dram = [(device.memory.dram.held, device.memory.dram.capacity) for device in devices]
+    short = short_ids((device.unique_id for device in devices), ID_ROOM)
     l1 = [(device.l1_used, device.l1_capacity) for device in devices]
     columns: list[tuple[Column, list[Line]]] = [
         (Column("ID", right=True), [ink(logical(device)) for device in devices]),
         (Column("DEVICE"), [ink(model(device)) for device in devices]),
-        (Column("UNIQUE ID"), [faint(device.unique_id) for device in devices]),
-        (Column("PCI"), [faint(device.pci or "N/A") for device in devices]),
+        (Column("UNIQUE ID"), [faint(short[device.unique_id]) for device in devices]),
+        (Column("PCI"), [faint(short_pci(device) or "N/A") for device in devices]),
         (Column("DRAM used / capacity"), _cells(dram)),
         (Column("L1 used / capacity"), _cells(l1)),
         (Column("L1", right=True), [ink(human(device.memory.l1.held)) for device in devices]),
         (Column("L1_SMALL", right=True), [ink(human(d.memory.l1_small.held)) for d in devices]),
         (Column("CB       ", right=True), [_circular(device) for device in devices]),
-        *_optional("TRACE", [trace_text(device) for device in devices]),
-        *_optional("REQUESTED DRAM", [requested_text(device) for device in devices]),
+        *_optional("TRACE", [trace_text(device, trace_limit) for device in devices]),
+        *_optional("DRAM REQUESTED", [requested_text(device) for device in devices]),
     ]
     rows = list(zip(*(cells for _, cells in columns), strict=True))
     return Grid([column for column, _ in columns], rows)
@@ -53,8 +54,8 @@ def _with_bars(grid: Grid, devices: Sequence[Device], bars: int) -> Grid:
     for device, row in zip(devices, grid.rows, strict=True):
         cells = list(row)
         dram = device.memory.dram
-        cells[4] = (*cells[4], Span(" "), *meter(dram.held, dram.capacity, bars))
-        cells[5] = (*cells[5], Span(" "), *meter(device.l1_used, device.l1_capacity, bars))
+        cells[DRAM] = (*cells[DRAM], Span(" "), *meter(dram.held, dram.capacity, bars))
+        cells[L1] = (*cells[L1], Span(" "), *meter(device.l1_used, device.l1_capacity, bars))
         rows.append(cells)
     return replace(grid, rows=rows)
 

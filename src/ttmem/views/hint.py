@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ttmem.sizes import human
-from ttmem.snapshot import Device, Snapshot
+from ttmem.snapshots import Device, Snapshot
+from ttmem.views.ages import age
 from ttmem.views.device_facts import cb_measure
 from ttmem.views.names import DeviceNames
 
@@ -20,9 +21,10 @@ def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
     out = []
     if growing:
         more = human(sum(growth[unique_id] for unique_id in growing))
+        since = age(snapshot.time_ns - earlier.time_ns) if earlier else ""
         out.append(
-            f"circular buffers grew by {more} on {names.sentence(growing)}: programs of new shapes are being cached;"
-            f" flat means that all shapes are known ({PAGE})"
+            f"circular buffers grew by {more} in {since} on {names.sentence(growing)}: programs of"
+            f" new shapes are being cached; flat means that all shapes are known ({PAGE})"
         )
     if large:
         out.append(_large(large, names, flat=earlier is not None and not growing))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ttmem.snapshot import Device, Held
+from ttmem.snapshots import Device, Held
 
 KINDS = (("DRAM", "dram"), ("L1", "l1"), ("L1_SMALL", "l1_small"), ("TRACE", "trace"), ("CB", "cb"))
 

@@ -1,4 +1,7 @@
-"""Lines made of coloured spans. A span's text is always clean, so that no other process can write to the terminal."""
+"""Lines made of coloured spans.
+
+A span's text is always clean, so that no other process can write to the terminal.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def clip_line(line: Line, room: int) -> Line:
 
 
 def flow(facts: Iterable[Line], room: int, gap: str = "  ") -> list[Line]:
-    """Facts one after the other in as few lines as hold them; a fact is broken only if it fills a line alone."""
+    """Facts one after the other; one is broken only if it does not fit on a line of its own."""
     lines: list[Line] = []
     for fact in facts:
         joined = (*lines[-1], Span(gap), *fact) if lines else fact

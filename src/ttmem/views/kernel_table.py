@@ -1,4 +1,4 @@
-"""Kernel code, apart from every sum: it lies in its own ring below the memory that can be allocated."""
+"""Kernel code, apart from every sum: its ring lies below the memory that can be allocated."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ttmem.sizes import human
-from ttmem.snapshot import Device, Kernels, Snapshot
+from ttmem.snapshots import Device, Kernels, Snapshot
 from ttmem.views.device_facts import fact
 from ttmem.views.grid import Column, Grid
-from ttmem.views.ink import EMPTY, Line, Style, faint, flow, indent, ink
+from ttmem.views.ink import EMPTY, Line, Span, Style, faint, flow, indent, ink
 from ttmem.views.meter import of_capacity
 from ttmem.views.names import DeviceNames
 
@@ -19,20 +19,24 @@ TYPES = ("application", "fabric", "dispatch")
 
 def kernel_lines(devices: Sequence[Device], width: int) -> list[Line]:
     """The kernel line of each device that has reported any kernel code."""
-    groups = _grouped([device for device in devices if _has_kernels(device.kernels)], len(devices) > MANY)
+    groups = _grouped(
+        [device for device in devices if _has_kernels(device.kernels)], len(devices) > MANY
+    )
     if not groups:
         return []
     names = DeviceNames(devices)
-    titles = [names.some(d.unique_id for d in group) + (" each" if len(group) > 1 else "") for group in groups]
+    titles = [names.some(device.unique_id for device in group) for group in groups]
     kernels = [group[0].kernels for group in groups]
-    grid = _line_grid(titles, kernels)
-    if grid.width < width:
-        return indent([_over(grid), *grid.lines()], 1)
-    return _flowing(titles, kernels, width)
+    grid = _line_grid(titles, kernels).fitting(width - 1)
+    if grid is None:
+        return _flowing(titles, kernels, width)
+    return indent([_over(grid), *grid.lines()], 1)
 
 
 def _has_kernels(kernels: Kernels) -> bool:
-    return bool(kernels.loads or kernels.footprint.total or kernels.dispatches or kernels.ring.occupied)
+    return bool(
+        kernels.loads or kernels.footprint.total or kernels.dispatches or kernels.ring.occupied
+    )
 
 
 def _grouped(devices: Sequence[Device], same: bool) -> list[list[Device]]:
@@ -48,7 +52,7 @@ def _grouped(devices: Sequence[Device], same: bool) -> list[list[Device]]:
 def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
     columns = [
         Column("ID", right=True),
-        Column("RING used / size"),
+        Column("RING occupied"),
         Column("APPLICATION", right=True),
         Column("FABRIC", right=True),
         Column("DISPATCH", right=True),
@@ -72,11 +76,11 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
 
 def _over(grid: Grid) -> Line:
     """What the three columns of footprints mean, and where the binaries are."""
-    widths = grid.widths
-    start = sum(widths[:2]) + 2 * grid.gap
-    three = sum(widths[2:5]) + 2 * grid.gap
-    text = "if resident everywhere:"
-    return (*ink(" " * start), *faint(text.rjust(three)), *faint("IN DRAM:".rjust(widths[5] + grid.gap)))
+    widths, gap = grid.widths, grid.gap
+    before = sum(widths[:2]) + 2 * gap
+    three = sum(widths[2:5]) + 2 * gap
+    text = f"{' if resident everywhere ':─^{three}}{'in DRAM':>{gap + widths[5]}}"
+    return (Span(" " * before), *faint(text))
 
 
 def _flowing(titles: Sequence[str], kernels: Sequence[Kernels], width: int) -> list[Line]:
@@ -98,6 +102,8 @@ def _flowing(titles: Sequence[str], kernels: Sequence[Kernels], width: int) -> l
 
 def _ring(kernels: Kernels) -> Line:
     ring = kernels.ring
+    if ring.occupied is None and ring.capacity is None:
+        return faint("N/A")
     if ring.occupied is None:
         return (*faint("N/A / "), *faint(human(ring.capacity)))
     return of_capacity(ring.occupied, ring.capacity)
@@ -112,39 +118,53 @@ def kernel_type_table(snapshot: Snapshot, width: int) -> list[Line]:
     grid = _type_grid(snapshot)
     if not grid.rows:
         return []
-    for gap in (2, 1):
-        tight = Grid(grid.columns, grid.rows, gap)
-        if tight.width < width:
-            return indent(tight.lines(), 1)
-    return _type_flow(grid, width)
+    fitting = grid.fitting(width - 1)
+    return grid.facts(width) if fitting is None else indent(fitting.lines(), 1)
 
 
 def _type_grid(snapshot: Snapshot) -> Grid:
-    titles = ("ID", "TYPE", "KERNELS", "FOOTPRINT*", "LOADS", "DISPATCHES", "CACHED", "HITS", "MISSES", "BINARIES")
+    titles = (
+        "ID",
+        "TYPE",
+        "COUNT",
+        "FOOTPRINT*",
+        "LOADS",
+        "DISPATCHES",
+        "CACHED",
+        "HITS",
+        "MISSES",
+        "BINARIES",
+    )
     columns = [Column(title, right=title != "TYPE") for title in titles]
     names = DeviceNames(snapshot.devices)
+    counts = _counts(snapshot)
     rows: list[list[Line]] = []
     for device in snapshot.devices:
         if _has_kernels(device.kernels):
-            rows += _type_rows(names.some([device.unique_id]), device, _counts(snapshot, device))
+            rows += _type_rows(names.some([device.unique_id]), device, counts)
     return Grid(columns, rows)
 
 
-def _counts(snapshot: Snapshot, device: Device) -> Counter[str] | None:
-    """Kernels by type; None if the snapshot came without them."""
+Counts = Counter[tuple[str, str]]  # kernels by device and type
+
+
+def _counts(snapshot: Snapshot) -> Counts | None:
+    """None if the snapshot came without its kernels."""
     listed = snapshot.detail.get("kernels")
     if not isinstance(listed, list):
         return None
-    return Counter(str(row.get("type")) for row in listed if row.get("device") == device.unique_id)
+    return Counter((row["device"], row["type"]) for row in listed)
 
 
-def _type_rows(name: str, device: Device, counts: Counter[str] | None) -> list[list[Line]]:
+def _type_rows(name: str, device: Device, counts: Counts | None) -> list[list[Line]]:
     kernels = device.kernels
     rows: list[list[Line]] = []
     for kind in TYPES:
-        count = _number(None if counts is None else counts[kind])
+        count = _number(None if counts is None else counts[device.unique_id, kind])
         footprint = ink(human(getattr(kernels.footprint, kind)))
-        rows.append([ink(name if not rows else ""), ink(kind.title()), count, footprint, *[EMPTY] * 6])
+        rows.append(
+            [ink(name) if not rows else EMPTY, ink(kind.title()), count, footprint, *[EMPTY] * 6]
+        )
     counters = (
         kernels.loads,
         kernels.dispatches,
@@ -154,21 +174,11 @@ def _type_rows(name: str, device: Device, counts: Counter[str] | None) -> list[l
         kernels.distinct_binaries,
     )
     total = ink(human(kernels.footprint.total))
-    rows.append([EMPTY, ink("all", Style.TITLE), _number(kernels.count), total, *map(_number, counters)])
+    rows.append(
+        [EMPTY, ink("all", Style.TITLE), _number(kernels.count), total, *map(_number, counters)]
+    )
     return rows
 
 
 def _number(count: int | None) -> Line:
     return faint("N/A") if count is None else ink(f"{count:,}")
-
-
-def _type_flow(grid: Grid, width: int) -> list[Line]:
-    out: list[Line] = []
-    for row in grid.rows:
-        name, kind, *figures = row
-        titles = [column.title for column in grid.columns[2:]]
-        facts = [(*faint(f"{t} "), *cell) for t, cell in zip(titles, figures, strict=True) if cell]
-        if name and name[0].text:
-            out += flow([faint("device"), name], width)
-        out += indent(flow([kind, *facts], width - 3), 3)
-    return out

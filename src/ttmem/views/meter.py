@@ -47,7 +47,9 @@ def percentage(used: int, capacity: int | None) -> str:
 
 
 def meter(used: int, capacity: int | None, room: int) -> Line:
-    """Bar and percentage in exactly `room` columns; without a bar where there is no room for one."""
+    """Bar and percentage in exactly `room` columns; blank for an unknown capacity."""
+    if capacity is None:
+        return (Span(" " * room),)  # 'N/A' stands before it
     style = level(used, capacity)
     if is_over(used, capacity):
         text = _OVER if room >= len(_OVER) else percentage(used, capacity)
@@ -70,7 +72,11 @@ def bar(used: int, capacity: int | None, length: int) -> Line:
     return (Span(blocks, level(used, capacity)), Span(_REST * (length - len(blocks)), Style.FAINT))
 
 
-def of_capacity(used: int, capacity: int | None, used_room: int = 0, capacity_room: int = 0) -> Line:
-    """'4.5 GiB / 12.0 GiB', both sides aligned to the right in the room given."""
-    value = ink(human(used).rjust(used_room), Style.ALARM if is_over(used, capacity) else Style.PLAIN)
-    return (*value, *faint(" / "), *faint(human(capacity).rjust(capacity_room)))
+def of_capacity(
+    used: int, capacity: int | None, used_room: int = 0, capacity_room: int = 0
+) -> Line:
+    """'4.5 GiB / 12.0 GiB', each side filled to its room."""
+    value = ink(
+        human(used).rjust(used_room), Style.ALARM if is_over(used, capacity) else Style.PLAIN
+    )
+    return (*value, *faint(" / "), *faint(human(capacity).ljust(capacity_room)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from ttmem.snapshot import Device
+from ttmem.snapshots import Device, Snapshot
 from ttmem.views.text import ELLIPSIS, clean
 
 SHORTEST_ID = 9
@@ -14,8 +16,9 @@ SHORTEST_ID = 9
 class DeviceNames:
     """Names of the devices of one picture.
 
-    A logical id names a device only while no other device of the picture has the same: two processes with different
-    `TT_VISIBLE_DEVICES` both call theirs 0. Then the unique id, shortened, is the name.
+    A logical id names a device only while no other device of the picture has the same: two
+    processes with different `TT_VISIBLE_DEVICES` both call theirs 0. Then the shortened unique id
+    is the name.
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
@@ -41,6 +44,16 @@ class DeviceNames:
         return f"{'device' if len(chosen) == 1 else 'devices'} {self.some(chosen)}"
 
 
+def in_order(snapshot: Snapshot) -> Snapshot:
+    """The same picture with its devices by logical id, not in the order in which they were seen."""
+    first = sys.maxsize
+    devices = sorted(
+        snapshot.devices,
+        key=lambda d: (first if d.logical_id is None else d.logical_id, d.unique_id),
+    )
+    return replace(snapshot, devices=tuple(devices))
+
+
 def logical(device: Device) -> str:
     """'0', or N/A for a device without a number."""
     return "N/A" if device.logical_id is None else str(device.logical_id)
@@ -49,6 +62,11 @@ def logical(device: Device) -> str:
 def model(device: Device) -> str:
     """'n300 wormhole'; N/A if neither is known."""
     return " ".join(part for part in (device.board, device.arch) if part) or "N/A"
+
+
+def short_pci(device: Device) -> str | None:
+    """'01:00.0': the domain is named only if there is more than the first, as lspci does."""
+    return device.pci.removeprefix("0000:") if device.pci else None
 
 
 def _runs(numbers: list[int]) -> list[str]:
@@ -62,7 +80,7 @@ def _runs(numbers: list[int]) -> list[str]:
 
 
 def short_ids(unique_ids: Iterable[str], room: int) -> dict[str, str]:
-    """Ids cut in the middle to `room` letters; to more where less would make two of them look the same."""
+    """Ids cut in the middle to `room` letters; to more where two would look the same."""
     full = {unique_id: clean(unique_id) for unique_id in unique_ids}
     longest = max(map(len, full.values()), default=0)
     for length in range(max(room, SHORTEST_ID), longest):

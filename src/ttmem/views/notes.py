@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttmem.snapshot import Device, Losses, Snapshot
+from ttmem.snapshots import Device, Losses, Snapshot
 from ttmem.views.hint import hint
 from ttmem.views.ink import Line, Style, indent, ink, paragraph
 from ttmem.views.names import DeviceNames
@@ -11,11 +11,13 @@ from ttmem.views.names import DeviceNames
 def anomaly_lines(snapshot: Snapshot, width: int) -> list[Line]:
     """One item for each anomaly, with the device it is on."""
     names = DeviceNames(snapshot.devices)
-    out: list[Line] = []
+    where: dict[str, list[str]] = {}
     for device in snapshot.devices:
         for anomaly in device.anomalies:
-            text = f"device {names.some([device.unique_id])}: {anomaly.text}"
-            out += _item("!", Style.ALARM, text, width)
+            where.setdefault(anomaly.text, []).append(device.unique_id)
+    out: list[Line] = []
+    for text, devices in where.items():
+        out += _item("!", Style.ALARM, f"{names.sentence(devices)}: {text}", width)
     return out
 
 
@@ -29,7 +31,7 @@ def loss_lines(losses: Losses, width: int) -> list[Line]:
     said = [f"{count:,} {what}{'' if count == 1 else 's'}" for count, what in counts if count]
     if not said:
         return []
-    text = f"lost: {', '.join(said)}; the figures may be off by what these said (docs/numbers.md)"
+    text = f"lost: {', '.join(said)}: what they said is missing in the figures (docs/numbers.md)"
     return _item("!", Style.WARN, text, width)
 
 
@@ -42,7 +44,9 @@ def missing_lines(snapshot: Snapshot, width: int) -> list[Line]:
     names = DeviceNames(snapshot.devices)
     out: list[Line] = []
     for reason, devices in why.items():
-        out += _item("-", Style.FAINT, f"capacity N/A on {names.sentence(devices)}: {reason}", width)
+        out += _item(
+            "-", Style.FAINT, f"capacity N/A on {names.sentence(devices)}: {reason}", width
+        )
     return out
 
 

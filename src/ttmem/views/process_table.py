@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem.sizes import human
-from ttmem.snapshot import Held, Snapshot
+from ttmem.snapshots import Held, Snapshot
 from ttmem.views.ages import age
 from ttmem.views.device_facts import fact
 from ttmem.views.grid import Column, Grid
 from ttmem.views.holdings import KINDS, amounts, on_devices, size, together
-from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink
+from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames
+from ttmem.views.text import columns
 
 LEAST_COMMAND = 24
 DEVICES_ROOM = 13
 USER_ROOM = 12
+NOT_CONNECTED = "* not connected: it keeps its memory until it dies or reports again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def process_table(snapshot: Snapshot, width: int) -> list[Line]:
     rows.sort(key=lambda row: (-size(row.held), row.pid))
     lines = _table(rows, _totals(snapshot), "USER", width)
     if any(row.pid.endswith("*") for row in rows):
-        lines += indent([faint("* not connected: it keeps its memory until it dies or reports again")], 1)
+        lines += indent(paragraph(NOT_CONNECTED, width - 1, Style.FAINT), 1)
     return lines
 
 
@@ -67,13 +69,12 @@ def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
         )
         for left in sorted(snapshot.left_behind, key=lambda left: -left.died_ns)
     ]
-    return _table(rows, [], "DIED", width)
+    return _table(rows, [], "DIED", width) if rows else []
 
 
-def _devices(names: DeviceNames, held: Sequence[str] | object) -> str:
-    chosen = list(held)  # type: ignore[call-overload]
-    text = names.some(chosen)
-    return text if len(text) <= DEVICES_ROOM else f"{len(chosen)} devices"
+def _devices(names: DeviceNames, held: Mapping[str, Held]) -> str:
+    text = names.some(held)
+    return text if columns(text) <= DEVICES_ROOM else f"{len(held)} devices"
 
 
 def _totals(snapshot: Snapshot) -> list[Row]:
@@ -93,7 +94,10 @@ def _table(rows: Sequence[Row], totals: Sequence[Row], who: str, width: int) -> 
     if room >= LEAST_COMMAND:
         wide = Grid(
             [*grid.columns, Column("COMMAND")],
-            [[*cells, ink(row.command, row.style)] for cells, row in zip(grid.rows, everyone, strict=True)],
+            [
+                [*cells, ink(row.command, row.style)]
+                for cells, row in zip(grid.rows, everyone, strict=True)
+            ],
         )
         return indent(wide.lines(last=room), 1)
     if grid.width < width:
@@ -138,6 +142,8 @@ def _stacked(rows: Sequence[Row], width: int) -> list[Line]:
         out += flow([ink(text, row.style) for text in (row.pid, row.who) if text] + [where], width)
         if row.command:
             out += indent([clip_line(faint(row.command), width - 3)], 3)
-        facts = [fact(title, human(n)) for (title, _), n in zip(KINDS, amounts(row.held), strict=True)]
+        facts = [
+            fact(title, human(n)) for (title, _), n in zip(KINDS, amounts(row.held), strict=True)
+        ]
         out += indent(flow(facts, width - 3), 3)
     return out

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from ttmem.snapshot import Snapshot
+from ttmem.snapshots import Snapshot
 from ttmem.views.device_table import device_table
-from ttmem.views.ink import EMPTY, Line, Span, Style, faint, ink, paint, paragraph
+from ttmem.views.ink import Line, Span, Style, faint, ink, paragraph
 from ttmem.views.kernel_table import kernel_lines, kernel_type_table
+from ttmem.views.names import in_order
 from ttmem.views.notes import anomaly_lines, hint_lines, loss_lines, missing_lines
 from ttmem.views.process_table import left_behind_table, process_table
+from ttmem.views.sections import page, section
 from ttmem.views.title import title_lines
 
-NO_DEVICE = "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
+NO_DEVICE = (
+    "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
+)
 NO_PROCESS = "no process reports"
 
 
@@ -25,30 +29,20 @@ def render(
     earlier: Snapshot | None = None,
     zone: tzinfo | None = None,
 ) -> str:
-    """The whole picture; no line is wider than `width`. `earlier` lets the hint tell growing from flat."""
+    """The whole picture, no line wider than `width`. `earlier`: hints tell growing from flat."""
+    snapshot = in_order(snapshot)
     sections = [
         title_lines(snapshot, width, zone),
-        _section("DEVICES", "", _devices(snapshot, width)),
-        _section("KERNEL CODE", "in no sum", kernel_lines(snapshot.devices, width)),
-        _section("PROCESSES", "", _processes(snapshot, width)),
-        _section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
+        section("DEVICES", "", _devices(snapshot, width)),
+        section("KERNEL CODE", "of each device, in no sum", kernel_lines(snapshot.devices, width)),
+        section("PROCESSES", "", _processes(snapshot, width)),
+        section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
         _notes(snapshot, earlier, width),
     ]
     if kernels:
         by_type = kernel_type_table(snapshot, width) or [ink(" no kernel has been reported")]
-        sections.insert(3, _section("KERNELS BY TYPE", "* if resident everywhere", by_type))
-    lines: list[Line] = []
-    for section in sections:
-        if section:
-            lines += [*([EMPTY] if lines else []), *section]
-    return paint(lines, width, color)
-
-
-def _section(title: str, remark: str, lines: list[Line]) -> list[Line]:
-    if not lines:
-        return []
-    head = ink(title, Style.TITLE)
-    return [(*head, Span("  "), *faint(remark)) if remark else head, *lines]
+        sections.insert(3, section("KERNELS BY TYPE", "* if resident everywhere", by_type))
+    return page(sections, width, color)
 
 
 def _devices(snapshot: Snapshot, width: int) -> list[Line]:

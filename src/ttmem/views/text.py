@@ -1,15 +1,17 @@
 """Text that is safe to print, measured in terminal columns.
 
-Commands, names and paths come from other processes: whatever could move the cursor, hide or reorder text is shown as
-an escape (`\\x1b`) instead of being obeyed.
+Commands, names and paths come from other processes: whatever could move the cursor, hide or reorder
+text is shown as an escape (`\\x1b`) instead of being obeyed.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
 ELLIPSIS = "…"
+_WORD = re.compile(r"\d[\d.,]* (?:[KMGT]i)?B\b\S*|\S+")  # a size stays on one line with its unit
 _EMOJI_SELECTOR = "\ufe0f"  # makes the sign before it two columns wide, in some terminals only
 
 
@@ -74,7 +76,7 @@ def wrap(text: str, room: int) -> list[str]:
 
 
 def _words(text: str, room: int) -> Iterator[str]:
-    for word in text.split():
+    for word in _WORD.findall(text):
         while columns(word) > room:
             piece = _beginning(word, room)
             yield piece

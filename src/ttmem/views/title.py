@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
-from ttmem.snapshot import Snapshot
+from ttmem.snapshots import Snapshot
 from ttmem.views.ink import Line, Style, faint, flow, ink
 
 
-def title_lines(snapshot: Snapshot, width: int, zone: tzinfo | None = None, verb: str = "ttmem") -> list[Line]:
+def title_lines(
+    snapshot: Snapshot, width: int, zone: tzinfo | None = None, verb: str = "ttmem"
+) -> list[Line]:
     """One line where it fits."""
+    devices = _count(len(snapshot.devices), "device", "devices")
+    processes = _count(len(snapshot.processes), "process", "processes")
     facts = [
         ink(verb, Style.TITLE),
         ink(str(snapshot.host.get("name", "host unknown"))),
         faint(moment(snapshot.time_ns, zone)),
         *([faint(server)] if (server := _server(snapshot)) else []),
-        ink(_count(len(snapshot.devices), "device", "devices")),
-        ink(_count(len(snapshot.processes), "process", "processes")),
+        ink(f"{devices}, {processes}"),
     ]
     return flow(facts, width, " · ")
 
@@ -31,7 +35,8 @@ def moment(time_ns: int, zone: tzinfo | None = None) -> str:
 
 
 def _server(snapshot: Snapshot) -> str:
-    pid, version = snapshot.host.get("server_pid"), snapshot.host.get("server_version")
+    server, version = snapshot.host.get("server"), snapshot.host.get("ttmem")
+    pid = server.get("pid") if isinstance(server, Mapping) else None
     if pid is None:
         return ""
     return f"server {version} (pid {pid})" if version else f"server pid {pid}"

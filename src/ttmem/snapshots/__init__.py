@@ -3,8 +3,8 @@
 The keys of the JSON are the names of the fields here; keys are added, never renamed.
 """
 
-from ttmem.snapshot.convert import from_json, to_json
-from ttmem.snapshot.types import (
+from ttmem.snapshots.convert import from_json, to_json
+from ttmem.snapshots.types import (
     SCHEMA,
     Anomaly,
     CircularBuffers,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from ttmem.errors import BadInput
-from ttmem.snapshot.types import SCHEMA, Snapshot
+from ttmem.snapshots.types import SCHEMA, Snapshot
 
 T = TypeVar("T")
 
@@ -66,8 +66,8 @@ def _build(kind: type[T], document: Mapping[str, Any]) -> T:
 
 
 def _shaped(hint: Any, value: Any) -> Any:
-    if value is None:
-        return None
+    if value is None or hint is Any:
+        return value
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):

@@ -1,0 +1,92 @@
+"""Show what is still allocated, grouped by device, kind and process, largest first.
+
+For each group: how many, bytes requested, bytes held (reserved in all banks, where that is known),
+and the share of what is held of that kind on that device. Below it the largest single entries:
+size, references, age, id or address, name and call site. Then what dead processes left behind.
+
+exit codes: 0 done, 1 something is allocated (with --exit-code), 2 wrong arguments, 3 no server
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ttmem.errors import BadInput
+from ttmem.snapshots import Snapshot, to_json
+from ttmem.views.dump_groups import DeviceDump, dump_groups
+from ttmem.views.dump_table import render_dump
+from ttmem.views.selection import select
+from ttmem.views.terminal import as_json, spelled, wants_color, width
+
+SCHEMA = "ttmem.dump/1"
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    """Options of `ttmem dump`."""
+    parser.add_argument("--socket", metavar="PATH", help="the server's socket")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of the text")
+    parser.add_argument(
+        "--top",
+        metavar="N",
+        type=int,
+        default=10,
+        help="single entries per group (default %(default)s; 0 lists all)",
+    )
+    parser.add_argument(
+        "--exit-code",
+        action="store_true",
+        help="exit with 1 if buffers or circular buffers are allocated (for leak checks)",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="only this device: logical or unique id",
+    )
+    parser.add_argument(
+        "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"
+    )
+    parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the dump."""
+    from ttmem import api
+
+    if options.top < 0:
+        raise BadInput("--top must be 0 (all) or more")
+    whole = api.snapshot(options.socket, detail=("buffers", "programs"))
+    picture = select(whole, options.device, options.pid)
+    dumps = dump_groups(picture, options.top)
+    if options.json:
+        print(as_json(_document(picture, dumps), sys.stdout.isatty()))
+    else:
+        color = wants_color(sys.stdout, options.no_color)
+        text = render_dump(picture, dumps, width=width(sys.stdout), color=color)
+        print(spelled(text, sys.stdout))
+    return 1 if options.exit_code and any(dump.memory for dump in dumps) else 0
+
+
+def _document(picture: Snapshot, dumps: Sequence[DeviceDump]) -> dict[str, Any]:
+    whole = to_json(picture)
+    return {
+        "schema": SCHEMA,
+        "time_ns": picture.time_ns,
+        "host": whole["host"],
+        "devices": [
+            {
+                "unique_id": dump.device.unique_id,
+                "logical_id": dump.device.logical_id,
+                "memory": [asdict(group) for group in dump.memory],
+                "kernels": [asdict(group) for group in dump.kernels],
+            }
+            for dump in dumps
+        ],
+        "left_behind": whole["left_behind"],
+        "losses": whole["losses"],
+    }

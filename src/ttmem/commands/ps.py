@@ -1,0 +1,172 @@
+"""Show who uses the memory of each device, as a table or as JSON.
+
+One picture of all devices and processes that report to the server (`ttmem serve`). Sizes in the
+table are binary (KiB, MiB, GiB); JSON has bytes. Kernel code stands apart and is in no sum.
+docs/numbers.md says what each number means.
+
+exit codes: 0 done, 2 wrong arguments, 3 no server, 4 the server refused
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections import deque
+from contextlib import nullcontext
+from dataclasses import replace
+
+from ttmem.errors import BadInput, Refused, TtmemError
+from ttmem.snapshots import Snapshot, to_json
+from ttmem.views.selection import NotThere, select
+from ttmem.views.table import render
+from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
+from ttmem.views.text import clean, wrap
+
+TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would contradict each other
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    """Options of `ttmem ps`."""
+    parser.add_argument("--socket", metavar="PATH", help="the server's socket")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document instead of the table"
+    )
+    parser.add_argument(
+        "--detail",
+        metavar="LIST",
+        type=_names,
+        default=(),
+        help="with --json: add programs, buffers, cores, events, history (comma separated)",
+    )
+    parser.add_argument(
+        "--watch",
+        metavar="SECONDS",
+        nargs="?",
+        type=_seconds,
+        const=1.0,
+        help="repeat every SECONDS (default 1); with --json one document per line; Ctrl-C ends it",
+    )
+    parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
+    parser.add_argument(
+        "--device",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="only this device: logical or unique id",
+    )
+    parser.add_argument(
+        "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"
+    )
+    parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints one picture, or one after the other."""
+    _check(options)
+    if options.watch is None:
+        print(_shown(options, _look(options), None))
+        return 0
+    try:
+        _watch(options)
+    except KeyboardInterrupt:
+        pass  # how a watch ends
+    return 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
+def _check(options: argparse.Namespace) -> None:
+    from ttmem.snapshots.detail import DETAILS
+
+    if options.detail and not options.json:
+        raise BadInput("--detail adds to the JSON document; give --json too")
+    if options.kernels and options.json:
+        raise BadInput("--kernels is for the table; with --json use --detail programs")
+    for name in options.detail:
+        if name not in DETAILS:
+            raise BadInput(f"there is no detail {name!r}; known are {', '.join(DETAILS)}")
+
+
+def _look(options: argparse.Namespace) -> Snapshot:
+    from ttmem import api
+
+    detail = ("programs",) if options.kernels else options.detail
+    return select(api.snapshot(options.socket, detail), options.device, options.pid)
+
+
+def _shown(options: argparse.Namespace, picture: Snapshot, earlier: Snapshot | None) -> str:
+    if options.json:
+        return as_json(to_json(picture), sys.stdout.isatty() and options.watch is None)
+    text = render(
+        picture,
+        width=width(sys.stdout),
+        color=wants_color(sys.stdout, options.no_color),
+        kernels=options.kernels,
+        earlier=earlier,
+    )
+    return spelled(text, sys.stdout)
+
+
+def _watch(options: argparse.Namespace) -> None:
+    in_place = sys.stdout.isatty() and not options.json
+    if in_place:
+        signal.signal(signal.SIGTERM, _leave)
+    with Screen(sys.stdout) if in_place else nullcontext() as screen:
+        past: deque[Snapshot] = deque()
+        said = ""
+        while True:
+            began = time.monotonic()
+            try:
+                picture = _look(options)
+            except TtmemError as problem:
+                said = _complain(screen, problem, said)
+            else:
+                said = ""
+                _remember(past, picture)
+                earlier = past[0] if len(past) > 1 else None
+                _show(screen, _shown(options, picture, earlier), options.json)
+            time.sleep(max(0.0, options.watch - (time.monotonic() - began)))
+
+
+def _leave(number: int, _: object) -> None:
+    """Out through the `with`, which gives the cursor back."""
+    sys.exit(128 + number)
+
+
+def _remember(past: deque[Snapshot], picture: Snapshot) -> None:
+    past.append(replace(picture, detail={}))
+    while len(past) > 2 and picture.time_ns - past[1].time_ns >= TREND_NS:
+        past.popleft()
+
+
+def _show(screen: Screen | None, text: str, as_json: bool) -> None:
+    if screen is not None:
+        screen.draw(text)
+    else:
+        print(text if as_json else f"{text}\n", flush=True)
+
+
+def _complain(screen: Screen | None, problem: TtmemError, said: str) -> str:
+    """What is not there may come: say so, and go on. What cannot change ends the watch."""
+    if isinstance(problem, (BadInput, Refused)) and not isinstance(problem, NotThere):
+        raise problem
+    text = clean(f"ttmem: {problem}")
+    if screen is not None:
+        screen.draw("\n".join([*wrap(text, width(sys.stdout)), "", "trying again; Ctrl-C ends"]))
+    elif text != said:
+        print(f"{text} (trying again)", file=sys.stderr, flush=True)
+    return text

@@ -1,0 +1,168 @@
+"""What is still allocated, grouped by device, kind and process."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem.snapshots import Device, Held, Process, Snapshot
+from ttmem.views.names import in_order
+
+Entry = Mapping[str, Any]  # one buffer, circular buffer or kernel of a snapshot's details
+CB = "CB"
+HOST_MEMORY = "SYSTEM_MEMORY"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All of one kind that one process holds on one device."""
+
+    kind: str
+    pid: int | None
+    command: str | None
+    count: int | None  # None: the source tells sums only
+    requested: int | None
+    held: int
+    share: float | None  # of what is held of this kind on this device
+    largest: tuple[Entry, ...]
+    rest: int  # bytes of those that are not in `largest`
+    counted: bool = True  # False: in no sum of the device
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDump:
+    """The groups of one device, largest first."""
+
+    device: Device
+    memory: tuple[Group, ...]
+    kernels: tuple[Group, ...]
+
+
+def dump_groups(snapshot: Snapshot, top: int) -> list[DeviceDump]:
+    """Devices on which something is left; `top` single entries per group, 0 for all."""
+    buffers = _by_owner(snapshot.detail.get("buffers", ()), "kind")
+    circular = _by_owner(snapshot.detail.get("circular_buffers", ()), None)
+    kernels = _by_owner(snapshot.detail.get("kernels", ()), "type")
+    out = []
+    for device in in_order(snapshot).devices:
+        memory = _memory_groups(snapshot, device, {**buffers, **circular}, top)
+        code = _kernel_groups(snapshot, device, kernels, top)
+        if memory or code:
+            out.append(DeviceDump(device, tuple(memory), tuple(code)))
+    return out
+
+
+Owner = tuple[str, int | None, str]  # device, pid, kind
+
+
+def _by_owner(entries: Iterable[Entry], kind: str | None) -> dict[Owner, list[Entry]]:
+    groups: dict[Owner, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        name = CB if kind is None else str(entry[kind])
+        groups[str(entry["device"]), entry["pid"], name].append(entry)
+    return groups
+
+
+def _memory_groups(
+    snapshot: Snapshot, device: Device, entries: Mapping[Owner, list[Entry]], top: int
+) -> list[Group]:
+    uses = device.memory
+    totals = {
+        "DRAM": uses.dram.held,
+        "L1": uses.l1.held,
+        "L1_SMALL": uses.l1_small.held,
+        "TRACE": uses.trace.held,
+        CB: uses.cb.used,
+    }
+    groups = []
+    for process in snapshot.processes:
+        held = _amounts(process.devices.get(device.unique_id))
+        for kind in (*totals, HOST_MEMORY):
+            found = entries.get((device.unique_id, process.pid, kind), [])
+            amount = sum(map(_taken, found)) if kind == HOST_MEMORY else held[kind]
+            if found or amount:
+                total = totals.get(kind)
+                groups.append(_group(kind, process, found, amount, total, top))
+    return sorted(groups, key=lambda group: -group.held)
+
+
+def _group(
+    kind: str, process: Process, found: list[Entry], held: int, total: int | None, top: int
+) -> Group:
+    largest = _largest(found, _requested, top)
+    return Group(
+        kind=kind,
+        pid=process.pid,
+        command=process.command,
+        count=len(found) if found else None,
+        requested=sum(map(_requested, found)) if found else None,
+        held=held,
+        share=held / total if total else None,
+        largest=largest,
+        rest=sum(map(_requested, found)) - sum(map(_requested, largest)),
+        counted=total is not None,
+    )
+
+
+def _kernel_groups(
+    snapshot: Snapshot, device: Device, kernels: Mapping[Owner, list[Entry]], top: int
+) -> list[Group]:
+    commands = {process.pid: process.command for process in snapshot.processes}
+    groups = [
+        _kernel_group(kind, pid, commands.get(pid or -1), found, top)
+        for (unique_id, pid, kind), found in kernels.items()
+        if unique_id == device.unique_id
+    ]
+    return sorted(groups, key=lambda group: -group.held)
+
+
+def _kernel_group(
+    kind: str, pid: int | None, command: str | None, found: list[Entry], top: int
+) -> Group:
+    largest = _largest(found, _footprint, top)
+    footprint = sum(map(_footprint, found))
+    return Group(
+        kind=f"{kind.title()} kernels",
+        pid=pid,
+        command=command,
+        count=len(found),
+        requested=None,
+        held=footprint,
+        share=None,
+        largest=largest,
+        rest=footprint - sum(map(_footprint, largest)),
+        counted=False,
+    )
+
+
+def _amounts(held: Held | None) -> dict[str, int]:
+    found = held or Held(0, 0, 0, 0, 0)
+    return {
+        "DRAM": found.dram,
+        "L1": found.l1,
+        "L1_SMALL": found.l1_small,
+        "TRACE": found.trace,
+        CB: found.cb,
+    }
+
+
+def _requested(entry: Entry) -> int:
+    if "requested" in entry:
+        return int(entry["requested"])
+    # A global circular buffer lies on an L1 buffer that is listed itself.
+    return 0 if entry.get("global") else int(entry["size"]) * int(entry.get("references") or 1)
+
+
+def _taken(entry: Entry) -> int:
+    return int(entry.get("reserved") or _requested(entry))
+
+
+def _footprint(entry: Entry) -> int:
+    return int(entry["footprint"])
+
+
+def _largest(entries: list[Entry], size: Callable[[Entry], int], top: int) -> tuple[Entry, ...]:
+    return tuple(heapq.nlargest(top or len(entries), entries, key=size))

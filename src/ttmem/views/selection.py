@@ -1,0 +1,92 @@
+"""A part of a picture: some devices, some processes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ttmem.errors import BadInput
+from ttmem.snapshots import Device, Held, LeftBehind, Process, Snapshot
+from ttmem.views.text import clean
+
+Holder = TypeVar("Holder", Process, LeftBehind)
+
+
+class NotThere(BadInput):
+    """The device or process that was asked for is not in the picture (yet)."""
+
+
+def select(snapshot: Snapshot, devices: Collection[str], pids: Collection[int]) -> Snapshot:
+    """Devices by logical or unique id, processes by pid; an empty choice is everything."""
+    if devices:
+        snapshot = _on_devices(snapshot, devices)
+    if pids:
+        snapshot = _of_processes(snapshot, pids)
+    return snapshot
+
+
+def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
+    for one in wanted:
+        if not any(_is(device, one) for device in snapshot.devices):
+            known = ", ".join(f"{d.logical_id} ({d.unique_id})" for d in snapshot.devices) or "none"
+            raise NotThere(f"no process has reported device {one!r}; known are: {clean(known)}")
+    chosen = tuple(d for d in snapshot.devices if any(_is(d, one) for one in wanted))
+    ids = {device.unique_id for device in chosen}
+    return replace(
+        snapshot,
+        devices=chosen,
+        processes=_holders(snapshot.processes, ids),
+        left_behind=_holders(snapshot.left_behind, ids),
+        detail=_kept(snapshot.detail, "device", ids),
+    )
+
+
+def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
+    processes = tuple(process for process in snapshot.processes if process.pid in pids)
+    left_behind = tuple(left for left in snapshot.left_behind if left.pid in pids)
+    missing = (
+        set(pids) - {process.pid for process in processes} - {left.pid for left in left_behind}
+    )
+    if missing:
+        raise NotThere(f"no process {min(missing)} has reported anything")
+    return replace(
+        snapshot,
+        processes=processes,
+        left_behind=left_behind,
+        detail=_kept(snapshot.detail, "pid", set(pids)),
+    )
+
+
+def _is(device: Device, wanted: str) -> bool:
+    return wanted in (device.unique_id, str(device.logical_id))
+
+
+def _holders(holders: tuple[Holder, ...], ids: set[str]) -> tuple[Holder, ...]:
+    """Those who hold something on these devices, with what they hold there."""
+    return tuple(
+        replace(holder, devices=_only(holder.devices, ids))
+        for holder in holders
+        if not ids.isdisjoint(holder.devices)
+    )
+
+
+def _only(devices: Mapping[str, Held], ids: set[str]) -> dict[str, Held]:
+    return {unique_id: held for unique_id, held in devices.items() if unique_id in ids}
+
+
+def _kept(detail: Mapping[str, Any], key: str, wanted: Collection[object]) -> dict[str, Any]:
+    """Rows that name another device or process are left out; rows that name none stay."""
+    out: dict[str, Any] = {}
+    for name, value in detail.items():
+        if isinstance(value, list):
+            out[name] = [
+                row for row in value if not isinstance(row, dict) or row.get(key) in (None, *wanted)
+            ]
+        elif isinstance(value, Mapping) and key == "device":
+            out[name] = {
+                unique_id: part for unique_id, part in value.items() if unique_id in wanted
+            }
+        else:
+            out[name] = value
+    return out

@@ -1,0 +1,34 @@
+"""Servers for the tests, stopped whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.harness import RunningServer
+
+StartServer = Callable[..., RunningServer]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[StartServer]:
+    """Starts servers in the test's folder: start('--board', 'n300')."""
+    running: list[RunningServer] = []
+
+    def begin(*options: str, name: str = "server", user: int = 0) -> RunningServer:
+        server = RunningServer(tmp_path, *options, name=name, user=user)
+        running.append(server)
+        return server.wait_ready()
+
+    yield begin
+    for server in running:
+        if server.alive:
+            server.kill()
+
+
+@pytest.fixture
+def server(start: StartServer) -> RunningServer:
+    """A server without options."""
+    return start()

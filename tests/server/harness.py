@@ -1,0 +1,162 @@
+"""A real server in a process of its own, and clients that speak the historical wire by hand."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from ttmem.api import snapshot
+from ttmem.snapshots import Device, Snapshot
+from ttmem.wire.historical import Head, Message, decode_tail, encode
+
+T = TypeVar("T")
+PATIENCE = 20.0
+
+
+def wait_for(what: Callable[[], T], patience: float = PATIENCE) -> T:
+    """The first true answer; the last one if patience ends."""
+    end = time.monotonic() + patience
+    while True:
+        answer = what()
+        if answer or time.monotonic() > end:
+            return answer
+        time.sleep(0.01)
+
+
+# Another user may not be able to read the interpreter's folders: everything is imported before.
+_AS_USER = """
+import os, sys
+import ttmem.commands.serve, ttmem.commands.ps, ttmem.commands.dump, ttmem.commands.demo
+import ttmem.server.server, ttmem.server.device_options
+os.setuid({user})
+sys.exit(ttmem.commands.main())
+"""
+
+
+class RunningServer:
+    """`ttmem serve` on a socket in a folder of the test."""
+
+    def __init__(self, folder: Path, *options: str, name: str = "server", user: int = 0) -> None:
+        self.path = str(folder / "allocation.sock")
+        self._log = folder / f"{name}.log"
+        self._output = folder / f"{name}.out"
+        program = ["-c", _AS_USER.format(user=user)] if user else ["-m", "ttmem"]
+        command = [sys.executable, *program, "serve", "--socket", self.path, *options]
+        with self._log.open("wb") as log, self._output.open("wb") as output:
+            self.process = subprocess.Popen(command, stderr=log, stdout=output)
+
+    def wait_ready(self) -> RunningServer:
+        wait_for(lambda: "listens at" in self.log or self.process.poll() is not None)
+        return self
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def picture(self, *detail: str) -> Snapshot:
+        return snapshot(self.path, detail)
+
+    def device(self, number: int = 0) -> Device:
+        found = wait_for(lambda: self.picture().device(number))
+        assert found is not None
+        return found
+
+    def sees(self, condition: Callable[[Snapshot], bool]) -> Snapshot:
+        """A picture for which the condition holds; a failure shows the last one."""
+        wait_for(lambda: condition(self.picture()))
+        picture = self.picture()
+        assert condition(picture), picture
+        return picture
+
+    def logs(self, pattern: str) -> str:
+        wait_for(lambda: re.search(pattern, self.log))
+        assert re.search(pattern, self.log), self.log
+        return self.log
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class OldClient:
+    """One connection of a runtime with the original client."""
+
+    def __init__(self, path: str, record_size: int = 144) -> None:
+        self.record_size = record_size
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(path)
+
+    def __enter__(self) -> OldClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    def send(self, kind: int, device: int = 0, size: int = 0, what: int = 0, id: int = 0, pid: int | None = None) -> None:
+        head = Head(kind, device, size, what, os.getpid() if pid is None else pid, id)
+        self.socket.sendall(encode(self.record_size, head))
+
+    def alloc(self, size: int, id: int, kind: int = 1, device: int = 0) -> None:
+        self.send(Message.ALLOC, device, size, kind, id)
+
+    def ask(self, device: int = 0, kind: Message = Message.QUERY) -> dict[str, int]:
+        self.send(kind, device)
+        return self.answer()
+
+    def answer(self) -> dict[str, int]:
+        data = b""
+        while len(data) < self.record_size:
+            piece = self.socket.recv(self.record_size - len(data))
+            assert piece, "the server closed the connection"
+            data += piece
+        return decode_tail(data)
+
+    def closed_by_server(self) -> bool:
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+@contextmanager
+def child(code: str, *arguments: str, prefix: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that runs `code` (OldClient is imported), says 'ready', and stays until it is killed."""
+    program = textwrap.dedent(code) + "\nprint('ready', flush=True)\nimport time; time.sleep(600)\n"
+    opening = "import sys; from tests.server.harness import OldClient\n"
+    root = str(Path(__file__).parents[2])
+    command = [*prefix, sys.executable, "-c", opening + program, *arguments]
+    environment = {**os.environ, "PYTHONPATH": root}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().strip() == "ready"
+            yield process
+        finally:
+            process.kill()
+            process.wait()

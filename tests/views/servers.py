@@ -1,0 +1,53 @@
+"""A real server in a process of its own, and a client that speaks the historical records to it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ttmem.wire.historical import Head, Message, encode
+
+_SERVE = """
+import argparse, sys
+from ttmem.commands import serve
+parser = argparse.ArgumentParser()
+serve.prepare(parser)
+serve.run(parser.parse_args(sys.argv[1:]))
+"""
+
+
+@contextmanager
+def serving(path: Path, *options: str) -> Iterator[None]:
+    """`ttmem serve` at that socket, until the block ends."""
+    command = [sys.executable, "-c", _SERVE, "--socket", str(path), "--quiet", *options]
+    server = subprocess.Popen(command)
+    try:
+        _until(path.exists)
+        yield
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def _until(true: object, seconds: float = 10.0) -> None:
+    assert callable(true)
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+@contextmanager
+def reporting(path: Path, *heads: Head) -> Iterator[None]:
+    """A connection that has reported these messages, open while the block runs."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        client.sendall(b"".join(encode(144, head) for head in heads))
+        client.sendall(encode(144, Head(Message.QUERY)))
+        assert len(client.recv(144)) == 144  # all before it is accounted
+        yield

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import re
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.views.snapshots import snapshots, texts
+from ttmem.sizes import human
+from ttmem.snapshots import Snapshot
+from ttmem.views.dump_groups import dump_groups
+from ttmem.views.dump_table import render_dump
+from ttmem.views.holdings import amounts, together
+from ttmem.views.names import short_ids
+from ttmem.views.table import render
+from ttmem.views.text import clean, clip, columns, wrap
+
+widths = st.integers(40, 240)
+any_snapshot = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@any_snapshot
+@given(snapshots(), widths, st.booleans())
+def test_any_snapshot_fits_any_width(snapshot: Snapshot, width: int, kernels: bool) -> None:
+    picture = render(snapshot, width=width, color=False, kernels=kernels, earlier=snapshot)
+    assert [line for line in picture.split("\n") if columns(line) > width] == []
+
+
+@any_snapshot
+@given(snapshots(), widths)
+def test_any_dump_fits_any_width(snapshot: Snapshot, width: int) -> None:
+    picture = render_dump(snapshot, dump_groups(snapshot, 3), width=width, color=False)
+    assert [line for line in picture.split("\n") if columns(line) > width] == []
+
+
+@any_snapshot
+@given(snapshots(), widths)
+def test_nothing_but_our_own_colours_reaches_the_terminal(snapshot: Snapshot, width: int) -> None:
+    picture = render(snapshot, width=width, color=True)
+    ours = re.compile(r"\x1b\[(0|1|31|32|33|90|1;31)m")
+    assert ours.sub("", picture).replace("\n", "").isprintable()
+
+
+@any_snapshot
+@given(snapshots())
+def test_the_total_row_is_the_sum_of_the_processes(snapshot: Snapshot) -> None:
+    held = together(h for process in snapshot.processes for h in process.devices.values())
+    lines = render(snapshot, width=240, color=False).split("\n")
+    totals = [line.split() for line in lines if line.strip().startswith("total ")]
+    expected = [["total", *" ".join(map(human, amounts(held))).split()]]
+    assert totals == (expected if snapshot.processes else [])
+
+
+@given(st.lists(texts.map(clean), unique=True), st.integers(1, 60))
+def test_shortened_ids_stay_different(ids: list[str], room: int) -> None:
+    assert len(set(short_ids(ids, room).values())) == len(ids)
+
+
+@given(texts, st.integers(0, 50))
+def test_a_clipped_text_fits(text: str, room: int) -> None:
+    assert columns(clip(clean(text), room)) <= room
+
+
+@given(texts, st.integers(2, 50))
+def test_wrapping_loses_no_letter(text: str, room: int) -> None:
+    lines = wrap(clean(text), room)
+    assert "".join("".join(lines).split()) == "".join(clean(text).split())
+    assert all(columns(line) <= room for line in lines)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.views.builders import KIB, MIB, snapshot
+from tests.views.cases import four_devices
+from tests.views.dump_case import dump_case
+from ttmem.views.dump_groups import dump_groups
+from ttmem.views.dump_table import NOTHING, render_dump
+
+
+def test_groups_are_per_kind_and_process_largest_first() -> None:
+    (found,) = dump_groups(dump_case(), top=10)
+    assert [(group.kind, group.pid, group.count) for group in found.memory] == [
+        ("DRAM", 41235, 8),
+        ("CB", 41235, 3),
+        ("L1", 41235, 1),
+        ("DRAM", 42001, 1),
+    ]
+
+
+def test_requested_and_held_stand_side_by_side() -> None:
+    (found,) = dump_groups(dump_case(), top=10)
+    assert [(group.requested, group.held) for group in found.memory[:2]] == [
+        (36 * MIB, 36 * MIB + 4096),
+        (6 * MIB, 3 * MIB),  # three programs share addresses
+    ]
+
+
+def test_shares_of_one_kind_add_up_to_all_of_it() -> None:
+    (found,) = dump_groups(dump_case(), top=10)
+    assert sum(group.share or 0 for group in found.memory if group.kind == "DRAM") == 1.0
+
+
+def test_only_the_largest_entries_are_listed_and_the_rest_is_summed() -> None:
+    (found,) = dump_groups(dump_case(), top=3)
+    weights = found.memory[0]
+    assert [entry["requested"] // MIB for entry in weights.largest] == [8, 7, 6]
+    assert weights.rest == 15 * MIB
+
+
+def test_top_0_lists_all() -> None:
+    (found,) = dump_groups(dump_case(), top=0)
+    assert len(found.memory[0].largest) == 8
+
+
+def test_kernels_stand_apart_from_memory() -> None:
+    (found,) = dump_groups(dump_case(), top=1)
+    assert [(group.kind, group.held, group.counted) for group in found.kernels] == [
+        ("Application kernels", 8000 * KIB, False),
+        ("Fabric kernels", 896 * KIB, False),
+    ]
+
+
+def test_a_global_circular_buffer_is_not_added_to_the_buffer_it_lies_on() -> None:
+    case = dump_case()
+    rows = [{**row, "global": True} for row in case.detail["circular_buffers"]]
+    (found,) = dump_groups(replace(case, detail={**case.detail, "circular_buffers": rows}), top=1)
+    assert next(group.requested for group in found.memory if group.kind == "CB") == 0
+
+
+def test_a_process_that_is_known_by_sums_only_is_listed_too() -> None:
+    found = dump_groups(replace(four_devices(), detail={}), top=10)
+    assert {group.count for dump in found for group in dump.memory} == {None}
+    assert len(found) == 4
+
+
+def test_nothing_left_is_said_plainly() -> None:
+    empty = snapshot()
+    assert NOTHING in render_dump(empty, dump_groups(empty, 10), width=80, color=False)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from tests.views.builders import device
+from ttmem.views.names import DeviceNames, short_ids
+
+
+def test_runs_of_devices_are_joined() -> None:
+    devices = [device(number) for number in (0, 1, 2, 3, 7)]
+    assert DeviceNames(devices).some(d.unique_id for d in devices) == "0-3,7"
+
+
+def test_two_devices_with_one_number_go_by_their_unique_ids() -> None:
+    devices = [
+        device(0, unique_id="aaaa"),
+        device(0, unique_id="bbbb"),
+        device(1, unique_id="cccc"),
+    ]
+    assert DeviceNames(devices).some(["bbbb", "cccc"]) == "1,bbbb"
+
+
+def test_a_device_that_is_not_in_the_picture_goes_by_its_unique_id() -> None:
+    assert DeviceNames([]).some(["1234"]) == "1234"
+
+
+def test_ids_are_cut_in_the_middle() -> None:
+    assert short_ids(["9223372036854000000"], 9) == {"9223372036854000000": "9223…0000"}
+
+
+def test_ids_that_differ_in_the_middle_only_keep_their_middle() -> None:
+    ids = ["aaaaaaaaaa1zzzzzzzzzz", "aaaaaaaaaa2zzzzzzzzzz"]
+    assert len(set(short_ids(ids, 9).values())) == 2
+
+
+def test_ids_that_differ_at_the_end_only_keep_their_end() -> None:
+    ids = [f"very-long-host-name.example:{number}" for number in range(32)]
+    short = short_ids(ids, 9)
+    assert len(set(short.values())) == 32
+    assert max(map(len, short.values())) == 9

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.views.builders import (
+    MIB,
+    N300_L1,
+    device,
+    everything,
+    process,
+    seed_004_device,
+    with_owner,
+)
+from tests.views.builders import snapshot as make_snapshot
+from tests.views.cases import CASES
+from ttmem.snapshots import Losses, Snapshot
+from ttmem.views.holdings import on_devices, together
+from ttmem.views.selection import select
+from ttmem.views.table import render
+
+
+def table(snapshot: Snapshot, width: int = 120) -> str:
+    return render(snapshot, width=width, color=False)
+
+
+def test_the_figures_of_seed_004_fit_its_own_capacity() -> None:
+    shown = table(with_owner(seed_004_device()))
+    assert "159.8 MiB / 171.6 MiB" in shown
+    assert "= L1 819 B + L1_SMALL 1.3 MiB + CB 158.5 MiB demand" in shown
+    assert "over capacity" not in shown
+
+
+def test_kernel_code_is_in_no_sum() -> None:
+    shown = table(with_owner(seed_004_device()))
+    assert "173.8 MiB" in shown
+    assert "333.6 MiB" not in shown
+
+
+def test_the_same_on_a_real_n300_says_how_much_too_much_and_by_whom() -> None:
+    shown = " ".join(table(with_owner(seed_004_device(N300_L1))).split())
+    assert "159.8 MiB / 85.0 MiB !" in shown
+    assert "over capacity" in shown
+    assert "74.8 MiB more than the 85.0 MiB that can be allocated; pid 41235" in shown
+    assert "188%" not in shown
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_processes_and_devices_add_up_to_the_same(name: str) -> None:
+    snapshot = CASES[name]()
+    held = together(h for process in snapshot.processes for h in process.devices.values())
+    assert held == on_devices(snapshot.devices)
+
+
+def test_there_is_no_kernel_column_in_the_process_table() -> None:
+    _, _, processes = table(CASES["four_devices"]()).partition("PROCESSES")
+    assert "ernel" not in processes.split("LEFT BEHIND")[0]
+
+
+def test_the_largest_process_comes_first() -> None:
+    shown = table(CASES["four_devices"]())
+    assert shown.index("41235") < shown.index("42001")
+
+
+def test_one_process_of_many_is_shown_beside_what_the_devices_hold() -> None:
+    shown = table(select(CASES["four_devices"](), [], [42001]))
+    rows = [
+        line.split()[:3] for line in shown.split("\n") if line.startswith((" total", "   total"))
+    ]
+    assert rows == [["total", "2.0", "GiB"]]
+    assert ["devices", "18.0", "GiB"] in [line.split()[:3] for line in shown.split("\n")]
+
+
+def test_losses_are_shown_only_if_there_are_any() -> None:
+    quiet = make_snapshot()
+    lossy = replace(quiet, losses=Losses(dropped_events=3, gaps=1, rejected_records=0))
+    assert "lost:" not in table(quiet)
+    assert "lost: 3 dropped events, 1 gap: what they said is missing" in table(lossy)
+
+
+def test_an_unknown_capacity_says_why() -> None:
+    shown = table(CASES["unknown_capacities"]())
+    assert "3.0 GiB / N/A" in shown
+    assert "capacity N/A on devices 0-1: no client declared this device" in shown
+
+
+def test_two_devices_that_two_processes_both_call_0_are_told_apart() -> None:
+    devices = [device(0, unique_id=name, l1=MIB) for name in ("11112222", "33334444")]
+    owners = [process(n, "python", {d.unique_id: everything(d)}) for n, d in enumerate(devices)]
+    shown = table(make_snapshot(devices, owners)).partition("PROCESSES")[2]
+    assert "11112222" in shown
+    assert "33334444" in shown
+
+
+def test_devices_stand_in_the_order_of_their_numbers() -> None:
+    snapshot = make_snapshot([device(None, unique_id="last"), device(10), device(2)])
+    shown = [line.split()[0] for line in table(snapshot, 200).split("\n") if "wormhole" in line]
+    assert shown == ["2", "10", "N/A"]
+
+
+def test_colour_is_codes_around_the_same_text() -> None:
+    snapshot = CASES["four_devices"]()
+    coloured = render(snapshot, width=100, color=True)
+    for code in ("0", "1", "1;31", "31", "32", "33", "90"):
+        coloured = coloured.replace(f"\x1b[{code}m", "")
+    plain = [line.rstrip() for line in coloured.split("\n")]
+    assert plain == render(snapshot, width=100, color=False).split("\n")
