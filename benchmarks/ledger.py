@@ -38,7 +38,8 @@ def bytes_per_buffer() -> float:
     before = _resident_bytes()
     for first in range(0, MILLION, batch):
         events = b"".join(
-            Event(Op.ALLOC, n % 2, id=n, size=2048, extra=4096, address=64 * n).pack() for n in range(first, first + batch)
+            Event(Op.ALLOC, n % 2, id=n, size=2048, extra=4096, address=64 * n).pack()
+            for n in range(first, first + batch)
         )
         _apply(books, process, events)
     return (_resident_bytes() - before) / MILLION
@@ -49,7 +50,11 @@ def _program(number: int) -> bytes:
     sizes = (2048 + 64 * number, 4096 + 64 * number, 1024 + 64 * number)
     events, address = [], 111_744
     for size in sizes:
-        events.append(Event(Op.CB_ALLOC, id=address, size=size * CORES, extra=number, address=address, cores=1).pack())
+        events.append(
+            Event(
+                Op.CB_ALLOC, id=address, size=size * CORES, extra=number, address=address, cores=1
+            ).pack()
+        )
         address += size
     return b"".join(events)
 
@@ -67,14 +72,17 @@ def program_cost(live: int) -> float:
         _apply(books, process, events)
         times.append(time.perf_counter_ns() - begun)
         undo = b"".join(events[at : at + 64] for at in range(0, len(events), 64))
-        frees = b"".join(Event.unpack(undo, at)._replace(op=Op.CB_FREE).pack() for at in range(0, len(undo), 64))
+        frees = b"".join(
+            Event.unpack(undo, at)._replace(op=Op.CB_FREE).pack() for at in range(0, len(undo), 64)
+        )
         _apply(books, process, frees)
     return median(times) / 1000
 
 
 def _pairs() -> bytes:
     return b"".join(
-        Event(Op.ALLOC, 1, id=n, size=2048).pack() + Event(Op.FREE, id=n).pack() for n in range(20_000)
+        Event(Op.ALLOC, 1, id=n, size=2048).pack() + Event(Op.FREE, id=n).pack()
+        for n in range(20_000)
     )
 
 
@@ -116,5 +124,12 @@ def measure() -> list[Row]:
     return [
         Row("ledger, one million live buffers, bytes each", bytes_per_buffer(), "B", 250),
         Row("ledger, one more program, 4,096 live against 1", crowded / alone, "x", 2, note=note),
-        Row("ledger, of a Python dictionary loop", mine / peer, "x", 2, True, f"{mine:,.0f} events/s"),
+        Row(
+            "ledger, of a Python dictionary loop",
+            mine / peer,
+            "x",
+            2,
+            True,
+            f"{mine:,.0f} events/s",
+        ),
     ]

@@ -40,7 +40,9 @@ def framed_chunk() -> tuple[bytes, int]:
         events += [
             Event(Op.ALLOC, kind, id=buffer, size=4096, address=buffer).pack(),
             Event(Op.CB_ALLOC, id=cb, size=2048).pack(),
-            Event(Op.KERNEL_LOAD, KernelType.FABRIC, id=kernel, size=57344, extra=kernel, count=16).pack(),
+            Event(
+                Op.KERNEL_LOAD, KernelType.FABRIC, id=kernel, size=57344, extra=kernel, number=16
+            ).pack(),
             Event(Op.CB_FREE, id=cb, size=2048).pack(),
             Event(Op.FREE, kind, flags=1, id=buffer).pack(),
         ]
@@ -49,10 +51,14 @@ def framed_chunk() -> tuple[bytes, int]:
 
 def greeting() -> bytes:
     """What opens a stream in ttmem's own framing."""
-    return frames.preamble() + frames.json_frame(Frame.HELLO, {"pid": 0, "name": "benchmark", "role": "application"})
+    return frames.preamble() + frames.json_frame(
+        Frame.HELLO, {"pid": 0, "name": "benchmark", "role": "application"}
+    )
 
 
-def _send(path: str, opening: bytes, chunk: bytes, step: int, repeats: int, start: Barrier, done: Barrier) -> None:
+def _send(
+    path: str, opening: bytes, chunk: bytes, step: int, repeats: int, start: Barrier, done: Barrier
+) -> None:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
     if opening:
@@ -75,7 +81,16 @@ def _send(path: str, opening: bytes, chunk: bytes, step: int, repeats: int, star
 class Senders:
     """`count` processes, each sending `repeats` chunks: whole, or `step` bytes per send."""
 
-    def __init__(self, path: str, count: int, chunk: bytes, repeats: int, *, opening: bytes = b"", step: int = 0) -> None:
+    def __init__(
+        self,
+        path: str,
+        count: int,
+        chunk: bytes,
+        repeats: int,
+        *,
+        opening: bytes = b"",
+        step: int = 0,
+    ) -> None:
         context = multiprocessing.get_context("fork")
         self._start = context.Barrier(count + 1)
         self._done = context.Barrier(count + 1)

@@ -124,7 +124,15 @@ def _check(picture: Snapshot, kernel_events: int, clients: int) -> None:
         raise SystemExit(f"the server's books are wrong: {picture}")
 
 
-def _rate(clients: int, chunk: bytes, per_chunk: int, *, opening: bytes = b"", step: int = 0, events: int = EVENTS) -> float:
+def _rate(
+    clients: int,
+    chunk: bytes,
+    per_chunk: int,
+    *,
+    opening: bytes = b"",
+    step: int = 0,
+    events: int = EVENTS,
+) -> float:
     repeats = max(1, events // per_chunk // clients)
     kernel_events = clients * repeats * per_chunk // 5
     with running_server() as path:
@@ -157,7 +165,11 @@ def measure() -> list[Row]:
     rows = []
     for clients in (1, 4, 16):
         rate = median(_rate(clients, chunk, per_chunk) for _ in range(ROUNDS))
-        rows.append(Row(f"server, 144-byte records, 64 KiB writes, {clients} clients", rate, "/s", 1e6, True))
+        rows.append(
+            Row(
+                f"server, 144-byte records, 64 KiB writes, {clients} clients", rate, "/s", 1e6, True
+            )
+        )
     for clients in (1, 4, 16):
         few = EVENTS // 4
         pairs = [
@@ -169,7 +181,16 @@ def measure() -> list[Row]:
         ]
         share = median(mine / peer for mine, peer in pairs)
         note = f"{median(mine for mine, _ in pairs):,.0f} events/s"
-        rows.append(Row(f"server, one send per record, {clients} clients, of a counting loop", share, "", 0.7, True, note))
+        rows.append(
+            Row(
+                f"server, one send per record, {clients} clients, of a counting loop",
+                share,
+                "",
+                0.7,
+                True,
+                note,
+            )
+        )
     for clients in (1, 4, 16):
         rate = median(_rate(clients, own, per_own, opening=greeting()) for _ in range(ROUNDS))
         rows.append(Row(f"server, own framing, {clients} clients", rate, "/s", 1.5e6, True))

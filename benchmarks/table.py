@@ -33,7 +33,9 @@ def show(rows: Iterable[Row]) -> str:
         mark = "ok" if row.ratio >= 1 else "MISSED"
         measured = f"{_number(row.value)} {row.unit}"
         limit = f"{sign} {_number(row.limit)} {row.unit}"
-        lines.append(f"{row.what:<64} {measured:>14} {limit:>16} {row.ratio:>8.2f}  {mark}  {row.note}".rstrip())
+        lines.append(
+            f"{row.what:<64} {measured:>14} {limit:>16} {row.ratio:>8.2f}  {mark}  {row.note}".rstrip()
+        )
     return "\n".join(lines)
 
 

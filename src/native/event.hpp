@@ -15,7 +15,7 @@ struct Event {
     std::uint64_t size;
     std::uint64_t extra;
     std::uint64_t address;
-    std::uint32_t count;
+    std::uint32_t number;
     std::uint32_t cores;
     std::uint32_t name;
     std::uint32_t site;

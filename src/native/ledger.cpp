@@ -160,7 +160,7 @@ void Ledger::allocate(Context& at, const Event& event) {
     if (Buffer* found = buffers_.find(key)) {
         Buffer& buffer = *found;
         if (buffer.size == event.size) {
-            const std::uint32_t resent = std::max(1u, std::min(event.count, MAX_REFERENCES));
+            const std::uint32_t resent = std::max(1u, std::min(event.number, MAX_REFERENCES));
             buffer.references = event.flags & RESENT ? resent : std::min(buffer.references + 1, MAX_REFERENCES);
             buffer.generation = at.process.generation;
             return;
@@ -183,7 +183,7 @@ void Ledger::insert_buffer(Context& at, const Key& key, const Event& event) {
     buffer.address = event.address;
     buffer.time = at.time;
     buffer.order = ++order_;
-    buffer.references = std::max(1u, std::min(event.count, MAX_REFERENCES));
+    buffer.references = std::max(1u, std::min(event.number, MAX_REFERENCES));
     buffer.name = event.name;
     buffer.site = event.site;
     buffer.generation = at.process.generation;
@@ -274,7 +274,7 @@ Key cb_key(const Event& event, std::uint32_t process, std::uint16_t device) {
     return Key{event.id, second, process, device, kind};
 }
 
-std::uint32_t references_of(const Event& event) { return std::max(1u, std::min(event.count, MAX_REFERENCES)); }
+std::uint32_t references_of(const Event& event) { return std::max(1u, std::min(event.number, MAX_REFERENCES)); }
 
 constexpr int MAX_SEARCH = 1024;
 
@@ -460,11 +460,11 @@ void Ledger::kernel_load(Context& at, const Event& event) {
     if (event.size == 0) {
         return reject(at, Reject::SIZE_ZERO, event);
     }
-    const bool whole = event.flags & FOOTPRINT || event.count == 0;
-    if (event.size > MAX_BYTES || (!whole && event.size > MAX_BYTES / event.count)) {
+    const bool whole = event.flags & FOOTPRINT || event.number == 0;
+    if (event.size > MAX_BYTES || (!whole && event.size > MAX_BYTES / event.number)) {
         return reject(at, Reject::SIZE_HUGE, event);
     }
-    const std::uint64_t footprint = whole ? event.size : event.size * event.count;
+    const std::uint64_t footprint = whole ? event.size : event.size * event.number;
     const Key key{event.id, 0, at.process_index, at.device_index, 0};
     if (Kernel* found = kernels_.find(key)) {
         Kernel& kernel = *found;
@@ -498,7 +498,7 @@ void Ledger::kernel_load(Context& at, const Event& event) {
     kernel.time = at.time;
     kernel.loads = 1;
     kernel.dispatches = 0;
-    kernel.cores = whole ? 0 : event.count;
+    kernel.cores = whole ? 0 : event.number;
     kernel.name = event.name;
     kernel.site = event.site;
     kernel.type = event.kind;
@@ -741,11 +741,11 @@ void Ledger::set_ring(Context& at, const Event& event) {
     if (event.id > MAX_BYTES || event.size > MAX_BYTES) {
         return reject(at, Reject::SIZE_HUGE, event);
     }
-    at.account.ring = Ring{event.id, event.size, event.extra, event.address, event.count, at.time};
+    at.account.ring = Ring{event.id, event.size, event.extra, event.address, event.number, at.time};
 }
 
 void Ledger::set_counters(Context& at, const Event& event) {
-    const std::uint64_t given[] = {event.id, event.size, event.extra, event.address, event.count};
+    const std::uint64_t given[] = {event.id, event.size, event.extra, event.address, event.number};
     Counters &mine = at.account.counters, &all = at.device.counters;
     std::uint64_t* own[] = {&mine.loads, &mine.unloads, &mine.dispatches, &mine.hits, &mine.misses};
     std::uint64_t* sum[] = {&all.loads, &all.unloads, &all.dispatches, &all.hits, &all.misses};
@@ -758,7 +758,7 @@ void Ledger::set_counters(Context& at, const Event& event) {
             *own[i] = given[i];
         }
     }
-    if (event.address || event.count) {
+    if (event.address || event.number) {
         at.account.cache_seen = at.device.cache_seen = true;
     }
 }

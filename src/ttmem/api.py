@@ -32,7 +32,9 @@ def memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | No
     return _figure(_device(device, socket), kind, "held")
 
 
-def max_memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | None = None) -> int:
+def max_memory_allocated(
+    device: int | str = 0, kind: str = "dram", socket: str | None = None
+) -> int:
     """The peak of `memory_allocated` since the server saw the device, or since `reset_peak`."""
     return _figure(_device(device, socket), kind, "peak")
 
@@ -59,6 +61,8 @@ def _figure(device: Device, kind: str, which: str) -> int:
     if kind == "cb" and which == "held":
         return device.memory.cb.used
     if kind not in ("dram", "l1", "l1_small", "trace"):
-        raise BadInput(f"there is no {which} figure for {kind!r}; ask for dram, l1, l1_small, trace or l1_used")
+        raise BadInput(
+            f"there is no {which} figure for {kind!r}; ask for dram, l1, l1_small, trace or l1_used"
+        )
     value: int = getattr(getattr(device.memory, kind), which)
     return value

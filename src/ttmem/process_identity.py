@@ -83,7 +83,9 @@ def is_alive(pid: int, started_ns: int | None) -> bool:
         pass  # somebody else's process is alive too
     now = start_time_ns(pid)
     if now is None:
-        return not os.path.exists("/proc/self") or os.path.exists(f"/proc/{pid}") and not _is_zombie(pid)
+        return not os.path.exists("/proc/self") or (
+            os.path.exists(f"/proc/{pid}") and not _is_zombie(pid)
+        )
     return started_ns is None or now == started_ns
 
 

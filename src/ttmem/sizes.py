@@ -28,4 +28,8 @@ def parse_size(text: str) -> int:
     if not match:
         raise BadInput(f"{text!r} is no size; write bytes, or a number with KiB, MiB or GiB")
     number, unit = match.groups()
-    return int(float(number) * _FACTORS[unit.upper()]) if "." in number else int(number) * _FACTORS[unit.upper()]
+    return (
+        int(float(number) * _FACTORS[unit.upper()])
+        if "." in number
+        else int(number) * _FACTORS[unit.upper()]
+    )

@@ -1,4 +1,4 @@
-"""The accounts again, as plainly as possible: dictionaries, and every sum made anew. It is the measure for the ledger."""
+"""The accounts again, as plainly as possible: dictionaries, and every sum made anew."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Kernel:
 
     @property
     def whole(self) -> bool:
-        return bool(self.event.flags & Flag.FOOTPRINT) or self.event.count == 0
+        return bool(self.event.flags & Flag.FOOTPRINT) or self.event.number == 0
 
     @property
     def footprint(self) -> int:
-        return self.event.size if self.whole else self.event.size * self.event.count
+        return self.event.size if self.whole else self.event.size * self.event.number
 
 
 @dataclass
@@ -52,7 +52,9 @@ class Program:
     dispatches: int = 0
     had_kernels: bool = False
     cores: set[tuple[int, int]] = field(default_factory=set)
-    per_core: Counter[tuple[int, int]] = field(default_factory=Counter)  # CB bytes, as last laid out
+    per_core: Counter[tuple[int, int]] = field(
+        default_factory=Counter
+    )  # CB bytes, as last laid out
 
 
 def union_length(ranges: list[tuple[int, int]]) -> int:
@@ -69,11 +71,15 @@ class Oracle:
 
     def __init__(self, core_sets: dict[int, Cores]) -> None:
         self.core_sets = core_sets
-        self.buffers: dict[tuple[Where, int, int], list[int]] = {}  # (where, kind, id) -> [size, held, references]
+        self.buffers: dict[
+            tuple[Where, int, int], list[int]
+        ] = {}  # (where, kind, id) -> [size, held, references]
         self.cbs: list[Cb] = []
         self.kernels: dict[tuple[Where, int], Kernel] = {}
         self.programs: dict[tuple[Where, int], Program] = {}
-        self.resident: dict[tuple[int, tuple[int, int]], tuple[Where, int]] = {}  # (device, core) -> program
+        self.resident: dict[
+            tuple[int, tuple[int, int]], tuple[Where, int]
+        ] = {}  # (device, core) -> program
         self.counters: Counter[tuple[str, int]] = Counter()
 
     # -- events --------------------------------------------------------------------------------------------
@@ -119,14 +125,20 @@ class Oracle:
         def identity(e: Event) -> tuple[int, ...]:
             return (e.id, e.size, e.extra, e.cores, e.flags & (Flag.GLOBAL | Flag.DATAFLOW))
 
-        return next((c for c in self.cbs if c.where == where and identity(c.event) == identity(event)), None)
+        return next(
+            (c for c in self.cbs if c.where == where and identity(c.event) == identity(event)), None
+        )
 
     def cb_free(self, where: Where, event: Event) -> None:
         cb = self._exact(where, event)
         if cb is None:
             for other in reversed(self.cbs):
                 same = other.where == where and other.event.id == event.id
-                if same and event.extra in (0, other.event.extra) and event.size in (0, other.event.size):
+                if (
+                    same
+                    and event.extra in (0, other.event.extra)
+                    and event.size in (0, other.event.size)
+                ):
                     cb = other
                     break
         if cb is None:
@@ -191,7 +203,11 @@ class Oracle:
             return
         self.resident = {at: who for at, who in self.resident.items() if who != (where, event.id)}
         self.cbs = [cb for cb in self.cbs if not (cb.where == where and cb.event.extra == event.id)]
-        for key in [key for key, kernel in self.kernels.items() if kernel.where == where and kernel.program == event.id]:
+        for key in [
+            key
+            for key, kernel in self.kernels.items()
+            if kernel.where == where and kernel.program == event.id
+        ]:
             self.counters["unloads", where[1]] += 1
             del self.kernels[key]
 
@@ -221,9 +237,9 @@ class Oracle:
 
     def _drop_if_empty(self, program: Program) -> None:
         where, number = program.where, program.number
-        bare = not any(k.where == where and k.program == number for k in self.kernels.values()) and not any(
-            cb.where == where and cb.event.extra == number for cb in self.cbs
-        )
+        bare = not any(
+            k.where == where and k.program == number for k in self.kernels.values()
+        ) and not any(cb.where == where and cb.event.extra == number for cb in self.cbs)
         never_used = program.status is None and program.dispatches == 0
         if bare and (program.had_kernels or never_used):
             del self.programs[where, number]
@@ -249,7 +265,9 @@ class Oracle:
         return sum(cb.event.size * cb.count for cb in self.cbs if cb.where == where and cb.counted)
 
     def unplaced(self, where: Where) -> int:
-        return sum(cb.count for cb in self.cbs if cb.where == where and cb.counted and cb.cores is None)
+        return sum(
+            cb.count for cb in self.cbs if cb.where == where and cb.counted and cb.cores is None
+        )
 
     def cached(self, where: Where, dataflow: bool = False) -> int:
         return sum(union_length(ranges) for ranges in self._ranges(where, None, dataflow).values())
@@ -262,7 +280,9 @@ class Oracle:
         )
 
     def footprint(self, where: Where, kind: int) -> int:
-        return sum(k.footprint for k in self.kernels.values() if k.where == where and k.event.kind == kind)
+        return sum(
+            k.footprint for k in self.kernels.values() if k.where == where and k.event.kind == kind
+        )
 
     def binaries(self, where: Where) -> tuple[int, int]:
         """(bytes of copies in DRAM, kernels of which nobody knows)."""

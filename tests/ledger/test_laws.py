@@ -27,7 +27,6 @@ DEVICE = st.integers(0, DEVICES - 1)
 PROGRAM = st.integers(0, 3)
 
 
-
 def events(op: Op, **fields: st.SearchStrategy[int]) -> st.SearchStrategy[Event]:
     """Events of one sort, with some fields drawn."""
     return st.fixed_dictionaries(dict(fields)).map(lambda drawn: Event(op, **drawn))
@@ -66,7 +65,7 @@ any_event = st.one_of(
         size=SIZES,
         extra=PROGRAM,
         address=st.sampled_from([0, 77, 78]),
-        count=st.sampled_from([0, 1, 16]),
+        number=st.sampled_from([0, 1, 16]),
         cores=st.integers(0, 3),
     ),
     events(Op.KERNEL_UNLOAD, device=DEVICE, id=FEW),
@@ -75,9 +74,7 @@ any_event = st.one_of(
     events(Op.BINARY_STATUS, kind=st.integers(0, 2), device=DEVICE, id=FEW),
 )
 steps = st.lists(
-    st.tuples(
-        st.integers(0, PROCESSES - 1), st.one_of(any_event, any_event, st.just("dies"))
-    ),
+    st.tuples(st.integers(0, PROCESSES - 1), st.one_of(any_event, any_event, st.just("dies"))),
     max_size=60,
 )
 
@@ -110,7 +107,9 @@ class World:
 
 @settings(max_examples=400, deadline=None)
 @given(steps)
-def test_the_ledger_equals_plain_sums_made_anew(sequence: Sequence[tuple[int, Event | str]]) -> None:
+def test_the_ledger_equals_plain_sums_made_anew(
+    sequence: Sequence[tuple[int, Event | str]],
+) -> None:
     world = World()
     for number, what in sequence:
         world.step(number, what)
@@ -149,7 +148,11 @@ def test_sum_by_kind_is_sum_by_process_is_device_used_and_within_capacity_or_nam
         world.step(number, what)
         picture = world.books.snapshot(1)
         for device in picture.devices:
-            shares = [p.devices[device.unique_id] for p in picture.processes if device.unique_id in p.devices]
+            shares = [
+                p.devices[device.unique_id]
+                for p in picture.processes
+                if device.unique_id in p.devices
+            ]
             memory = device.memory
             assert sum(share.l1_used for share in shares) == device.l1_used
             assert memory.l1.held + memory.l1_small.held + memory.cb.used == device.l1_used
@@ -166,7 +169,9 @@ def test_sum_by_kind_is_sum_by_process_is_device_used_and_within_capacity_or_nam
 
 @settings(max_examples=100, deadline=None)
 @given(steps)
-def test_when_everyone_is_dead_nothing_remains_in_any_sum(sequence: Sequence[tuple[int, Event | str]]) -> None:
+def test_when_everyone_is_dead_nothing_remains_in_any_sum(
+    sequence: Sequence[tuple[int, Event | str]],
+) -> None:
     world = World()
     for number, what in sequence:
         world.step(number, what)
@@ -176,4 +181,11 @@ def test_when_everyone_is_dead_nothing_remains_in_any_sum(sequence: Sequence[tup
 
     assert world.books.native.live() == 0
     for sums in world.books.device_rows():
-        assert sum(sums.held) == sums.cb_used == sums.l1_used == sums.distinct_bytes == sums.unknown_contents == 0
+        assert (
+            sum(sums.held)
+            == sums.cb_used
+            == sums.l1_used
+            == sums.distinct_bytes
+            == sums.unknown_contents
+            == 0
+        )

@@ -114,11 +114,22 @@ class OldClient:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.socket.close()
 
-    def send(self, kind: int, device: int = 0, size: int = 0, what: int = 0, id: int = 0, pid: int | None = None) -> None:
+    def send(
+        self,
+        kind: int,
+        device: int = 0,
+        size: int = 0,
+        what: int = 0,
+        id: int = 0,
+        pid: int | None = None,
+    ) -> None:
         head = Head(kind, device, size, what, os.getpid() if pid is None else pid, id)
         self.socket.sendall(encode(self.record_size, head))
 
@@ -145,14 +156,18 @@ class OldClient:
 
 
 @contextmanager
-def child(code: str, *arguments: str, prefix: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+def child(
+    code: str, *arguments: str, prefix: tuple[str, ...] = ()
+) -> Iterator[subprocess.Popen[str]]:
     """A Python process that runs `code` (OldClient is imported), says 'ready', and stays until it is killed."""
     program = textwrap.dedent(code) + "\nprint('ready', flush=True)\nimport time; time.sleep(600)\n"
     opening = "import sys; from tests.server.harness import OldClient\n"
     root = str(Path(__file__).parents[2])
     command = [*prefix, sys.executable, "-c", opening + program, *arguments]
     environment = {**os.environ, "PYTHONPATH": root}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline().strip() == "ready"

@@ -21,7 +21,12 @@ def test_reports_and_questions_work_in_every_record_size(server: RunningServer, 
         client.alloc(512, 0x4000, kind=4)
         answer = client.ask()
 
-    expected = {"dram_allocated": 4096, "l1_allocated": 2048, "l1_small_allocated": 1024, "trace_allocated": 512}
+    expected = {
+        "dram_allocated": 4096,
+        "l1_allocated": 2048,
+        "l1_small_allocated": 1024,
+        "trace_allocated": 512,
+    }
     assert {name: answer[name] for name in expected} == expected
 
 
@@ -37,21 +42,32 @@ def test_host_memory_is_in_no_device_sum(server: RunningServer) -> None:
 
 def test_system_kernels_have_the_seeds_footprints(server: RunningServer) -> None:
     with OldClient(server.path) as client:
-        for device in range(4):
-            client.send(Message.KERNEL_LOAD, device, 57_344 * 16, FABRIC, 1)
-            client.send(Message.KERNEL_LOAD, device, 47_104 * 2, DISPATCH, 2)
+        for number in range(4):
+            client.send(Message.KERNEL_LOAD, number, 57_344 * 16, FABRIC, 1)
+            client.send(Message.KERNEL_LOAD, number, 47_104 * 2, DISPATCH, 2)
         server.sees(lambda picture: sum(d.kernels.loads for d in picture.devices) == 8)
 
         for device in server.picture().devices:
             footprint = device.kernels.footprint
-            assert (footprint.fabric, footprint.dispatch, footprint.total) == (917_504, 94_208, 988 * 1024)
+            assert (footprint.fabric, footprint.dispatch, footprint.total) == (
+                917_504,
+                94_208,
+                988 * 1024,
+            )
             assert device.l1_used == 0
             assert client.ask(device.logical_id or 0)["kernel_allocated"] == 988 * 1024
 
 
 def test_a_kernel_loaded_a_thousand_times_moves_counters_only(server: RunningServer) -> None:
-    with child("client = OldClient(sys.argv[1])\nfor _ in range(1001): client.send(10, 0, 57344, 1, 7)", server.path) as job:
-        kernels = server.sees(lambda p: any(d.kernels.dispatches == 1000 for d in p.devices)).devices[0].kernels
+    with child(
+        "client = OldClient(sys.argv[1])\nfor _ in range(1001): client.send(10, 0, 57344, 1, 7)",
+        server.path,
+    ) as job:
+        kernels = (
+            server.sees(lambda p: any(d.kernels.dispatches == 1000 for d in p.devices))
+            .devices[0]
+            .kernels
+        )
         assert (kernels.loads, kernels.dispatches, kernels.footprint.total) == (1, 1000, 57_344)
         job.kill()
 
@@ -62,7 +78,9 @@ def test_seed_004_on_its_own_capacity_is_below_it_with_kernels_apart(start: Star
     server = start("--l1-capacity", "171.6MiB")
     with OldClient(server.path) as client:
         _send_seed_004(client)
-        device = server.sees(lambda p: bool(p.devices) and p.devices[0].kernels.loads == 1).devices[0]
+        device = server.sees(lambda p: bool(p.devices) and p.devices[0].kernels.loads == 1).devices[
+            0
+        ]
 
     assert round(device.l1_used / MIB, 1) == 159.8
     assert round(device.kernels.footprint.total / MIB, 1) == 173.8
@@ -75,7 +93,9 @@ def test_seed_004_on_a_real_n300_chip_is_named_as_impossible(start: StartServer)
     server = start("--board", "n300")
     with OldClient(server.path) as client:
         _send_seed_004(client)
-        device = server.sees(lambda p: bool(p.devices) and p.devices[0].kernels.loads == 1).devices[0]
+        device = server.sees(lambda p: bool(p.devices) and p.devices[0].kernels.loads == 1).devices[
+            0
+        ]
         holder = server.picture().processes[0].pid
 
     assert (device.l1_total, device.l1_capacity) == (64 * 1_499_136, 64 * 1_393_312)
@@ -111,12 +131,16 @@ def test_frees_of_what_was_never_allocated_change_nothing(server: RunningServer)
         client.send(Message.KERNEL_UNLOAD, 0, 4096, 0, 0xDEAD)
         answer = client.ask()
 
-        assert not any(answer[name] for name in ("l1_allocated", "cb_allocated", "kernel_allocated"))
+        assert not any(
+            answer[name] for name in ("l1_allocated", "cb_allocated", "kernel_allocated")
+        )
         kinds = {anomaly.kind for anomaly in server.device().anomalies}
         assert kinds == {"unknown_free", "unknown_cb_free", "unknown_unload"}
 
 
-def test_a_repeated_alloc_of_the_same_size_is_one_buffer_with_references(server: RunningServer) -> None:
+def test_a_repeated_alloc_of_the_same_size_is_one_buffer_with_references(
+    server: RunningServer,
+) -> None:
     with OldClient(server.path) as client:
         for _ in range(3):
             client.alloc(4096, 0x1000)
@@ -128,7 +152,9 @@ def test_a_repeated_alloc_of_the_same_size_is_one_buffer_with_references(server:
         assert client.ask()["l1_allocated"] == 0
 
 
-def test_a_reused_id_with_another_size_ends_the_old_buffer_with_an_anomaly(server: RunningServer) -> None:
+def test_a_reused_id_with_another_size_ends_the_old_buffer_with_an_anomaly(
+    server: RunningServer,
+) -> None:
     with OldClient(server.path) as client:
         client.alloc(524_288, 25_718_784)
         client.alloc(98_304, 25_718_784)
@@ -144,7 +170,9 @@ def test_circular_buffers_at_one_address_stack(server: RunningServer) -> None:
         client.send(Message.CB_FREE, 0, 2000, 0, 0x19D60)
         assert client.ask()["cb_allocated"] == 3000
 
-        client.send(Message.CB_FREE, 0, 0, 0, 0x19D60)  # a client of the first days: no size, so the latest
+        client.send(
+            Message.CB_FREE, 0, 0, 0, 0x19D60
+        )  # a client of the first days: no size, so the latest
         assert client.ask()["cb_allocated"] == 1000
 
 
@@ -167,7 +195,9 @@ def test_a_killed_process_holds_nothing_and_what_it_left_is_shown(server: Runnin
     assert left.devices[device.unique_id].l1_used == 4196
 
 
-def test_a_process_that_closes_its_connection_and_lives_keeps_its_memory(server: RunningServer) -> None:
+def test_a_process_that_closes_its_connection_and_lives_keeps_its_memory(
+    server: RunningServer,
+) -> None:
     code = "c = OldClient(sys.argv[1]); c.alloc(4096, 1); c.ask(); c.socket.close()"
     with child(code, server.path) as job:
         picture = server.sees(lambda p: bool(p.processes) and not p.processes[0].connected)
@@ -177,14 +207,18 @@ def test_a_process_that_closes_its_connection_and_lives_keeps_its_memory(server:
         server.sees(lambda p: p.devices[0].l1_used == 0)
 
 
-def test_what_a_dying_process_had_sent_is_counted_before_it_is_released(server: RunningServer) -> None:
+def test_what_a_dying_process_had_sent_is_counted_before_it_is_released(
+    server: RunningServer,
+) -> None:
     code = "c = OldClient(sys.argv[1])\nfor n in range(3000): c.send(10, 0, 57344, 1, n)\nimport os; os._exit(0)"
     with pytest.raises(AssertionError), child(code, server.path):
         pass
 
     device = wait_for(lambda: next(iter(server.picture().devices), None))
     assert device is not None
-    server.sees(lambda p: p.devices[0].kernels.loads == 3000 and p.devices[0].kernels.footprint.total == 0)
+    server.sees(
+        lambda p: p.devices[0].kernels.loads == 3000 and p.devices[0].kernels.footprint.total == 0
+    )
 
 
 def test_device_info_says_what_the_options_know(start: StartServer) -> None:

@@ -186,7 +186,9 @@ def test_another_version_of_ttmem_is_refused_with_a_sentence_on_both_sides(
         connection.sendall(frames.preamble(version) + frames.json_frame(Frame.HELLO, {"pid": 1}))
         answer = read_all(connection)
 
-    sentence = f"this client speaks version {version} of ttmem's protocol, this server speaks version 1"
+    sentence = (
+        f"this client speaks version {version} of ttmem's protocol, this server speaks version 1"
+    )
     assert answer.startswith(frames.preamble())
     assert sentence in answer.decode("utf-8", "replace")
     server.logs(sentence)
@@ -202,7 +204,9 @@ def test_another_version_of_ttmem_is_refused_with_a_sentence_on_both_sides(
         (frames.HEADER.pack(999, 0), "frame type 999 is unknown"),
     ],
 )
-def test_a_frame_that_cannot_be_is_refused_with_a_sentence(server: RunningServer, stream: bytes, sentence: str) -> None:
+def test_a_frame_that_cannot_be_is_refused_with_a_sentence(
+    server: RunningServer, stream: bytes, sentence: str
+) -> None:
     with raw(server.path) as connection:
         connection.sendall(frames.preamble() + stream)
         assert sentence in read_all(connection).decode("utf-8", "replace")
@@ -214,7 +218,10 @@ def test_a_frame_that_cannot_be_is_refused_with_a_sentence(server: RunningServer
     [
         (frames.frame(Frame.EVENTS, bytes(63)), "no whole number of events"),
         (frames.json_frame(Frame.DEVICE, {"board": "p150"}), "needs logical_id"),
-        (frames.json_frame(Frame.DEVICE, {"logical_id": 0, "l1_banks": "many"}), "l1_banks must be a whole number"),
+        (
+            frames.json_frame(Frame.DEVICE, {"logical_id": 0, "l1_banks": "many"}),
+            "l1_banks must be a whole number",
+        ),
         (frames.json_frame(Frame.DEVICE, {"logical_id": 5000}), "above 1023"),
         (frames.cores_frame(1, ((0, 0, 40, 0),)), "not inside a 32 x 32 grid"),
         (frames.frame(Frame.STRING, b"ab"), "too short or too long"),
@@ -226,17 +233,23 @@ def test_a_known_client_that_sends_nonsense_is_refused_with_a_sentence(
     server: RunningServer, stream: bytes, sentence: str
 ) -> None:
     with raw(server.path) as connection:
-        connection.sendall(frames.preamble() + frames.json_frame(Frame.HELLO, {"role": "monitor"}) + stream)
+        connection.sendall(
+            frames.preamble() + frames.json_frame(Frame.HELLO, {"role": "monitor"}) + stream
+        )
         assert sentence in read_all(connection).decode("utf-8", "replace")
     server.logs(sentence)
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to be two users")
-def test_a_live_process_of_another_user_is_not_taken_for_dead(start: StartServer, tmp_path: Path) -> None:
+def test_a_live_process_of_another_user_is_not_taken_for_dead(
+    start: StartServer, tmp_path: Path
+) -> None:
     for folder in (tmp_path, *list(tmp_path.parents)[:2]):
         folder.chmod(0o777)
     server = start(user=NOBODY)
-    with child("OldClient(sys.argv[1]).alloc(4096, 1)\nclient = OldClient(sys.argv[1])", server.path):
+    with child(
+        "OldClient(sys.argv[1]).alloc(4096, 1)\nclient = OldClient(sys.argv[1])", server.path
+    ):
         server.sees(lambda p: bool(p.devices) and p.devices[0].l1_used == 4096)
         wait_for(lambda: len(server.picture("history").detail["history"]) and _ticks(server) >= 3)
 
@@ -253,7 +266,13 @@ def test_a_process_in_a_container_is_known_by_its_outer_pid(server: RunningServe
     unshare = ("unshare", "--pid", "--fork", "--kill-child")
     if subprocess.run([*unshare, "true"], check=False).returncode:
         pytest.skip("pid namespaces are not allowed here")
-    code = "import os; client = OldClient(sys.argv[1]); client.alloc(4096, 1); client.alloc(4096, 2); assert os.getpid() == 1"
+    code = """
+        import os
+        assert os.getpid() == 1
+        client = OldClient(sys.argv[1])
+        client.alloc(4096, 1)
+        client.alloc(4096, 2)
+    """
     with child(code, server.path, prefix=unshare):
         picture = server.sees(lambda p: bool(p.devices) and p.devices[0].l1_used == 8192)
         assert picture.processes[0].pid > 1

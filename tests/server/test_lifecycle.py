@@ -136,7 +136,9 @@ def test_a_cluster_file_gives_devices_before_anyone_reports(start: StartServer) 
     assert all(device.board == "p150" and device.l1_capacity for device in devices)
 
 
-def test_a_file_that_is_no_descriptor_is_refused_with_a_sentence(start: StartServer, tmp_path: Path) -> None:
+def test_a_file_that_is_no_descriptor_is_refused_with_a_sentence(
+    start: StartServer, tmp_path: Path
+) -> None:
     (tmp_path / "bad.yaml").write_text("arch: [")
     server = start("--cluster", str(tmp_path / "bad.yaml"))
 
@@ -157,11 +159,19 @@ def test_history_holds_a_sample_for_each_second(server: RunningServer) -> None:
 
 
 def test_a_process_that_holds_nothing_and_left_is_forgotten(server: RunningServer) -> None:
-    with child("c = OldClient(sys.argv[1]); c.alloc(1, 1); c.send(2, id=1); c.ask(); c.socket.close()", server.path):
+    with child(
+        "c = OldClient(sys.argv[1]); c.alloc(1, 1); c.send(2, id=1); c.ask(); c.socket.close()",
+        server.path,
+    ):
         server.sees(lambda p: bool(p.devices) and not p.processes)
 
 
 def test_the_server_runs_under_python_minus_m(tmp_path: Path) -> None:
-    said = subprocess.run([sys.executable, "-m", "ttmem", "serve", "--help"], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-m", "ttmem", "serve", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
 
     assert "TT_ALLOC_TRACKING_ENABLED=1" in said.stdout

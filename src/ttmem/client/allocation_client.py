@@ -12,7 +12,7 @@ from time import time_ns
 from ttmem.client.declarations import Cores
 from ttmem.client.devices import DeviceLike
 from ttmem.client.lifecycle import ClientLifecycle
-from ttmem.client.records import HIGH, MOST_32, WORDS, head
+from ttmem.client.records import HIGH, WORDS, head
 from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind, Op
 
 _pack = WORDS.pack
@@ -42,7 +42,7 @@ class AllocationClient(ClientLifecycle):
     `queue_limit`: events that may wait for a slow server.
     `live_limit`: live entries that are remembered for a server that comes later.
 
-    A device may be a number, a `Device`, a `MeshDevice` or the like; a mesh means each of its chips.
+    A device is a number, a `Device`, a `MeshDevice` or the like; a mesh means each of its chips.
     """
 
     def report_allocation(
@@ -77,11 +77,9 @@ class AllocationClient(ClientLifecycle):
         dataflow: bool = False,
     ) -> None:
         """A circular buffer: so many bytes on each core, or in all if the cores are unknown."""
-        core_set, count = self._cores(cores)
+        word, total = self._on_cores(cores, size)
         first = _CB_ALLOC | (_GLOBAL if is_global else 0) | (_DATAFLOW if dataflow else 0)
-        self._report(
-            device, first, address, size * count, program_id, address, 1 | core_set << HIGH
-        )
+        self._report(device, first, address, total, program_id, address, word)
 
     def report_cb_deallocation(
         self,
@@ -93,11 +91,9 @@ class AllocationClient(ClientLifecycle):
         dataflow: bool = False,
     ) -> None:
         """The latest circular buffer of that address and size (and program) is gone."""
-        core_set, count = self._cores(cores)
+        word, total = self._on_cores(cores, size)
         first = _CB_FREE | (_DATAFLOW if dataflow else 0)
-        self._report(
-            device, first, address, size * count, program_id, address, 1 | core_set << HIGH
-        )
+        self._report(device, first, address, total, program_id, address, word)
 
     def report_kernel_load(
         self,
@@ -112,10 +108,10 @@ class AllocationClient(ClientLifecycle):
         cores: Cores = None,
     ) -> None:
         """A kernel's binary, on so many cores; if it is loaded already, this is a dispatch."""
-        core_set, count = (0, num_cores) if cores is None else self._cores(cores)
+        core_set, count = self._cores(num_cores if cores is None else cores)
         program = kernel_id if program_id is None else program_id
-        first = _KERNEL_LOAD.get(kernel_type, _NONE) if count <= MOST_32 else _NONE
         names = 0 if name is None else self._string(name)
+        first = _KERNEL_LOAD.get(kernel_type, _NONE)
         word = count | core_set << HIGH
         self._report(device, first, kernel_id, size, program, content_id, word, names)
 
@@ -154,8 +150,7 @@ class AllocationClient(ClientLifecycle):
         programs: int = 0,
     ) -> None:
         """The state of the kernel-config ring, in bytes of the whole device."""
-        first = _RING if programs <= MOST_32 else _NONE
-        self._report(device, first, occupied, capacity, wraps, syncs, programs)
+        self._report(device, _RING, occupied, capacity, wraps, syncs, programs)
 
     def report_cache_entries(self, device: DeviceLike, entries: int) -> None:
         """How many programs the program cache holds."""

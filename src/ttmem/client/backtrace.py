@@ -5,23 +5,28 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
+from ttmem.client.devices import device_numbers
 from ttmem.events import KernelType
 
 FRAMES = 5
 
 
 def print_kernel_load(
-    device: int, kernel_type: KernelType, size: int, cores: int, kernel_id: int, depth: int
+    device: object, kernel_type: KernelType, size: int, cores: int, kernel_id: int
 ) -> None:
-    """Writes to stderr, in the words of the seeds; `depth` frames above this one are not shown."""
-    lines = [
-        f"🔍 KERNEL_LOAD Backtrace (Device {device}, Type: {_type_name(kernel_type)}, "
-        f"Binary Size: {_kb(size)} KB, Cores: {cores}, Total L1: {_kb(size * cores)} KB, "
-        f"ID: {kernel_id:#x})",
-        *_callers(depth + 1),
-    ]
+    """Writes to stderr in the words of the seeds, for each device; nothing if these are none."""
+    try:
+        lines = [
+            f"🔍 KERNEL_LOAD Backtrace (Device {number}, Type: {_type_name(kernel_type)}, "
+            f"Binary Size: {_kb(size)} KB, Cores: {cores}, Total L1: {_kb(size * cores)} KB, "
+            f"ID: {kernel_id:#x})"
+            for number in device_numbers(device)
+        ]
+    except (TypeError, ValueError):
+        return
     if sys.stderr is not None:
-        sys.stderr.write("\n".join(lines) + "\n")
+        frames = _callers(sys._getframe(2))  # above here and GraphTracker
+        sys.stderr.write("".join(f"{line}\n{frames}" for line in lines))
 
 
 def _type_name(kernel_type: KernelType) -> str:
@@ -32,11 +37,10 @@ def _kb(size: int) -> str:
     return f"{size / 1024:g}"  # as a C++ stream prints it: 56, 0.5, 7.8125
 
 
-def _callers(depth: int) -> list[str]:
+def _callers(frame: FrameType | None) -> str:
     lines: list[str] = []
-    frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None and len(lines) < FRAMES:
         code = frame.f_code
-        lines.append(f"  [{len(lines)}] {code.co_name} ({code.co_filename}:{frame.f_lineno})")
+        lines.append(f"  [{len(lines)}] {code.co_name} ({code.co_filename}:{frame.f_lineno})\n")
         frame = frame.f_back
-    return lines
+    return "".join(lines)

@@ -20,8 +20,8 @@ _TIMEVAL = Struct("ll")
 class Connection:
     """A connected socket.
 
-    A send may block for one round, then the outbox is absorbed. (It does not return at once, because
-    a busy application would then let the thread wait 5 ms for the interpreter after each piece.)
+    A send blocks for at most one round, then the outbox is absorbed. (It does not return at once,
+    because after each piece a busy application lets the thread wait 5 ms for the interpreter.)
     """
 
     def __init__(self, path: str, rounds: Rounds) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from time import monotonic
 
 from ttmem.client.connection import Connection
-from ttmem.client.outbox import SLICE, Outbox
+from ttmem.client.outbox import Outbox
 from ttmem.client.records import resent
 from ttmem.wire.frames import HEADER, LOST, Frame, frame
 
 # 2 MiB; a server takes 4. After each send a busy application lets the thread wait 5 ms for the
 # interpreter, so fewer and larger frames carry more.
 SLICES_PER_FRAME = 16
+RECORDS_PER_FRAME = 8192  # of a resync: half a millisecond's work
 PAUSE_AFTER_RESYNC = 4  # times its duration: an overloaded client must not resync all the time
 
 
@@ -32,9 +33,11 @@ class Conversation:
             self._tell_losses()
             self._send_events(self._outbox.take())
             self._outbox.delivered()
-            if self._outbox.must_resync() and monotonic() >= self._next_resync:
+            pause = self._next_resync - monotonic() if self._outbox.must_resync() else None
+            if pause is not None and pause <= 0:
                 self._resync()
-            self._connection.wait()
+            else:
+                self._connection.wait(pause)
 
     def _send_events(self, slices: list[bytearray]) -> None:
         self._connection.send(b"".join(self._outbox.declarations.take_unsent()))
@@ -48,8 +51,8 @@ class Conversation:
         begun = monotonic()
         records = self._outbox.begin_resync()
         self._connection.send(frame(Frame.RESYNC_BEGIN))
-        for start in range(0, len(records), SLICE):
-            self._send_events([resent(records[start : start + SLICE])])
+        for start in range(0, len(records), RECORDS_PER_FRAME):
+            self._send_events([resent(records[start : start + RECORDS_PER_FRAME])])
         self._connection.send(frame(Frame.RESYNC_END))
         self._outbox.resyncs += 1
         self._next_resync = monotonic() + PAUSE_AFTER_RESYNC * (monotonic() - begun)

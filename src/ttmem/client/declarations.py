@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from ttmem.events import DeviceDeclaration
 from ttmem.wire.frames import (
+    GRID_LIMIT,
     HEADER,
     MAX_STRING,
     Frame,
@@ -22,6 +23,7 @@ from ttmem.wire.frames import (
 # included.
 Cores: TypeAlias = int | Iterable[Rectangle] | None
 
+MOST_CORES = GRID_LIMIT * GRID_LIMIT
 MOST = 100_000  # strings, and core sets; what comes later has number 0
 
 
@@ -70,7 +72,9 @@ class Declarations:
     def cores(self, cores: Cores) -> CoreSet:
         """The set of these cores; ValueError, TypeError or struct.error if that is none."""
         if isinstance(cores, int):
-            return CoreSet(0, cores)
+            if not 0 <= cores <= MOST_CORES:
+                raise ValueError(f"{cores} is no number of cores")
+            return self.core_sets.setdefault(cores, CoreSet(0, cores))
         key = tuple((x0, y0, x1, y1) for x0, y0, x1, y1 in cores or ())
         with self._lock:
             known = self.core_sets.get(key)

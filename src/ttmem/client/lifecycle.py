@@ -14,6 +14,7 @@ from time import monotonic, sleep
 from ttmem.client.declarations import Cores
 from ttmem.client.devices import device_declarations
 from ttmem.client.outbox import Outbox
+from ttmem.client.records import HIGH
 from ttmem.client.sender import Sender
 from ttmem.client.server_socket import socket_path
 from ttmem.client.target_cache import Targets
@@ -91,6 +92,10 @@ class ClientLifecycle:
             connected=outbox.connected,
         )
 
+    def core_count(self, cores: Cores) -> int:
+        """How many cores these are."""
+        return self._cores(cores)[1]
+
     def _find_targets(self, device: object) -> Targets:
         """The devices that a report goes to, if they are not in the cache; none if it is wrong."""
         outbox = self._outbox
@@ -116,12 +121,21 @@ class ClientLifecycle:
         """(number of the core set, how many cores they are)."""
         declarations = self._outbox.declarations
         try:
-            return declarations.core_sets[cores]
-        except (KeyError, TypeError):
-            pass
+            known = declarations.core_sets.get(cores)
+        except TypeError:
+            known = None  # a list
         try:
-            return declarations.cores(cores)
+            return declarations.cores(cores) if known is None else known
         except (struct.error, TypeError, ValueError) as error:
+            self._complain(error)
+            return _NO_CORES
+
+    def _on_cores(self, cores: Cores, size: int) -> tuple[int, int]:
+        """(one reference and the number of the core set, bytes on all these cores)."""
+        core_set, count = self._cores(cores)
+        try:
+            return 1 | core_set << HIGH, size * count
+        except TypeError as error:
             self._complain(error)
             return _NO_CORES
 

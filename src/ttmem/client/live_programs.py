@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeAlias
 
 from ttmem.client.records import HIGH, MOST_32, WORDS, Room, head, with_count
@@ -14,6 +14,8 @@ CbKey: TypeAlias = tuple[int, int, int, int, int]
 
 # Applies an event, given first word, id and record; returns another record if it must change.
 Handler: TypeAlias = Callable[[int, int, bytes], bytes | None]
+
+MOST_SEARCHED = 1024  # circular buffers at one address, as in the ledger
 
 _GLOBAL = head(0, 0, Flag.GLOBAL)
 _CB_FLAGS = head(0, 0, Flag.GLOBAL | Flag.DATAFLOW)
@@ -65,7 +67,7 @@ class LivePrograms:
             size=self._unloads,
             extra=self._dispatches,
             address=self._hits,
-            count=min(self._misses, MOST_32),
+            number=min(self._misses, MOST_32),
         ).pack()
 
     def _allocate_cb(self, first: int, address: int, record: bytes) -> None:
@@ -107,7 +109,7 @@ class LivePrograms:
         as_global = (address, program, cores, flags | _GLOBAL, size)
         if as_global in keys:
             return as_global
-        for key in reversed(keys):
+        for key in islice(reversed(keys), MOST_SEARCHED):
             whole = size in (0, key[4])
             per_core = cores == 0 and size * self._core_counts[key[2]] == key[4]
             if (whole or per_core) and program in (0, key[1]):

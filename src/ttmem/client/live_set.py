@@ -1,8 +1,8 @@
 """What is alive in this process, so that a server that comes late, or again, can be told.
 
-Every entry is kept as the 64 bytes of the event that made it, ready to be sent again. The rules are
-the ledger's: an equal ALLOC is one more reference, a different one replaces; a KERNEL_LOAD of a live
-id is a dispatch; the last part of a program takes the program with it.
+Every entry is kept as the 64 bytes of the event that made it, ready to be sent again. The rules
+are the ledger's: an equal ALLOC is one more reference, a different one replaces; a KERNEL_LOAD of a
+live id is a dispatch; the last part of a program takes the program with it.
 """
 
 from __future__ import annotations

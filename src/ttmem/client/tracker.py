@@ -9,7 +9,7 @@ from ttmem.client.allocation_client import AllocationClient
 from ttmem.client.backtrace import print_kernel_load
 from ttmem.client.buffer import Buffer
 from ttmem.client.declarations import Cores
-from ttmem.client.devices import DeviceLike, device_numbers
+from ttmem.client.devices import DeviceLike
 from ttmem.events import BinaryStatus, DeviceDeclaration, KernelType
 
 ENABLED_VARIABLE = "TT_ALLOC_TRACKING_ENABLED"
@@ -105,8 +105,8 @@ class GraphTracker:
         if not self.enabled:
             return
         if self.kernel_backtrace:
-            for number in device_numbers(device):
-                print_kernel_load(number, kernel_type, kernel_size, num_cores, kernel_id, depth=1)
+            count = num_cores if cores is None else self.client.core_count(cores)
+            print_kernel_load(device, kernel_type, kernel_size, count, kernel_id)
         self.client.report_kernel_load(
             device,
             kernel_id,

@@ -23,7 +23,9 @@ from ttmem.views.terminal import Screen, spelled, wants_color, width
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem demo`."""
-    parser.add_argument("--seconds", type=float, default=8.0, help="how long it runs (default %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=8.0, help="how long it runs (default %(default)s)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -75,7 +77,9 @@ def _server(path: str) -> Iterator[None]:
             end = time.monotonic() + 20
             while not os.path.exists(path):
                 if server.poll() is not None or time.monotonic() > end:
-                    raise TtmemError("the demo's server did not start; run `ttmem serve` to see why")
+                    raise TtmemError(
+                        "the demo's server did not start; run `ttmem serve` to see why"
+                    )
                 time.sleep(0.02)
             yield
         finally:
@@ -86,7 +90,9 @@ def _server(path: str) -> Iterator[None]:
 def _workloads(path: str, seconds: float) -> Iterator[None]:
     environment = {**os.environ, "TTMEM_SOCKET": path}
     jobs = [
-        subprocess.Popen([sys.executable, "-m", "ttmem.demo.workloads", name, str(seconds + 1)], env=environment)
+        subprocess.Popen(
+            [sys.executable, "-m", "ttmem.demo.workloads", name, str(seconds + 1)], env=environment
+        )
         for name in ("transformer", "serving")
     ]
     try:

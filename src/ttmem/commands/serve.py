@@ -17,17 +17,34 @@ from ttmem.wire.socket_path import socket_path
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem serve`."""
-    parser.add_argument("--socket", metavar="PATH", help=f"where to listen (default {socket_path()})")
-    parser.add_argument("--group", metavar="NAME", help="let members of this group report and look, too")
-    parser.add_argument("--board", metavar="NAME", help="board of clients that declare none: n150, n300, p150, ...")
-    parser.add_argument("--cluster", metavar="FILE", help="cluster descriptor (YAML) for clients that declare none")
     parser.add_argument(
-        "--l1-capacity", metavar="BYTES", type=parse_size, help="L1 of a device, for clients that declare none"
+        "--socket", metavar="PATH", help=f"where to listen (default {socket_path()})"
     )
     parser.add_argument(
-        "--max-live", metavar="N", type=int, default=4_000_000, help="live entries to keep (default %(default)s)"
+        "--group", metavar="NAME", help="let members of this group report and look, too"
     )
-    parser.add_argument("--log-events", action="store_true", help="print a line for each event (slow)")
+    parser.add_argument(
+        "--board", metavar="NAME", help="board of clients that declare none: n150, n300, p150, ..."
+    )
+    parser.add_argument(
+        "--cluster", metavar="FILE", help="cluster descriptor (YAML) for clients that declare none"
+    )
+    parser.add_argument(
+        "--l1-capacity",
+        metavar="BYTES",
+        type=parse_size,
+        help="L1 of a device, for clients that declare none",
+    )
+    parser.add_argument(
+        "--max-live",
+        metavar="N",
+        type=int,
+        default=4_000_000,
+        help="live entries to keep (default %(default)s)",
+    )
+    parser.add_argument(
+        "--log-events", action="store_true", help="print a line for each event (slow)"
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
 
 

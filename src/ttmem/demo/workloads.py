@@ -49,7 +49,11 @@ class Application:
     def allocate(self, size: int, kind: MemoryKind, site: str) -> Buffer:
         """One buffer on every chip of the mesh; L1 is reserved in all banks alike."""
         self._next_id += 64
-        banks = self.spec.dram_banks if kind in (MemoryKind.DRAM, MemoryKind.TRACE) else self.spec.l1_banks
+        banks = (
+            self.spec.dram_banks
+            if kind in (MemoryKind.DRAM, MemoryKind.TRACE)
+            else self.spec.l1_banks
+        )
         block = -(-size // banks // 64) * 64
         buffer = Buffer(self._next_id, size, kind, self.mesh, self._next_id, block * banks, site)
         self.tracker.track_allocate(buffer)
@@ -69,7 +73,9 @@ class Application:
         for size in cb_sizes:
             self.tracker.track_allocate_cb(cores, address, size, False, self.mesh, number)
             address += -(-size // 64) * 64
-        self.tracker.track_kernel_load(binary, number, self.mesh, num_cores=columns * rows, name=name, cores=cores)
+        self.tracker.track_kernel_load(
+            binary, number, self.mesh, num_cores=columns * rows, name=name, cores=cores
+        )
         self.tracker.track_binary_status(number, self.mesh, BinaryStatus.IN_FLIGHT)
         self.allocate(-(-binary // 2048) * 2048, MemoryKind.DRAM, "program cache: kernel binaries")
         self.tracker.track_program_dispatch(number, self.mesh, cache_hit=False)
@@ -84,11 +90,15 @@ class Application:
             self._occupied, self._wraps = 0, self._wraps + 1
         self._occupied += slot
         occupied = self._occupied * self.spec.l1_banks
-        self.tracker.track_ring(self.mesh, occupied, self._wraps, self._wraps, programs=min(7, self._programs))
+        self.tracker.track_ring(
+            self.mesh, occupied, self._wraps, self._wraps, programs=min(7, self._programs)
+        )
 
 
 def _declaration(spec: DeviceSpec, number: int) -> DeviceDeclaration:
-    return DeviceDeclaration.from_spec(spec, number, str(CHIPS[number]), f"0000:{0x41 + number:02x}:00.0")
+    return DeviceDeclaration.from_spec(
+        spec, number, str(CHIPS[number]), f"0000:{0x41 + number:02x}:00.0"
+    )
 
 
 def transformer(seconds: float) -> None:
@@ -100,7 +110,12 @@ def transformer(seconds: float) -> None:
         app.allocate(218 * MIB, MemoryKind.DRAM, f"load_weights layer {layer}")
         app.allocate(16 * MIB, MemoryKind.DRAM, f"kv_cache layer {layer}")
     app.allocate(24 * MIB, MemoryKind.TRACE, "capture decode trace")
-    kinds = (("matmul", 96_256, 4), ("softmax", 40_960, 8), ("layernorm", 30_720, 10), ("rotary", 22_528, 2))
+    kinds = (
+        ("matmul", 96_256, 4),
+        ("softmax", 40_960, 8),
+        ("layernorm", 30_720, 10),
+        ("rotary", 22_528, 2),
+    )
     programs = []
     for shape in range(6):
         for name, binary, rows in kinds:

@@ -12,15 +12,15 @@ offset size field    meaning
 24     u64  size     bytes: requested (buffer), all cores together (CB), one binary (kernel)
 32     u64  extra    reserved bytes (buffer; 0 = unknown), program id (CB, kernel)
 40     u64  address  device address (buffer, CB), content id (kernel; 0 = unknown)
-48     u32  count    references (buffer, CB; 0 = 1), cores (kernel; 0 = size is the footprint)
+48     u32  number   references (buffer, CB; 0 = 1), cores (kernel; 0 = size is the footprint)
 52     u32  cores    id of a declared core set; 0 = unknown
 56     u32  name     id of a declared string; 0 = none
 60     u32  site     id of a declared string: the call site; 0 = none
 ====== ==== ======== =======================================================================
 
 RING uses id = occupied bytes of the device, size = capacity (0 = unknown), extra = wraps, address = syncs,
-count = programs in the ring. COUNTERS carries absolute values: id = loads, size = unloads, extra = dispatches,
-address = cache hits, count = cache misses. CACHE_ENTRIES carries size = entries.
+number = programs in the ring. COUNTERS carries absolute values: id = loads, size = unloads, extra = dispatches,
+address = cache hits, number = cache misses. CACHE_ENTRIES carries size = entries.
 
 Invariant: the layout is `native/event.hpp`'s too; a test compares them.
 """
@@ -59,7 +59,7 @@ class Event(NamedTuple):
     size: int = 0
     extra: int = 0
     address: int = 0
-    count: int = 0
+    number: int = 0
     cores: int = 0
     name: int = 0
     site: int = 0

@@ -25,7 +25,7 @@ class Finding(IntEnum):
 
 
 _SENTENCES = {
-    Finding.UNKNOWN_FREE: "frees of buffers that were never seen allocated: they are older than the server, or freed twice",
+    Finding.UNKNOWN_FREE: "frees of buffers that were never seen allocated: older than the server, or freed twice",
     Finding.BUFFER_RESIZED: "buffer ids reused with another size while alive: the old buffers were ended",
     Finding.UNKNOWN_CB_FREE: "frees of circular buffers that were never seen allocated",
     Finding.UNKNOWN_UNLOAD: "unloads of kernels or programs that were never seen loaded",
@@ -48,7 +48,10 @@ def over_capacity(
     what: str, used: int, capacity: int, culprit: tuple[str, int, int] | None, demand: int
 ) -> Anomaly:
     """Reports that add up to more than the hardware has. `demand`: bytes of CBs that were counted by demand."""
-    text = f"{what}: reports add up to {human(used)}, {human(used - capacity)} more than the {human(capacity)} that can be allocated"
+    text = (
+        f"{what}: reports add up to {human(used)}, {human(used - capacity)} more than the"
+        f" {human(capacity)} that can be allocated"
+    )
     if culprit:
         text += f"; {culprit[0]} holds most of it, {human(culprit[2])}"
     if demand:
@@ -74,7 +77,9 @@ def rejection(reason: int, record: bytes, who: str) -> str:
     op = Op(event.op).name if event.op in set(Op) else f"type {event.op}"
     advice = ""
     if reason == 3 and event.op == Op.KERNEL_LOAD:
-        advice = " (the runtime reports the size in the config buffer; the size of the binary is wanted)"
+        advice = (
+            " (the runtime reports the size in the config buffer; the size of the binary is wanted)"
+        )
     elif reason == 2:
         known = KernelType if event.op == Op.KERNEL_LOAD else MemoryKind
         advice = f" ({event.kind}; known are {', '.join(f'{k.value} {k.name}' for k in known)})"

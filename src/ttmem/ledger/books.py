@@ -89,7 +89,9 @@ class Books:
         del self._core_sets[process.index]
         self._findings_said = {said for said in self._findings_said if said[1] != process.index}
         self.dead_losses.update(dropped=process.dropped + process.overflow, gaps=process.gaps)
-        holding = {device: sums for device, sums in held.items() if sums.dram + sums.trace + sums.l1_used}
+        holding = {
+            device: sums for device, sums in held.items() if sums.dram + sums.trace + sums.l1_used
+        }
         if not holding:
             return None
         left = LeftBehind(process.pid, process.facts.command, now, holding)
@@ -121,14 +123,18 @@ class Books:
             raise ValueError(f"more than {MAX_DEVICES} devices")
         self.native.bind(process.index, declaration.logical_id, record.index)
 
-    def _device(self, declaration: DeviceDeclaration, declared_by: str | None) -> DeviceRecord | None:
+    def _device(
+        self, declaration: DeviceDeclaration, declared_by: str | None
+    ) -> DeviceRecord | None:
         unique_id = declaration.unique_id or made_up_id(declaration.logical_id)
         record = self._by_unique_id.get(unique_id)
         if record is None:
             if len(self.devices) >= MAX_DEVICES:
                 return None
             identity = DECLARED_ID if declaration.unique_id else MADE_UP_ID
-            record = DeviceRecord(self.native.add_device(), unique_id, declaration, declared_by, identity)
+            record = DeviceRecord(
+                self.native.add_device(), unique_id, declaration, declared_by, identity
+            )
             self.devices.append(record)
             self._by_unique_id[unique_id] = record
         elif declared_by == "client" or record.declared_by is None:
@@ -139,7 +145,9 @@ class Books:
         if logical_id > MAX_LOGICAL_ID:
             return None
         given = self._defaults.declaration(logical_id)
-        return self._device(given or DeviceDeclaration(logical_id), "server option" if given else None)
+        return self._device(
+            given or DeviceDeclaration(logical_id), "server option" if given else None
+        )
 
     def _bind_undeclared(self, process: ProcessRecord, logical_id: int) -> bool:
         record = self._undeclared(logical_id)
@@ -149,7 +157,9 @@ class Books:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def apply(self, process: ProcessRecord, events: bytes, offset: int, length: int, now: int) -> None:
+    def apply(
+        self, process: ProcessRecord, events: bytes, offset: int, length: int, now: int
+    ) -> None:
         """Accounts a batch, in its order."""
         end = offset + length
         at = offset
@@ -190,7 +200,10 @@ class Books:
         self._rejected_seen = self.native.rejected()
         for reason, index, record in self.native.take_rejections():
             process = self.processes[index]
-            self._say(f"rejected/{process.pid}/{reason}", anomalies.rejection(reason, record, process.title))
+            self._say(
+                f"rejected/{process.pid}/{reason}",
+                anomalies.rejection(reason, record, process.title),
+            )
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -216,7 +229,10 @@ class Books:
                 self._findings_said.add(key)
                 process = self.processes[row_.process]
                 anomaly = anomalies.finding_anomaly(row_, process.title, process.pid)
-                self._say(f"finding/{key}", f"device {self.devices[row_.device].unique_id}: {anomaly.text}")
+                self._say(
+                    f"finding/{key}",
+                    f"device {self.devices[row_.device].unique_id}: {anomaly.text}",
+                )
 
     def reset_peak(self, unique_id: str | None = None) -> bool:
         """Peaks start again at what is held now; False if there is no such device."""
@@ -231,7 +247,9 @@ class Books:
 
     def history(self) -> dict[str, Any]:
         """The last hour of every device."""
-        return {self.devices[index].unique_id: kept.to_json() for index, kept in self._history.items()}
+        return {
+            self.devices[index].unique_id: kept.to_json() for index, kept in self._history.items()
+        }
 
 
 def _impossible_device(logical_id: int, process: ProcessRecord) -> str:

@@ -53,4 +53,6 @@ def made_up_id(logical_id: int) -> str:
 
 
 DECLARED_ID = Provenance("declaration", "chip unique id")
-MADE_UP_ID = Provenance("socket", "made from host and logical id", "the client sent no chip unique id")
+MADE_UP_ID = Provenance(
+    "socket", "made from host and logical id", "the client sent no chip unique id"
+)

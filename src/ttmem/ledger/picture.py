@@ -116,7 +116,7 @@ def _memory(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Me
             held=now,
             free=capacity - now if capacity is not None and now <= capacity else None,
             largest_free=None,
-            count=sum(row.count[kind] for row in rows),
+            count=sum(row.counts[kind] for row in rows),
             peak=sums.peak[kind],
             peak_time_ns=sums.peak_time[kind] or None,
         )
@@ -180,14 +180,17 @@ def _ring(record: DeviceRecord, rows: list[AccountRow]) -> Ring:
     )
 
 
-def _provenance(books: Books, record: DeviceRecord, rows: list[AccountRow]) -> dict[str, Provenance]:
+def _provenance(
+    books: Books, record: DeviceRecord, rows: list[AccountRow]
+) -> dict[str, Provenance]:
     sources = sorted({source for row in rows for source in books.processes[row.process].sources})
     source = " + ".join(sources) or "none"
     placed = all(not row.cb_unplaced and not row.cb_map_full for row in rows)
     reserved = all(not any(row.unreserved) for row in rows)
     buffers = Provenance(
         source,
-        "sum of live buffers, " + ("reserved bytes" if reserved else "requested bytes where reserved are unknown"),
+        "sum of live buffers, "
+        + ("reserved bytes" if reserved else "requested bytes where reserved are unknown"),
         "buffers that are older than the server, of clients that do not resend",
     )
     union = "cached: per-core union of address ranges over each process's live programs"
@@ -198,7 +201,9 @@ def _provenance(books: Books, record: DeviceRecord, rows: list[AccountRow]) -> d
         "capacity": record.capacity_provenance,
         **dict.fromkeys(("dram", "l1", "l1_small", "trace"), buffers),
         "cb": Provenance(source, union if placed else demand, missing),
-        "kernels": Provenance(source, "footprint: binary x cores, if resident everywhere; in no L1 sum"),
+        "kernels": Provenance(
+            source, "footprint: binary x cores, if resident everywhere; in no L1 sum"
+        ),
     }
 
 
@@ -214,10 +219,14 @@ def _over_capacity(
     ):
         checks.append((kind.name, use.held, use.capacity, [row.held[kind] for row in rows], 0))
     l1 = [held(row).l1_used for row in rows]
-    checks.append(("L1 with L1_SMALL and circular buffers", sums.l1_used, record.l1_capacity, l1, by_demand))
+    checks.append(
+        ("L1 with L1_SMALL and circular buffers", sums.l1_used, record.l1_capacity, l1, by_demand)
+    )
     if record.l1_capacity is None or sums.l1_used <= record.l1_capacity:
         kind = MemoryKind.L1
-        checks.append((kind.name, memory.l1.held, memory.l1.capacity, [row.held[kind] for row in rows], 0))
+        checks.append(
+            (kind.name, memory.l1.held, memory.l1.capacity, [row.held[kind] for row in rows], 0)
+        )
     return [
         over_capacity(what, used, capacity, _culprit(books, rows, shares), demand)
         for what, used, capacity, shares, demand in checks

@@ -19,7 +19,9 @@ from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
 class Answers:
     """Questions to the books. `write` takes the dumps that the historical protocol wants in the log."""
 
-    def __init__(self, books: Books, socket_path: str, started_ns: int, write: Callable[[str], None]) -> None:
+    def __init__(
+        self, books: Books, socket_path: str, started_ns: int, write: Callable[[str], None]
+    ) -> None:
         self._books = books
         self._write = write
         self._host = {
@@ -44,7 +46,9 @@ class Answers:
 
     def _device_tail(self, device: Device) -> dict[str, int]:
         memory, ring = device.memory, device.kernels.ring
-        declared = next(d for d in self._books.devices if d.unique_id == device.unique_id).declaration
+        declared = next(
+            d for d in self._books.devices if d.unique_id == device.unique_id
+        ).declaration
         known: dict[str, int | None] = {
             "dram_allocated": memory.dram.held,
             "l1_allocated": memory.l1.held,
@@ -81,7 +85,9 @@ class Answers:
             if not self._books.reset_peak(unique_id):
                 return answer_frame({"error": f"there is no device {unique_id!r}"})
             return answer_frame({"done": True})
-        return answer_frame({"error": f"there is no question {what!r}; known are snapshot and reset_peak"})
+        return answer_frame(
+            {"error": f"there is no question {what!r}; known are snapshot and reset_peak"}
+        )
 
     def _snapshot(self, document: dict[str, Any], now: int) -> list[bytes]:
         wanted = document.get("detail") or []

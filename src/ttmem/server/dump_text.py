@@ -18,11 +18,13 @@ def remaining_text(books: Books) -> str:
     by_device: dict[int, dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
     count = 0
     for row in flat_rows(BufferRow, books.native.buffers()):
-        line = f"Buffer {row.id:#x}: {row.size / 1024:g} KB (PID {books.processes[row.process].pid}, ref_count={row.references})"
+        owner = f"(PID {books.processes[row.process].pid}, ref_count={row.references})"
+        line = f"Buffer {row.id:#x}: {row.size / 1024:g} KB {owner}"
         by_device[row.device][MemoryKind(row.kind).name].append((row.size, line))
         count += 1
     for cb in flat_rows(CircularBufferRow, books.native.circular_buffers()):
-        line = f"CB {cb.address:#x}: {cb.size / 1024:g} KB (PID {books.processes[cb.process].pid}, ref_count={cb.references})"
+        owner = f"(PID {books.processes[cb.process].pid}, ref_count={cb.references})"
+        line = f"CB {cb.address:#x}: {cb.size / 1024:g} KB {owner}"
         by_device[cb.device]["CB"].append((cb.size * cb.references, line))
         count += 1
     lines = _title("REMAINING ALLOCATED BUFFERS")

@@ -1,6 +1,6 @@
 """Each event in the seeds' words, exactly; off by default, because a line costs a hundred times the event.
 
-    ✓ [KERNEL_LOAD] Fabric kernel on Device 0: +0.875 MB (Total: 0.875 MB)
+✓ [KERNEL_LOAD] Fabric kernel on Device 0: +0.875 MB (Total: 0.875 MB)
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class EventWords:
         self._write = write
         self._peaks: dict[int, int] = {}
 
-    def apply(self, process: ProcessRecord, data: bytes, offset: int, length: int, now: int) -> None:
+    def apply(
+        self, process: ProcessRecord, data: bytes, offset: int, length: int, now: int
+    ) -> None:
         """Accounts a batch, with a line for each event."""
         for at in range(offset, offset + length, EVENT_SIZE):
             event = Event.unpack(data, at)
@@ -70,7 +72,8 @@ class EventWords:
         if event.op == Op.ALLOC and event.kind in set(MemoryKind):
             kind = MemoryKind(event.kind).name
             again = f", ref_count={found[2] + 1}" if found and found[1] == event.size else ""
-            return f"✓ [PID {pid}] Allocated {event.size} bytes of {kind} on device {device} (buffer_id={event.id:#x}{again})"
+            what = f"{event.size} bytes of {kind} on device {device}"
+            return f"✓ [PID {pid}] Allocated {what} (buffer_id={event.id:#x}{again})"
         if event.op == Op.FREE:
             return _freed(pid, event, found)
         if event.op in (Op.CB_ALLOC, Op.CB_FREE):
@@ -97,10 +100,12 @@ class EventWords:
         if peak > self._peaks.get(device, 0):
             self._peaks[device] = peak
             buffers = sum(
-                r.count[MemoryKind.L1] for r in self._books.account_rows() if r.device == device
+                r.counts[MemoryKind.L1] for r in self._books.account_rows() if r.device == device
             )
             elapsed = (now - self._started) // 1_000_000
-            self._write(f"[{elapsed}ms] L1 Peak on device {event.device}: {peak // _MB} MB ({buffers} buffers)")
+            self._write(
+                f"[{elapsed}ms] L1 Peak on device {event.device}: {peak // _MB} MB ({buffers} buffers)"
+            )
 
 
 def _freed(pid: int, event: Event, found: tuple[int, int, int] | None) -> str:
@@ -111,7 +116,9 @@ def _freed(pid: int, event: Event, found: tuple[int, int, int] | None) -> str:
         )
     _, size, references = found
     rest = "FINAL" if references == 1 else f"ref_count={references - 1} remaining"
-    return f"✗ [PID {pid}] Freed buffer {event.id:#x} on device {event.device} ({size} bytes, {rest})"
+    return (
+        f"✗ [PID {pid}] Freed buffer {event.id:#x} on device {event.device} ({size} bytes, {rest})"
+    )
 
 
 def _moved(what: str, where: str, total: int, before: int) -> str:

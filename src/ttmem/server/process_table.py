@@ -12,7 +12,9 @@ from ttmem.process_identity import ProcessFacts, is_alive, process_facts
 from ttmem.sources.socket_peer import Peer
 
 _CREDENTIALS = struct.Struct("3i")
-_SO_PEERPIDFD = 77  # Linux 6.5: a handle on exactly the process that connected, whatever happens to its pid
+_SO_PEERPIDFD = (
+    77  # Linux 6.5: a handle on exactly the process that connected, whatever happens to its pid
+)
 
 
 def credentials(connection: socket.socket) -> tuple[int, int]:
@@ -42,7 +44,9 @@ class ProcessTable:
         if known is not None:
             return known, None
         handle = _pidfd(peer) if peer.pid > 0 else None
-        facts = process_facts(peer.pid, peer.uid) if peer.pid > 0 else ProcessFacts(0, None, None, None)
+        facts = (
+            process_facts(peer.pid, peer.uid) if peer.pid > 0 else ProcessFacts(0, None, None, None)
+        )
         # Without a pid two unseen processes cannot be told apart: each connection is one.
         identity = (peer.pid, facts.start_time_ns) if peer.pid > 0 else (0, -id(peer))
         process = self._by_identity.get(identity)

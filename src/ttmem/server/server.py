@@ -162,7 +162,9 @@ class Server:
                 return
             pid, uid = credentials(connection)
             if len(self._peers) >= self._max_peers:
-                self._log.trouble("full", f"connection of pid {pid} dropped: {self._max_peers} are open")
+                self._log.trouble(
+                    "full", f"connection of pid {pid} dropped: {self._max_peers} are open"
+                )
                 connection.close()
                 continue
             peer = Peer(connection, pid, uid, self)
@@ -176,7 +178,9 @@ class Server:
         if peer.closed:
             self._drop(peer)
             return
-        mask = (select.EPOLLIN if peer.wants_read else 0) | (select.EPOLLOUT if peer.wants_write else 0)
+        mask = (select.EPOLLIN if peer.wants_read else 0) | (
+            select.EPOLLOUT if peer.wants_write else 0
+        )
         if mask != self._masks[number]:
             self._masks[number] = mask
             self._epoll.modify(number, mask)
@@ -241,7 +245,12 @@ class Server:
             inside = document.get("container_pid")
             if isinstance(inside, int) and inside != peer.pid:
                 process.container_pid = inside
-        peer.send([frames.preamble(), frames.json_frame(Frame.WELCOME, {"pid": os.getpid(), "version": __version__})])
+        peer.send(
+            [
+                frames.preamble(),
+                frames.json_frame(Frame.WELCOME, {"pid": os.getpid(), "version": __version__}),
+            ]
+        )
         return None
 
     def declare(self, peer: Peer, declaration: DeviceDeclaration) -> None:
@@ -288,14 +297,17 @@ class Server:
 
     def problem(self, peer: Peer, text: str, records: int) -> None:
         """A peer sent what cannot be read."""
-        self.books.reject(f"{peer.pid}/{text[:40]}", f"pid {peer.pid}, {peer.protocol}: {text}", records)
+        self.books.reject(
+            f"{peer.pid}/{text[:40]}", f"pid {peer.pid}, {peer.protocol}: {text}", records
+        )
 
     # -- the rest ------------------------------------------------------------------------------------------------
 
     def _say_summary(self) -> None:
         picture = self.books.snapshot(time.time_ns())
         self._log.info(
-            f"summary: {len(picture.devices)} devices, {len(picture.processes)} processes, {len(self._peers)} connections,"
+            f"summary: {len(picture.devices)} devices, {len(picture.processes)} processes,"
+            f" {len(self._peers)} connections,"
             f" {self.books.native.live():,} live entries, {picture.losses.rejected_records:,} records rejected,"
             f" {picture.losses.dropped_events:,} events dropped"
         )
@@ -304,7 +316,8 @@ class Server:
             self._log.info(
                 f"device {device.logical_id} ({device.unique_id}): DRAM {human(memory.dram.held)},"
                 f" L1 used {human(device.l1_used)} of {human(device.l1_capacity)} (L1 {human(memory.l1.held)},"
-                f" L1_SMALL {human(memory.l1_small.held)}, CB {human(memory.cb.used)}), TRACE {human(memory.trace.held)};"
+                f" L1_SMALL {human(memory.l1_small.held)}, CB {human(memory.cb.used)}),"
+                f" TRACE {human(memory.trace.held)};"
                 f" kernels, in no sum: {human(device.kernels.footprint.total)} if resident everywhere"
             )
 

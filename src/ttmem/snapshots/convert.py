@@ -6,13 +6,11 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
 from ttmem.errors import BadInput
 from ttmem.snapshots.types import SCHEMA, Snapshot
-
-T = TypeVar("T")
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -29,19 +27,23 @@ def from_json(document: Mapping[str, Any]) -> Snapshot:
     if not isinstance(schema, str) or not schema.startswith("ttmem.snapshot/"):
         raise BadInput(f"this is no ttmem snapshot (schema {schema!r})")
     if schema != SCHEMA:
-        raise BadInput(f"this snapshot is {schema}, this ttmem reads {SCHEMA}; use the same version for both")
+        raise BadInput(
+            f"this snapshot is {schema}, this ttmem reads {SCHEMA}; use the same version for both"
+        )
     known = {field.name for field in fields(Snapshot)} - {"detail"}
     own = {key: value for key, value in document.items() if key in known}
     extra = {key: value for key, value in document.items() if key not in known}
     try:
-        return _build(Snapshot, {**own, "detail": extra})
+        picture: Snapshot = _build(Snapshot, {**own, "detail": extra})
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise BadInput(f"this snapshot is damaged: {problem}") from problem
+    return picture
 
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {name: _plain(getattr(value, name)) for name in _names(type(value))}
+        kind: Any = type(value)
+        return {name: _plain(getattr(value, name)) for name in _names(kind)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -49,19 +51,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@lru_cache(maxsize=None)
-def _names(kind: type) -> tuple[str, ...]:
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-@lru_cache(maxsize=None)
-def _hints(kind: type) -> dict[str, Any]:
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _build(kind: type[T], document: Mapping[str, Any]) -> T:
+def _build(kind: Any, document: Mapping[str, Any]) -> Any:
     hints = _hints(kind)
-    given = {name: _shaped(hints[name], document[name]) for name in _names(kind) if name in document}
+    given = {
+        name: _shaped(hints[name], document[name]) for name in _names(kind) if name in document
+    }
     return kind(**given)
 
 
@@ -73,7 +77,7 @@ def _shaped(hint: Any, value: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _shaped(next(a for a in arguments if a is not type(None)), value)
     if is_dataclass(hint):
-        return _build(typing.cast("type[Any]", hint), value)
+        return _build(hint, value)
     if origin is tuple:
         repeated = arguments[0]
         return tuple(_shaped(repeated, item) for item in value)

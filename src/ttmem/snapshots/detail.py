@@ -30,7 +30,11 @@ class Names:
     def to_json(self) -> dict[str, Any]:
         """JSON has no numbers as keys: pairs instead."""
         strings = [[p, list(table.items())] for p, table in self.strings.items() if table]
-        return {"pids": list(self.pids.items()), "devices": list(self.devices.items()), "strings": strings}
+        return {
+            "pids": list(self.pids.items()),
+            "devices": list(self.devices.items()),
+            "strings": strings,
+        }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Names:
@@ -65,7 +69,9 @@ def _owner(names: Names, row: Any) -> dict[str, Any]:
     return {"pid": names.pids.get(row.process), "device": names.devices.get(row.device)}
 
 
-def _each(rows: Iterable[Any], names: Names, make: Callable[[Any], dict[str, Any]]) -> list[dict[str, Any]]:
+def _each(
+    rows: Iterable[Any], names: Names, make: Callable[[Any], dict[str, Any]]
+) -> list[dict[str, Any]]:
     return [{**_owner(names, row), **make(row)} for row in rows]
 
 

@@ -192,7 +192,9 @@ class Snapshot:
     processes: tuple[Process, ...]
     left_behind: tuple[LeftBehind, ...]
     losses: Losses
-    detail: Mapping[str, Any] = field(default_factory=dict)  # programs, buffers, cores, events, history
+    detail: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # programs, buffers, cores, events, history
     schema: str = SCHEMA
 
     def device(self, wanted: int | str) -> Device | None:

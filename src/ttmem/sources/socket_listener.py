@@ -42,7 +42,9 @@ class Listener:
             listener.bind(path)
         except OSError as problem:
             listener.close()
-            raise BadInput(f"cannot listen at {path}: {problem.strerror}; choose another --socket") from problem
+            raise BadInput(
+                f"cannot listen at {path}: {problem.strerror}; choose another --socket"
+            ) from problem
         finally:
             os.umask(old_mask)
         if group is not None:
@@ -72,16 +74,21 @@ def _lock(path: str) -> int:
     """A lock that dies with its process: it tells a living server from a stale socket file."""
     while True:
         try:
-            lock = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            lock = os.open(
+                _lock_path(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+            )
         except OSError as problem:
-            raise BadInput(f"cannot lock {_lock_path(path)}: {problem.strerror}; choose another --socket") from problem
+            raise BadInput(
+                f"cannot lock {_lock_path(path)}: {problem.strerror}; choose another --socket"
+            ) from problem
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
             owner = os.read(lock, 32).decode("ascii", "replace").strip()
             os.close(lock)
             raise AlreadyServed(
-                f"another ttmem server (pid {owner or 'unknown'}) serves {path}; stop it, or give this one its own --socket"
+                f"another ttmem server (pid {owner or 'unknown'}) serves {path};"
+                " stop it, or give this one its own --socket"
             ) from problem
         with suppress(OSError):
             if os.stat(_lock_path(path)).st_ino == os.fstat(lock).st_ino:
@@ -104,9 +111,13 @@ def _clear_stale(path: str) -> None:
             probe.connect(path)
         except OSError as problem:
             if problem.errno not in (errno.ECONNREFUSED, errno.ENOENT):
-                raise BadInput(f"cannot tell who serves {path}: {problem}; choose another --socket") from problem
+                raise BadInput(
+                    f"cannot tell who serves {path}: {problem}; choose another --socket"
+                ) from problem
         else:
-            raise AlreadyServed(f"another program serves {path}; stop it, or give this one its own --socket")
+            raise AlreadyServed(
+                f"another program serves {path}; stop it, or give this one its own --socket"
+            )
     with suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -120,4 +131,6 @@ def _share(path: str, group: str) -> None:
         raise BadInput(f"there is no group {group!r} on this machine") from None
     except PermissionError:
         os.unlink(path)
-        raise BadInput(f"you are no member of group {group!r}, so you cannot share the socket with it") from None
+        raise BadInput(
+            f"you are no member of group {group!r}, so you cannot share the socket with it"
+        ) from None

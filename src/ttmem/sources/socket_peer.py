@@ -171,7 +171,11 @@ class Peer:
         elif kind is Frame.STRING:
             if not 4 <= len(payload) <= 4 + frames.MAX_STRING:
                 raise FrameError(f"a string of {len(payload)} bytes is too short or too long")
-            self._sink.string(self, frames.STRING_ID.unpack_from(payload)[0], payload[4:].decode("utf-8", "replace"))
+            self._sink.string(
+                self,
+                frames.STRING_ID.unpack_from(payload)[0],
+                payload[4:].decode("utf-8", "replace"),
+            )
         elif kind is Frame.CORES:
             self._sink.cores(self, *frames.cores_mask(payload))
         elif kind in (Frame.RESYNC_BEGIN, Frame.RESYNC_END):

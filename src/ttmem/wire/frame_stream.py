@@ -37,7 +37,9 @@ class FrameStream:
             return None
         kind, length = HEADER.unpack_from(self._data, self._at)
         if length > self._limit:
-            raise FrameError(f"a frame of {length:,} bytes is longer than the limit of {self._limit:,}")
+            raise FrameError(
+                f"a frame of {length:,} bytes is longer than the limit of {self._limit:,}"
+            )
         start = self._at + HEADER.size
         if len(self._data) - start < length:
             return None

@@ -88,7 +88,9 @@ def json_frame(kind: Frame, document: object) -> bytes:
 
 def string_frame(number: int, text: str) -> bytes:
     """Declares a string under a number, cut to what the server accepts."""
-    return frame(Frame.STRING, STRING_ID.pack(number) + text.encode("utf-8", "replace")[:MAX_STRING])
+    return frame(
+        Frame.STRING, STRING_ID.pack(number) + text.encode("utf-8", "replace")[:MAX_STRING]
+    )
 
 
 Rectangle = tuple[int, int, int, int]
@@ -107,14 +109,18 @@ def cores_mask(payload: bytes | memoryview) -> tuple[int, int]:
     mask = 0
     for x0, y0, x1, y1 in RECTANGLE.iter_unpack(payload[4:]):
         if not (x0 <= x1 < GRID_LIMIT and y0 <= y1 < GRID_LIMIT):
-            raise ValueError(f"rectangle {(x0, y0, x1, y1)} is not inside a {GRID_LIMIT} x {GRID_LIMIT} grid")
+            raise ValueError(
+                f"rectangle {(x0, y0, x1, y1)} is not inside a {GRID_LIMIT} x {GRID_LIMIT} grid"
+            )
         row = ((1 << (x1 - x0 + 1)) - 1) << x0
         for y in range(y0, y1 + 1):
             mask |= row << (y * GRID_LIMIT)
     return STRING_ID.unpack_from(payload)[0], mask
 
 
-def answer_frame(document: dict[str, Any], attachments: dict[str, bytes] | None = None) -> list[bytes]:
+def answer_frame(
+    document: dict[str, Any], attachments: dict[str, bytes] | None = None
+) -> list[bytes]:
     """An answer in pieces that are sent one after the other; attachments are not copied."""
     attachments = attachments or {}
     listed = {name: len(data) for name, data in attachments.items()}

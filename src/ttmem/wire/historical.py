@@ -14,8 +14,8 @@ offset size field
 32     u64  timestamp
 ====== ==== ================================================
 
-The tails differ (`TAILS`); only answers fill them. Invariant: a record that a client sends has a zero tail, which is what
-tells the sizes apart.
+The tails differ (`TAILS`); only answers fill them. Invariant: a record that a client sends has a
+zero tail, which is what tells the sizes apart.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ connection. Nothing is ever guessed from bytes that do not look like a head.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 from ttmem._native import decode_records
 from ttmem.wire.historical import ANSWERS, HEAD, QUESTIONS, SIZES, Head, Message, decode_head
@@ -56,7 +55,7 @@ class Broken:
     text: str
 
 
-Item = Union[Reports, Question, Problem, Broken]
+Item = Reports | Question | Problem | Broken
 
 
 class RecordStream:
@@ -86,7 +85,9 @@ class RecordStream:
         """The peer closed."""
         items = self.quiet()
         if self._rest and any(self._rest) and not self._broken:
-            items.append(Problem(f"the connection ended inside a record: {len(self._rest)} bytes dropped"))
+            items.append(
+                Problem(f"the connection ended inside a record: {len(self._rest)} bytes dropped")
+            )
         self._rest = b""
         return items
 
@@ -151,7 +152,9 @@ class RecordStream:
             return self._lengthen(data, at, quiet, items)
         for shorter in SIZES:
             if shorter < size and _is_head(data, at + shorter):
-                items.append(Problem(f"records changed from {size} to {shorter} bytes in mid-stream", 0))
+                items.append(
+                    Problem(f"records changed from {size} to {shorter} bytes in mid-stream", 0)
+                )
                 self.record_size = shorter
                 return 0
         self._unknown = 0
@@ -159,7 +162,9 @@ class RecordStream:
         if head.type in QUESTIONS:
             items.append(Question(head, size))
         elif head.type in ANSWERS:
-            items.append(Problem(f"a client sent {Message(head.type).name}, which only servers send"))
+            items.append(
+                Problem(f"a client sent {Message(head.type).name}, which only servers send")
+            )
         else:  # a plain report with something in its padding or tail, which this wire does not define
             clean = HEAD.pack(*head) + bytes(SIZES[0] - HEAD.size)
             items.append(Reports(decode_records(clean, 0, SIZES[0], 0)[0]))
@@ -177,9 +182,13 @@ class RecordStream:
                 items.append(Problem(f"records are {longer} bytes long, not {self.record_size}", 0))
                 self.record_size = longer
                 return gap
-        if len(data) - at < SIZES[-1] - self.record_size + HEAD_CHECK and not any(data[at : at + 32]):
+        if len(data) - at < SIZES[-1] - self.record_size + HEAD_CHECK and not any(
+            data[at : at + 32]
+        ):
             return None
-        self._break(items, f"no message stands where the next one should: {data[at : at + 16].hex(' ')}")
+        self._break(
+            items, f"no message stands where the next one should: {data[at : at + 16].hex(' ')}"
+        )
         return None
 
     def _unknown_type(self, kind: int, items: list[Item]) -> int:
@@ -206,12 +215,17 @@ def _is_head(data: bytes, at: int) -> bool:
     if not any(data[at + 1 : at + 4]) and not any(data[at + 17 : at + 20]):
         return True
     # A client that leaves its padding uninitialised is known by plausible values.
-    _, device, _, kind, pid, _, _ = HEAD.unpack_from(data[at : at + HEAD.size].ljust(HEAD.size, b"\0"))
-    return kind <= 4 and -1 <= device < 1024 and 0 < pid <= _MAX_PID
+    head = _head(data, at)
+    return head.buffer_type <= 4 and -1 <= head.device < 1024 and 0 < head.pid <= _MAX_PID
 
 
 def _is_unknown_head(data: bytes, at: int) -> bool:
     if data[at] <= 12 or any(data[at + 1 : at + 4]) or any(data[at + 17 : at + 20]):
         return False
-    _, device, _, _, pid, _, _ = HEAD.unpack_from(data[at : at + HEAD.size].ljust(HEAD.size, b"\0"))
-    return -1 <= device < 1024 and 0 <= pid <= _MAX_PID
+    head = _head(data, at)
+    return -1 <= head.device < 1024 and 0 <= head.pid <= _MAX_PID
+
+
+def _head(data: bytes, at: int) -> Head:
+    """The head at an offset, even if its last fields have not arrived."""
+    return decode_head(data[at : at + HEAD.size].ljust(HEAD.size, b"\0"))

@@ -31,7 +31,7 @@ class AccountRow(NamedTuple):
     device: int
     requested: tuple[int, ...]
     held: tuple[int, ...]
-    count: tuple[int, ...]
+    counts: tuple[int, ...]
     unreserved: tuple[int, ...]
     cb_demand: int
     cb_count: int
@@ -154,7 +154,7 @@ class FindingRow(NamedTuple):
 
 
 _GROUPS: dict[str, int] = {
-    **dict.fromkeys(("requested", "held", "count", "unreserved", "peak", "peak_time"), KINDS),
+    **dict.fromkeys(("requested", "held", "counts", "unreserved", "peak", "peak_time"), KINDS),
     **dict.fromkeys(("footprint", "kernels"), KERNEL_TYPES),
     "counters": len(CounterColumns._fields),
 }
