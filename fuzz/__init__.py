@@ -1,0 +1,1 @@
+"""Random and mutated streams against the decoders, the ledger and the server."""

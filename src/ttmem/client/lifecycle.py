@@ -132,7 +132,10 @@ class ClientLifecycle:
 
     def _on_cores(self, cores: Cores, size: int) -> tuple[int, int]:
         """(one reference and the number of the core set, bytes on all these cores)."""
-        core_set, count = self._cores(cores)
+        try:
+            core_set, count = self._outbox.declarations.core_sets[cores]
+        except (KeyError, TypeError):
+            core_set, count = self._cores(cores)
         try:
             return 1 | core_set << HIGH, size * count
         except TypeError as error:

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TypeAlias
 
 from ttmem.client.records import HIGH, MOST_32, WORDS, Room, head, with_count
-from ttmem.events import Event, Flag, Op
+from ttmem.events import Flag, Op
 
 # What tells circular buffers apart; equal ones stack: address, program, core set, flags, size.
 CbKey: TypeAlias = tuple[int, int, int, int, int]
@@ -60,15 +60,11 @@ class LivePrograms:
         return records
 
     def _counters(self) -> bytes:
-        return Event(
-            Op.COUNTERS,
-            device=self._device,
-            id=self._loads,
-            size=self._unloads,
-            extra=self._dispatches,
-            address=self._hits,
-            number=min(self._misses, MOST_32),
-        ).pack()
+        first = head(Op.COUNTERS) | self._device << HIGH
+        misses = min(self._misses, MOST_32)
+        return WORDS.pack(
+            first, 0, self._loads, self._unloads, self._dispatches, self._hits, misses, 0
+        )
 
     def _allocate_cb(self, first: int, address: int, record: bytes) -> None:
         _, _, _, size, program, _, word, _ = WORDS.unpack(record)

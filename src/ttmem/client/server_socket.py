@@ -30,7 +30,9 @@ def trouble(path: str, error: Exception) -> TtmemError:
         return TtmemError(f"the server at {path} does not answer; is it stopped?")
     if isinstance(error, (ConnectionError, EOFError)):
         return TtmemError(f"the server at {path} closed the connection")
-    return BadInput(f"{path} cannot be used as the socket of a server: {error}")
+    if isinstance(error, OSError):
+        return BadInput(f"{path} cannot be used as the socket of a server: {error}")
+    return TtmemError(f"the conversation with the server at {path} failed: {error!r}")
 
 
 def _absence(path: str) -> str:

@@ -14,7 +14,7 @@ from ttmem.ledger.device_record import DECLARED_ID, MADE_UP_ID, DeviceRecord, ma
 from ttmem.ledger.history import DeviceHistory
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.process_identity import ProcessFacts
-from ttmem.snapshots import Held, LeftBehind, Snapshot
+from ttmem.snapshots import Device, Held, LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 
 MAX_DEVICES = 256
@@ -244,6 +244,11 @@ class Books:
     def snapshot(self, now: int, host: dict[str, Any] | None = None) -> Snapshot:
         """Everything at this instant, without details."""
         return picture.build(self, now, host or {})
+
+    def device(self, logical_id: int) -> Device | None:
+        """One device at this instant, by the number that its clients use."""
+        wanted = [d for d in self.devices if d.declaration.logical_id == logical_id][:1]
+        return next(picture.describe(self, wanted, self.account_rows()), None)
 
     def history(self) -> dict[str, Any]:
         """The last hour of every device."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events import KernelType, MemoryKind
@@ -24,7 +25,7 @@ from ttmem.snapshots import (
     Ring,
     Snapshot,
 )
-from ttmem.wire.rows import AccountRow, DeviceRow
+from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow
 
 if TYPE_CHECKING:
     from ttmem.ledger.books import Books
@@ -33,15 +34,10 @@ if TYPE_CHECKING:
 def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
     """Everything at this instant."""
     rows = books.account_rows()
-    by_device: dict[int, list[AccountRow]] = {}
     by_process: dict[int, dict[str, Held]] = {}
     for row in rows:
-        by_device.setdefault(row.device, []).append(row)
         by_process.setdefault(row.process, {})[books.devices[row.device].unique_id] = held(row)
-    devices = tuple(
-        _device(books, record, sums, by_device.get(record.index, []))
-        for record, sums in zip(books.devices, books.device_rows(), strict=True)
-    )
+    devices = tuple(describe(books, books.devices, rows))
     processes = tuple(
         Process(
             pid=process.pid,
@@ -70,6 +66,22 @@ def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
     return Snapshot(now, names, devices, processes, tuple(books.left_behind), losses)
 
 
+def describe(
+    books: Books, wanted: Iterable[DeviceRecord], rows: Iterable[AccountRow]
+) -> Iterator[Device]:
+    """The wanted devices, from the rows of all."""
+    accounts: dict[int, list[AccountRow]] = defaultdict(list)
+    findings: dict[int, list[FindingRow]] = defaultdict(list)
+    for row in rows:
+        accounts[row.device].append(row)
+    for finding in books.findings():
+        findings[finding.device].append(finding)
+    sums = books.device_rows()
+    for record in wanted:
+        at = record.index
+        yield _device(books, record, sums[at], accounts[at], findings[at])
+
+
 def held(row: AccountRow) -> Held:
     """What one process holds on one device, in the measure of the sums."""
     kinds = row.held
@@ -82,7 +94,13 @@ def held(row: AccountRow) -> Held:
     )
 
 
-def _device(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Device:
+def _device(
+    books: Books,
+    record: DeviceRecord,
+    sums: DeviceRow,
+    rows: list[AccountRow],
+    findings: list[FindingRow],
+) -> Device:
     declared = record.declaration
     memory = _memory(record, sums, rows)
     return Device(
@@ -100,7 +118,7 @@ def _device(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[Acco
         l1_peak_time_ns=sums.l1_peak_time or None,
         kernels=_kernels(record, sums, rows),
         provenance=_provenance(books, record, rows),
-        anomalies=(*_over_capacity(books, record, memory, sums, rows), *_findings(books, record)),
+        anomalies=(*_over_capacity(books, record, memory, sums, rows), *_findings(books, findings)),
     )
 
 
@@ -240,9 +258,6 @@ def _culprit(books: Books, rows: list[AccountRow], shares: Sequence[int]) -> tup
     return process.title, process.pid, most
 
 
-def _findings(books: Books, record: DeviceRecord) -> list[Anomaly]:
-    return [
-        finding_anomaly(row, books.processes[row.process].title, books.processes[row.process].pid)
-        for row in books.findings()
-        if row.device == record.index
-    ]
+def _findings(books: Books, rows: list[FindingRow]) -> list[Anomaly]:
+    owners = [(row, books.processes[row.process]) for row in rows]
+    return [finding_anomaly(row, process.title, process.pid) for row, process in owners]

@@ -31,13 +31,13 @@ class Answers:
 
     # -- the historical protocol -------------------------------------------------------------------------------
 
-    def record(self, head: Head, record_size: int, now: int) -> bytes | None:
+    def record(self, head: Head, record_size: int) -> bytes | None:
         """The answer record, in the size that was asked; None where none is defined."""
         if head.type in (Message.DUMP_REMAINING, Message.DUMP_KERNELS):
             self.dump(Message(head.type))
             return None
-        devices = self._books.snapshot(now).devices
-        found = next((d for d in devices if d.logical_id == head.device), None)
+        devices = self._books.devices
+        found = self._books.device(head.device)
         kind = Message.RESPONSE if head.type == Message.QUERY else Message.DEVICE_INFO_RESPONSE
         tail: dict[str, int] = {"num_devices": len(devices), "is_available": int(bool(devices))}
         if found is not None:

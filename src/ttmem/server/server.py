@@ -83,7 +83,7 @@ class Server:
                     next_tick = max(next_tick + TICK, now)
                     self._tick()
         finally:
-            self._shut_down()
+            self.close()
 
     def handle_signals(self) -> None:
         """Clean shutdown on SIGTERM and SIGINT, a summary on SIGUSR1; nothing runs inside the handlers."""
@@ -192,6 +192,10 @@ class Server:
         del self._masks[number]
         self._quiet.pop(peer, None)
         self._epoll.unregister(number)
+        self.forget_peer(peer)
+
+    def forget_peer(self, peer: Peer) -> None:
+        """A connection is over; its process keeps what it holds, and is forgotten if that is nothing."""
         process = self._processes.detach(peer)
         peer.socket.close()
         if process is not None and process.connections == 0 and process.index not in self._dying:
@@ -293,7 +297,7 @@ class Server:
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         """A historical question."""
-        return self._answers.record(head, record_size, time.time_ns())
+        return self._answers.record(head, record_size)
 
     def problem(self, peer: Peer, text: str, records: int) -> None:
         """A peer sent what cannot be read."""
@@ -321,7 +325,8 @@ class Server:
                 f" kernels, in no sum: {human(device.kernels.footprint.total)} if resident everywhere"
             )
 
-    def _shut_down(self) -> None:
+    def close(self) -> None:
+        """Closes everything, and removes the socket file."""
         for peer in tuple(self._peers.values()):
             peer.socket.close()
         self._listener.close()

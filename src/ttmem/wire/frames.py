@@ -139,6 +139,8 @@ def parse_answer(payload: bytes | memoryview) -> tuple[dict[str, Any], dict[str,
     document = json.loads(bytes(view[4:start]))
     attachments: dict[str, memoryview] = {}
     for name, length in document.pop("attachments", {}).items():
+        if not isinstance(length, int) or length < 0:
+            raise ValueError(f"an attachment of {length!r:.40} bytes")
         attachments[name] = view[start : start + length]
         start += length
     if start != len(view):

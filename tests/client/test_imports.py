@@ -1,0 +1,33 @@
+"""The client is light: it can be imported into any application."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.client.scripts import SOURCES
+
+HEAVY = ("numpy", "asyncio", "yaml", "multiprocessing", "ttmem._native", "ttmem.ledger", "ttmem.hw")
+
+
+def test_importing_the_client_pulls_in_nothing_heavy() -> None:
+    code = (
+        f"import sys, ttmem.client, ttmem.client.query; print(*(set({HEAVY}) & set(sys.modules)))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={"PYTHONPATH": SOURCES},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == ""
+
+
+def test_the_front_door_exports_what_it_says() -> None:
+    import ttmem.client as client
+
+    public = {name for name in vars(client) if name[0].isupper()}
+    assert set(client.__all__) == public
