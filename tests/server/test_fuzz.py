@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterator
 
 import pytest
-
 from fuzz.streams import stream
 from fuzz.target import target
 

@@ -22,12 +22,14 @@ class DeviceRecord:
     def capacity(self, kind: MemoryKind) -> int | None:
         """What can be allocated of one kind, in all banks together."""
         declared = self.declaration
-        banks, size = {
-            MemoryKind.DRAM: (declared.dram_banks, declared.dram_bank_size),
-            MemoryKind.TRACE: (declared.dram_banks, declared.trace_bank_size),
-            MemoryKind.L1: (declared.l1_banks, declared.l1_bank_size),
-            MemoryKind.L1_SMALL: (declared.l1_banks, declared.l1_small_bank_size),
-        }[kind]
+        if kind is MemoryKind.DRAM:
+            banks, size = declared.dram_banks, declared.dram_bank_size
+        elif kind is MemoryKind.TRACE:
+            banks, size = declared.dram_banks, declared.trace_bank_size
+        elif kind is MemoryKind.L1:
+            banks, size = declared.l1_banks, declared.l1_bank_size
+        else:
+            banks, size = declared.l1_banks, declared.l1_small_bank_size
         return None if banks is None or size is None else banks * size
 
     @property

@@ -226,30 +226,28 @@ def _provenance(
 
 
 def _over_capacity(
-    books: Books, record: DeviceRecord, memory: Memory, sums: DeviceRow, rows: list[AccountRow]
+    books: Books,
+    record: DeviceRecord,
+    memory: Memory,
+    sums: DeviceRow,
+    rows: list[AccountRow],
 ) -> list[Anomaly]:
-    by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
-    checks: list[tuple[str, int, int | None, list[int], int]] = []
+    out = []
     for kind, use in (
         (MemoryKind.DRAM, memory.dram),
         (MemoryKind.TRACE, memory.trace),
         (MemoryKind.L1_SMALL, memory.l1_small),
+        (MemoryKind.L1, memory.l1),
     ):
-        checks.append((kind.name, use.held, use.capacity, [row.held[kind] for row in rows], 0))
-    l1 = [held(row).l1_used for row in rows]
-    checks.append(
-        ("L1 with L1_SMALL and circular buffers", sums.l1_used, record.l1_capacity, l1, by_demand)
-    )
-    if record.l1_capacity is None or sums.l1_used <= record.l1_capacity:
-        kind = MemoryKind.L1
-        checks.append(
-            (kind.name, memory.l1.held, memory.l1.capacity, [row.held[kind] for row in rows], 0)
-        )
-    return [
-        over_capacity(what, used, capacity, _culprit(books, rows, shares), demand)
-        for what, used, capacity, shares, demand in checks
-        if capacity is not None and used > capacity
-    ]
+        if use.capacity is not None and use.held > use.capacity:
+            culprit = _culprit(books, rows, [row.held[kind] for row in rows])
+            out.append(over_capacity(kind.name, use.held, use.capacity, culprit, 0))
+    if record.l1_capacity is not None and sums.l1_used > record.l1_capacity:
+        by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
+        culprit = _culprit(books, rows, [held(row).l1_used for row in rows])
+        what = "L1 with L1_SMALL and circular buffers"
+        out.append(over_capacity(what, sums.l1_used, record.l1_capacity, culprit, by_demand))
+    return out
 
 
 def _culprit(books: Books, rows: list[AccountRow], shares: Sequence[int]) -> tuple[str, int, int]:

@@ -1,21 +1,28 @@
-"""Snapshots to JSON documents and back."""
+"""Snapshots to JSON documents and back.
+
+A picture of 32 devices has some thousand numbers: which fields hold numbers and which hold more
+objects is found once per class, so that a snapshot costs milliseconds.
+"""
 
 from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from ttmem.errors import BadInput
 from ttmem.snapshots.types import SCHEMA, Snapshot
 
+Converter = Callable[[Any], Any]
+
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:
     """The document of DESIGN section 7; details stand beside the fixed keys."""
-    document = _plain(snapshot)
+    document: dict[str, Any] = _writer(Snapshot)(snapshot)
     document.update(document.pop("detail"))
     schema = document.pop("schema")
     return {"schema": schema, **document}
@@ -34,55 +41,100 @@ def from_json(document: Mapping[str, Any]) -> Snapshot:
     own = {key: value for key, value in document.items() if key in known}
     extra = {key: value for key, value in document.items() if key not in known}
     try:
-        picture: Snapshot = _build(Snapshot, {**own, "detail": extra})
+        picture: Snapshot = _reader(Snapshot)({**own, "detail": extra})
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise BadInput(f"this snapshot is damaged: {problem}") from problem
     return picture
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        kind: Any = type(value)
-        return {name: _plain(getattr(value, name)) for name in _names(kind)}
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+# -- objects to documents ------------------------------------------------------------------------
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _writer(kind: Any) -> Converter:
+    names = tuple(field.name for field in fields(kind))
+    take = attrgetter(*names)
+    hints = typing.get_type_hints(kind)
+    inner = [(name, write) for name in names if (write := _writer_of(hints[name])) is not None]
+
+    def write_object(value: Any) -> dict[str, Any]:
+        document = dict(zip(names, take(value), strict=True))
+        for name, write in inner:
+            document[name] = write(document[name])
+        return document
+
+    return write_object
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _build(kind: Any, document: Mapping[str, Any]) -> Any:
-    hints = _hints(kind)
-    given = {
-        name: _shaped(hints[name], document[name]) for name in _names(kind) if name in document
-    }
-    return kind(**given)
-
-
-def _shaped(hint: Any, value: Any) -> Any:
-    if value is None or hint is Any:
-        return value
-    origin = typing.get_origin(hint)
-    arguments = typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return _shaped(next(a for a in arguments if a is not type(None)), value)
+def _writer_of(hint: Any) -> Converter | None:
+    """None: the value is written as it is."""
+    kind: Any = hint
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if is_dataclass(hint):
-        return _build(hint, value)
+        return _writer(kind)
     if origin is tuple:
-        repeated = arguments[0]
-        return tuple(_shaped(repeated, item) for item in value)
-    if origin is not None and isinstance(value, Mapping):
-        return {key: _shaped(arguments[1], item) for key, item in value.items()}
-    if isinstance(hint, type) and not isinstance(value, hint):
-        raise ValueError(f"{value!r:.60} is no {hint.__name__}")
+        item = _writer_of(arguments[0])
+        return list if item is None else lambda values: [item(value) for value in values]
+    if origin in (typing.Union, types.UnionType):
+        some = next(argument for argument in arguments if argument is not type(None))
+        inner = _writer_of(some)
+        return inner and (lambda value: None if value is None else inner(value))
+    if origin is not None:  # a mapping
+        entry = _writer_of(arguments[1])
+        return dict if entry is None else lambda d: {key: entry(value) for key, value in d.items()}
+    return None
+
+
+# -- documents to objects ------------------------------------------------------------------------
+
+
+@cache
+def _reader(kind: Any) -> Converter:
+    hints = typing.get_type_hints(kind)
+    readers = [
+        (field.name, _reader_of(hints[field.name]), _required(field)) for field in fields(kind)
+    ]
+
+    def read_object(document: Mapping[str, Any]) -> Any:
+        given = {}
+        for name, read, required in readers:
+            if name in document:
+                given[name] = read(document[name])
+            elif required:
+                raise ValueError(f"{name} is missing")
+        return kind(**given)
+
+    return read_object
+
+
+def _required(field: Any) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _reader_of(hint: Any) -> Converter:
+    kind: Any = hint
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return lambda value: value
+    if is_dataclass(hint):
+        return _reader(kind)
+    if origin in (typing.Union, types.UnionType):
+        read = _reader_of(next(argument for argument in arguments if argument is not type(None)))
+        return lambda value: None if value is None else read(value)
+    if origin is tuple:
+        item = _reader_of(arguments[0])
+        return lambda values: tuple(item(value) for value in _checked(values, list, tuple))
+    if origin is not None:
+        read = _reader_of(arguments[1])
+        return lambda d: {key: read(value) for key, value in _checked(d, Mapping).items()}
+
+    def read_plain(value: Any) -> Any:
+        return value if type(value) is hint else _checked(value, hint)
+
+    return read_plain
+
+
+def _checked(value: Any, *kinds: Any) -> Any:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise ValueError(f"{value!r:.60} is no {kinds[0].__name__}")
     return value
