@@ -631,8 +631,9 @@ void Ledger::dispatch(Context& at, const Event& event) {
 }
 
 void Ledger::count_dispatch(Context& at, Program* program, const Event& event) {
-    const std::uint64_t hit = event.flags & CACHE_HIT ? 1 : 0, miss = event.flags & CACHE_MISS ? 1 : 0;
-    ++at.account.counters.dispatches, ++at.device.counters.dispatches;
+    const std::uint64_t news = event.flags & RESENT ? 0 : 1;
+    const std::uint64_t hit = event.flags & CACHE_HIT ? news : 0, miss = event.flags & CACHE_MISS ? news : 0;
+    at.account.counters.dispatches += news, at.device.counters.dispatches += news;
     at.account.counters.hits += hit, at.device.counters.hits += hit;
     at.account.counters.misses += miss, at.device.counters.misses += miss;
     if (hit || miss) {
@@ -641,7 +642,7 @@ void Ledger::count_dispatch(Context& at, Program* program, const Event& event) {
     if (!program) {
         return;
     }
-    ++program->dispatches;
+    program->dispatches += news;
     program->hits += hit;
     program->misses += miss;
     program->last_dispatch = at.time;

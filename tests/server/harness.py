@@ -84,7 +84,7 @@ class RunningServer:
         """A picture for which the condition holds; a failure shows the last one."""
         wait_for(lambda: condition(self.picture()))
         picture = self.picture()
-        assert condition(picture), picture
+        assert condition(picture), "\n".join(f"{d.unique_id}: {d.memory}" for d in picture.devices)
         return picture
 
     def logs(self, pattern: str) -> str:

@@ -1,0 +1,45 @@
+"""The event record is the same in Python, in native code and on the wire."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttmem.events import EVENT_SIZE, DeviceDeclaration, Event, KernelType, MemoryKind, Op
+from ttmem.hw import device_spec
+from ttmem.ledger import Books
+from ttmem.process_identity import ProcessFacts
+from ttmem.wire.rows import BufferRow, KernelRow, flat_rows
+
+U8, U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (8, 16, 32, 64))
+
+
+@given(st.tuples(U8, U8, U16, U32, U64, U64, U64, U64, U64, U32, U32, U32, U32))
+def test_unpacking_is_the_inverse_of_packing(values: tuple[int, ...]) -> None:
+    event = Event(*values)
+
+    assert len(event.pack()) == EVENT_SIZE == 64
+    assert Event.unpack(event.pack()) == event
+
+
+def test_native_code_reads_every_field_where_python_writes_it() -> None:
+    books = Books()
+    process = books.open_process(ProcessFacts(1, 0, None, None))
+    buffer = Event(Op.ALLOC, MemoryKind.L1, 0, 3, 11, 22, 33, 44, 55, 2, 0, 66, 77)
+    kernel = Event(Op.KERNEL_LOAD, KernelType.DISPATCH, 0, 3, 12, 23, 34, 45, 56, 7, 0, 67, 78)
+    for event in (buffer, kernel):
+        books.apply(process, event.pack(), 0, EVENT_SIZE, 1000)
+
+    (row,) = flat_rows(BufferRow, books.native.buffers())
+    assert row == BufferRow(0, 0, MemoryKind.L1, 22, 33, 44, 55, 11, 2, 66, 77)
+    (loaded,) = flat_rows(KernelRow, books.native.kernels())
+    assert loaded == KernelRow(0, 0, KernelType.DISPATCH, 23, 34, 1, 7, 238, 56, 45, 0, 12, 67, 78)
+
+
+def test_a_declaration_survives_its_way_over_the_wire() -> None:
+    declared = DeviceDeclaration.from_spec(
+        device_spec("p150", l1_small_size=32768), 2, "4476187513037", "0000:01:00.0"
+    )
+
+    assert DeviceDeclaration.from_json(declared.to_json()) == declared
+    assert declared.l1_capacity == 110 * 1_461_120

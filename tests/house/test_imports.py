@@ -1,0 +1,88 @@
+"""Data goes one way, and so do imports; `import ttmem` loads next to nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "ttmem"
+
+# What each room may import, beside itself. A room that is not here is not in the house.
+FOUNDATION = {"errors", "sizes", "process_identity"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "sizes": {"errors"},
+    "process_identity": set(),
+    "hw": FOUNDATION,
+    "events": FOUNDATION | {"hw"},
+    "wire": FOUNDATION | {"events", "_native"},
+    "snapshots": FOUNDATION | {"events", "wire"},
+    "sources": FOUNDATION | {"hw", "events", "wire"},
+    "client": FOUNDATION | {"hw", "events", "wire"},
+    "ledger": FOUNDATION | {"hw", "events", "wire", "snapshots", "_native"},
+    "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger"},
+    "api": FOUNDATION | {"client", "snapshots"},
+    "views": FOUNDATION | {"events", "snapshots"},
+    "demo": FOUNDATION | {"hw", "events", "client"},
+    "commands": FOUNDATION
+    | {"api", "hw", "events", "wire", "snapshots", "server", "views", "demo"},
+    "__main__": {"commands"},
+    "__init__": {"api"},
+}
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ttmem."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.ImportFrom) and node.module == "ttmem":
+            yield from (alias.name for alias in node.names if (SOURCE / alias.name).exists())
+        elif isinstance(node, ast.Import):
+            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("ttmem."))
+
+
+@pytest.mark.parametrize("room", sorted({_room(path) for path in SOURCE.rglob("*.py")}))
+def test_a_room_imports_from_its_left_only(room: str) -> None:
+    files = [path for path in SOURCE.rglob("*.py") if _room(path) == room]
+    used = {(str(path.relative_to(SOURCE)), other) for path in files for other in _imports(path)}
+
+    wrong = {(path, other) for path, other in used if other not in MAY_IMPORT[room] | {room}}
+    assert wrong == set()
+
+
+def _loaded_by(statement: str) -> set[str]:
+    code = f"import sys; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_ttmem_loads_one_file() -> None:
+    assert {name for name in _loaded_by("import ttmem") if name.startswith("ttmem")} == {"ttmem"}
+
+
+@pytest.mark.parametrize(
+    "statement", ["import ttmem.client", "import ttmem.api", "import ttmem.commands.ps"]
+)
+def test_client_snapshot_and_ps_need_neither_numpy_nor_yaml_nor_native_code(statement: str) -> None:
+    loaded = _loaded_by(statement)
+
+    assert loaded.isdisjoint(
+        {"numpy", "yaml", "asyncio", "ttmem._native", "ttmem.ledger", "ttmem.server"}
+    )
+
+
+def test_every_public_name_is_there() -> None:
+    import ttmem
+
+    assert all(getattr(ttmem, name) is not None for name in ttmem.__all__)
+    with pytest.raises(AttributeError):
+        _ = ttmem.no_such_name

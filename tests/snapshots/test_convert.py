@@ -1,0 +1,107 @@
+"""Snapshots to JSON and back, and documents that an enemy wrote."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ledger.test_laws import World, steps
+from ttmem.errors import BadInput
+from ttmem.events import Event
+from ttmem.snapshots import Snapshot, from_json, to_json
+
+
+def picture(sequence: list[tuple[int, Event | str]]) -> Snapshot:
+    world = World()
+    for number, what in sequence:
+        world.step(number, what)
+    return world.books.snapshot(5, {"server": {"pid": 1}})
+
+
+@settings(max_examples=50, deadline=None)
+@given(steps)
+def test_reading_is_the_inverse_of_writing(sequence: list[tuple[int, Event | str]]) -> None:
+    before = picture(sequence)
+
+    assert from_json(json.loads(json.dumps(to_json(before)))) == before
+
+
+def test_the_document_has_the_keys_of_the_design() -> None:
+    document = to_json(picture([(0, Event(1, 1, id=1, size=5))]))
+
+    assert list(document)[:3] == ["schema", "time_ns", "host"]
+    device = document["devices"][0]
+    assert {"unique_id", "logical_id", "board", "arch", "pci", "memory", "l1_used"} <= set(device)
+    assert {"l1_capacity", "l1_total", "l1_peak", "l1_peak_time_ns", "kernels"} <= set(device)
+    use = {
+        "capacity",
+        "requested",
+        "reserved",
+        "free",
+        "largest_free",
+        "count",
+        "peak",
+        "peak_time_ns",
+    }
+    assert all(use <= set(device["memory"][kind]) for kind in ("dram", "l1", "l1_small", "trace"))
+    assert {"resident", "cached", "demand", "dataflow"} <= set(device["memory"]["cb"])
+    assert set(device["kernels"]["footprint"]) == {"application", "fabric", "dispatch"}
+    assert {"capacity", "occupied", "wraps", "syncs"} <= set(device["kernels"]["ring"])
+    counters = {"loads", "unloads", "dispatches", "cache_entries", "cache_hits", "cache_misses"}
+    assert counters | {"dram_binaries", "distinct_binaries"} <= set(device["kernels"])
+    assert set(document["processes"][0]["devices"]["0"]) == {
+        "dram",
+        "l1",
+        "l1_small",
+        "trace",
+        "cb",
+    }
+    assert set(document["losses"]) == {"dropped_events", "gaps", "rejected_records"}
+
+
+def test_unknown_keys_become_details() -> None:
+    document = {**to_json(picture([])), "history": {"a": [1]}, "of the future": 7}
+
+    assert from_json(document).detail == {"history": {"a": [1]}, "of the future": 7}
+
+
+@pytest.mark.parametrize("schema", [None, 3, "ttmem.snapshot/2", "something/1"])
+def test_another_schema_is_refused(schema: object) -> None:
+    with pytest.raises(BadInput, match="snapshot"):
+        from_json({**to_json(picture([])), "schema": schema})
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(junk=JUNK, choice=st.randoms(use_true_random=False))
+def test_a_damaged_document_is_refused_in_words(junk: Any, choice: Any) -> None:
+    document = to_json(picture([(0, Event(1, 1, id=1, size=5))]))
+    _damage(document, junk, choice)
+
+    with suppress(BadInput):
+        assert isinstance(from_json(document), Snapshot)
+
+
+def _damage(node: Any, junk: Any, choice: Any) -> None:
+    while True:
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        key = choice.choice(keys)
+        inner = node[key]
+        if isinstance(inner, (dict, list)) and inner and choice.random() < 0.8:
+            node = inner
+            continue
+        node[key] = junk
+        return
