@@ -6,7 +6,7 @@ four events. The drain is a process of its own, which reads and throws away.
 
 from __future__ import annotations
 
-import os
+import logging
 import socket
 import subprocess
 import sys
@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, cycle, islice
+from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter_ns
 from typing import Any
 
+from benchmarks.table import Row, show
 from ttmem.client import (
     AllocationClient,
     Buffer,
@@ -33,7 +35,8 @@ from ttmem.wire.frames import Frame, json_frame, preamble
 EVENTS = 200_000
 LIVE = 1000  # buffers alive at a time
 CORES = ((0, 0, 7, 7),)
-TARGET_MEDIAN, TARGET_P99 = 1.5, 10.0  # microseconds per event
+MEDIAN, P99 = 1.5, 10.0  # microseconds per event
+OFF = 150  # nanoseconds: an empty call, and one test
 
 Call = tuple[Callable[[Any], None], Any]  # a function and its argument
 
@@ -55,8 +58,9 @@ def drain(path: str) -> None:
 @contextmanager
 def draining(path: str) -> Iterator[None]:
     """Runs `drain` in a process of its own."""
-    command = [sys.executable, __file__, "--drain", path]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    command = [sys.executable, "-m", "benchmarks.client", "--drain", path]
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as process:
         assert process.stdout is not None
         process.stdout.readline()
         try:
@@ -111,44 +115,46 @@ def workloads(tracker: GraphTracker, device: Device | MeshDevice) -> dict[str, l
     }
 
 
-def summary(name: str, taken: list[float]) -> dict[str, float]:
-    """Median, 99th percentile and mean."""
-    return {
-        f"{name}: median": median(taken),
-        f"{name}: p99": taken[len(taken) * 99 // 100],
-        f"{name}: mean": fmean(taken),
-    }
+def rows(name: str, taken: list[float]) -> list[Row]:
+    """Median and 99th percentile against their limits, the mean beside them."""
+    p99 = taken[len(taken) * 99 // 100]
+    note = f"mean {fmean(taken):.2f}, work in the background included"
+    return [
+        Row(f"{name}: median", median(taken), "us", MEDIAN, note=note),
+        Row(f"{name}: p99", p99, "us", P99),
+    ]
 
 
-def measure_draining(folder: str) -> dict[str, float]:
+def measure_draining(path: str, chips: int) -> list[Row]:
     """With a server that reads."""
-    figures: dict[str, float] = {}
-    for chips in (1, 4):
-        path = os.path.join(folder, f"drain{chips}.sock")
-        device = Device(0) if chips == 1 else MeshDevice(range(chips))
-        name = f"{chips} chip{'s' * (chips > 1)}"
-        with draining(path):
-            client = AllocationClient(path)
-            tracker = GraphTracker(client)
-            tracker.enabled = True
-            for what, calls in workloads(tracker, device).items():
-                client.flush(5)
-                figures |= summary(f"{name}, {what}", timings(calls, chips))
+    found: list[Row] = []
+    name = f"client, one event, {chips} chip{'s' * (chips > 1)}"
+    device = Device(0) if chips == 1 else MeshDevice(range(chips))
+    with draining(path):
+        client = AllocationClient(path)
+        tracker = GraphTracker(client)
+        tracker.enabled = True
+        for what, calls in workloads(tracker, device).items():
             client.flush(5)
-            figures[f"{name}: dropped events"] = client.stats().dropped
-            client.close()
-    return figures
+            found += rows(f"{name}, {what}", timings(calls, chips))
+        client.flush(5)
+        stats = client.stats()
+        client.close()
+    share = stats.sent / (stats.sent + stats.dropped)
+    return [*found, Row(f"{name}: arrived", share, "of all", 1, at_least=True)]
 
 
-def measure_alone(folder: str) -> dict[str, float]:
+def measure_alone(path: str) -> list[Row]:
     """With no server, and switched off."""
-    tracker = GraphTracker(AllocationClient(os.path.join(folder, "nobody.sock")))
+    logging.getLogger("ttmem.client").setLevel(logging.ERROR)
+    tracker = GraphTracker(AllocationClient(path))
     tracker.enabled = True
     calls = workloads(tracker, Device(0))["buffer"]
-    figures = summary("no server, buffer", timings(calls, 1))
+    found = rows("client, one event, no server", timings(calls, 1))
     tracker.client.close()
     tracker.enabled = False
-    return figures | {"off, buffer: mean": mean_cost(tracker.track_allocate)}
+    off = 1000 * mean_cost(tracker.track_allocate)
+    return [*found, Row("client, one event, switched off: mean", off, "ns", OFF)]
 
 
 def mean_cost(call: Callable[[Buffer], None]) -> float:
@@ -163,16 +169,19 @@ def mean_cost(call: Callable[[Buffer], None]) -> float:
     return (2 * middle - start - perf_counter_ns()) / EVENTS / 1000
 
 
-def measure() -> dict[str, float]:
-    """All figures, in microseconds per event."""
+def measure() -> list[Row]:
+    """All figures."""
     with tempfile.TemporaryDirectory() as folder:
-        return measure_draining(folder) | measure_alone(folder)
+        return [
+            *measure_draining(f"{folder}/1", 1),
+            *measure_draining(f"{folder}/4", 4),
+            *measure_alone(f"{folder}/nobody"),
+        ]
 
 
 def main() -> None:
-    """Prints them as a table."""
-    for name, figure in measure().items():
-        print(f"{name:36}{figure:10.3f}")
+    """Prints them."""
+    print(show(measure()))
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from tests.client.conftest import MakeClient
-from tests.client.peer import MARKER, wait_until
+from tests.client.peer import wait_until
 from ttmem.client import AllocationClient, BinaryStatus, KernelType, MemoryKind
 from ttmem.client.query import ServerConnection
 from ttmem.errors import TtmemError
 
 CORES = [None, ((0, 0, 3, 3),), ((0, 0, 0, 0), (2, 2, 3, 2)), 5]
+MARKER = 2  # the device whose cache entries tell that everything before has arrived
 
 
 @pytest.fixture
@@ -61,7 +62,9 @@ def settled(client: AllocationClient, path: str, turn: int) -> dict[int, Any]:
     wait_until(
         lambda: memory_and_kernels(path).get(MARKER, [0, {}])[1].get("cache_entries") == turn
     )
-    return {number: device for number, device in memory_and_kernels(path).items() if number < 2}
+    return {
+        number: device for number, device in memory_and_kernels(path).items() if number != MARKER
+    }
 
 
 def do_something(client: AllocationClient, chance: random.Random) -> None:

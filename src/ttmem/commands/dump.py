@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ttmem.commands.picture_options import add_picture_options
 from ttmem.errors import BadInput
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.views.dump_groups import DeviceDump, dump_groups
@@ -27,8 +28,7 @@ SCHEMA = "ttmem.dump/1"
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem dump`."""
-    parser.add_argument("--socket", metavar="PATH", help="the server's socket")
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of the text")
+    add_picture_options(parser)
     parser.add_argument(
         "--top",
         metavar="N",
@@ -41,17 +41,6 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit with 1 if buffers or circular buffers are allocated (for leak checks)",
     )
-    parser.add_argument(
-        "--device",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="only this device: logical or unique id",
-    )
-    parser.add_argument(
-        "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"
-    )
-    parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
 
 
 def run(options: argparse.Namespace) -> int:

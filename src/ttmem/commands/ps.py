@@ -17,6 +17,7 @@ from collections import deque
 from contextlib import nullcontext
 from dataclasses import replace
 
+from ttmem.commands.picture_options import add_picture_options
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.views.selection import NotThere, select
@@ -29,10 +30,7 @@ TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would c
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem ps`."""
-    parser.add_argument("--socket", metavar="PATH", help="the server's socket")
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON document instead of the table"
-    )
+    add_picture_options(parser)
     parser.add_argument(
         "--detail",
         metavar="LIST",
@@ -49,17 +47,6 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="repeat every SECONDS (default 1); with --json one document per line; Ctrl-C ends it",
     )
     parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
-    parser.add_argument(
-        "--device",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="only this device: logical or unique id",
-    )
-    parser.add_argument(
-        "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"
-    )
-    parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
 
 
 def run(options: argparse.Namespace) -> int:

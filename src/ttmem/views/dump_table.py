@@ -12,7 +12,7 @@ from ttmem.views.ages import age
 from ttmem.views.dump_groups import CB, DeviceDump, Entry, Group
 from ttmem.views.grid import Column, Grid
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink, paragraph
-from ttmem.views.names import logical, model, short_pci
+from ttmem.views.names import logical, model, short_command, short_pci
 from ttmem.views.notes import loss_lines
 from ttmem.views.process_table import left_behind_table
 from ttmem.views.sections import page, section
@@ -97,7 +97,7 @@ def _cells(group: Group, *figures: Line) -> list[Line]:
         _known(None if group.pid is None else str(group.pid)),
         _known(None if group.count is None else f"{group.count:,}"),
         *figures,
-        _known(group.command),
+        _known(group.command and short_command(group.command)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""How devices are called on screen."""
+"""How devices and processes are called on screen."""
 
 from __future__ import annotations
 
@@ -100,3 +100,11 @@ def _cut(text: str, length: int, tail: int) -> str:
     if len(text) <= length:
         return text
     return text[: length - 1 - tail] + ELLIPSIS + text[len(text) - tail :]
+
+
+def short_command(command: str | None) -> str:
+    """The command line without the folder of its program, which would push out what tells it apart."""
+    if command is None:
+        return "N/A"
+    program, space, rest = command.partition(" ")
+    return (program.rsplit("/", 1)[-1] or program) + space + rest

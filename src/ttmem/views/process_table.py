@@ -12,7 +12,7 @@ from ttmem.views.device_facts import fact
 from ttmem.views.grid import Column, Grid
 from ttmem.views.holdings import KINDS, amounts, on_devices, size, together
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
-from ttmem.views.names import DeviceNames
+from ttmem.views.names import DeviceNames, short_command
 from ttmem.views.text import columns
 
 LEAST_COMMAND = 24
@@ -45,7 +45,7 @@ def process_table(snapshot: Snapshot, width: int) -> list[Line]:
                 who=process.user or "N/A",
                 devices=_devices(names, process.devices),
                 held=together(process.devices.values()),
-                command=process.command or "N/A",
+                command=short_command(process.command),
             )
         )
     rows.sort(key=lambda row: (-size(row.held), row.pid))
@@ -64,7 +64,7 @@ def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
             who=f"{age(snapshot.time_ns - left.died_ns)} ago",
             devices=_devices(names, left.devices),
             held=together(left.devices.values()),
-            command=left.command or "N/A",
+            command=short_command(left.command),
             style=Style.FAINT,
         )
         for left in sorted(snapshot.left_behind, key=lambda left: -left.died_ns)
