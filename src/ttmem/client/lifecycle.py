@@ -43,7 +43,7 @@ class ClientLifecycle:
     """Owns the outbox and the thread, and knows what devices, names and cores mean."""
 
     def __init__(
-        self, path: str | None = None, *, queue_limit: int = 65_536, live_limit: int = 1_000_000
+        self, path: str | None = None, *, queue_limit: int = 262_144, live_limit: int = 1_000_000
     ) -> None:
         self._path = socket_path(path)
         self._limits = (queue_limit, live_limit)

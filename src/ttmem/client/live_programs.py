@@ -35,6 +35,7 @@ class LivePrograms:
         self._kernels: dict[int, tuple[bytes, int, int]] = {}  # record, program, footprint
         self._kernels_of: dict[int, set[int]] = {}  # by program
         self._statuses: dict[int, bytes] = {}  # by program
+        self._last_dispatches: dict[int, bytes] = {}  # by program, the latest last
         self._ring: bytes | None = None
         self._cache_entries: bytes | None = None
         self._loads = self._unloads = self._dispatches = self._hits = self._misses = 0
@@ -55,6 +56,7 @@ class LivePrograms:
         records = list(chain.from_iterable(map(dict.values, self._circular_buffers.values())))
         records += (record for record, _, _ in self._kernels.values())
         records += self._statuses.values()
+        records += self._last_dispatches.values()  # in their order: who runs on which core
         records += (record for record in (self._ring, self._cache_entries) if record is not None)
         records.append(self._counters())
         return records
@@ -131,6 +133,7 @@ class LivePrograms:
         if known is not None:
             if known[2] == footprint:
                 self._dispatches += 1
+                self._ran(known[1], self._plain_dispatch(known[1]))
                 return
             self._forget_kernel(kernel_id)
         self._loads += 1
@@ -149,6 +152,17 @@ class LivePrograms:
             self._hits += 1
         elif first & _CACHE_MISS:
             self._misses += 1
+        self._ran(program, record)
+
+    def _ran(self, program: int, record: bytes) -> None:
+        if program == 0:
+            return
+        if self._last_dispatches.pop(program, None) is not None or self._room.take():
+            self._last_dispatches[program] = record
+
+    def _plain_dispatch(self, program: int) -> bytes:
+        first = head(Op.PROGRAM_DISPATCH) | self._device << HIGH
+        return WORDS.pack(first, 0, program, 0, 0, 0, 0, 0)
 
     def _destroy(self, first: int, program: int, record: bytes) -> None:
         if program == 0:
@@ -160,7 +174,7 @@ class LivePrograms:
             del self._kernels[kernel_id]
             self._unloads += 1
             self._room.free += 1
-        self._forget_status(program)
+        self._forget_program(program)
 
     def _set_status(self, first: int, program: int, record: bytes) -> None:
         if program and (program in self._statuses or self._room.take()):
@@ -191,11 +205,12 @@ class LivePrograms:
         if not self._circular_buffers.get(program) and not self._kernels_of.get(program):
             self._circular_buffers.pop(program, None)
             self._kernels_of.pop(program, None)
-            self._forget_status(program)
+            self._forget_program(program)
 
-    def _forget_status(self, program: int) -> None:
-        if self._statuses.pop(program, None) is not None:
-            self._room.free += 1
+    def _forget_program(self, program: int) -> None:
+        for table in (self._statuses, self._last_dispatches):
+            if table.pop(program, None) is not None:
+                self._room.free += 1
 
 
 def _naming(record: bytes, key: CbKey) -> bytes:

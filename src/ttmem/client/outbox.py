@@ -8,6 +8,8 @@ into the backlog, which waits to be sent. A caller that finds many events in the
 itself: so nobody reports faster than events are applied, and the live set is exact whatever the
 sending thread is doing.
 
+- Until the first try to connect has ended, events go into the backlog: a server that is there sees
+  everything from the first event on, peaks too.
 - Not connected: there is no backlog, only the live set is kept.
 - Resync: under the lock the queue is absorbed and all that is alive is listed; the backlog starts
   anew. The list goes out first, then the backlog.
@@ -46,7 +48,8 @@ class Outbox:
         self._backlog: list[bytearray] = []
         self._waiting = 0  # events in the backlog
         self._in_flight = 0  # events that were taken and not sent yet
-        self._streaming = False  # events go into the backlog
+        self._streaming = True  # events go into the backlog
+        self._newborn = True  # the backlog goes back to the first event
         self._gap = False  # events are dropped
         self._settled = False  # the sender has nothing in hand
         self._dropped = 0
@@ -117,6 +120,9 @@ class Outbox:
     def begin_resync(self) -> list[bytes]:
         """All that is alive; what happens from now on goes into the backlog."""
         with self._lock:
+            newborn, self._newborn = self._newborn, False
+            if newborn and self._streaming:
+                return []
             self._absorb(len(self.queue))
             self._streaming, self._settled, self._gap = True, False, False
             return self.live.alive()
@@ -124,8 +130,9 @@ class Outbox:
     def disconnect(self) -> None:
         """The server is gone, and with it what waited to be sent; the live set stays."""
         with self._lock:
-            self.connected = self._streaming = self._settled = self._gap = False
-            self._dropped += self._waiting + self._in_flight
+            if self.connected:  # else there was nobody to miss them
+                self._dropped += self._waiting + self._in_flight
+            self.connected = self._streaming = self._settled = self._gap = self._newborn = False
             self._waiting, self._in_flight, self._backlog = 0, 0, []
             self.declarations.stop()
 
