@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import ttmem
+from tests.server.conftest import StartServer
 from tests.server.harness import RunningServer
 from ttmem.client import AllocationClient, Buffer, GraphTracker, MeshDevice
 from ttmem.errors import BadInput, NoServer
@@ -122,3 +123,36 @@ def test_system_kernels_on_a_mesh_have_the_seeds_figures_on_all_four(
         assert footprint.fabric + footprint.dispatch == 988 * 1024
         assert footprint.application == 8000 * 1024
         assert device.l1_used == 0
+
+
+def test_copies_of_a_kernel_are_told_from_distinct_ones_by_name_and_size(
+    server: RunningServer, tracker: GraphTracker
+) -> None:
+    for number, (name, size) in enumerate(
+        (("add", 1000), ("add", 1000), ("add", 2000), ("mul", 1000)), 1
+    ):
+        tracker.track_kernel_load(size, number, 0, name=name)
+    tracker.client.flush(10)
+    picture = server.sees(lambda p: bool(p.devices) and p.devices[0].kernels.loads == 4)
+
+    kernels = picture.devices[0].kernels
+    assert (kernels.distinct_binaries, kernels.distinct_binary_bytes) == (3, 4000)
+
+
+def test_who_runs_on_which_core_survives_a_restart_of_the_server(
+    server: RunningServer, tracker: GraphTracker, start: StartServer
+) -> None:
+    for program in (1, 2, 3):
+        tracker.track_allocate_cb(CORES, 111_744, 1000 * program, False, 0, program_id=program)
+    for program in (3, 1, 2):
+        tracker.track_program_dispatch(program, 0)
+    tracker.client.flush(10)
+    server.sees(lambda p: bool(p.devices) and p.devices[0].memory.cb.resident == 110 * 2000)
+    server.kill()
+    second = start(name="second")
+
+    picture = second.sees(
+        lambda p: bool(p.devices) and p.devices[0].memory.cb.resident == 110 * 2000
+    )
+    assert picture.devices[0].memory.cb.cached == 110 * 3000
+    assert picture.devices[0].kernels.dispatches == 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from time import time_ns
 
-from ttmem.client.declarations import Cores
+from ttmem.client.declarations import Cores, content_of
 from ttmem.client.devices import DeviceLike
 from ttmem.client.lifecycle import ClientLifecycle
 from ttmem.client.records import HIGH, WORDS, head
@@ -111,6 +111,8 @@ class AllocationClient(ClientLifecycle):
         core_set, count = self._cores(num_cores if cores is None else cores)
         program = kernel_id if program_id is None else program_id
         names = 0 if name is None else self._string(name)
+        if content_id == 0 and name is not None:
+            content_id = content_of(name, size)
         first = _KERNEL_LOAD.get(kernel_type, _NONE)
         word = count | core_set << HIGH
         self._report(device, first, kernel_id, size, program, content_id, word, names)
