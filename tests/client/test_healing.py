@@ -15,6 +15,7 @@ from tests.client.accounts import GLOBAL, HIT, MISS, Accounts
 from tests.client.conftest import MakeClient, MakePeer, MakePeerProcess, Settle
 from tests.client.peer import MARKER, Peer, PeerProcess, wait_until
 from ttmem.client import AllocationClient, BinaryStatus, KernelType, MemoryKind
+from ttmem.events import Op
 
 CORES = [None, ((0, 0, 3, 3),), ((0, 0, 0, 0), (2, 2, 3, 2))]
 CORE_COUNTS = [1, 16, 3]
@@ -43,6 +44,39 @@ def test_what_was_allocated_before_the_server_started_is_told_when_it_comes(
 
     wait_until(lambda: buffers_of(peer) == expected(range(100)))
     assert client.stats().dropped == 0
+
+
+def test_a_server_that_is_there_sees_everything_from_the_first_event_on(
+    client: AllocationClient, peer: Peer, settle: Settle
+) -> None:
+    for number in range(100):
+        client.report_allocation(0, number, 64)
+        client.report_deallocation(0, number)
+    settle()
+
+    session = peer.session()
+    assert session is not None
+    assert [event[:3] for event in session.events[:200]] == [(1, 0, 0), (2, 0, 1)] * 100
+
+
+def test_who_ran_last_is_told_again_in_order(
+    client: AllocationClient, peer: Peer, settle: Settle
+) -> None:
+    client.report_kernel_load(0, 7, 64, program_id=3)
+    for program in (1, 2, 4, 1):
+        client.report_program_dispatch(0, program, True, ((0, 0, program, 0),))
+    client.report_kernel_load(0, 7, 64, program_id=3)  # a dispatch
+    client.report_program_destroy(0, 4)
+    settle()
+
+    peer.hang_up()
+    settle()
+
+    session = peer.session()
+    assert session is not None
+    dispatched = [event[5] for event in session.events if event[0] == Op.PROGRAM_DISPATCH]
+    assert dispatched == [2, 1, 3]
+    assert session.accounts.counters == {0: [1, 0, 5, 4, 0]}
 
 
 def test_a_server_that_stays_away_is_logged_once(

@@ -36,7 +36,7 @@ def wait_for(what: Callable[[], T], patience: float = PATIENCE) -> T:
 
 # Another user may not be able to read the interpreter's folders: everything is imported before.
 _AS_USER = """
-import os, sys
+import locale, os, sys
 import ttmem.commands.serve, ttmem.commands.ps, ttmem.commands.dump, ttmem.commands.demo
 import ttmem.server.server, ttmem.server.device_options
 os.setuid({user})

@@ -136,4 +136,5 @@ def _device_frame(device: DeviceDeclaration) -> bytes:
 @lru_cache(maxsize=65_536)
 def content_of(name: str, size: int) -> int:
     """Tells distinct binaries from copies where no content id is given: by name and size."""
-    return int.from_bytes(blake2b(f"{size}:{name}".encode(), digest_size=8).digest(), "little") or 1
+    text = f"{size}:{name}".encode("utf-8", "replace")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1

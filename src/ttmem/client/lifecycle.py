@@ -16,9 +16,9 @@ from ttmem.client.devices import device_declarations
 from ttmem.client.outbox import Outbox
 from ttmem.client.records import HIGH
 from ttmem.client.sender import Sender
-from ttmem.client.server_socket import socket_path
 from ttmem.client.target_cache import Targets
 from ttmem.events import DeviceDeclaration
+from ttmem.wire.socket_path import socket_path
 
 log = logging.getLogger("ttmem.client")
 

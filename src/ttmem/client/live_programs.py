@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from typing import TypeAlias
 
 from ttmem.client.records import HIGH, MOST_32, WORDS, Room, head, with_count
@@ -16,6 +17,7 @@ CbKey: TypeAlias = tuple[int, int, int, int, int]
 Handler: TypeAlias = Callable[[int, int, bytes], bytes | None]
 
 MOST_SEARCHED = 1024  # circular buffers at one address, as in the ledger
+MOST_DISPATCHED = 1024  # programs whose last dispatch is remembered
 
 _GLOBAL = head(0, 0, Flag.GLOBAL)
 _CB_FLAGS = head(0, 0, Flag.GLOBAL | Flag.DATAFLOW)
@@ -35,7 +37,7 @@ class LivePrograms:
         self._kernels: dict[int, tuple[bytes, int, int]] = {}  # record, program, footprint
         self._kernels_of: dict[int, set[int]] = {}  # by program
         self._statuses: dict[int, bytes] = {}  # by program
-        self._last_dispatches: dict[int, bytes] = {}  # by program, the latest last
+        self._last_dispatches: OrderedDict[int, bytes | None] = OrderedDict()  # by program
         self._ring: bytes | None = None
         self._cache_entries: bytes | None = None
         self._loads = self._unloads = self._dispatches = self._hits = self._misses = 0
@@ -56,7 +58,7 @@ class LivePrograms:
         records = list(chain.from_iterable(map(dict.values, self._circular_buffers.values())))
         records += (record for record, _, _ in self._kernels.values())
         records += self._statuses.values()
-        records += self._last_dispatches.values()  # in their order: who runs on which core
+        records += starmap(self._dispatched, self._last_dispatches.items())
         records += (record for record in (self._ring, self._cache_entries) if record is not None)
         records.append(self._counters())
         return records
@@ -133,7 +135,7 @@ class LivePrograms:
         if known is not None:
             if known[2] == footprint:
                 self._dispatches += 1
-                self._ran(known[1], self._plain_dispatch(known[1]))
+                self._ran(known[1], None)
                 return
             self._forget_kernel(kernel_id)
         self._loads += 1
@@ -154,15 +156,17 @@ class LivePrograms:
             self._misses += 1
         self._ran(program, record)
 
-    def _ran(self, program: int, record: bytes) -> None:
-        if program == 0:
-            return
-        if self._last_dispatches.pop(program, None) is not None or self._room.take():
+    def _ran(self, program: int, record: bytes | None) -> None:
+        """Keeps the order of the latest dispatches: it tells who runs on which core."""
+        if program:
             self._last_dispatches[program] = record
+            self._last_dispatches.move_to_end(program)
+            if len(self._last_dispatches) > MOST_DISPATCHED:
+                self._last_dispatches.popitem(last=False)
 
-    def _plain_dispatch(self, program: int) -> bytes:
+    def _dispatched(self, program: int, record: bytes | None) -> bytes:
         first = head(Op.PROGRAM_DISPATCH) | self._device << HIGH
-        return WORDS.pack(first, 0, program, 0, 0, 0, 0, 0)
+        return record or WORDS.pack(first, 0, program, 0, 0, 0, 0, 0)
 
     def _destroy(self, first: int, program: int, record: bytes) -> None:
         if program == 0:
@@ -208,9 +212,9 @@ class LivePrograms:
             self._forget_program(program)
 
     def _forget_program(self, program: int) -> None:
-        for table in (self._statuses, self._last_dispatches):
-            if table.pop(program, None) is not None:
-                self._room.free += 1
+        self._last_dispatches.pop(program, None)
+        if self._statuses.pop(program, None) is not None:
+            self._room.free += 1
 
 
 def _naming(record: bytes, key: CbKey) -> bytes:

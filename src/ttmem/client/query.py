@@ -7,10 +7,11 @@ from types import TracebackType
 from typing import Any
 
 from ttmem.client.greeting import opening, refusal, welcomed
-from ttmem.client.server_socket import socket_path, trouble
+from ttmem.client.server_socket import trouble
 from ttmem.errors import Refused, TtmemError
 from ttmem.wire.frame_stream import FrameStream
 from ttmem.wire.frames import HEADER, MAX_ANSWER_PAYLOAD, Frame, json_frame, parse_answer
+from ttmem.wire.socket_path import socket_path
 
 ROLE = "monitor"
 RECEIVE = 1 << 20

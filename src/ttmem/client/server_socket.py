@@ -1,4 +1,4 @@
-"""Where server and clients meet, and what it means when they do not."""
+"""What it means when a client and a server do not meet."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ import stat
 
 from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.process_identity import user_name
-
-DEFAULT_SOCKET = "/tmp/tt_allocation_server.sock"
-SOCKET_VARIABLE = "TTMEM_SOCKET"
-
-
-def socket_path(given: str | None = None) -> str:
-    """The path that was given, else that of the environment, else the original system's."""
-    return given or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET
 
 
 def trouble(path: str, error: Exception) -> TtmemError:
