@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import select
 import signal
 import socket
@@ -18,9 +17,10 @@ from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.books import DeviceDefaults
 from ttmem.server.answers import Answers
 from ttmem.server.event_words import EventWords
+from ttmem.server.file_limit import raise_file_limit
 from ttmem.server.log import Log
 from ttmem.server.process_table import ProcessTable, credentials
-from ttmem.sizes import human
+from ttmem.server.summary import released, summary
 from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket_listener import Listener
 from ttmem.sources.socket_peer import Peer
@@ -30,7 +30,6 @@ from ttmem.wire.historical import Head
 from ttmem.wire.record_stream import QUIET
 
 TICK = 1.0
-SPARE_FILES = 64
 ACCEPTS_PER_TURN = 64
 
 
@@ -64,7 +63,7 @@ class Server:
         self._waker.setblocking(False)
         self._stopping = False
         self._summary_wanted = False
-        self._max_peers = _raise_file_limit()
+        self._max_peers = raise_file_limit()
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -107,7 +106,9 @@ class Server:
             self._check_quiet()
         if self._summary_wanted:
             self._summary_wanted = False
-            self._say_summary()
+            picture, live = self.books.snapshot(time.time_ns()), self.books.native.live()
+            for sentence in summary(picture, len(self._peers), live):
+                self._log.info(sentence)
 
     def _ready(self, number: int, mask: int) -> None:
         peer = self._peers.get(number)
@@ -221,9 +222,9 @@ class Server:
         self._dying.discard(process.index)
         left = self._release(process)
         if left is not None:
-            self._log.info(f"{process.title} died; released {_sums(left)}")
+            self._log.info(f"{process.title} died; released {released(left)}")
             if self._words is not None:
-                self._words.died(process.pid, _sums(left))
+                self._words.died(process.pid, released(left))
 
     def _release(self, process: ProcessRecord) -> LeftBehind | None:
         handle = self._processes.forget(process)
@@ -307,24 +308,6 @@ class Server:
 
     # -- the rest ------------------------------------------------------------------------------------------------
 
-    def _say_summary(self) -> None:
-        picture = self.books.snapshot(time.time_ns())
-        self._log.info(
-            f"summary: {len(picture.devices)} devices, {len(picture.processes)} processes,"
-            f" {len(self._peers)} connections,"
-            f" {self.books.native.live():,} live entries, {picture.losses.rejected_records:,} records rejected,"
-            f" {picture.losses.dropped_events:,} events dropped"
-        )
-        for device in picture.devices:
-            memory = device.memory
-            self._log.info(
-                f"device {device.logical_id} ({device.unique_id}): DRAM {human(memory.dram.held)},"
-                f" L1 used {human(device.l1_used)} of {human(device.l1_capacity)} (L1 {human(memory.l1.held)},"
-                f" L1_SMALL {human(memory.l1_small.held)}, CB {human(memory.cb.used)}),"
-                f" TRACE {human(memory.trace.held)};"
-                f" kernels, in no sum: {human(device.kernels.footprint.total)} if resident everywhere"
-            )
-
     def close(self) -> None:
         """Closes everything, and removes the socket file."""
         for peer in tuple(self._peers.values()):
@@ -336,22 +319,3 @@ class Server:
         self._wake.close()
         self._waker.close()
         self._log.info("stopped")
-
-
-def _raise_file_limit() -> int:
-    """As many files as the system allows; each peer may need two (its socket and its process's pidfd)."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = min(hard, 65_536) if hard != resource.RLIM_INFINITY else 65_536
-    if soft < wanted:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    return max(8, (soft - SPARE_FILES) // 2)
-
-
-def _sums(left: LeftBehind) -> str:
-    parts = [
-        f"{human(held.dram)} DRAM, {human(held.l1_used)} L1, {human(held.trace)} TRACE on device {device}"
-        for device, held in left.devices.items()
-    ]
-    return "; ".join(parts)

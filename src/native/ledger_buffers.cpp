@@ -1,0 +1,125 @@
+// Buffers: the accounts of DRAM, L1, L1_SMALL, TRACE and host memory.
+#include "ledger.hpp"
+
+#include <algorithm>
+
+namespace ttmem {
+
+void Ledger::allocate(Context& at, const Event& event) {
+    if (event.kind >= KINDS) {
+        return reject(at, Reject::KIND, event);
+    }
+    if (event.size == 0) {
+        return reject(at, Reject::SIZE_ZERO, event);
+    }
+    if (event.size > MAX_BYTES || event.extra > MAX_BYTES) {
+        return reject(at, Reject::SIZE_HUGE, event);
+    }
+    const Key key{event.id, 0, at.process_index, at.device_index, event.kind};
+    if (Buffer* found = buffers_.find(key)) {
+        Buffer& buffer = *found;
+        if (buffer.size == event.size) {
+            const std::uint32_t resent = std::max(1u, std::min(event.number, MAX_REFERENCES));
+            buffer.references = event.flags & RESENT ? resent : std::min(buffer.references + 1, MAX_REFERENCES);
+            buffer.generation = at.process.generation;
+            return;
+        }
+        if (!(event.flags & RESENT)) {
+            report(at, Anomaly::BUFFER_RESIZED, buffer.size, event.id);
+        }
+        remove_buffer(at, buffer);
+    }
+    insert_buffer(at, key, event);
+}
+
+void Ledger::insert_buffer(Context& at, const Key& key, const Event& event) {
+    if (!room(at, event.size, event.id)) {
+        return;
+    }
+    Buffer& buffer = buffers_.insert(key);
+    buffer.size = event.size;
+    buffer.reserved = event.extra;
+    buffer.address = event.address;
+    buffer.time = at.time;
+    buffer.order = ++order_;
+    buffer.references = std::max(1u, std::min(event.number, MAX_REFERENCES));
+    buffer.name = event.name;
+    buffer.site = event.site;
+    buffer.generation = at.process.generation;
+    at.process.buffers.push(buffer);
+    count_buffer(at, buffer, true);
+    raise_peaks(at);
+}
+
+void Ledger::deallocate(Context& at, const Event& event) {
+    const bool named = event.flags & KIND_KNOWN;
+    if (named && event.kind >= KINDS) {
+        return reject(at, Reject::KIND, event);
+    }
+    const Buffer* match = match_buffer(at.process_index, at.device_index, named ? event.kind : -1, event.id);
+    if (!match) {
+        return report(at, Anomaly::UNKNOWN_FREE, 0, event.id);
+    }
+    Buffer& buffer = const_cast<Buffer&>(*match);
+    if (--buffer.references == 0) {
+        remove_buffer(at, buffer);
+    }
+}
+
+const Buffer* Ledger::match_buffer(std::uint32_t process, std::uint32_t device, int kind, std::uint64_t id) const {
+    const auto account = processes_[process].accounts.find(device);
+    if (account == processes_[process].accounts.end()) {
+        return nullptr;
+    }
+    const Buffer* latest = nullptr;
+    for (std::uint16_t each = 0; each < KINDS; ++each) {
+        if ((kind >= 0 && each != kind) || account->second->count[each] == 0) {
+            continue;
+        }
+        const Buffer* found = buffers_.find(Key{id, 0, process, static_cast<std::uint16_t>(device), each});
+        if (found && (!latest || found->order > latest->order)) {
+            latest = found;
+        }
+    }
+    return latest;
+}
+
+const Buffer* Ledger::find_buffer(std::uint32_t process, std::uint32_t logical, int kind, std::uint64_t id) const {
+    const auto bound = processes_[process].bound.find(logical);
+    return bound == processes_[process].bound.end() ? nullptr : match_buffer(process, bound->second, kind, id);
+}
+
+void Ledger::remove_buffer(Context& at, Buffer& buffer) {
+    count_buffer(at, buffer, false);
+    at.process.buffers.drop(buffer);
+    give_back(at, 1);
+    buffers_.erase(buffer);
+}
+
+void Ledger::count_buffer(Context& at, const Buffer& buffer, bool in) {
+    const std::uint64_t sign = in ? 1 : ~0ull;  // unsigned wrap-around subtracts
+    const int kind = buffer.key.kind;
+    at.account.requested[kind] += sign * buffer.size;
+    at.account.held[kind] += sign * buffer.held();
+    at.account.count[kind] += sign;
+    at.account.unreserved[kind] += buffer.reserved ? 0 : sign;
+    if (kind != KIND_SYSTEM) {
+        at.device.held[kind] += sign * buffer.held();
+    }
+}
+
+void Ledger::raise_peaks(Context& at) {
+    Device& device = at.device;
+    for (int kind = 0; kind < KINDS; ++kind) {
+        if (device.held[kind] > device.peak[kind]) {
+            device.peak[kind] = device.held[kind];
+            device.peak_time[kind] = at.time;
+        }
+    }
+    if (device.l1_used() > device.l1_peak) {
+        device.l1_peak = device.l1_used();
+        device.l1_peak_time = at.time;
+    }
+}
+
+}  // namespace ttmem

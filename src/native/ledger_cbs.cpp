@@ -1,0 +1,196 @@
+// Circular buffers: demand by number, cached by the map of addresses.
+#include "ledger.hpp"
+
+#include <algorithm>
+
+#include "links.hpp"
+
+namespace ttmem {
+
+namespace {
+
+// Two programs may place equal CBs at one address, and each frees its own: program and cores are part of the key.
+Key cb_key(const Event& event, std::uint32_t process, std::uint16_t device) {
+    const std::uint64_t second = event.size ^ mix(event.extra) ^ mix(std::uint64_t{event.cores} << 32);
+    const std::uint16_t kind = event.flags & (GLOBAL | DATAFLOW);
+    return Key{event.id, second, process, device, kind};
+}
+
+std::uint32_t references_of(const Event& event) { return std::max(1u, std::min(event.number, MAX_REFERENCES)); }
+
+constexpr int MAX_SEARCH = 1024;
+
+}  // namespace
+
+void Ledger::cb_allocate(Context& at, const Event& event) {
+    if (event.size == 0) {
+        return reject(at, Reject::SIZE_ZERO, event);
+    }
+    if (event.size > MAX_BYTES || event.address > MAX_BYTES) {
+        return reject(at, Reject::SIZE_HUGE, event);
+    }
+    std::shared_ptr<const CoreMask> mask;
+    if (event.cores) {
+        const auto known = at.process.cores.find(event.cores);
+        if (known == at.process.cores.end() || known->second->empty() || event.size % known->second->count()) {
+            return reject(at, Reject::CORES, event);
+        }
+        mask = known->second;
+    }
+    const Key key = cb_key(event, at.process_index, at.device_index);
+    if (CircularBuffer* found = circular_buffers_.find(key)) {
+        repeat_cb(at, *found, event);
+    } else if (room(at, event.size, event.id, references_of(event))) {
+        insert_cb(at, key, event, std::move(mask));
+    }
+    raise_peaks(at);
+}
+
+void Ledger::repeat_cb(Context& at, CircularBuffer& cb, const Event& event) {
+    const bool first_resent = event.flags & RESENT && cb.generation != at.process.generation;
+    const std::uint32_t before = cb.references;
+    const std::uint32_t after = std::min((first_resent ? 0 : before) + references_of(event), MAX_REFERENCES);
+    cb.generation = at.process.generation;
+    if (after > before && !room(at, event.size, event.id, after - before)) {
+        return;
+    }
+    count_cb(at, cb, after > before ? after - before : before - after, after > before);
+    cb.references = after;
+    if (after < before) {
+        give_back(at, before - after);
+    }
+    if (cb.program) {
+        cb.program->generation = at.process.generation;
+    }
+}
+
+void Ledger::insert_cb(Context& at, const Key& key, const Event& event, std::shared_ptr<const CoreMask> mask) {
+    CircularBuffer& cb = circular_buffers_.insert(key);
+    cb.size = event.size;
+    cb.per_core = mask ? event.size / mask->count() : event.size;
+    cb.address = event.address ? event.address : event.id;
+    cb.time = at.time;
+    cb.references = references_of(event);
+    cb.cores = event.cores;
+    cb.flags = key.kind;
+    cb.generation = at.process.generation;
+    cb.mask = std::move(mask);
+    cb.program = program_for(at, event.extra);
+    at.process.circular_buffers.push(cb);
+    const Key id_key{key.id, 0, key.process, key.device, 0};
+    SameId* same = same_id_.find(id_key);
+    SameId& stack = same ? *same : same_id_.insert(id_key);
+    link_into(stack.latest, cb, &CircularBuffer::same_id_previous, &CircularBuffer::same_id_next);
+    if (cb.program) {
+        link_into(cb.program->circular_buffers, cb, &CircularBuffer::program_previous, &CircularBuffer::program_next);
+        cb.program->footprint_stale = true;
+        if (cb.mask) {
+            cb.program->cores = cb.program->cores | *cb.mask;
+        }
+    }
+    count_cb(at, cb, cb.references, true);
+    place_cb(at, cb, true);
+}
+
+// A free names id and size, and program and cores if the client has them. Clients of the first days sent no size:
+// theirs is the latest of that id.
+CircularBuffer* Ledger::find_cb(Context& at, const Event& event) {
+    if (CircularBuffer* exact = circular_buffers_.find(cb_key(event, at.process_index, at.device_index))) {
+        return exact;
+    }
+    const SameId* same = same_id_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
+    CircularBuffer* cb = same ? same->latest : nullptr;
+    for (int steps = 0; cb && steps < MAX_SEARCH; cb = cb->same_id_next, ++steps) {
+        const bool same_program = !event.extra || (cb->program && cb->program->key.id == event.extra);
+        if (same_program && (!event.size || cb->size == event.size)) {
+            return cb;
+        }
+    }
+    return nullptr;
+}
+
+void Ledger::cb_deallocate(Context& at, const Event& event) {
+    CircularBuffer* cb = find_cb(at, event);
+    if (!cb) {
+        return report(at, Anomaly::UNKNOWN_CB_FREE, event.size, event.id);
+    }
+    if (cb->references > 1) {
+        count_cb(at, *cb, 1, false);
+        --cb->references;
+        give_back(at, 1);
+    } else {
+        remove_cb(at, *cb);
+    }
+    raise_peaks(at);  // with the last unplaced one gone, the sum may change its method
+}
+
+// Sums by number; the map of addresses knows each distinct CB once.
+void Ledger::count_cb(Context& at, const CircularBuffer& cb, std::uint32_t times, bool in) {
+    if (!cb.counted()) {
+        return;
+    }
+    const std::uint64_t signed_times = in ? times : 0ull - times;
+    const std::uint64_t before = at.account.cb_used();
+    at.account.cb_demand += signed_times * cb.size;
+    at.account.cb_count += signed_times;
+    at.account.cb_unplaced += cb.mask ? 0 : signed_times;
+    at.device.cb_used += at.account.cb_used() - before;
+}
+
+void Ledger::place_cb(Context& at, const CircularBuffer& cb, bool in) {
+    Account& account = at.account;
+    if (!cb.mask || !cb.counted() || account.cb_map_full) {
+        return;
+    }
+    const std::uint64_t used_before = account.cb_used();
+    const auto change = [&](GridCoverage& map) {
+        const std::size_t steps_before = map.steps();
+        if (in) {
+            map.add(*cb.mask, cb.address, cb.address + cb.per_core);
+        } else {
+            map.remove(*cb.mask, cb.address, cb.address + cb.per_core);
+        }
+        steps_ += map.steps() - steps_before;
+    };
+    change(account.cb_cached);
+    if (cb.flags & DATAFLOW) {
+        change(account.cb_dataflow);
+    }
+    if (steps_ > max_steps_) {
+        steps_ -= account.cb_cached.steps() + account.cb_dataflow.steps();
+        account.cb_cached.clear();
+        account.cb_dataflow.clear();
+        account.cb_map_full = true;
+        report(at, Anomaly::CB_MAP_FULL, account.cb_demand, cb.key.id);
+    }
+    at.device.cb_used += account.cb_used() - used_before;
+}
+
+void Ledger::remove_cb(Context& at, CircularBuffer& cb) {
+    count_cb(at, cb, cb.references, false);
+    place_cb(at, cb, false);
+    if (at.account.cb_count == 0) {
+        at.account.cb_map_full = false;
+    }
+    at.process.circular_buffers.drop(cb);
+    give_back(at, cb.references);
+    SameId& same = *same_id_.find(Key{cb.key.id, 0, cb.key.process, cb.key.device, 0});
+    unlink_from(same.latest, cb, &CircularBuffer::same_id_previous, &CircularBuffer::same_id_next);
+    if (!same.latest) {
+        same_id_.erase(same);
+    }
+    Program* program = cb.program;
+    if (program) {
+        unlink_from(program->circular_buffers, cb, &CircularBuffer::program_previous, &CircularBuffer::program_next);
+    }
+    circular_buffers_.erase(cb);
+    if (program) {
+        program->footprint_stale = true;
+        if (!program->resident.empty()) {
+            weigh_resident(at, *program);
+        }
+        drop_program_if_empty(at, *program);
+    }
+}
+
+}  // namespace ttmem

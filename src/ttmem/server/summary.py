@@ -1,0 +1,36 @@
+"""Sentences about what is held, for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ttmem.sizes import human
+from ttmem.snapshots import LeftBehind, Snapshot
+
+
+def summary(picture: Snapshot, connections: int, live: int) -> Iterator[str]:
+    """What SIGUSR1 logs: a line for the whole, one for each device."""
+    losses = picture.losses
+    yield (
+        f"summary: {len(picture.devices)} devices, {len(picture.processes)} processes,"
+        f" {connections} connections, {live:,} live entries,"
+        f" {losses.rejected_records:,} records rejected, {losses.dropped_events:,} events dropped"
+    )
+    for device in picture.devices:
+        memory = device.memory
+        yield (
+            f"device {device.logical_id} ({device.unique_id}): DRAM {human(memory.dram.held)},"
+            f" L1 used {human(device.l1_used)} of {human(device.l1_capacity)}"
+            f" (L1 {human(memory.l1.held)}, L1_SMALL {human(memory.l1_small.held)},"
+            f" CB {human(memory.cb.used)}), TRACE {human(memory.trace.held)};"
+            f" kernels, in no sum: {human(device.kernels.footprint.total)} if resident everywhere"
+        )
+
+
+def released(left: LeftBehind) -> str:
+    """What a dead process gave back."""
+    parts = [
+        f"{human(held.dram)} DRAM, {human(held.l1_used)} L1, {human(held.trace)} TRACE on device {device}"
+        for device, held in left.devices.items()
+    ]
+    return "; ".join(parts)
