@@ -120,7 +120,9 @@ def test_a_buffer_that_fits_into_no_record_is_counted_and_explained_once(
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("cores", [[(0, 0, 32, 0)], [(1, 0, 0, 0)], [(0, 0)], "grid", -1, 1 << 40])
+@pytest.mark.parametrize(
+    "cores", [[(0, 0, 32, 0)], [(1, 0, 0, 0)], [(0, 0, 1)], "grid", -1, 1 << 40]
+)
 def test_cores_that_are_none_drop_the_event(client: AllocationClient, cores: Any) -> None:
     client.report_cb_allocation(0, 4096, 64, cores)
     client.report_cb_deallocation(0, 4096, 64, cores)

@@ -97,6 +97,8 @@ say(statuses)
 def test_a_finalizer_may_report_whenever_it_runs(path: str, peer: Peer) -> None:
     program = """
 import gc
+import ttmem.client.outbox as outbox
+outbox.ABSORB_AT, outbox.SLICE = 2, 4  # so that it runs in the middle of everything
 gc.set_threshold(5)
 class Tensor:
     def __init__(self, number):
@@ -130,15 +132,21 @@ tracker.track_allocate(Buffer(1, 64, MemoryKind.L1, 0))
 flush()
 say("ready")
 input()
-for number in range(100_000):
-    tracker.track_allocate(Buffer(number, 64, MemoryKind.L1, 0))
-time.sleep(0.3)
+while client.stats().queued < 50_000:
+    tracker.track_allocate(Buffer(1, 64, MemoryKind.L1, 0))
+say("in the middle of a send")
+input()
+while client.stats().connected:
+    time.sleep(0.01)
 say("alive")
 """
     peer = make_peer_process()
     process = scripts.start(program, path)
     assert scripts.line(process) == "ready"
 
+    peer.send_signal(signal.SIGSTOP)
+    scripts.go_on(process)
+    assert scripts.line(process) == "in the middle of a send"
     peer.kill()
     out, _ = process.communicate("\n", timeout=20)
 
@@ -178,7 +186,7 @@ late = Late()
     waited, stopped = scripts.run(program, path)
     peer.send_signal(signal.SIGCONT)
 
-    assert absent == f"no server at {path}; start one with `ttmem serve`\n"
+    assert absent == f"ttmem: no server at {path}; start one with `ttmem serve`\n"
     assert (connected, present) == ("True\n", "")
     assert (waited, stopped) == ("False\n", "")
 

@@ -13,7 +13,9 @@ from ttmem.client import AllocationClient
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
+    said = [record.getMessage() for record in caplog.records]
+    assert all(sentence.startswith("ttmem: ") for sentence in said)
+    return [sentence.removeprefix("ttmem: ") for sentence in said]
 
 
 def listen_once(path: str, answer: bytes) -> socket.socket:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +16,7 @@ from ttmem.client import AllocationClient, Buffer, GraphTracker, MeshDevice
 from ttmem.errors import BadInput, NoServer
 from ttmem.events import BinaryStatus, DeviceDeclaration, KernelType, MemoryKind
 from ttmem.hw import device_spec
+from ttmem.snapshots import Losses
 
 MESH = MeshDevice([0, 1, 2, 3])
 CORES = ((0, 0, 10, 9),)
@@ -156,3 +160,53 @@ def test_who_runs_on_which_core_survives_a_restart_of_the_server(
     )
     assert picture.devices[0].memory.cb.cached == 110 * 3000
     assert picture.devices[0].kernels.dispatches == 3
+
+
+def test_a_script_that_ends_at_once_is_seen_whole_as_the_readme_shows_it(
+    server: RunningServer,
+) -> None:
+    script = """
+from ttmem.client import Buffer, GraphTracker, KernelType, MemoryKind
+tracker = GraphTracker.instance()
+weights = Buffer(id=1, size=64 << 20, kind=MemoryKind.DRAM, device=0)
+tracker.track_allocate(weights)
+tracker.track_kernel_load(57_344, 7, 0, KernelType.FABRIC, num_cores=16)
+tracker.track_allocate_cb([(0, 0), (1, 0)], 111_744, 4096, False, 0, program_id=7)
+"""
+    environment = {**os.environ, "TT_ALLOC_TRACKING_ENABLED": "1", "TTMEM_SOCKET": server.path}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+
+    picture = server.sees(lambda p: bool(p.left_behind))
+    (left,) = picture.left_behind
+    (held,) = left.devices.values()
+    assert (held.dram, held.cb) == (64 << 20, 2 * 4096)
+    assert picture.devices[0].kernels.loads == 1
+    assert picture.devices[0].memory.dram.peak == 64 << 20
+    assert picture.losses.dropped_events == 0
+
+
+def test_a_restart_of_the_server_is_no_loss(
+    server: RunningServer, tracker: GraphTracker, start: StartServer
+) -> None:
+    buffer = Buffer(1, 10, MemoryKind.L1, 0)
+    tracker.track_allocate(buffer)
+    tracker.client.flush(10)
+    server.kill()
+    for _ in range(1000):
+        tracker.track_allocate(Buffer(2, 20, MemoryKind.L1, 0))
+        tracker.track_deallocate(Buffer(2, 20, MemoryKind.L1, 0))
+    second = start(name="second")
+
+    picture = second.sees(lambda p: bool(p.devices) and p.devices[0].l1_used == 10)
+    assert picture.losses == Losses(0, 0, 0)
+
+
+def test_the_last_events_are_told_in_words(server: RunningServer, tracker: GraphTracker) -> None:
+    tracker.track_allocate(Buffer(5, 4096, MemoryKind.L1, 2, site="attention"))
+    tracker.client.flush(10)
+    server.sees(lambda p: any(d.l1_used for d in p.devices))
+
+    event = server.picture("events").detail["events"][-1]
+    assert (event["op"], event["kind"], event["device"]) == ("ALLOC", "L1", "9002")
+    assert (event["site"], event["size"], event["pid"]) == ("attention", 4096, os.getpid())
+    assert event["time_ns"] > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
@@ -77,7 +77,7 @@ class Declarations:
             if not 0 <= cores <= MOST_CORES:
                 raise ValueError(f"{cores} is no number of cores")
             return self.core_sets.setdefault(cores, CoreSet(0, cores))
-        key = tuple((x0, y0, x1, y1) for x0, y0, x1, y1 in cores or ())
+        key = tuple(_rectangle(part) for part in cores or ())
         with self._lock:
             known = self.core_sets.get(key)
             return self._add_cores(key) if known is None else known
@@ -131,6 +131,15 @@ class Declarations:
 
 def _device_frame(device: DeviceDeclaration) -> bytes:
     return json_frame(Frame.DEVICE, device.to_json())
+
+
+def _rectangle(part: Sequence[int]) -> Rectangle:
+    """(x0, y0, x1, y1) with both ends included, or one core (x, y)."""
+    if len(part) == 2:
+        return (part[0], part[1], part[0], part[1])
+    if len(part) != 4:
+        raise ValueError(f"cores are rectangles (x0, y0, x1, y1) or (x, y) pairs, not {part!r:.60}")
+    return (part[0], part[1], part[2], part[3])
 
 
 @lru_cache(maxsize=65_536)

@@ -22,7 +22,7 @@ from ttmem.wire.socket_path import socket_path
 
 log = logging.getLogger("ttmem.client")
 
-EXIT_TIME = 0.1  # seconds that the end of a process may take longer
+EXIT_TIME = 0.2  # seconds that the end of a process may take longer
 _NO_CORES = (-1, -1)  # fits into no record, so the event is rejected
 
 
@@ -74,8 +74,8 @@ class ClientLifecycle:
         deadline = monotonic() + timeout
         self._outbox.close()
         if self._sender is not None:
-            if self._outbox.connected:
-                self.flush(timeout)
+            while self._outbox.hopeful() and monotonic() < deadline and not self.flush(0.002):
+                pass
             self._sender.stop()
             self._sender.join(max(0.01, deadline - monotonic()))
 
@@ -150,7 +150,9 @@ class ClientLifecycle:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            log.warning("an event was not reported (further ones are only counted): %s", error)
+            log.warning(
+                "ttmem: an event was not reported (further ones are only counted): %s", error
+            )
 
     def _ensure_sender(self) -> None:
         if self._sender is not None or self._outbox.closed:

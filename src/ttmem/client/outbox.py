@@ -11,8 +11,8 @@ sending thread is doing.
 - Until the first try to connect has ended, events go into the backlog: a server that is there sees
   everything from the first event on, peaks too.
 - Not connected: there is no backlog, only the live set is kept.
-- Resync: under the lock the queue is absorbed and all that is alive is listed; the backlog starts
-  anew. The list goes out first, then the backlog.
+- Resync: under the lock all that is alive is listed, and the backlog starts anew. The list goes out
+  first, then the backlog.
 - Backlog full, because the server does not read: events are applied but not kept, and counted as
   dropped. When the server has read what was before them, a resync heals its accounts.
 """
@@ -64,7 +64,7 @@ class Outbox:
                 self._absorb(SLICE)
 
     def dropped(self) -> int:
-        """Events that the server never sees; what they did to the accounts is healed."""
+        """Events that a server which was there did not see; their effect on the sums is healed."""
         return self._dropped + self.rejected
 
     def queued(self) -> int:
@@ -76,6 +76,10 @@ class Outbox:
         if self._lock.locked():
             return False
         return self._settled and self._streaming and not self.queued()
+
+    def hopeful(self) -> bool:
+        """True while a server listens, or the first try to find one has not ended."""
+        return self.connected or self._newborn
 
     def close(self) -> None:
         """Nothing more is accepted: no device is known any more."""
@@ -123,15 +127,12 @@ class Outbox:
             newborn, self._newborn = self._newborn, False
             if newborn and self._streaming:
                 return []
-            self._absorb(len(self.queue))
             self._streaming, self._settled, self._gap = True, False, False
             return self.live.alive()
 
     def disconnect(self) -> None:
-        """The server is gone, and with it what waited to be sent; the live set stays."""
+        """The server is gone, and what waited with it: the next one is told all that is alive."""
         with self._lock:
-            if self.connected:  # else there was nobody to miss them
-                self._dropped += self._waiting + self._in_flight
             self.connected = self._streaming = self._settled = self._gap = self._newborn = False
             self._waiting, self._in_flight, self._backlog = 0, 0, []
             self.declarations.stop()

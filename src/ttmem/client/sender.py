@@ -81,4 +81,4 @@ class Sender(threading.Thread):
         """Once for each reason: that a server stays away is no news."""
         if sentence != self._said and not self._stopping:
             self._said = sentence
-            log.warning("%s", sentence)
+            log.warning("ttmem: %s", sentence)

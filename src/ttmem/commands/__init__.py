@@ -16,12 +16,8 @@ VERBS = ("demo", "ps", "serve", "dump")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb; prints every error in one line, with an exit code that means something."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if not hasattr(options, "run"):
-        parser.print_help()
-        return 2
     try:
+        options = _options(arguments)
         code: int = options.run(options)
         sys.stdout.flush()
     except TtmemError as problem:
@@ -34,6 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return code
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    options, strangers = parser.parse_known_args(arguments)
+    if not hasattr(options, "run"):
+        parser.print_help()
+        sys.exit(2)
+    if strangers:  # the verb's own usage helps more than that of ttmem
+        options.parser.error(f"unrecognized arguments: {' '.join(strangers)}")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,5 +59,5 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.prepare(verb)
-        verb.set_defaults(run=module.run)
+        verb.set_defaults(run=module.run, parser=verb)
     return parser

@@ -3,6 +3,8 @@
 Listens at a Unix socket for runtimes with the allocation client (TT_ALLOC_TRACKING_ENABLED=1) and for
 programs that use ttmem.client. `ttmem ps` shows what it knows. SIGUSR1 logs a summary; SIGTERM and
 Ctrl-C stop it.
+
+exit codes: 0 stopped, 2 wrong arguments, 5 another server has the socket
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import argparse
 import logging
 import sys
 
+from ttmem.errors import BadInput
 from ttmem.sizes import parse_size
 from ttmem.wire.socket_path import socket_path
 
@@ -31,9 +34,9 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--l1-capacity",
-        metavar="BYTES",
+        metavar="SIZE",
         type=parse_size,
-        help="L1 of a device, for clients that declare none",
+        help="L1 of a device (85MiB, 89128960), for clients that declare none",
     )
     parser.add_argument(
         "--max-live",
@@ -50,6 +53,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serves until it is told to stop."""
+    if options.max_live < 1:
+        raise BadInput("--max-live must be 1 or more")
     from ttmem.server.device_options import DeviceOptions
     from ttmem.server.server import Server
 

@@ -25,22 +25,23 @@ class Finding(IntEnum):
 
 
 _SENTENCES = {
-    Finding.UNKNOWN_FREE: "frees of buffers that were never seen allocated: older than the server, or freed twice",
-    Finding.BUFFER_RESIZED: "buffer ids reused with another size while alive: the old buffers were ended",
-    Finding.UNKNOWN_CB_FREE: "frees of circular buffers that were never seen allocated",
-    Finding.UNKNOWN_UNLOAD: "unloads of kernels or programs that were never seen loaded",
-    Finding.KERNEL_RESIZED: "kernel ids reused with another size while alive: the old kernels were ended",
-    Finding.TABLE_FULL: "reports beyond the server's limit of live entries: they are in no sum",
+    Finding.UNKNOWN_FREE: "buffers freed that were never seen allocated (older than the server, or freed twice)",
+    Finding.BUFFER_RESIZED: "buffer ids reused with another size while alive (the old buffers were ended)",
+    Finding.UNKNOWN_CB_FREE: "circular buffers freed that were never seen allocated",
+    Finding.UNKNOWN_UNLOAD: "kernels or programs unloaded that were never seen loaded",
+    Finding.KERNEL_RESIZED: "kernel ids reused with another size while alive (the old kernels were ended)",
+    Finding.TABLE_FULL: "reports beyond the server's limit of live entries (they are in no sum)",
     Finding.STATUS_BACKWARDS: "programs whose binary status went backwards",
-    Finding.CB_MAP_FULL: "circular-buffer maps beyond the limit: the demand counts instead of the union",
-    Finding.REJECTED: "reports with impossible values: they are in no sum",
+    Finding.CB_MAP_FULL: "circular-buffer maps beyond the limit (the demand counts, not the union)",
+    Finding.REJECTED: "reports with impossible values (they are in no sum)",
 }
 
 
 def finding_anomaly(row: FindingRow, who: str, pid: int) -> Anomaly:
     """One sort of trouble that one process made on one device."""
     finding = Finding(row.anomaly)
-    text = f"{row.times:,} {_SENTENCES[finding]} (last id {row.last_id:#x}), by {who}"
+    times = "once" if row.times == 1 else f"{row.times:,} times"
+    text = f"{who}: {_SENTENCES[finding]}: {times}, last id {row.last_id:#x}"
     return Anomaly(finding.name.lower(), text, pid, row.bytes or None)
 
 

@@ -68,7 +68,7 @@ class Books:
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
         self._history: dict[int, DeviceHistory] = {}
-        self._recent: deque[tuple[int, int, bytes]] = deque()
+        self._recent: deque[tuple[ProcessRecord, int, bytes]] = deque()
         self._recent_events = 0
         for logical_id in self._defaults.known_ids():
             self._undeclared(logical_id)
@@ -121,7 +121,11 @@ class Books:
         record = self._device(declaration, "client")
         if record is None:
             raise ValueError(f"more than {MAX_DEVICES} devices")
-        self.native.bind(process.index, declaration.logical_id, record.index)
+        self._bind(process, declaration.logical_id, record)
+
+    def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
+        self.native.bind(process.index, logical_id, record.index)
+        process.devices[logical_id] = record.unique_id
 
     def _device(
         self, declaration: DeviceDeclaration, declared_by: str | None
@@ -152,7 +156,7 @@ class Books:
     def _bind_undeclared(self, process: ProcessRecord, logical_id: int) -> bool:
         record = self._undeclared(logical_id)
         if record is not None:
-            self.native.bind(process.index, logical_id, record.index)
+            self._bind(process, logical_id, record)
         return record is not None
 
     # -- events ----------------------------------------------------------------------------------------------
@@ -187,13 +191,13 @@ class Books:
             self.native.define_cores(process.index, number, mask.to_bytes(128, "little"))
 
     def _remember(self, process: ProcessRecord, events: bytes, now: int) -> None:
-        self._recent.append((process.pid, now, events))
+        self._recent.append((process, now, events))
         self._recent_events += len(events) // EVENT_SIZE
         while self._recent_events - len(self._recent[0][2]) // EVENT_SIZE >= LAST_EVENTS:
             self._recent_events -= len(self._recent.popleft()[2]) // EVENT_SIZE
 
-    def recent_events(self) -> Iterable[tuple[int, int, bytes]]:
-        """(pid, time of arrival, events) of the last batches, oldest first."""
+    def recent_events(self) -> Iterable[tuple[ProcessRecord, int, bytes]]:
+        """(process, time of arrival, events) of the last batches, oldest first."""
         return iter(self._recent)
 
     def _say_rejections(self) -> None:

@@ -22,6 +22,7 @@ class ProcessRecord:
     dropped: int = 0
     overflow: int = 0
     gaps: int = 0
+    devices: dict[int, str] = field(default_factory=dict)  # logical id -> unique id
     strings: dict[int, str] = field(default_factory=dict)
     string_bytes: int = 0
 
@@ -33,7 +34,8 @@ class ProcessRecord:
     @property
     def title(self) -> str:
         """For sentences: 'pid 42 (python model.py)'."""
-        return f"pid {self.pid} ({self.facts.command or 'command unknown'})"
+        command = self.facts.command or "command unknown"
+        return f"pid {self.pid} ({command if len(command) <= 60 else command[:59] + '…'})"
 
     def define_string(self, number: int, text: str) -> None:
         """Keeps a declared string while there is room; beyond it the name is unknown."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 from ttmem import __version__
-from ttmem.events import EVENT_SIZE, Event, Op
-from ttmem.ledger import Books
+from ttmem.events import EVENT_SIZE, BinaryStatus, Event, Flag, KernelType, MemoryKind, Op
+from ttmem.ledger import Books, ProcessRecord
 from ttmem.server.dump_text import kernels_text, remaining_text
 from ttmem.snapshots import Device, to_json
 from ttmem.snapshots.detail import DETAILS, Names, cores_of
@@ -138,11 +139,39 @@ class Answers:
         }
 
     def _events(self) -> list[dict[str, Any]]:
-        out: list[dict[str, Any]] = []
-        for pid, arrived, batch in self._books.recent_events():
-            for offset in range(0, len(batch), EVENT_SIZE):
-                event = Event.unpack(batch, offset)
-                named = {**event._asdict(), "time": event.time or arrived}
-                named["op"] = Op(event.op).name if event.op in set(Op) else event.op
-                out.append({"pid": pid, **named})
-        return out
+        return [
+            self._event(process, Event.unpack(batch, offset), arrived)
+            for process, arrived, batch in self._books.recent_events()
+            for offset in range(0, len(batch), EVENT_SIZE)
+        ]
+
+    def _event(self, process: ProcessRecord, event: Event, arrived: int) -> dict[str, Any]:
+        return {
+            "time_ns": event.time or arrived,
+            "pid": process.pid,
+            "device": process.devices.get(event.device),
+            "op": Op(event.op).name if event.op in set(Op) else event.op,
+            "kind": _kind(event),
+            "flags": [flag.name for flag in Flag if event.flags & flag],
+            **{
+                name: getattr(event, name)
+                for name in ("id", "size", "extra", "address", "number", "cores")
+            },
+            "name": process.strings.get(event.name),
+            "site": process.strings.get(event.site),
+        }
+
+
+def _kind(event: Event) -> str | None:
+    """What `kind` means depends on the sort of event; None where it means nothing."""
+    words: dict[int, type[IntEnum]] = {
+        Op.ALLOC: MemoryKind,
+        Op.KERNEL_LOAD: KernelType,
+        Op.BINARY_STATUS: BinaryStatus,
+    }
+    if event.op == Op.FREE and event.flags & Flag.KIND_KNOWN:
+        words[Op.FREE] = MemoryKind
+    try:
+        return words[event.op](event.kind).name
+    except (KeyError, ValueError):
+        return None

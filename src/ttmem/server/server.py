@@ -222,7 +222,7 @@ class Server:
         self._dying.discard(process.index)
         left = self._release(process)
         if left is not None:
-            self._log.info(f"{process.title} died; released {released(left)}")
+            self._log.info(f"{process.title} ended; released {released(left)}")
             if self._words is not None:
                 self._words.died(process.pid, released(left))
 
