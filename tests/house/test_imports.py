@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger"},
     "api": FOUNDATION | {"client", "snapshots"},
     "views": FOUNDATION | {"events", "snapshots"},
+    "model": FOUNDATION | {"hw", "events", "client"},
     "demo": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "server", "views", "demo"},

@@ -1,0 +1,116 @@
+"""Rectangles of cores, as the runtime writes, compares and merges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from ttmem.errors import BadInput
+from ttmem.hw import Grid
+from ttmem.model.errors import OutsideGrid
+
+Core = tuple[int, int]
+
+
+class CoreType(IntEnum):
+    """The programmable core types, in the order in which the runtime walks them."""
+
+    TENSIX = 0
+    ACTIVE_ETH = 1
+    IDLE_ETH = 2
+
+
+class CoreRange(NamedTuple):
+    """Both ends belong to it."""
+
+    x0: int
+    y0: int
+    x1: int
+    y1: int
+
+    @property
+    def num_cores(self) -> int:
+        return (self.x1 - self.x0 + 1) * (self.y1 - self.y0 + 1)
+
+    def cores(self) -> Iterator[Core]:
+        for y in range(self.y0, self.y1 + 1):
+            for x in range(self.x0, self.x1 + 1):
+                yield x, y
+
+    def intersects(self, other: CoreRange) -> bool:
+        return (
+            self.x0 <= other.x1
+            and other.x0 <= self.x1
+            and self.y0 <= other.y1
+            and other.y0 <= self.y1
+        )
+
+    def __str__(self) -> str:
+        return f"[(x={self.x0},y={self.y0}) - (x={self.x1},y={self.y1})]"
+
+
+CoreRangeSet = tuple[CoreRange, ...]
+
+
+def whole_grid(grid: Grid) -> CoreRangeSet:
+    return (CoreRange(0, 0, grid.x - 1, grid.y - 1),)
+
+
+# Programs of a workload name the same few sets again and again.
+@lru_cache(maxsize=1024)
+def cores_of(ranges: CoreRangeSet) -> frozenset[Core]:
+    return frozenset(core for one in ranges for core in one.cores())
+
+
+def num_cores(ranges: CoreRangeSet) -> int:
+    """A core that two ranges name is one core."""
+    return ranges[0].num_cores if len(ranges) == 1 else len(cores_of(ranges))
+
+
+def intersects(left: Iterable[CoreRange], right: CoreRangeSet) -> bool:
+    return any(one.intersects(other) for one in left for other in right)
+
+
+@lru_cache(maxsize=1024)
+def merge(ranges: CoreRangeSet) -> CoreRangeSet:
+    """The same cores in few ranges: runs of each row, joined with an equal run of the row above."""
+    if len(ranges) <= 1:
+        return ranges
+    rows: dict[int, list[int]] = {}
+    for x, y in cores_of(ranges):
+        rows.setdefault(y, []).append(x)
+    done: list[CoreRange] = []
+    growing: dict[Core, CoreRange] = {}
+    for y in sorted(rows):
+        grown: dict[Core, CoreRange] = {}
+        for x0, x1 in _runs(sorted(rows[y])):
+            above = growing.get((x0, x1))
+            joins = above is not None and above.y1 == y - 1
+            top = growing.pop((x0, x1)).y0 if joins else y
+            grown[x0, x1] = CoreRange(x0, top, x1, y)
+        done += growing.values()
+        growing = grown
+    return tuple(sorted([*done, *growing.values()]))
+
+
+def check_inside(ranges: CoreRangeSet, grid: Grid | None) -> None:
+    """Without a grid, as for Ethernet cores, only the shape of the ranges is checked."""
+    if not ranges:
+        raise BadInput("no core range given; name at least one core")
+    for one in ranges:
+        if not (0 <= one.x0 <= one.x1 and 0 <= one.y0 <= one.y1):
+            raise BadInput(f"Invalid core range {one}: give its lowest core, then its highest")
+        if grid is not None and (one.x1 >= grid.x or one.y1 >= grid.y):
+            raise OutsideGrid(str(one), grid)
+
+
+def _runs(xs: list[int]) -> Iterator[Core]:
+    start = last = xs[0]
+    for x in xs[1:]:
+        if x != last + 1:
+            yield start, last
+            start = x
+        last = x
+    yield start, last

@@ -1,0 +1,127 @@
+"""What the runtime refuses to do: one family, one sentence each, with the numbers as attributes."""
+
+from __future__ import annotations
+
+from ttmem.errors import TtmemError
+
+
+class RuntimeFault(TtmemError):
+    """An error that the real runtime would raise as well."""
+
+
+class OutOfMemory(RuntimeFault):
+    """No free block is large enough; sizes are the runtime's own figures, most of them per bank."""
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        size: int,
+        banks: int,
+        per_bank: int,
+        bank_size: int,
+        allocated: int,
+        free: int,
+        largest_free: int,
+    ) -> None:
+        super().__init__(
+            f"Out of Memory: Not enough space to allocate {size} B {kind} buffer across {banks} "
+            f"banks, where each bank needs to store {per_bank} B, but bank size is {bank_size} B "
+            f"(allocated: {allocated} B, free: {free} B, largest free block: {largest_free} B)"
+        )
+        self.kind = kind
+        self.size = size
+        self.banks = banks
+        self.per_bank = per_bank
+        self.bank_size = bank_size
+        self.allocated = allocated
+        self.free = free
+        self.largest_free = largest_free
+
+
+class ClashFault(RuntimeFault):
+    """Circular buffers grow up into L1 buffers."""
+
+    def __init__(self, program_id: int, cores: str, buffer_address: int, region_end: int) -> None:
+        super().__init__(
+            f"Statically allocated circular buffers in program {program_id} clash with L1 buffers "
+            f"on core range {cores}: L1 buffer allocated at {buffer_address} and static circular "
+            f"buffer region ends at {region_end}"
+        )
+        self.program_id = program_id
+        self.cores = cores
+        self.buffer_address = buffer_address
+        self.region_end = region_end
+
+
+class BeyondL1(RuntimeFault):
+    """Circular buffers grow past the end of L1."""
+
+    def __init__(self, cores: str, region_end: int, limit: int) -> None:
+        super().__init__(
+            f"Statically allocated circular buffers on core range {cores} grow to {region_end} B "
+            f"which is beyond max L1 size of {limit} B"
+        )
+        self.cores = cores
+        self.region_end = region_end
+        self.limit = limit
+
+
+class ProgramTooLarge(RuntimeFault):
+    """One program's configuration does not fit into the kernel-config ring."""
+
+    def __init__(self, size: int, limit: int, core_type: str) -> None:
+        super().__init__(
+            f"Program size ({size} B) too large for kernel config buffer ({limit} B) on "
+            f"{core_type}; a smaller worker_l1_size makes it larger"
+        )
+        self.size = size
+        self.limit = limit
+        self.core_type = core_type
+
+
+class BadBuffer(RuntimeFault):
+    """A buffer of impossible size, page, kind or layout."""
+
+    exit_code = 2
+
+
+class BadMesh(RuntimeFault):
+    """A mesh that these boards cannot form."""
+
+    exit_code = 2
+
+
+class OutsideGrid(RuntimeFault):
+    """Cores that the device does not have."""
+
+    exit_code = 2
+
+    def __init__(self, cores: str, grid: tuple[int, int]) -> None:
+        x, y = grid
+        super().__init__(
+            f"Core range {cores} is outside the compute grid of {x} x {y} cores, "
+            f"(0,0) to ({x - 1},{y - 1})"
+        )
+        self.cores = cores
+        self.grid = (x, y)
+
+
+class UseAfterClose(RuntimeFault):
+    """Something was asked of a device that is closed."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(f"{device} is closed; open it again before using it")
+        self.device = device
+
+
+class DoubleFree(RuntimeFault):
+    """What is freed is not allocated."""
+
+    def __init__(self, address: int, buffer_id: int | None = None) -> None:
+        what = "block" if buffer_id is None else f"buffer {buffer_id}"
+        super().__init__(
+            f"Cannot free the {what} at address {address}: it is not allocated, or was freed before"
+        )
+        self.address = address
+        self.buffer_id = buffer_id

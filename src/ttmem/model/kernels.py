@@ -1,0 +1,114 @@
+"""Kernels: what is compiled, what of it is the same, and how many bytes it takes where."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ttmem.errors import BadInput
+from ttmem.hw.arch import align_up
+from ttmem.model.core_ranges import Core, CoreRangeSet, CoreType, cores_of
+
+# Binaries lie in DRAM in whole pages; in the config slot they are aligned as L1 is.
+PROGRAM_PAGE = 2048
+TEXT_ALIGNMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """`packed` has the bytes of each processor's binary: 3 for compute, 1 for data movement.
+
+    Wormhole's active Ethernet loads a binary in pieces: there, list every piece.
+    Runtime arguments are counted in words.
+    """
+
+    name: str
+    core_type: CoreType
+    cores: CoreRangeSet
+    packed: tuple[int, ...]
+    unique_runtime_args: int = 0
+    common_runtime_args: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.packed or min(self.packed) <= 0:
+            raise BadInput(f"kernel {self.name!r} has no binary, or an empty one: {self.packed}")
+        if self.unique_runtime_args < 0 or self.common_runtime_args < 0:
+            raise BadInput(f"kernel {self.name!r} cannot have less than 0 runtime arguments")
+
+    @property
+    def content_id(self) -> int:
+        """Equal for equal kernels, in every process and run."""
+        return _content_id(self.name, self.packed)
+
+    @property
+    def binary_bytes(self) -> int:
+        """In DRAM, once, on however many cores it runs."""
+        return sum(align_up(size, PROGRAM_PAGE) for size in self.packed)
+
+    @property
+    def text_bytes(self) -> int:
+        """In the L1 of each of its cores."""
+        return sum(align_up(size, TEXT_ALIGNMENT) for size in self.packed)
+
+
+@lru_cache(maxsize=4096)
+def _content_id(name: str, packed: tuple[int, ...]) -> int:
+    content = "\0".join([name, *map(str, packed)]).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+class KernelCache:
+    """Compiles a kernel once per process; the rest are copies of what is there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: set[int] = set()
+        self.copies = 0
+
+    @property
+    def compiled(self) -> int:
+        return len(self._seen)
+
+    def compile(self, kernel: Kernel) -> bool:
+        """Was it new?"""
+        with self._lock:
+            if kernel.content_id in self._seen:
+                self.copies += 1
+                return False
+            self._seen.add(kernel.content_id)
+            return True
+
+    def clear(self) -> None:
+        with self._lock:
+            self._seen.clear()
+            self.copies = 0
+
+
+KERNEL_CACHE = KernelCache()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelGroup:
+    """Cores that run the same kernels. `handles` are places in the program's list of kernels."""
+
+    handles: tuple[int, ...]
+    cores: frozenset[Core]
+
+
+def kernel_groups(kernels: Sequence[Kernel], core_type: CoreType) -> list[KernelGroup]:
+    handles = [handle for handle, kernel in enumerate(kernels) if kernel.core_type is core_type]
+    sets = {kernels[handle].cores for handle in handles}
+    # The usual program has one core set for all its kernels: no need to look at each core.
+    if len(sets) == 1:
+        return [KernelGroup(tuple(handles), cores_of(sets.pop()))]
+    on_core: dict[Core, list[int]] = {}
+    for handle in handles:
+        for core in cores_of(kernels[handle].cores):
+            on_core.setdefault(core, []).append(handle)
+    groups: dict[tuple[int, ...], set[Core]] = {}
+    for core, running in on_core.items():
+        groups.setdefault(tuple(running), set()).add(core)
+    return [KernelGroup(running, frozenset(groups[running])) for running in sorted(groups)]

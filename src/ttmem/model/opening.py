@@ -1,0 +1,110 @@
+"""`open_device` and `open_mesh_device`, as in ttnn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ttmem.client.tracker import GraphTracker
+from ttmem.hw import NEWEST, Cluster, Dispatch, device_spec
+from ttmem.hw import board as board_by_name
+from ttmem.model.device import (
+    ClusterLike,
+    Device,
+    cluster_from,
+    described_devices,
+    made_up_devices,
+)
+from ttmem.model.errors import BadMesh
+from ttmem.model.mesh import MeshDevice
+from ttmem.model.system_kernels import load_system_kernels
+
+MOST_DEVICES = 1024  # of made-up cards; far beyond any system
+
+
+def open_device(
+    device_id: int = 0,
+    *,
+    board: str = "p150",
+    cluster: ClusterLike | None = None,
+    dispatch: Dispatch | str | None = None,
+    l1_small_size: int = 0,
+    trace_region_size: int = 0,
+    worker_l1_size: int = 0,
+    num_command_queues: int = 1,
+    version: str = NEWEST,
+    tracker: GraphTracker | None = None,
+) -> MeshDevice:
+    """One device, which is a 1x1 mesh, as in ttnn; `cluster` wins over `board`."""
+    return open_mesh_device(
+        (1, 1),
+        board=board,
+        cluster=cluster,
+        physical_device_ids=[device_id],
+        dispatch=dispatch,
+        l1_small_size=l1_small_size,
+        trace_region_size=trace_region_size,
+        worker_l1_size=worker_l1_size,
+        num_command_queues=num_command_queues,
+        version=version,
+        tracker=tracker,
+    )
+
+
+def open_mesh_device(
+    shape: Sequence[int],
+    *,
+    board: str = "p150",
+    cluster: ClusterLike | None = None,
+    physical_device_ids: Sequence[int] = (),
+    dispatch: Dispatch | str | None = None,
+    l1_small_size: int = 0,
+    trace_region_size: int = 0,
+    worker_l1_size: int = 0,
+    num_command_queues: int = 1,
+    version: str = NEWEST,
+    tracker: GraphTracker | None = None,
+) -> MeshDevice:
+    """A mesh of (rows, columns): the chips of a cluster, or as many cards of a board as it takes."""
+    rows, columns = _checked_shape(shape)
+    described = None if cluster is None else cluster_from(cluster)
+    numbers = _device_numbers(rows * columns, physical_device_ids, described)
+    options = {
+        "l1_small_size": l1_small_size,
+        "trace_region_size": trace_region_size,
+        "worker_l1_size": worker_l1_size,
+    }
+    if described is None:
+        kind = board_by_name(board)
+        spec = device_spec(kind, dispatch=dispatch, version=version, **options)
+        devices: list[Device] = made_up_devices(kind, numbers, spec)
+    else:
+        spec_of = partial(described.spec, dispatch=dispatch, version=version, **options)
+        devices = described_devices(described, numbers, spec_of)
+    mesh = MeshDevice(
+        (rows, columns), devices, tracker=tracker, num_command_queues=num_command_queues
+    )
+    load_system_kernels(mesh)
+    return mesh
+
+
+def _checked_shape(shape: Sequence[int]) -> tuple[int, int]:
+    sides = tuple(shape)
+    if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
+        raise BadMesh(f"a mesh has rows and columns, as (1, 4), not {sides!r:.60}")
+    return sides[0], sides[1]
+
+
+def _device_numbers(count: int, chosen: Sequence[int], cluster: Cluster | None) -> list[int]:
+    known: Sequence[int] = range(MOST_DEVICES)
+    if cluster is not None:
+        known = sorted(chip.logical_id for chip in cluster.chips)
+    available = len(known)
+    if count > available:
+        raise BadMesh(f"the mesh wants {count} devices, but there are only {available}")
+    numbers = list(chosen) or list(known[:count])
+    if len(numbers) != count or len(set(numbers)) != count:
+        raise BadMesh(f"the mesh wants {count} different devices, not {numbers!r:.60}")
+    if cluster is None and not all(0 <= number < available for number in numbers):
+        raise BadMesh(f"device ids are 0 to {available - 1}, not {numbers!r:.60}")
+    return numbers

@@ -1,0 +1,193 @@
+"""A program: kernels, buffers, semaphores and arguments, from their adding to the final layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+from ttmem.events.kinds import KernelType
+from ttmem.hw import DeviceSpec, Dispatch, Grid
+from ttmem.model.circular_buffers import BufferKind, L1Layout, ProgramBuffer, ProgramFault
+from ttmem.model.core_ranges import Core, CoreRangeSet, CoreType, check_inside, cores_of
+from ttmem.model.kernels import KERNEL_CACHE, Kernel, KernelCache
+from ttmem.model.program_buffers import ProgramBuffers
+from ttmem.model.semaphores import Semaphore, free_id
+from ttmem.model.slot_layout import ProgramLayout, RuntimeArgs, slot_layout
+
+_ids = count(1)
+
+
+class Program:
+    """One process numbers all its programs, from 1."""
+
+    def __init__(
+        self,
+        spec: DeviceSpec,
+        kernel_type: KernelType = KernelType.APPLICATION,
+        *,
+        kernel_cache: KernelCache = KERNEL_CACHE,
+    ) -> None:
+        self.id = next(_ids)
+        self.spec = spec
+        self.kernel_type = kernel_type
+        self.kernels: list[Kernel] = []
+        self.semaphores: list[Semaphore] = []
+        self.layout: ProgramLayout | None = None
+        self.is_compiled = False
+        self._cache = kernel_cache
+        self._args: list[RuntimeArgs] = []
+        self._buffers = ProgramBuffers(spec)
+
+    @property
+    def buffers(self) -> list[ProgramBuffer]:
+        """Circular buffers, or dataflow buffers and scratchpads; handles are places in it."""
+        return self._buffers.all
+
+    @property
+    def l1(self) -> L1Layout | None:
+        """Where they lie; None until they are allocated, and after a change."""
+        return self._buffers.layout
+
+    @property
+    def num_cores(self) -> int:
+        """Over all core types: what the seeds multiply the binary with."""
+        sets: dict[CoreType, set[Core]] = {}
+        for kernel in self.kernels:
+            sets.setdefault(kernel.core_type, set()).update(cores_of(kernel.cores))
+        return sum(len(cores) for cores in sets.values())
+
+    def add_kernel(self, kernel: Kernel) -> int:
+        self._check_open("kernel")
+        check_inside(kernel.cores, self._grid(kernel.core_type))
+        self.kernels.append(kernel)
+        unique = {kernel.cores: kernel.unique_runtime_args}
+        self._args.append(RuntimeArgs(unique, kernel.common_runtime_args))
+        return len(self.kernels) - 1
+
+    def add_circular_buffer(
+        self,
+        cores: CoreRangeSet,
+        size: int,
+        *,
+        indices: tuple[int, ...] | None = None,
+        remote_indices: tuple[int, ...] = (),
+        address: int | None = None,
+    ) -> int:
+        """With an address it is globally allocated: it uses the L1 buffer that lies there."""
+        new = ProgramBuffer(BufferKind.CIRCULAR, cores, size, address=address)
+        new.remote_indices = remote_indices
+        return self._add_buffer(new, indices)
+
+    def add_dataflow_buffer(
+        self,
+        cores: CoreRangeSet,
+        size: int,
+        *,
+        alias_of: int | None = None,
+        address: int | None = None,
+    ) -> int:
+        """With an address it borrows a tensor's memory; an alias shares another one's."""
+        new = ProgramBuffer(BufferKind.DATAFLOW, cores, size, address=address)
+        if alias_of is not None:
+            self._buffers.get(alias_of, BufferKind.DATAFLOW)
+            new.alias_of = alias_of
+        return self._add_buffer(new, None)
+
+    def add_scratchpad(self, cores: CoreRangeSet, size: int) -> int:
+        return self._add_buffer(ProgramBuffer(BufferKind.SCRATCHPAD, cores, size), ())
+
+    def update_circular_buffer_total_size(self, handle: int, size: int) -> None:
+        self._buffers.resize(self._buffers.get(handle, BufferKind.CIRCULAR), size)
+
+    def update_dynamic_circular_buffer_address(self, handle: int, address: int) -> None:
+        """The L1 buffer under a global circular buffer is another one than last time."""
+        buffer = self._buffers.get(handle, BufferKind.CIRCULAR)
+        if not buffer.is_global:
+            raise ProgramFault(f"circular buffer {handle} is local: the program places it itself")
+        buffer.address = address
+
+    def add_semaphore(self, cores: CoreRangeSet, core_type: CoreType = CoreType.TENSIX) -> int:
+        self._check_open("semaphore")
+        check_inside(cores, self._grid(core_type))
+        new = Semaphore(free_id(self.semaphores, cores, core_type), core_type, cores)
+        self.semaphores.append(new)
+        return new.id
+
+    def set_runtime_args(self, kernel: int, words: int, cores: CoreRangeSet | None = None) -> None:
+        """Unique arguments, on the kernel's cores or some of them."""
+        args = self._args_of(kernel)
+        where = self.kernels[kernel].cores if cores is None else cores
+        self._check_args(kernel, args.unique.get(where, 0), words)
+        args.unique[where] = words
+
+    def set_common_runtime_args(self, kernel: int, words: int) -> None:
+        args = self._args_of(kernel)
+        self._check_args(kernel, args.common, words)
+        self._args[kernel] = replace(args, common=words)
+
+    def compile(self) -> tuple[Kernel, ...]:
+        """Compiles once, and answers with the kernels that no program of the process had."""
+        if self.is_compiled:
+            return ()
+        self.is_compiled = True
+        return tuple(kernel for kernel in self.kernels if self._cache.compile(kernel))
+
+    def allocate_circular_buffers(self, base: int | None = None) -> bool:
+        """Places dataflow buffers and scratchpads too. Was there anything to do?"""
+        return self._buffers.place(base)
+
+    def finalize_offsets(self) -> ProgramLayout:
+        """Computes once."""
+        if not self.is_compiled:
+            raise ProgramFault(f"Program {self.id} is not compiled; its kernels have no size yet")
+        if self.layout is None:
+            self.layout = self._finalize()
+        return self.layout
+
+    def _finalize(self) -> ProgramLayout:
+        slots = tuple(
+            slot_layout(
+                self.spec, core_type, self.kernels, self._args, self.semaphores, self.buffers
+            )
+            for core_type in CoreType
+        )
+        used = {kernel.core_type for kernel in self.kernels}
+        return ProgramLayout(
+            slots=slots,
+            binary_data_bytes=sum(kernel.binary_bytes for kernel in self.kernels),
+            num_cores=self.num_cores,
+            launch_messages=(int(CoreType.TENSIX in used), int(CoreType.ACTIVE_ETH in used)),
+        )
+
+    def _add_buffer(self, buffer: ProgramBuffer, indices: tuple[int, ...] | None) -> int:
+        self._check_open(buffer.kind.value)
+        check_inside(buffer.cores, self._grid(CoreType.TENSIX))
+        buffer.is_global = buffer.address is not None
+        return self._buffers.add(buffer, indices)
+
+    def _check_open(self, what: str) -> None:
+        if self.is_compiled:
+            raise ProgramFault(f"Cannot add {what} to an already compiled program {self.id}")
+
+    def _args_of(self, kernel: int) -> RuntimeArgs:
+        if not 0 <= kernel < len(self._args):
+            raise ProgramFault(f"No kernel with id {kernel} exists in program {self.id}")
+        return self._args[kernel]
+
+    def _check_args(self, kernel: int, before: int, words: int) -> None:
+        if words < 0 or (self.layout is not None and words != before):
+            raise ProgramFault(
+                f"Illegal runtime args on kernel {self.kernels[kernel].name!r}: "
+                f"their number cannot be modified from {before} to {words}"
+            )
+
+    def _grid(self, core_type: CoreType) -> Grid | None:
+        """Dispatch kernels run where applications may not: in the row or column that is left."""
+        if core_type is not CoreType.TENSIX:
+            return None
+        x, y = self.spec.grid
+        if self.kernel_type is KernelType.APPLICATION:
+            return self.spec.grid
+        return Grid(
+            x + (self.spec.dispatch is Dispatch.COL), y + (self.spec.dispatch is Dispatch.ROW)
+        )

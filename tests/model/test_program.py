@@ -1,0 +1,125 @@
+"""Programs: the seeds' sizes, the kernel cache, and what is refused when."""
+
+from __future__ import annotations
+
+import pytest
+
+from ttmem.errors import BadInput
+from ttmem.events.kinds import KernelType
+from ttmem.hw import device_spec
+from ttmem.model.circular_buffers import ProgramFault
+from ttmem.model.core_ranges import CoreRange, CoreType, whole_grid
+from ttmem.model.errors import OutsideGrid
+from ttmem.model.kernels import Kernel, KernelCache
+from ttmem.model.program import Program
+from ttmem.model.slot_layout import ProgramLayout
+
+P150 = device_spec("p150")
+N150 = device_spec("n150")
+GRID = whole_grid(P150.grid)
+ETH = (CoreRange(0, 0, 0, 15),)
+
+
+def kernel(name: str, *packed: int, cores: tuple[CoreRange, ...] = GRID) -> Kernel:
+    return Kernel(name, CoreType.TENSIX, cores, packed)
+
+
+def finalized(program: Program) -> ProgramLayout:
+    program.compile()
+    return program.finalize_offsets()
+
+
+def test_seed_000_the_size_that_runtime_computed_is_0_and_the_binary_is_not() -> None:
+    program = Program(P150)
+    program.add_kernel(kernel("compute", 1392, 1392, 1392))
+
+    layout = finalized(program)
+
+    assert layout.kernel_bins_size_as_the_seeds_computed_it == 0
+    assert layout.binary_data_bytes == 6144
+
+
+def test_seed_001_a_fabric_binary_of_56_kib_on_16_ethernet_cores() -> None:
+    program = Program(N150, KernelType.FABRIC)
+    program.add_kernel(Kernel("router", CoreType.ACTIVE_ETH, ETH, (56 * 1024,)))
+
+    layout = finalized(program)
+
+    assert layout.binary_data_bytes * layout.num_cores == 896 * 1024
+    assert layout.program_config_sizes == (0, 0, 0, 0, 1)
+
+
+def test_identical_kernels_are_compiled_once() -> None:
+    cache = KernelCache()
+    programs = [Program(P150, kernel_cache=cache) for _ in range(2)]
+    for program in programs:
+        program.add_kernel(kernel("same", 100))
+        program.add_kernel(kernel("same", 100, cores=(CoreRange(0, 0, 0, 0),)))
+
+    new = [[one.name for one in program.compile()] for program in programs]
+
+    assert new == [["same"], []]
+    assert programs[0].compile() == ()
+    assert (cache.compiled, cache.copies) == (1, 3)
+
+
+def test_a_content_id_is_the_same_in_every_run() -> None:
+    assert kernel("read", 900).content_id == 0xCFF55118F1FD4E6A
+    assert kernel("read", 900).content_id != kernel("read", 901).content_id
+
+
+def test_programs_are_numbered_as_they_are_made() -> None:
+    first, second = Program(P150), Program(P150)
+
+    assert second.id == first.id + 1
+
+
+def test_a_compiled_program_takes_nothing_more() -> None:
+    program = Program(P150)
+    program.compile()
+
+    with pytest.raises(ProgramFault, match="already compiled program"):
+        program.add_kernel(kernel("late", 16))
+    with pytest.raises(ProgramFault, match="Cannot add circular buffer"):
+        program.add_circular_buffer(GRID, 64)
+
+
+def test_a_program_is_finalized_after_its_compiling_only() -> None:
+    with pytest.raises(ProgramFault, match="not compiled"):
+        Program(P150).finalize_offsets()
+
+
+def test_the_number_of_arguments_is_fixed_by_finalizing() -> None:
+    program = Program(P150)
+    handle = program.add_kernel(kernel("read", 16))
+    program.set_runtime_args(handle, 3)
+    finalized(program)
+    program.set_runtime_args(handle, 3)
+
+    with pytest.raises(ProgramFault, match="cannot be modified from 3 to 4"):
+        program.set_runtime_args(handle, 4)
+    with pytest.raises(ProgramFault, match="No kernel with id 9"):
+        program.set_runtime_args(9, 4)
+
+
+def test_only_dispatch_kernels_run_on_dispatch_cores() -> None:
+    column = (CoreRange(11, 0, 11, 1),)
+    Program(P150, KernelType.DISPATCH).add_kernel(kernel("prefetch", 16, cores=column))
+
+    with pytest.raises(OutsideGrid):
+        Program(P150).add_kernel(kernel("read", 16, cores=column))
+
+
+def test_a_core_has_16_semaphores() -> None:
+    program = Program(P150)
+    ids = [program.add_semaphore(GRID) for _ in range(16)]
+
+    with pytest.raises(ProgramFault, match="all 16 IDs are in use"):
+        program.add_semaphore((CoreRange(0, 0, 0, 0),))
+    assert ids == list(range(16))
+
+
+@pytest.mark.parametrize("packed", [(), (0,), (16, -1)])
+def test_a_kernel_without_a_binary_is_refused(packed: tuple[int, ...]) -> None:
+    with pytest.raises(BadInput, match="no binary"):
+        kernel("empty", *packed)
