@@ -29,7 +29,12 @@ class ProgramCache:
         with mesh.lock:
             known = self._entries.get(key)
             workload = known or MeshWorkload(make())
-            enqueue_mesh_workload(mesh, workload, cq_id, cache_hit=known is not None)
+            try:
+                enqueue_mesh_workload(mesh, workload, cq_id, cache_hit=known is not None)
+            except BaseException:
+                if known is None:
+                    workload.destroy()  # nobody keeps it: its circular buffers go with it
+                raise
             self.hits += known is not None
             self.misses += known is None
             if known is None and self.enabled:
