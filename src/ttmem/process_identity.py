@@ -69,7 +69,7 @@ def _command(pid: int) -> str | None:
     except OSError:
         return None
     text = " ".join(word.decode("utf-8", "replace") for word in words if word)
-    cleaned = "".join(letter if letter.isprintable() else "?" for letter in text)
+    cleaned = "".join(letter if letter.isprintable() else " " for letter in text)
     return cleaned or None
 
 

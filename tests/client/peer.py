@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.client.accounts import Accounts
@@ -229,6 +230,7 @@ class PeerProcess:
             os.unlink(path)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.client.peer", path],
+            cwd=Path(__file__).parents[2],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

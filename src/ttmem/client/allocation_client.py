@@ -77,9 +77,13 @@ class AllocationClient(ClientLifecycle):
         dataflow: bool = False,
     ) -> None:
         """A circular buffer: so many bytes on each core, or in all if the cores are unknown."""
-        word, total = self._on_cores(cores, size)
+        try:
+            core_set, count = self._outbox.declarations.core_sets[cores]
+            total = size * count
+        except (KeyError, TypeError):
+            core_set, total = self._on_cores(cores, size)
         first = _CB_ALLOC | (_GLOBAL if is_global else 0) | (_DATAFLOW if dataflow else 0)
-        self._report(device, first, address, total, program_id, address, word)
+        self._report(device, first, address, total, program_id, address, 1 | core_set << HIGH)
 
     def report_cb_deallocation(
         self,
@@ -91,9 +95,13 @@ class AllocationClient(ClientLifecycle):
         dataflow: bool = False,
     ) -> None:
         """The latest circular buffer of that address and size (and program) is gone."""
-        word, total = self._on_cores(cores, size)
+        try:
+            core_set, count = self._outbox.declarations.core_sets[cores]
+            total = size * count
+        except (KeyError, TypeError):
+            core_set, total = self._on_cores(cores, size)
         first = _CB_FREE | (_DATAFLOW if dataflow else 0)
-        self._report(device, first, address, total, program_id, address, word)
+        self._report(device, first, address, total, program_id, address, 1 | core_set << HIGH)
 
     def report_kernel_load(
         self,

@@ -14,7 +14,6 @@ from time import monotonic, sleep
 from ttmem.client.declarations import Cores
 from ttmem.client.devices import device_declarations
 from ttmem.client.outbox import Outbox
-from ttmem.client.records import HIGH
 from ttmem.client.sender import Sender
 from ttmem.client.target_cache import Targets
 from ttmem.events import DeviceDeclaration
@@ -131,13 +130,10 @@ class ClientLifecycle:
             return _NO_CORES
 
     def _on_cores(self, cores: Cores, size: int) -> tuple[int, int]:
-        """(one reference and the number of the core set, bytes on all these cores)."""
+        """(number of the core set, bytes on all these cores), if they are not known yet."""
+        core_set, count = self._cores(cores)
         try:
-            core_set, count = self._outbox.declarations.core_sets[cores]
-        except (KeyError, TypeError):
-            core_set, count = self._cores(cores)
-        try:
-            return 1 | core_set << HIGH, size * count
+            return core_set, size * count
         except TypeError as error:
             self._complain(error)
             return _NO_CORES

@@ -201,7 +201,8 @@ class Peer:
         """Tells the client why, then closes."""
         self._sink.problem(self, f"client refused: {sentence}", 0)
         self._closing = True
-        self.send([frames.preamble(), frames.frame(Frame.REFUSED, sentence.encode())])
+        opening = [] if self.greeted else [frames.preamble()]  # a welcome had its own
+        self.send([*opening, frames.frame(Frame.REFUSED, sentence.encode())])
 
     # -- writing -----------------------------------------------------------------------------------------------
 
