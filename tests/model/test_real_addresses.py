@@ -37,7 +37,8 @@ def test_addresses_and_memory_views_are_those_of_stock_ttnn(board: str) -> None:
         board=board, l1_small_size=32_768, trace_region_size=1 << 20, tracker=RecordingTracker()
     )
     live: list[Buffer] = []
-    expected, actual = [], []
+    expected: list[object] = []
+    actual: list[object] = []
     for what, *values in json.loads((ANSWERS / f"{board}.json").read_text()):
         if what == "views":
             expected.append(values)
