@@ -37,7 +37,7 @@ def wait_for(what: Callable[[], T], patience: float = PATIENCE) -> T:
 # Another user may not be able to read the interpreter's folders: everything is imported before.
 _AS_USER = """
 import locale, os, sys
-import ttmem.commands.serve, ttmem.commands.ps, ttmem.commands.dump, ttmem.commands.demo
+import ttmem.commands.serve, ttmem.commands.ps, ttmem.commands.dump, ttmem.commands.demo, ttmem.commands.simulate
 import ttmem.server.server, ttmem.server.device_options
 os.setuid({user})
 sys.exit(ttmem.commands.main())

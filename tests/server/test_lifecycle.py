@@ -56,6 +56,18 @@ def test_a_socket_left_by_a_killed_server_is_taken_over(start: StartServer) -> N
         assert client.ask()["l1_allocated"] == 0
 
 
+def test_a_socket_file_that_somebody_removed_comes_back(server: RunningServer) -> None:
+    with OldClient(server.path) as client:
+        client.alloc(4096, 1)
+        client.ask()
+        os.unlink(server.path)
+        server.logs("was removed; it is there again")
+
+        assert client.ask()["l1_allocated"] == 4096
+        with OldClient(server.path) as another:
+            assert another.ask()["l1_allocated"] == 4096
+
+
 def test_a_file_that_is_no_socket_is_not_touched(start: StartServer, tmp_path: Path) -> None:
     precious = tmp_path / "allocation.sock"
     precious.write_text("precious")

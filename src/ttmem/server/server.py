@@ -145,8 +145,16 @@ class Server:
 
     def _tick(self) -> None:
         self.books.tick(time.time_ns())
+        if self._listener.missing():
+            self._restore_listener()
         for process in self._processes.gone():
             self._died(process)
+
+    def _restore_listener(self) -> None:
+        self._epoll.unregister(self._listener.socket.fileno())
+        self._listener.restore()
+        self._epoll.register(self._listener.socket.fileno(), select.EPOLLIN)
+        self._log.trouble("socket", f"{self._listener.path} was removed; it is there again")
 
     # -- connections ---------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class Listener:
 
     def __init__(self, path: str, group: str | None = None) -> None:
         self.path = path
+        self._group = group
         self._lock = _lock(path)
         try:
             _clear_stale(path)
@@ -51,6 +52,16 @@ class Listener:
             _share(path, group)
         listener.listen(BACKLOG)
         return listener
+
+    def missing(self) -> bool:
+        """True if somebody removed the socket file: nobody can connect any more."""
+        return not os.path.lexists(self.path)
+
+    def restore(self) -> None:
+        """Listens at the same path again; connections that are open stay so."""
+        self.socket.close()
+        self.socket = self._bind(self.path, self._group)
+        self._inode = os.stat(self.path).st_ino
 
     def close(self) -> None:
         """Stops listening."""
