@@ -131,8 +131,21 @@ def process(
     *,
     user: str | None = "alice",
     connected: bool = True,
+    dropped: int = 0,
+    overflow: int = 0,
 ) -> Process:
-    return Process(pid, NOW - 60_000_000_000, user, command, True, ("socket",), connected, devices)
+    return Process(
+        pid,
+        NOW - 60_000_000_000,
+        user,
+        command,
+        True,
+        ("socket",),
+        connected,
+        devices,
+        dropped,
+        overflow,
+    )
 
 
 def everything(of: Device) -> Held:

@@ -24,6 +24,7 @@ from tests.views.builders import (
     with_owner,
 )
 from ttmem.snapshots import Device, Held, LeftBehind, Losses, Provenance, Snapshot
+from ttmem.views.holdings import amounts
 
 TRANSFORMER = (
     "python -m pytest models/tt_transformers/demo/simple_text_demo.py -k 'performance and DP-4-b1'"
@@ -100,7 +101,7 @@ def four_devices() -> Snapshot:
         devices,
         [
             process(42001, "python serve.py --port 8000", {shared.unique_id: second}, user="bob"),
-            process(41235, TRANSFORMER, first),
+            process(41235, TRANSFORMER, first, dropped=1_204),
         ],
         left_behind=[
             LeftBehind(
@@ -195,6 +196,33 @@ def unknown_capacities() -> Snapshot:
     return snapshot(devices, [owner])
 
 
+def everything_at_once() -> Snapshot:
+    """Too much of everything for a small window."""
+    chips = four_devices()
+    (troubled,) = seed_004_on_a_real_n300().devices
+    devices = [replace(troubled, logical_id=4), *chips.devices]
+    held = everything(troubled)
+    part = Held(*(amount // 12 for amount in amounts(held)))
+    first = Held(
+        *(whole - 11 * one for whole, one in zip(amounts(held), amounts(part), strict=True))
+    )
+    # The number of a chip of four_devices is 0 too; its unique id is not.
+    unique_id = "17"
+    devices[0] = replace(devices[0], unique_id=unique_id)
+    workers = [
+        process(8900 + n, f"python worker.py --rank {n}", {unique_id: part}, connected=n != 2)
+        for n in range(1, 12)
+    ]
+    leader = process(8900, "python worker.py --rank 0", {unique_id: first}, overflow=3)
+    return replace(
+        chips,
+        devices=tuple(devices),
+        processes=(*chips.processes, leader, *workers),
+        left_behind=tuple(replace(chips.left_behind[0], pid=39870 + n) for n in range(5)),
+        losses=Losses(1_207, 1, 12),
+    )
+
+
 def hostile_strings() -> Snapshot:
     bad = device(
         0,
@@ -235,5 +263,6 @@ CASES: dict[str, Callable[[], Snapshot]] = {
         sixty_processes,
         unknown_capacities,
         hostile_strings,
+        everything_at_once,
     )
 }

@@ -106,6 +106,8 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         st.just(("socket",)),
         st.booleans(),
         held,
+        amounts,
+        amounts,
     )
     left = st.builds(LeftBehind, st.integers(0, 1 << 22), maybe_texts, amounts, held)
     rows = [{"device": one, "pid": 1, "type": "fabric", "footprint": 9} for one in ids]

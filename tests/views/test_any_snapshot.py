@@ -29,6 +29,36 @@ def test_any_snapshot_fits_any_width(snapshot: Snapshot, width: int, kernels: bo
 
 
 @any_snapshot
+@given(snapshots(), widths, st.integers(2, 60), st.booleans())
+def test_any_snapshot_fits_any_window(
+    snapshot: Snapshot, width: int, height: int, kernels: bool
+) -> None:
+    picture = render(
+        snapshot, width=width, color=False, kernels=kernels, earlier=snapshot, height=height
+    )
+    lines = picture.split("\n")
+    assert len(lines) <= height
+    assert [line for line in lines if columns(line) > width] == []
+
+
+@any_snapshot
+@given(snapshots(), st.integers(24, 60))
+def test_the_total_row_is_there_at_any_height(snapshot: Snapshot, height: int) -> None:
+    lines = render(snapshot, width=240, color=False, height=height).split("\n")
+    rows = [line.split() for line in lines]
+    assert [row[1:] for row in rows if row[:1] == ["total"]] == (
+        [expected_total(snapshot)] if snapshot.processes else []
+    )
+
+
+@any_snapshot
+@given(snapshots())
+def test_a_window_that_is_tall_enough_shows_everything(snapshot: Snapshot) -> None:
+    whole = render(snapshot, width=120, color=False)
+    assert render(snapshot, width=120, color=False, height=len(whole.split("\n"))) == whole
+
+
+@any_snapshot
 @given(snapshots(), widths)
 def test_any_dump_fits_any_width(snapshot: Snapshot, width: int) -> None:
     picture = render_dump(snapshot, dump_groups(snapshot, 3), width=width, color=False)
@@ -46,11 +76,15 @@ def test_nothing_but_our_own_colours_reaches_the_terminal(snapshot: Snapshot, wi
 @any_snapshot
 @given(snapshots())
 def test_the_total_row_is_the_sum_of_the_processes(snapshot: Snapshot) -> None:
-    held = together(h for process in snapshot.processes for h in process.devices.values())
     lines = render(snapshot, width=240, color=False).split("\n")
     totals = [line.split() for line in lines if line.strip().startswith("total ")]
-    expected = [["total", *" ".join(map(human, amounts(held))).split()]]
+    expected = [["total", *expected_total(snapshot)]]
     assert totals == (expected if snapshot.processes else [])
+
+
+def expected_total(snapshot: Snapshot) -> list[str]:
+    held = together(h for process in snapshot.processes for h in process.devices.values())
+    return " ".join(map(human, amounts(held))).split()
 
 
 @given(st.lists(texts.map(clean), unique=True), st.integers(1, 60))

@@ -23,6 +23,20 @@ def test_half_of_l1_is_not_yet_most_of_it() -> None:
     assert hint(picture(cb=2 * MIB, l1=2 * MIB)) == []
 
 
+def test_most_of_a_nearly_empty_l1_is_not_worth_a_hint() -> None:
+    assert hint(picture(cb=21 * MIB)) == []
+    assert len(hint(picture(cb=22 * MIB))) == 1  # a quarter of 85.0 MiB
+
+
+def test_growth_of_a_little_is_not_worth_a_hint() -> None:
+    assert hint(picture(cb=6 * MIB, seconds=10), picture(cb=2 * MIB)) == []
+
+
+def test_where_the_capacity_is_unknown_most_of_l1_is_enough() -> None:
+    unknown = snapshot([device(0, cb=circular(6 * MIB), l1_capacity=None)])
+    assert len(hint(unknown)) == 1
+
+
 def test_a_little_is_not_worth_a_hint() -> None:
     assert hint(picture(cb=4096)) == []
 

@@ -17,6 +17,7 @@ from ttmem.views.text import columns
 
 PICTURES = Path(__file__).parent / "pictures"
 WIDTHS = (80, 120, 200)
+WINDOWS = ((80, 24), (120, 40), (50, 24))
 
 
 def compare(name: str, picture: str) -> None:
@@ -31,6 +32,16 @@ def compare(name: str, picture: str) -> None:
 def test_the_table_looks_as_it_did(name: str, width: int) -> None:
     picture = render(CASES[name](), width=width, color=False, zone=timezone.utc)
     compare(f"{name}-{width}", picture)
+
+
+@pytest.mark.parametrize(("width", "height"), WINDOWS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_window_shows_what_matters_most(name: str, width: int, height: int) -> None:
+    picture = render(
+        CASES[name](), width=width, color=False, zone=timezone.utc, height=height - 1
+    )  # the cursor has a line too
+    assert len(picture.split("\n")) < height
+    compare(f"window-{height}-{name}-{width}", picture)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

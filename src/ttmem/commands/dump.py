@@ -2,9 +2,11 @@
 
 For each group: how many, bytes requested, bytes held (reserved in all banks, where that is known),
 and the share of what is held of that kind on that device. Below it the largest single entries:
-size, references, age, id or address, name and call site. Then what dead processes left behind.
+size, age, id, address, and their origin: references, name, program, cores, call site. An id that is
+the address is not repeated. Then what dead processes left behind.
 
-exit codes: 0 done, 1 something is allocated (with --exit-code), 2 wrong arguments, 3 no server
+exit codes: 0 done, 1 failed (with --exit-code: or something is allocated), 2 wrong arguments,
+3 no server, 4 the server refused
 """
 
 from __future__ import annotations
@@ -56,7 +58,13 @@ def run(options: argparse.Namespace) -> int:
         print(as_json(_document(picture, dumps), sys.stdout.isatty()))
     else:
         color = wants_color(sys.stdout, options.no_color)
-        text = render_dump(picture, dumps, width=width(sys.stdout), color=color)
+        text = render_dump(
+            picture,
+            dumps,
+            width=width(sys.stdout),
+            color=color,
+            chosen=bool(options.device or options.pid),
+        )
         print(spelled(text, sys.stdout))
     return 1 if options.exit_code and any(dump.memory for dump in dumps) else 0
 

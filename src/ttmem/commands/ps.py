@@ -4,7 +4,9 @@ One picture of all devices and processes that report to the server (`ttmem serve
 table are binary (KiB, MiB, GiB); JSON has bytes. Kernel code stands apart and is in no sum.
 docs/numbers.md says what each number means.
 
-exit codes: 0 done, 2 wrong arguments, 3 no server, 4 the server refused
+With --watch on a terminal the picture is cut to the window: what is left out is named below it.
+
+exit codes: 0 done, 1 failed, 2 wrong arguments, 3 no server, 4 the server refused
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints one picture, or one after the other."""
     _check(options)
     if options.watch is None:
-        print(_shown(options, _look(options), None))
+        print(_shown(options, _look(options)))
         return 0
     try:
         _watch(options)
@@ -95,7 +97,12 @@ def _look(options: argparse.Namespace) -> Snapshot:
     return select(api.snapshot(options.socket, detail), options.device, options.pid)
 
 
-def _shown(options: argparse.Namespace, picture: Snapshot, earlier: Snapshot | None) -> str:
+def _shown(
+    options: argparse.Namespace,
+    picture: Snapshot,
+    earlier: Snapshot | None = None,
+    height: int | None = None,
+) -> str:
     if options.json:
         return as_json(to_json(picture), sys.stdout.isatty() and options.watch is None)
     text = render(
@@ -104,6 +111,8 @@ def _shown(options: argparse.Namespace, picture: Snapshot, earlier: Snapshot | N
         color=wants_color(sys.stdout, options.no_color),
         kernels=options.kernels,
         earlier=earlier,
+        height=height,
+        chosen=bool(options.device or options.pid),
     )
     return spelled(text, sys.stdout)
 
@@ -125,7 +134,8 @@ def _watch(options: argparse.Namespace) -> None:
                 said = ""
                 _remember(past, picture)
                 earlier = past[0] if len(past) > 1 else None
-                _show(screen, _shown(options, picture, earlier), options.json)
+                height = None if screen is None else screen.height
+                _show(screen, _shown(options, picture, earlier, height), options.json)
             time.sleep(max(0.0, options.watch - (time.monotonic() - began)))
 
 

@@ -86,6 +86,8 @@ class Books:
         held = self.held().get(process.index, {})
         self.native.release_process(process.index)
         del self.processes[process.index]
+        for device in self.devices:
+            device.withdraw(process.index)
         del self._core_sets[process.index]
         self._findings_said = {said for said in self._findings_said if said[1] != process.index}
         self.dead_losses.update(dropped=process.dropped + process.overflow, gaps=process.gaps)
@@ -121,6 +123,7 @@ class Books:
         record = self._device(declaration, "client")
         if record is None:
             raise ValueError(f"more than {MAX_DEVICES} devices")
+        record.declare(process.index, declaration)
         self._bind(process, declaration.logical_id, record)
 
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
@@ -141,7 +144,7 @@ class Books:
             )
             self.devices.append(record)
             self._by_unique_id[unique_id] = record
-        elif declared_by == "client" or record.declared_by is None:
+        elif record.declared_by is None:
             record.declaration, record.declared_by = declaration, declared_by
         return record
 

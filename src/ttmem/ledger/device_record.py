@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.snapshots import Provenance
@@ -18,6 +20,18 @@ class DeviceRecord:
     declaration: DeviceDeclaration
     declared_by: str | None  # None: nobody, all capacities are unknown
     identity: Provenance
+    by_process: dict[int, DeviceDeclaration] = field(default_factory=dict)
+
+    def declare(self, process: int, declaration: DeviceDeclaration) -> None:
+        """A client says what it opened. Each process chooses its own region sizes."""
+        self.by_process[process] = declaration
+        self.declaration, self.declared_by = _together(declaration, self.by_process), "client"
+
+    def withdraw(self, process: int) -> None:
+        """The process is gone; what others declared holds, or what was known last."""
+        if self.by_process.pop(process, None) is not None and self.by_process:
+            latest = list(self.by_process.values())[-1]
+            self.declaration = _together(latest, self.by_process)
 
     def capacity(self, kind: MemoryKind) -> int | None:
         """What can be allocated of one kind, in all banks together."""
@@ -47,6 +61,23 @@ class DeviceRecord:
             missing = "no client declared this device; give the server --board, --cluster or --l1-capacity"
             return Provenance("none", "unknown", missing)
         return Provenance(self.declared_by, "declared", self.declaration.note)
+
+
+_REGIONS = ("dram_bank_size", "trace_bank_size", "l1_bank_size", "l1_small_bank_size")
+
+
+def _together(
+    latest: DeviceDeclaration, declared: Mapping[int, DeviceDeclaration]
+) -> DeviceDeclaration:
+    """The hardware is one; of each region the largest that a live process has set aside counts."""
+    largest: dict[str, Any] = {
+        name: max(
+            (size for d in declared.values() if (size := getattr(d, name)) is not None),
+            default=None,
+        )
+        for name in _REGIONS
+    }
+    return replace(latest, **largest)
 
 
 def made_up_id(logical_id: int) -> str:

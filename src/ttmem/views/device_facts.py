@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ttmem.sizes import human
@@ -10,6 +11,15 @@ from ttmem.views.ink import Line, faint, flow, ink
 from ttmem.views.names import logical, model, short_pci
 
 Figures = tuple[int, int | None]  # used, capacity
+AMOUNT = len("896.0 KiB")  # room for any amount but '1000.0 MiB', which is rare
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A label with an amount, and the columns it is given, whatever the amount is now."""
+
+    line: Line
+    takes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +33,38 @@ class DeviceFacts:
     pci: str | None
     dram: Figures
     l1: Figures
-    beside_dram: tuple[Line, ...]
-    l1_parts: tuple[Line, ...]
+    beside_dram: tuple[Fact, ...]
+    l1_parts: tuple[Fact, ...]
 
     @property
     def pci_line(self) -> list[Line]:
         """The PCI address, if there is one."""
         return [faint(self.pci)] if self.pci else []
 
+    @property
+    def beside_room(self) -> int:
+        """Columns to plan for what stands beside DRAM, on one line."""
+        return _room(self.beside_dram, "  ")
+
+    @property
+    def parts_room(self) -> int:
+        """Columns to plan for the parts of L1, on one line."""
+        return _room(self.l1_parts, " ")
+
+    def beside(self, room: int) -> list[Line]:
+        """'requested 4.4 GiB  TRACE 22.5 MiB / 64.0 MiB': what else is to say of DRAM."""
+        return flow([one.line for one in self.beside_dram], room)
+
     def parts(self, room: int) -> list[Line]:
         """'= L1 2.2 MiB + L1_SMALL 0 B + CB 29.8 MiB cached': what L1 used is made of."""
-        signs = ("=", "+", "+")
-        facts = [
-            (*faint(f"{sign} "), *part) for sign, part in zip(signs, self.l1_parts, strict=True)
-        ]
-        return flow(facts, room, " ")
+        return flow([one.line for one in self.l1_parts], room, " ")
 
 
-def device_facts(device: Device, trace_limit: bool = True) -> DeviceFacts:
+def _room(facts: Sequence[Fact], gap: str) -> int:
+    return sum(one.takes + len(gap) for one in facts) - len(gap) if facts else 0
+
+
+def device_facts(device: Device) -> DeviceFacts:
     """The facts of a device."""
     return DeviceFacts(
         number=logical(device),
@@ -50,7 +74,7 @@ def device_facts(device: Device, trace_limit: bool = True) -> DeviceFacts:
         pci=short_pci(device),
         dram=(device.memory.dram.held, device.memory.dram.capacity),
         l1=(device.l1_used, device.l1_capacity),
-        beside_dram=_beside_dram(device, trace_limit),
+        beside_dram=_beside_dram(device),
         l1_parts=_l1_parts(device),
     )
 
@@ -60,19 +84,18 @@ def fact(label: str, value: str) -> Line:
     return (*faint(f"{label} "), *ink(value))
 
 
-def trace_text(device: Device, limit: bool = True) -> str | None:
-    """'22.5 MiB / 64.0 MiB'; None while no trace is there."""
+def trace_text(device: Device) -> str | None:
+    """'22.5 MiB / 64.0 MiB'; None where there is neither a trace nor a region for it."""
     trace = device.memory.trace
-    if not trace.held:
+    if not trace.held and not trace.capacity:
         return None
-    known = limit and trace.capacity is not None
-    return human(trace.held) + (f" / {human(trace.capacity)}" if known else "")
+    return human(trace.held) + ("" if trace.capacity is None else f" / {human(trace.capacity)}")
 
 
 def requested_text(device: Device) -> str | None:
-    """What was asked for, where lock-step allocation took visibly more."""
-    requested, held = human(device.memory.dram.requested), human(device.memory.dram.held)
-    return requested if requested != held else None
+    """What was asked for, where lock-step allocation took more."""
+    dram = device.memory.dram
+    return human(dram.requested) if dram.requested != dram.held else None
 
 
 def cb_measure(cb: CircularBuffers) -> str:
@@ -84,16 +107,23 @@ def cb_measure(cb: CircularBuffers) -> str:
     return "demand" if cb.used == cb.demand else "mixed"
 
 
-def _beside_dram(device: Device, trace_limit: bool) -> tuple[Line, ...]:
-    texts = (("requested", requested_text(device)), ("TRACE", trace_text(device, trace_limit)))
-    return tuple(fact(label, text) for label, text in texts if text is not None)
+def _beside_dram(device: Device) -> tuple[Fact, ...]:
+    texts = (("requested", requested_text(device)), ("TRACE", trace_text(device)))
+    return tuple(_steady(label, text) for label, text in texts if text is not None)
 
 
-def _l1_parts(device: Device) -> tuple[Line, ...]:
+def _l1_parts(device: Device) -> tuple[Fact, ...]:
     memory = device.memory
-    circular = f"{human(memory.cb.used)} {cb_measure(memory.cb)}".rstrip()
+    circular = f"{human(memory.cb.used)} {cb_measure(memory.cb) or ' ' * len('cached')}"
     return (
-        fact("L1", human(memory.l1.held)),
-        fact("L1_SMALL", human(memory.l1_small.held)),
-        fact("CB", circular),
+        _steady("= L1", human(memory.l1.held)),
+        _steady("+ L1_SMALL", human(memory.l1_small.held)),
+        _steady("+ CB", circular),
     )
+
+
+def _steady(label: str, text: str) -> Fact:
+    """The amount at the beginning of the text is given the room of any amount."""
+    growth = max(AMOUNT - len(" ".join(text.split()[:2])), 0)
+    line = fact(label, text.rstrip())
+    return Fact(line, len(label) + 1 + len(text) + growth)

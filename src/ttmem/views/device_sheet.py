@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from ttmem.sizes import human
 from ttmem.snapshots import Device
-from ttmem.views.device_facts import DeviceFacts, Figures, device_facts
+from ttmem.views.device_facts import AMOUNT, DeviceFacts, Figures, device_facts
 from ttmem.views.ink import EMPTY, Line, Span, faint, ink, line_columns, pad
 from ttmem.views.meter import meter, of_capacity
 from ttmem.views.names import short_ids
@@ -28,14 +28,14 @@ class DeviceSheet:
     limit: int
 
     @classmethod
-    def of(cls, devices: Sequence[Device], trace_limit: bool = True) -> DeviceSheet:
+    def of(cls, devices: Sequence[Device]) -> DeviceSheet:
         """The sheet of these devices."""
-        facts = [device_facts(device, trace_limit) for device in devices]
+        facts = [device_facts(device) for device in devices]
         figures = [pair for one in facts for pair in (one.dram, one.l1)]
         return cls(
             facts=facts,
             number=max(len("ID"), *(len(one.number) for one in facts)),
-            used=max(len(human(used)) for used, _ in figures),
+            used=max(AMOUNT, *(len(human(used)) for used, _ in figures)),
             limit=max(len(human(limit)) for _, limit in figures),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
@@ -13,7 +13,7 @@ from ttmem.views.dump_groups import CB, DeviceDump, Entry, Group
 from ttmem.views.grid import Column, Grid
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import logical, model, short_command, short_pci
-from ttmem.views.notes import loss_lines
+from ttmem.views.notes import loss_notes, note_lines
 from ttmem.views.process_table import left_behind_table
 from ttmem.views.sections import page, section
 from ttmem.views.title import title_lines
@@ -28,14 +28,18 @@ def render_dump(
     width: int,
     color: bool,
     zone: tzinfo | None = None,
+    chosen: bool = False,
 ) -> str:
-    """Every device with its groups, what the dead left behind, and what was lost."""
+    """Every device with its groups, what the dead left behind, and what was lost.
+
+    `chosen`: the snapshot is a part of a picture.
+    """
     sections = [
         title_lines(snapshot, width, zone),
         *(_device(snapshot, dump, width) for dump in dumps),
         [] if any(dump.memory for dump in dumps) else [ink(NOTHING)],
         section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
-        loss_lines(snapshot.losses, width),
+        note_lines(loss_notes(snapshot, chosen), width),
     ]
     return page(sections, width, color)
 
@@ -108,34 +112,52 @@ def _known(text: str | None) -> Line:
 def _entries(snapshot: Snapshot, group: Group, width: int) -> list[Line]:
     if not group.largest:
         return []
-    rows = [_entry_cells(snapshot, group.kind, entry) for entry in group.largest]
-    columns = [Column("", right=True), Column("", right=True), Column(""), Column("")]
-    lines = [clip_line(line, width - 5) for line in Grid(columns, rows).lines()[1:]]
+    columns = _entry_columns(group)
+    rows = [[cell(snapshot, entry) for _, cell in columns] for entry in group.largest]
+    grid = Grid([column for column, _ in columns], rows)
+    lines = [clip_line(line, width - 5) for line in grid.lines()]
     more = (group.count or 0) - len(group.largest)
     if more:
         lines.append(faint(f"… {more:,} more, {human(group.rest)}; --top 0 lists all"))
     return indent(lines, 5)
 
 
-def _entry_cells(snapshot: Snapshot, kind: str, entry: Entry) -> list[Line]:
-    size = entry.get("footprint", entry.get("requested", entry.get("size", 0)))
-    time_ns = int(entry.get("time_ns") or 0)
+Cell = Callable[[Snapshot, Entry], Line]
+
+
+def _entry_columns(group: Group) -> list[tuple[Column, Cell]]:
+    """Ids and addresses have columns of their own; ids that are addresses are not repeated."""
+    ids = any(entry.get("id") not in (None, entry.get("address")) for entry in group.largest)
+    addresses = group.kind == CB or any(entry.get("address") for entry in group.largest)
+    size = "FOOTPRINT" if "footprint" in group.largest[0] else "SIZE"
     return [
-        ink(human(int(size))),
-        faint(f"{age(snapshot.time_ns - time_ns)} old" if time_ns else "age N/A"),
-        ink(_place(kind, entry)),
-        faint(_origin(entry)),
+        (Column(size, right=True), _size),
+        (Column("AGE", right=True), _age),
+        *([(Column("ID", right=True), _id)] if ids else []),
+        *([(Column("ADDRESS", right=True), _address)] if addresses else []),
+        *([(Column("ORIGIN"), _origin_cell)] if any(map(_origin, group.largest)) else []),
     ]
 
 
-def _place(kind: str, entry: Entry) -> str:
-    """Id and address in hex; an address that is the id is not repeated."""
-    number, address = entry.get("id"), entry.get("address")
-    if kind == CB or number is None:
-        return f"at {int(address or 0):#x}"
-    if address in (None, number):
-        return f"{int(number):#x}"
-    return f"{int(number):#x} at {int(address):#x}"
+def _size(_: Snapshot, entry: Entry) -> Line:
+    return ink(human(int(entry.get("footprint", entry.get("requested", entry.get("size", 0))))))
+
+
+def _age(snapshot: Snapshot, entry: Entry) -> Line:
+    time_ns = int(entry.get("time_ns") or 0)
+    return faint(age(snapshot.time_ns - time_ns) if time_ns else "N/A")
+
+
+def _id(_: Snapshot, entry: Entry) -> Line:
+    return _known(None if entry.get("id") is None else f"{int(entry['id']):#x}")
+
+
+def _address(_: Snapshot, entry: Entry) -> Line:
+    return _known(None if entry.get("address") is None else f"{int(entry['address']):#x}")
+
+
+def _origin_cell(_: Snapshot, entry: Entry) -> Line:
+    return faint(_origin(entry))
 
 
 def _origin(entry: Entry) -> str:

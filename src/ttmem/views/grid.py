@@ -16,6 +16,7 @@ class Column:
 
     title: str
     right: bool = False
+    least: int = 0  # columns, so that a growing number moves nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Grid:
     def widths(self) -> list[int]:
         """Of each column."""
         return [
-            max(len(column.title), *(line_columns(row[at]) for row in self.rows), 0)
+            max(len(column.title), column.least, *(line_columns(row[at]) for row in self.rows))
             for at, column in enumerate(self.columns)
         ]
 

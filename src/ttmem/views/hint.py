@@ -10,6 +10,7 @@ from ttmem.views.names import DeviceNames
 
 PAGE = "docs/circular-buffers.md"
 SMALLEST = 1 << 20  # bytes; below that there is nothing to gain
+SHARE = 4  # a quarter of the capacity; a device that is nearly empty needs no advice
 
 
 def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
@@ -33,12 +34,19 @@ def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
 
 def _growth(device: Device, earlier: Snapshot | None) -> int:
     before = earlier.device(device.unique_id) if earlier else None
-    return device.memory.cb.demand - before.memory.cb.demand if before else 0
+    if before is None or not _matters(device):
+        return 0
+    return device.memory.cb.demand - before.memory.cb.demand
 
 
 def _is_large(device: Device) -> bool:
     used = device.memory.cb.used
-    return used >= SMALLEST and 2 * used > device.l1_used
+    return used >= SMALLEST and 2 * used > device.l1_used and _matters(device)
+
+
+def _matters(device: Device) -> bool:
+    """An unknown capacity may be a small one."""
+    return device.l1_capacity is None or SHARE * device.memory.cb.used >= device.l1_capacity
 
 
 def _large(devices: list[Device], names: DeviceNames, flat: bool) -> str:

@@ -15,6 +15,7 @@ from ttmem.views.names import DeviceNames
 
 MANY = 8  # devices; beyond that, neighbours with the same figures share a line
 TYPES = ("application", "fabric", "dispatch")
+LEAST_AMOUNT = len("32.0 MiB")
 
 
 def kernel_lines(devices: Sequence[Device], width: int) -> list[Line]:
@@ -54,9 +55,7 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
         Column("ID", right=True),
         Column("RING occupied"),
         Column("APPLICATION", right=True),
-        Column("FABRIC", right=True),
-        Column("DISPATCH", right=True),
-        Column("BINARIES", right=True),
+        *(Column(title, True, LEAST_AMOUNT) for title in ("FABRIC", "DISPATCH", "BINARIES")),
         Column("LOADS", right=True),
         Column("DISPATCHES", right=True),
     ]
@@ -105,8 +104,8 @@ def _ring(kernels: Kernels) -> Line:
     if ring.occupied is None and ring.capacity is None:
         return faint("N/A")
     if ring.occupied is None:
-        return (*faint("N/A / "), *faint(human(ring.capacity)))
-    return of_capacity(ring.occupied, ring.capacity)
+        return faint(f"{'N/A'.rjust(LEAST_AMOUNT)} / {human(ring.capacity)}")
+    return of_capacity(ring.occupied, ring.capacity, LEAST_AMOUNT)
 
 
 def _known(amount: int | None) -> Line:
@@ -133,7 +132,7 @@ def _type_grid(snapshot: Snapshot) -> Grid:
         "CACHED",
         "HITS",
         "MISSES",
-        "BINARIES",
+        "DISTINCT",
     )
     columns = [Column(title, right=title != "TYPE") for title in titles]
     names = DeviceNames(snapshot.devices)

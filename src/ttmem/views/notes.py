@@ -2,52 +2,112 @@
 
 from __future__ import annotations
 
-from ttmem.snapshots import Device, Losses, Snapshot
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ttmem.snapshots import Device, Snapshot
 from ttmem.views.hint import hint
-from ttmem.views.ink import Line, Style, indent, ink, paragraph
+from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
 from ttmem.views.names import DeviceNames
 
+NAMED = 3  # pids in one sentence
 
-def anomaly_lines(snapshot: Snapshot, width: int) -> list[Line]:
-    """One item for each anomaly, with the device it is on."""
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence after its sign."""
+
+    sign: str
+    style: Style
+    text: str
+
+    def lines(self, width: int) -> list[Line]:
+        """In as many lines as it needs."""
+        by = len(self.sign) + 2
+        return indent(paragraph(self.text, width - by), by, ink(f" {self.sign}", self.style))
+
+    def line(self, width: int) -> Line:
+        """In one line; the cut shows."""
+        return clip_line((*ink(f" {self.sign} ", self.style), *ink(self.text)), width)
+
+
+def note_lines(notes: Iterable[Note], width: int, whole: bool = True) -> list[Line]:
+    """The notes, one under the other; else than `whole`, each is cut to one line."""
+    if not whole:
+        return [note.line(width) for note in notes]
+    return [line for note in notes for line in note.lines(width)]
+
+
+def anomaly_notes(snapshot: Snapshot) -> list[Note]:
+    """One for each anomaly, with the device it is on."""
     names = DeviceNames(snapshot.devices)
     where: dict[str, list[str]] = {}
     for device in snapshot.devices:
         for anomaly in device.anomalies:
             where.setdefault(anomaly.text, []).append(device.unique_id)
-    out: list[Line] = []
-    for text, devices in where.items():
-        out += _item("!", Style.ALARM, f"{names.sentence(devices)}: {text}", width)
+    return [
+        Note("!", Style.ALARM, f"{names.sentence(devices)}: {text}")
+        for text, devices in where.items()
+    ]
+
+
+def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
+    """What could not be accounted, if anything; `chosen`: only of the processes shown."""
+    return [Note("!", Style.WARN, sentence) for sentence in _losses(snapshot, chosen)]
+
+
+def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
+    dropped = {p.pid: p.dropped_events for p in snapshot.processes if p.dropped_events}
+    beyond = {p.pid: p.overflow for p in snapshot.processes if p.overflow}
+    overflow = sum(beyond.values())
+    if chosen:
+        unseen, rejected = sum(dropped.values()), 0
+    else:
+        # The server's own count has both, and those of processes that are dead by now.
+        unseen = max(snapshot.losses.dropped_events - overflow, 0)
+        rejected = snapshot.losses.rejected_records
+    out = []
+    if unseen:
+        events = "event was" if unseen == 1 else "events were"
+        out.append(
+            f"lost: {unseen:,} {events} not seen one by one{_pids(dropped)};"
+            " sums are healed by a resend, peaks between may be missing"
+        )
+    if overflow:
+        buffers = "live buffer is" if overflow == 1 else "live buffers are"
+        out.append(
+            f"lost: {overflow:,} {buffers} beyond what a client can resend{_pids(beyond)};"
+            " after the next resend they are in no sum"
+        )
+    if rejected:
+        records = (
+            "record was rejected: it is" if rejected == 1 else "records were rejected: they are"
+        )
+        out.append(f"{rejected:,} {records} in no sum (the server's log says why)")
     return out
 
 
-def loss_lines(losses: Losses, width: int) -> list[Line]:
-    """What could not be accounted, if anything."""
-    counts = (
-        (losses.dropped_events, "dropped event"),
-        (losses.gaps, "gap"),
-        (losses.rejected_records, "rejected record"),
-    )
-    said = [f"{count:,} {what}{'' if count == 1 else 's'}" for count, what in counts if count]
-    if not said:
-        return []
-    text = f"lost: {', '.join(said)}: what they said is missing in the figures (docs/numbers.md)"
-    return _item("!", Style.WARN, text, width)
+def _pids(counts: Mapping[int, int]) -> str:
+    """' (pid 41235)': those with most of it, and how many others."""
+    pids = sorted(counts, key=lambda pid: (-counts[pid], pid))
+    if not pids:
+        return ""
+    more = f" and {len(pids) - NAMED} more" if len(pids) > NAMED else ""
+    label = "pid" if len(pids) == 1 else "pids"
+    return f" ({label} {', '.join(map(str, pids[:NAMED]))}{more})"
 
 
-def missing_lines(snapshot: Snapshot, width: int) -> list[Line]:
+def missing_notes(snapshot: Snapshot) -> list[Note]:
     """Why capacities are N/A."""
     why: dict[str, list[str]] = {}
     for device in snapshot.devices:
         if device.memory.dram.capacity is None or device.l1_capacity is None:
             why.setdefault(_reason(device), []).append(device.unique_id)
     names = DeviceNames(snapshot.devices)
-    out: list[Line] = []
-    for reason, devices in why.items():
-        out += _item(
-            "-", Style.FAINT, f"capacity N/A on {names.sentence(devices)}: {reason}", width
-        )
-    return out
+    return [
+        Note("-", Style.FAINT, f"capacity N/A on {names.sentence(devices)}: {reason}")
+        for reason, devices in why.items()
+    ]
 
 
 def _reason(device: Device) -> str:
@@ -55,14 +115,15 @@ def _reason(device: Device) -> str:
     return (capacity and capacity.misses) or "its source does not tell"
 
 
-def hint_lines(snapshot: Snapshot, earlier: Snapshot | None, width: int) -> list[Line]:
+def dead_notes(snapshot: Snapshot) -> list[Note]:
+    """One line instead of the table of what dead processes left behind."""
+    count = len(snapshot.left_behind)
+    if not count:
+        return []
+    who = "dead process" if count == 1 else "dead processes"
+    return [Note("-", Style.FAINT, f"{count:,} {who} left memory behind")]
+
+
+def hint_notes(snapshot: Snapshot, earlier: Snapshot | None) -> list[Note]:
     """Advice."""
-    out: list[Line] = []
-    for sentence in hint(snapshot, earlier):
-        out += _item("hint:", Style.GOOD, sentence, width)
-    return out
-
-
-def _item(sign: str, style: Style, text: str, width: int) -> list[Line]:
-    by = len(sign) + 2
-    return indent(paragraph(text, width - by), by, ink(f" {sign}", style))
+    return [Note("hint:", Style.GOOD, sentence) for sentence in hint(snapshot, earlier)]

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from ttmem.sizes import human
 from ttmem.snapshots import Held, Snapshot
 from ttmem.views.ages import age
-from ttmem.views.device_facts import fact
+from ttmem.views.device_facts import AMOUNT, fact
 from ttmem.views.grid import Column, Grid
 from ttmem.views.holdings import KINDS, amounts, on_devices, size, together
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, short_command
 from ttmem.views.text import columns
 
-LEAST_COMMAND = 24
+LEAST_COMMAND = 20
 DEVICES_ROOM = 13
 USER_ROOM = 12
 NOT_CONNECTED = "* not connected: it keeps its memory until it dies or reports again"
@@ -33,8 +33,13 @@ class Row:
     style: Style = Style.PLAIN
 
 
-def process_table(snapshot: Snapshot, width: int) -> list[Line]:
-    """Largest first, with a total; no kernel column, for kernel code is in no sum."""
+def process_table(
+    snapshot: Snapshot, width: int, most: int | None = None, commands: bool = True
+) -> list[Line]:
+    """Largest first, with a total; no kernel column, for kernel code is in no sum.
+
+    `most`: only so many rows, and one for all others. `commands`: may have lines of their own.
+    """
     names = DeviceNames(snapshot.devices)
     rows = []
     for process in snapshot.processes:
@@ -49,7 +54,10 @@ def process_table(snapshot: Snapshot, width: int) -> list[Line]:
             )
         )
     rows.sort(key=lambda row: (-size(row.held), row.pid))
-    lines = _table(rows, _totals(snapshot), "USER", width)
+    shown, others = rows[:most], rows[len(rows) if most is None else most :]
+    below = [*_others(others), *_totals(snapshot)]
+    lines = _table(shown, below, "USER", width, commands)
+    rows = shown
     if any(row.pid.endswith("*") for row in rows):
         lines += indent(paragraph(NOT_CONNECTED, width - 1, Style.FAINT), 1)
     return lines
@@ -72,6 +80,13 @@ def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
     return _table(rows, [], "DIED", width) if rows else []
 
 
+def _others(rows: Sequence[Row]) -> list[Row]:
+    """Those that are not shown, in one row, so that the column still adds up to its total."""
+    if not rows:
+        return []
+    return [Row(f"{len(rows)} more", "", "", together(r.held for r in rows), "", Style.FAINT)]
+
+
 def _devices(names: DeviceNames, held: Mapping[str, Held]) -> str:
     text = names.some(held)
     return text if columns(text) <= DEVICES_ROOM else f"{len(held)} devices"
@@ -87,7 +102,9 @@ def _totals(snapshot: Snapshot) -> list[Row]:
     return rows
 
 
-def _table(rows: Sequence[Row], totals: Sequence[Row], who: str, width: int) -> list[Line]:
+def _table(
+    rows: Sequence[Row], totals: Sequence[Row], who: str, width: int, commands: bool = True
+) -> list[Line]:
     everyone = [*rows, *totals]
     grid = _grid(everyone, who)
     room = width - 1 - grid.width - grid.gap
@@ -100,9 +117,26 @@ def _table(rows: Sequence[Row], totals: Sequence[Row], who: str, width: int) -> 
             ],
         )
         return indent(wide.lines(last=room), 1)
-    if grid.width < width:
-        return _folded(grid, everyone, width)
-    return _stacked(everyone, width)
+    closer = grid.fitting(width - 1)
+    if closer and commands:
+        return _folded(closer, everyone, width)
+    closer = closer or _slim(everyone).fitting(width - 1)
+    if closer and not commands:
+        return indent(closer.lines(), 1)
+    return _stacked(everyone, width, commands)
+
+
+def _slim(rows: Sequence[Row]) -> Grid:
+    """For a window that is neither wide nor high: pids, and L1 as one amount."""
+    columns = [Column(title, right=True) for title in ("PID", "DRAM", "TRACE", "L1 used")]
+    cells = [
+        [
+            ink(row.pid, row.style),
+            *(ink(human(n), row.style) for n in (row.held.dram, row.held.trace, row.held.l1_used)),
+        ]
+        for row in rows
+    ]
+    return Grid(columns, cells)
 
 
 def _grid(rows: Sequence[Row], who: str) -> Grid:
@@ -110,7 +144,7 @@ def _grid(rows: Sequence[Row], who: str) -> Grid:
         Column("PID", right=True),
         Column(who),
         Column("DEVICES"),
-        *(Column(title, right=True) for title, _ in KINDS),
+        *(Column(title, right=True, least=AMOUNT) for title, _ in KINDS),
     ]
     cells = [
         [
@@ -135,12 +169,12 @@ def _folded(grid: Grid, rows: Sequence[Row], width: int) -> list[Line]:
     return indent(out, 1)
 
 
-def _stacked(rows: Sequence[Row], width: int) -> list[Line]:
+def _stacked(rows: Sequence[Row], width: int, commands: bool) -> list[Line]:
     out: list[Line] = []
     for row in rows:
         where = ink(f"on {row.devices}") if row.devices else EMPTY
         out += flow([ink(text, row.style) for text in (row.pid, row.who) if text] + [where], width)
-        if row.command:
+        if row.command and commands:
             out += indent([clip_line(faint(row.command), width - 3)], 3)
         facts = [
             fact(title, human(n)) for (title, _), n in zip(KINDS, amounts(row.held), strict=True)

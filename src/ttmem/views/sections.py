@@ -15,10 +15,15 @@ def section(title: str, remark: str, lines: list[Line]) -> list[Line]:
     return [(*head, Span("  "), *faint(remark)) if remark else head, *lines]
 
 
-def page(sections: Iterable[list[Line]], width: int, color: bool) -> str:
-    """The blocks that are not empty, with an empty line between them."""
+def stack(sections: Iterable[list[Line]], airy: bool = True) -> list[Line]:
+    """The blocks that are not empty, with an empty line between them if `airy`."""
     lines: list[Line] = []
     for block in sections:
         if block:
-            lines += [*([EMPTY] if lines else []), *block]
-    return paint(lines, width, color)
+            lines += [*([EMPTY] if lines and airy else []), *block]
+    return lines
+
+
+def page(sections: Iterable[list[Line]], width: int, color: bool) -> str:
+    """The blocks as text."""
+    return paint(stack(sections), width, color)

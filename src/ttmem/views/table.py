@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 
-from ttmem.snapshots import Snapshot
-from ttmem.views.device_table import device_table
-from ttmem.views.ink import Line, Span, Style, faint, ink, paragraph
+from ttmem.snapshots import Device, Snapshot
+from ttmem.views.device_table import Shape, device_table
+from ttmem.views.extent import ALL, Extent, fitting
+from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernel_table import kernel_lines, kernel_type_table
 from ttmem.views.names import in_order
-from ttmem.views.notes import anomaly_lines, hint_lines, loss_lines, missing_lines
+from ttmem.views.notes import (
+    Note,
+    anomaly_notes,
+    dead_notes,
+    hint_notes,
+    loss_notes,
+    missing_notes,
+    note_lines,
+)
 from ttmem.views.process_table import left_behind_table, process_table
-from ttmem.views.sections import page, section
+from ttmem.views.sections import section, stack
 from ttmem.views.title import title_lines
 
 NO_DEVICE = (
     "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
 )
 NO_PROCESS = "no process reports"
+CHOICES = ("--device", "--pid")  # how `ttmem ps` shows less, and so all of it
+BY_TYPE = "* if resident everywhere; from LOADS on: of the whole device"
 
 
 def render(
@@ -28,39 +41,139 @@ def render(
     kernels: bool = False,
     earlier: Snapshot | None = None,
     zone: tzinfo | None = None,
+    height: int | None = None,
+    chosen: bool = False,
+    choices: Sequence[str] = CHOICES,
 ) -> str:
-    """The whole picture, no line wider than `width`. `earlier`: hints tell growing from flat."""
-    snapshot = in_order(snapshot)
-    sections = [
-        title_lines(snapshot, width, zone),
-        section("DEVICES", "", _devices(snapshot, width)),
-        section("KERNEL CODE", "of each device, in no sum", kernel_lines(snapshot.devices, width)),
-        section("PROCESSES", "", _processes(snapshot, width)),
-        section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
-        _notes(snapshot, earlier, width),
-    ]
-    if kernels:
-        by_type = kernel_type_table(snapshot, width) or [ink(" no kernel has been reported")]
-        sections.insert(3, section("KERNELS BY TYPE", "* if resident everywhere", by_type))
-    return page(sections, width, color)
+    """The whole picture, no line wider than `width`; or what fits `height` lines, if given.
+
+    `earlier`: hints tell growing from flat. `chosen`: the snapshot is a part of a picture, so losses
+    of others are not named. `choices`: the options that help, besides a taller window.
+    """
+    picture = _Picture(in_order(snapshot), width, kernels, earlier, zone, chosen, choices)
+    return paint(picture.lines(height), width, color)
 
 
-def _devices(snapshot: Snapshot, width: int) -> list[Line]:
-    if not snapshot.devices:
-        return [(Span(" "), *line) for line in paragraph(NO_DEVICE, width - 1, Style.FAINT)]
-    return device_table(snapshot.devices, width)
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    snapshot: Snapshot
+    width: int
+    kernels: bool
+    earlier: Snapshot | None
+    zone: tzinfo | None
+    chosen: bool
+    choices: Sequence[str]
+
+    def lines(self, height: int | None) -> list[Line]:
+        if height is None:
+            return self._made(ALL)
+        extent = fitting(
+            lambda extent: len(self._made(extent)) <= height,
+            len(self.snapshot.processes),
+            len(self.snapshot.devices),
+            len(self._notes(ALL)),
+        )
+        lines = self._made(extent)
+        return lines if len(lines) <= height else [*lines[: height - 1], lines[-1]]
+
+    def _made(self, extent: Extent) -> list[Line]:
+        snapshot, width = self.snapshot, self.width
+        sections = [
+            title_lines(snapshot, width, self.zone, short=not extent.airy),
+            section("DEVICES", "", self._devices(extent)),
+            self._kernel_code() if extent.kernels else [],
+            self._by_type() if extent.by_type else [],
+            section("PROCESSES", "", self._processes(extent)),
+            self._left_behind() if extent.left_behind else [],
+            self._note_lines(extent),
+            self._left_out(extent),
+        ]
+        return stack(sections, extent.airy)
+
+    def _devices(self, extent: Extent) -> list[Line]:
+        devices = self.snapshot.devices
+        if not devices:
+            return indent(paragraph(NO_DEVICE, self.width - 1, Style.FAINT), 1)
+        most = extent.most_devices
+        if most is None or most >= len(devices):
+            return device_table(devices, self.width, extent.devices)
+        shown = sorted(devices, key=_fullness, reverse=True)[:most]
+        lines = device_table([d for d in devices if d in shown], self.width, extent.devices)
+        return [*lines, faint(f" and {len(devices) - most:,} more devices, none of them fuller")]
+
+    def _kernel_code(self) -> list[Line]:
+        lines = kernel_lines(self.snapshot.devices, self.width)
+        return section("KERNEL CODE", "of each device, in no sum", lines)
+
+    def _by_type(self) -> list[Line]:
+        if not self.kernels:
+            return []
+        table = kernel_type_table(self.snapshot, self.width)
+        return section("KERNELS BY TYPE", BY_TYPE, table or [ink(" no kernel has been reported")])
+
+    def _processes(self, extent: Extent) -> list[Line]:
+        if not self.snapshot.processes:
+            return [faint(f" {NO_PROCESS}")]
+        return process_table(self.snapshot, self.width, extent.processes, extent.commands)
+
+    def _left_behind(self) -> list[Line]:
+        table = left_behind_table(self.snapshot, self.width)
+        return section("LEFT BEHIND", "by dead processes, in no sum", table)
+
+    def _notes(self, extent: Extent) -> list[Note]:
+        snapshot = self.snapshot
+        return [
+            *anomaly_notes(snapshot),
+            *loss_notes(snapshot, self.chosen),
+            *(() if extent.left_behind else dead_notes(snapshot)),
+            *missing_notes(snapshot),
+            *(hint_notes(snapshot, self.earlier) if extent.hints else ()),
+        ]
+
+    def _note_lines(self, extent: Extent) -> list[Line]:
+        notes = self._notes(extent)
+        shown = notes[: extent.most_notes]
+        lines = note_lines(shown, self.width, whole=extent.whole_notes)
+        if len(shown) < len(notes):
+            lines.append(faint(f" and {len(notes) - len(shown):,} more notes"))
+        return lines
+
+    def _left_out(self, extent: Extent) -> list[Line]:
+        """What is not shown, the most important first, and how to see it."""
+        said = self._missing(extent)
+        if not said:
+            return []
+        ways = ["a taller window", *self.choices]
+        how = ", ".join(ways[:-1]) + " or " + ways[-1] if len(ways) > 1 else ways[0]
+        return [clip_line(faint(f"{how} shows: {', '.join(said)}"), self.width)]
+
+    def _missing(self, extent: Extent) -> list[str]:
+        snapshot, out = self.snapshot, []
+        if extent.processes is not None and len(snapshot.processes) > extent.processes:
+            out.append(f"{len(snapshot.processes) - extent.processes:,} more processes")
+        if extent.most_devices is not None and len(snapshot.devices) > extent.most_devices:
+            out.append(f"{len(snapshot.devices) - extent.most_devices:,} more devices")
+        if not extent.whole_notes and self._notes(extent):
+            out.append("all of the notes")
+        if self._processes(replace(extent, commands=True)) != self._processes(extent):
+            out.append("commands")
+        if not extent.by_type and self.kernels:
+            out.append("kernels by type")
+        if not extent.left_behind and snapshot.left_behind:
+            out.append("who left memory behind")
+        if self._devices(replace(extent, devices=Shape.WHOLE)) != self._devices(extent):
+            out.append("more of each device")
+        if not extent.kernels and self._kernel_code():
+            out.append("kernel code")
+        if not extent.hints and len(self._notes(replace(extent, hints=True))) > len(
+            self._notes(extent)
+        ):
+            out.append("hints")
+        return out
 
 
-def _processes(snapshot: Snapshot, width: int) -> list[Line]:
-    if not snapshot.processes:
-        return [faint(f" {NO_PROCESS}")]
-    return process_table(snapshot, width)
-
-
-def _notes(snapshot: Snapshot, earlier: Snapshot | None, width: int) -> list[Line]:
-    return [
-        *anomaly_lines(snapshot, width),
-        *loss_lines(snapshot.losses, width),
-        *missing_lines(snapshot, width),
-        *hint_lines(snapshot, earlier, width),
-    ]
+def _fullness(device: Device) -> float:
+    dram, l1 = device.memory.dram, device.l1_capacity
+    return max(
+        dram.held / dram.capacity if dram.capacity else 0.0, device.l1_used / l1 if l1 else 0.0
+    )

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from typing import TextIO
+
+from ttmem.views.text import clip, columns
 
 NARROWEST = 40
 WIDTH_OF_A_PIPE = 120
 
-_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+# Lines are cut to the width; where a terminal finds a letter wider than we do, it must not wrap.
+_BEGIN, _END = "\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h"  # no cursor and no wrapping; both again
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _HOME, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 _PLAIN_SIGNS = str.maketrans("█▉▊▋▌▍▎▏·…─", "########.~-")
 
@@ -52,6 +57,22 @@ def as_json(document: object, for_people: bool) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
+def cut(line: str, room: int) -> str:
+    """A line with colours, in at most `room` columns."""
+    if columns(_COLOUR.sub("", line)) <= room:
+        return line
+    out: list[str] = []
+    for at, piece in enumerate(_COLOUR.split(line)):
+        if at % 2:
+            out.append(piece)
+        elif columns(piece) >= room:
+            return "".join(out) + clip(piece + " ", room) + ("\x1b[0m" if at else "")
+        else:
+            out.append(piece)
+            room -= columns(piece)
+    return "".join(out)
+
+
 class Screen:
     """A terminal on which one picture replaces the other; use it with `with`."""
 
@@ -60,25 +81,27 @@ class Screen:
 
     def __enter__(self) -> Screen:
         # What was on the screen goes up into the scrollback instead of being wiped.
-        self._write(_HIDE_CURSOR + "\n" * (self._rows() - 1))
+        self._write(_BEGIN + "\n" * (self._size().lines - 1))
         return self
 
     def __exit__(self, *trouble: object) -> None:
-        self._write(_SHOW_CURSOR)
+        self._write(_END)
+
+    @property
+    def height(self) -> int:
+        """Lines of a picture; the cursor stands on one more."""
+        return self._size().lines - 1
 
     def draw(self, text: str) -> None:
         """Writes the picture over the last one, in one piece, so that nothing flickers."""
-        lines = text.split("\n")
-        room = self._rows() - 1
-        if len(lines) > room:
-            more = len(lines) - room + 1
-            lines[room - 1 :] = [
-                f"… {more} more lines: a taller window, --device or --pid shows them"
-            ]
-        self._write(_HOME + "".join(f"{line}{_CLEAR_LINE}\n" for line in lines) + _CLEAR_BELOW)
+        room = self._size().columns
+        lines = [cut(line, room) for line in text.split("\n")[: self.height]]
+        # Cleared before it is written: after the last column, clearing would wipe that column.
+        self._write(_HOME + "".join(f"{_CLEAR_LINE}{line}\n" for line in lines) + _CLEAR_BELOW)
 
-    def _rows(self) -> int:
-        return max(shutil.get_terminal_size().lines, 3)
+    def _size(self) -> os.terminal_size:
+        size = shutil.get_terminal_size()
+        return os.terminal_size((max(size.columns, 1), max(size.lines, 3)))
 
     def _write(self, text: str) -> None:
         self._stream.write(spelled(text, self._stream))

@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
 from ttmem.snapshots import Snapshot
-from ttmem.views.ink import Line, Style, faint, flow, ink
+from ttmem.views.ink import Line, Style, clip_line, faint, flow, ink
 
 
 def title_lines(
-    snapshot: Snapshot, width: int, zone: tzinfo | None = None, verb: str = "ttmem"
+    snapshot: Snapshot, width: int, zone: tzinfo | None = None, short: bool = False
 ) -> list[Line]:
-    """One line where it fits."""
+    """One line where it fits; `short`: one line, without the server."""
     devices = _count(len(snapshot.devices), "device", "devices")
     processes = _count(len(snapshot.processes), "process", "processes")
+    if short:
+        text = f" · {snapshot.host.get('name', 'host unknown')} · {devices}, {processes} · "
+        when = faint(moment(snapshot.time_ns, zone))
+        return [clip_line((*ink("ttmem", Style.TITLE), *ink(text), *when), width)]
     facts = [
-        ink(verb, Style.TITLE),
+        ink("ttmem", Style.TITLE),
         ink(str(snapshot.host.get("name", "host unknown"))),
         faint(moment(snapshot.time_ns, zone)),
         *([faint(server)] if (server := _server(snapshot)) else []),
