@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.table import Row, show
 
-ALL = ("client", "server", "snapshot", "ledger")
+ALL = ("client", "server", "snapshot", "ledger", "model")
 
 
 def main() -> int:

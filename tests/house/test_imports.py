@@ -29,9 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": FOUNDATION | {"client", "snapshots"},
     "views": FOUNDATION | {"events", "snapshots"},
     "model": FOUNDATION | {"hw", "events", "client"},
-    "demo": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
-    | {"api", "hw", "events", "wire", "snapshots", "server", "views", "demo"},
+    | {"api", "hw", "events", "wire", "snapshots", "server", "views", "client", "model"},
     "__main__": {"commands"},
     "__init__": {"api"},
 }

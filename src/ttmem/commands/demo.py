@@ -1,103 +1,116 @@
-"""Try ttmem with no card and no server: scripted workloads, a real server, the table.
+"""Try ttmem with no card and no server: made-up devices, a real server, the table.
 
-Two applications report what a small transformer on four p150 chips and an embedding server would hold.
-On a terminal the table follows them live; otherwise three pictures are printed.
+A private server, and two applications on a model of the runtime: a transformer on four p150 chips, and
+two processes that serve requests on the first of them. On a terminal the table follows them live;
+otherwise two pictures are printed. A summary of what happened comes last. Nothing stays behind.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
+import math
+import signal
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ttmem.api import snapshot
-from ttmem.errors import TtmemError
+from ttmem.commands.demo_processes import DemoProcesses
+from ttmem.errors import BadInput
+from ttmem.sizes import human
+from ttmem.snapshots import Device, Snapshot
 from ttmem.views.table import render
 from ttmem.views.terminal import Screen, spelled, wants_color, width
+
+LONGEST = 24 * 3600.0
+PERIOD = 0.25  # seconds between two pictures
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem demo`."""
     parser.add_argument(
-        "--seconds", type=float, default=8.0, help="how long it runs (default %(default)s)"
+        "--seconds", type=float, default=8.0, help="how long it runs (default %(default)g)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Server, workloads and table in one process tree; nothing stays behind."""
-    seconds = min(max(options.seconds, 1.0), 3600.0)
-    with tempfile.TemporaryDirectory(prefix="ttmem-demo-") as folder:
-        path = os.path.join(folder, "server.sock")
-        with _server(path):
-            with _workloads(path, seconds):
-                if sys.stdout.isatty():
-                    _follow(path, seconds)
-                else:
-                    for moment, share in (("warming up", 0.25), ("decoding", 0.55)):
-                        time.sleep(seconds * share)
-                        _print(f"--- {moment}", path)
-            _wait_released(path)
-            _print("--- both applications were killed: they hold nothing", path)
+    """Server, workloads and table in one process tree."""
+    if not 0 < options.seconds <= LONGEST or math.isnan(options.seconds):
+        raise BadInput(f"--seconds must be above 0, and at most {LONGEST:g}")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)  # out through the `with`, which ends all processes
+    with DemoProcesses() as processes:
+        begun = time.monotonic()
+        if sys.stdout.isatty():
+            last = _follow(processes, begun + options.seconds)
+        else:
+            last = _print_pictures(processes, options.seconds)
+    print(spelled(summary(last, time.monotonic() - begun), sys.stdout))
     return 0
 
 
-def _follow(path: str, seconds: float) -> None:
-    with Screen(sys.stdout) as screen:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            screen.draw(_picture(path))
-            time.sleep(0.25)
-
-
-def _print(title: str, path: str) -> None:
-    print(f"\n{title}\n\n{_picture(path)}", flush=True)
-
-
-def _picture(path: str) -> str:
-    text = render(snapshot(path), width=width(sys.stdout), color=wants_color(sys.stdout))
-    return spelled(text, sys.stdout)
-
-
-def _wait_released(path: str) -> None:
-    end = time.monotonic() + 5
-    while snapshot(path).processes and time.monotonic() < end:
-        time.sleep(0.02)
-
-
-@contextmanager
-def _server(path: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "ttmem", "serve", "--quiet", "--socket", path]
-    with subprocess.Popen(command) as server:
-        try:
-            end = time.monotonic() + 20
-            while not os.path.exists(path):
-                if server.poll() is not None or time.monotonic() > end:
-                    raise TtmemError(
-                        "the demo's server did not start; run `ttmem serve` to see why"
-                    )
-                time.sleep(0.02)
-            yield
-        finally:
-            server.terminate()
-
-
-@contextmanager
-def _workloads(path: str, seconds: float) -> Iterator[None]:
-    environment = {**os.environ, "TTMEM_SOCKET": path}
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "ttmem.demo.workloads", name, str(seconds + 1)], env=environment
-        )
-        for name in ("transformer", "serving")
+def summary(last: Snapshot, seconds: float) -> str:
+    """What happened on each device, up to the last picture."""
+    lines = [
+        f"\nafter {seconds:.0f} s: {len(last.processes)} processes on {len(last.devices)} devices"
     ]
-    try:
-        yield
-    finally:
-        for job in jobs:
-            job.kill()
-            job.wait()
+    for device in sorted(last.devices, key=lambda one: one.logical_id or 0):
+        lines.append(_story(device))
+    lost = last.losses.dropped_events
+    lines.append(f" {lost or 'no'} events were lost; server, processes and socket are gone")
+    return "\n".join(lines)
+
+
+def _story(device: Device) -> str:
+    kernels = device.kernels
+    hits, misses = kernels.cache_hits or 0, kernels.cache_misses or 0
+    cached = "N/A" if kernels.cache_entries is None else f"{kernels.cache_entries:,}"
+    return (
+        f" device {device.logical_id}: peak DRAM {human(device.memory.dram.peak)}, "
+        f"peak L1 {human(device.l1_peak)}; {cached} programs cached, "
+        f"{kernels.dispatches:,} dispatches ({hits:,} cache hits, {misses:,} misses)"
+    )
+
+
+def _leave(number: int, _: object) -> None:
+    sys.exit(128 + number)
+
+
+def _follow(processes: DemoProcesses, end: float) -> Snapshot:
+    with Screen(sys.stdout) as screen:
+        while True:
+            picture = _look(processes)
+            screen.draw(_shown(picture, screen.height))
+            if time.monotonic() >= end:
+                return picture
+            time.sleep(PERIOD)
+
+
+def _print_pictures(processes: DemoProcesses, seconds: float) -> Snapshot:
+    for moment, share in (("warming up", 0.3), ("answering", 0.7)):
+        _rest(processes, seconds * share)
+        picture = _look(processes)
+        print(f"\n--- {moment}\n\n{_shown(picture)}", flush=True)
+    return picture
+
+
+def _rest(processes: DemoProcesses, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        processes.check()
+        time.sleep(min(left, PERIOD))
+
+
+def _look(processes: DemoProcesses) -> Snapshot:
+    processes.check()
+    return snapshot(processes.socket)
+
+
+def _shown(picture: Snapshot, height: int | None = None) -> str:
+    text = render(
+        picture,
+        width=width(sys.stdout),
+        color=wants_color(sys.stdout),
+        height=height,
+        choices=(),
+    )
+    return spelled(text, sys.stdout)

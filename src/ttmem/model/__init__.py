@@ -1,18 +1,39 @@
-"""The runtime in software: devices, meshes, allocators and buffers that report as the real ones do."""
+"""The runtime in software: devices, programs, dispatch and operations that report as the real ones do."""
 
 from ttmem.model.buffer import Buffer, create_buffer
 from ttmem.model.device import Device
+from ttmem.model.dispatch import enqueue_mesh_workload, launch_program
 from ttmem.model.layouts import Interleaved, Sharded
 from ttmem.model.mesh import MeshDevice
 from ttmem.model.opening import open_device, open_mesh_device
+from ttmem.model.program import Program
+from ttmem.model.tensor import Temporaries, Tensor, from_shape
+from ttmem.model.traces import (
+    begin_trace_capture,
+    end_trace_capture,
+    execute_trace,
+    release_trace,
+)
+from ttmem.model.workload import MeshWorkload
 
 __all__ = [
     "Buffer",
     "Device",
     "Interleaved",
     "MeshDevice",
+    "MeshWorkload",
+    "Program",
     "Sharded",
+    "Temporaries",
+    "Tensor",
+    "begin_trace_capture",
     "create_buffer",
+    "end_trace_capture",
+    "enqueue_mesh_workload",
+    "execute_trace",
+    "from_shape",
+    "launch_program",
     "open_device",
     "open_mesh_device",
+    "release_trace",
 ]

@@ -1,0 +1,141 @@
+"""`ttmem simulate` as a process, with a real server."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.model.verbs import finish, start
+from tests.server.harness import RunningServer, wait_for
+from ttmem.model.workloads import WORKLOADS
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    running = RunningServer(tmp_path).wait_ready()
+    yield running
+    running.kill()
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_workload_reports_to_a_real_server(server: RunningServer, name: str) -> None:
+    options = ("--steps", 12, "--rate", 0, "--size", "small", "--socket", server.path)
+    code, out, error = finish("simulate", name, *options)
+    sent = re.search(r"12 steps in .* s, ([\d,]+) events reported .* 0 dropped, 0 resyncs", out)
+    picture = server.sees(lambda one: bool(one.devices) and not one.processes)
+
+    assert (code, error) == (0, "")
+    assert sent is not None
+    assert int(sent[1].replace(",", "")) > 20
+    assert sum(d.memory.dram.peak + d.l1_peak for d in picture.devices) > 0
+    assert [d for d in picture.devices if d.memory.dram.held or d.l1_used or d.anomalies] == []
+
+
+def test_a_transformer_is_seen_on_four_devices_with_its_programs(server: RunningServer) -> None:
+    process = start(
+        "simulate",
+        "transformer",
+        "--steps",
+        0,
+        "--rate",
+        100,
+        "--size",
+        "small",
+        "--socket",
+        server.path,
+    )
+    picture = server.sees(
+        lambda one: len(one.devices) == 4 and one.devices[0].memory.trace.held > 0
+    )
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+
+    assert {d.kernels.cache_entries for d in picture.devices} == {50}
+    assert {d.kernels.footprint.dispatch for d in picture.devices} == {2 * 46 * 1024}
+    assert all(d.memory.cb.cached and d.l1_used < (d.l1_capacity or 0) for d in picture.devices)
+    assert (process.returncode, "events reported" in out) == (130, True)
+
+
+def test_two_processes_share_a_device_and_end_together(server: RunningServer) -> None:
+    process = start(
+        "simulate",
+        "serving",
+        "--processes",
+        2,
+        "--steps",
+        0,
+        "--size",
+        "small",
+        "--socket",
+        server.path,
+    )
+    picture = server.sees(
+        lambda one: len(one.processes) == 2 and all(p.devices for p in one.processes)
+    )
+    process.terminate()
+    out, _ = process.communicate(timeout=20)
+
+    assert [d.logical_id for d in picture.devices] == [0]
+    assert picture.devices[0].anomalies == ()
+    assert (process.returncode, out.count("events reported")) == (143, 2)
+    server.sees(lambda one: not one.processes and one.devices[0].memory.dram.held == 0)
+
+
+def test_children_end_when_their_parent_is_killed(server: RunningServer) -> None:
+    process = start(
+        "simulate", "leak", "--processes", 2, "--steps", 0, "--rate", 50, "--socket", server.path
+    )
+    picture = server.sees(lambda one: len(one.processes) == 2)
+    process.kill()
+    process.communicate(timeout=20)
+
+    assert wait_for(lambda: not any(Path(f"/proc/{p.pid}").exists() for p in picture.processes))
+
+
+def test_a_workload_that_runs_out_of_memory_ends_with_the_runtimes_words(
+    server: RunningServer,
+) -> None:
+    options = ("--board", "n150", "--size", "large", "--rate", 0, "--steps", 0)
+    code, out, error = finish("simulate", "leak", *options, "--socket", server.path)
+
+    assert code == 1
+    assert re.match(r"leak: \d+ steps in .* events reported", out)
+    assert error.startswith("ttmem: Out of Memory: Not enough space to allocate 33554432 B DRAM")
+
+
+def test_without_a_server_it_runs_and_says_so(tmp_path: Path) -> None:
+    code, out, _ = finish("simulate", "cnn", "--steps", 3, "--rate", 0, "--socket", tmp_path / "no")
+
+    assert (code, "3 steps" in out, "nothing was seen" in out) == (0, True, True)
+
+
+def test_the_list_has_a_sentence_for_each() -> None:
+    code, out, _ = finish("simulate", "--list")
+
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(WORKLOADS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "name a workload"),
+        (("nope",), "unknown workload 'nope'; use one of: transformer"),
+        (("leak", "--board", "p9"), "unknown board 'p9'; use one of"),
+        (("leak", "--mesh", "4"), "'4' is no mesh"),
+        (("leak", "--mesh", "0x4"), "a mesh has rows and columns"),
+        (("leak", "--mesh", "99x99"), "only 1024"),
+        (("leak", "--mesh", "99x99", "--processes", "2"), "only 1024"),
+        (("leak", "--steps", "-1"), "--steps must be 0 or more"),
+        (("leak", "--rate", "nan"), "--rate must be 0 or more"),
+        (("leak", "--processes", "0"), "--processes must be 1 to"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(arguments: tuple[str, ...], says: str) -> None:
+    code, out, error = finish("simulate", *arguments)
+
+    assert (code, out, error.count("\n"), says in error) == (2, "", 1, True)
