@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 from ttmem.hw.arch import align_up
@@ -67,6 +68,7 @@ class Sizing:
         return self.aligned_page * self.pages
 
 
+@lru_cache(maxsize=4096)  # a workload has few distinct shapes, and asks for them all the time
 def size_buffer(
     size: int,
     page_size: int,
