@@ -7,7 +7,9 @@ from tests.server.harness import RunningServer
 from ttmem.client import GraphTracker
 from ttmem.model import open_device, open_mesh_device
 from ttmem.model.dispatch import launch_program
+from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
+from ttmem.views.table import render
 
 MIB = 1 << 20
 
@@ -101,3 +103,6 @@ def test_impossible_totals_004_the_naive_sum_passes_the_capacity_and_l1_never_do
     assert 0 < (ring.occupied or 0) <= ring.capacity
     assert device.anomalies == ()
     assert "per-core union" in device.provenance["cb"].method
+    text = render(server.picture(), width=400, color=False)
+    demand, cached = human(device.memory.cb.demand), human(device.memory.cb.cached)
+    assert f"add up to {demand}, more than L1 has; they share addresses and take {cached}" in text

@@ -29,6 +29,9 @@ def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
         )
     if large:
         out.append(_large(large, names, flat=earlier is not None and not growing))
+    shared = [device for device in snapshot.devices if _shares_beyond_capacity(device)]
+    if shared:
+        out.append(_shared(shared, names))
     return out
 
 
@@ -47,6 +50,22 @@ def _is_large(device: Device) -> bool:
 def _matters(device: Device) -> bool:
     """An unknown capacity may be a small one."""
     return device.l1_capacity is None or SHARE * device.memory.cb.used >= device.l1_capacity
+
+
+def _shares_beyond_capacity(device: Device) -> bool:
+    """The plain sum is impossible as a use of L1: whoever sees it elsewhere wants to know why."""
+    cb = device.memory.cb
+    return cb.cached is not None and cb.demand > (device.l1_capacity or cb.demand)
+
+
+def _shared(devices: list[Device], names: DeviceNames) -> str:
+    demand = human(sum(device.memory.cb.demand for device in devices))
+    cached = human(sum(device.memory.cb.cached or 0 for device in devices))
+    where = names.sentence(device.unique_id for device in devices)
+    return (
+        f"the circular buffers of all cached programs on {where} add up to {demand}, more than L1 has;"
+        f" they share addresses and take {cached} together ({PAGE})"
+    )
 
 
 def _large(devices: list[Device], names: DeviceNames, flat: bool) -> str:
