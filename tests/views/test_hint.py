@@ -19,6 +19,18 @@ def test_circular_buffers_that_are_most_of_l1_get_the_advice() -> None:
     ]
 
 
+def test_a_plain_sum_that_l1_cannot_have_is_explained() -> None:
+    crowded = picture(cb=10 * MIB)
+    (device,) = crowded.devices
+    cb = replace(device.memory.cb, demand=2000 * MIB)
+    device = replace(device, memory=replace(device.memory, cb=cb))
+
+    assert hint(replace(crowded, devices=(device,))) == [
+        "the circular buffers of all cached programs on device 0 add up to 2.0 GiB, more than L1"
+        " has; they share addresses and take 10.0 MiB together (docs/circular-buffers.md)"
+    ]
+
+
 def test_half_of_l1_is_not_yet_most_of_it() -> None:
     assert hint(picture(cb=2 * MIB, l1=2 * MIB)) == []
 

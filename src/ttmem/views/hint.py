@@ -55,7 +55,7 @@ def _matters(device: Device) -> bool:
 def _shares_beyond_capacity(device: Device) -> bool:
     """The plain sum is impossible as a use of L1: whoever sees it elsewhere wants to know why."""
     cb = device.memory.cb
-    return cb.cached is not None and cb.demand > (device.l1_capacity or cb.demand)
+    return cb.cached is not None and cb.demand > max(cb.cached, device.l1_capacity or cb.demand)
 
 
 def _shared(devices: list[Device], names: DeviceNames) -> str:
