@@ -11,18 +11,26 @@ from collections.abc import Callable, Sequence
 GRACE = 5.0  # seconds between a polite end and a hard one
 
 
-def run_children(options: argparse.Namespace, stopped: Callable[[float], bool]) -> int:
-    """Waits for all of them, or ends them; the exit code of the first that failed."""
+def run_children(options: argparse.Namespace, chips: int, stopped: Callable[[float], bool]) -> int:
+    """Waits for all of them, or ends them; the exit code of one that failed.
+
+    Each gets `chips` chips of its own; 0: all use the same.
+    """
     children: list[subprocess.Popen[bytes]] = []
+    told: set[int] = set()
+    worst = 0
     try:
         for number in range(options.processes):
-            children.append(subprocess.Popen(_command(options, number)))
+            # A session of its own: Ctrl-C reaches this process alone, which then ends each child once.
+            command = _command(options, number, chips)
+            children.append(subprocess.Popen(command, start_new_session=True))
         while any(child.poll() is None for child in children):
+            worst = _judge(children, told) or worst
             if stopped(0.05):
-                return 0
+                return worst
     finally:
         end_all(children)
-    return _judge(children)
+    return _judge(children, told) or worst
 
 
 def end_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -45,18 +53,20 @@ def how_it_ended(code: int) -> str:
     return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
-def _judge(children: Sequence[subprocess.Popen[bytes]]) -> int:
+def _judge(children: Sequence[subprocess.Popen[bytes]], told: set[int]) -> int:
+    """Names each that failed, once, as soon as it is known."""
     worst = 0
     for child in children:
         code = child.returncode
-        if code:
+        if code and child.pid not in told:
+            told.add(child.pid)
             print(f"ttmem: process {child.pid} {how_it_ended(code)}", file=sys.stderr)
             worst = worst or (code if code > 0 else 1)
     return worst
 
 
-def _command(options: argparse.Namespace, number: int) -> list[str]:
-    """The same workload with a seed of its own."""
+def _command(options: argparse.Namespace, number: int, chips: int) -> list[str]:
+    """The same workload with a seed of its own, and with its own chips."""
     command = [sys.executable, "-m", "ttmem", "simulate", options.name]
     if options.board:
         command += ["--board", options.board]
@@ -66,4 +76,5 @@ def _command(options: argparse.Namespace, number: int) -> list[str]:
         command += ["--socket", options.socket]
     command += ["--steps", str(options.steps), "--rate", repr(options.rate)]
     command += ["--seed", str(options.seed + number), "--size", options.size]
+    command += ["--first-device", str(number * chips)]
     return [*command, "--parent", str(os.getpid())]

@@ -67,7 +67,7 @@ def _story(device: Device) -> str:
     return (
         f" device {device.logical_id}: peak DRAM {human(device.memory.dram.peak)}, "
         f"peak L1 {human(device.l1_peak)}; {cached} programs cached, "
-        f"{kernels.dispatches:,} dispatches ({hits:,} cache hits, {misses:,} misses)"
+        f"{kernels.dispatches:,} dispatches ({hits:,} cache hits, {misses:,} misses, the others replayed from a trace)"
     )
 
 

@@ -57,7 +57,9 @@ class DemoProcesses:
         if name != "server":
             command += ["--parent", str(os.getpid())]
         with open(self._log(name), "wb") as log:
-            self._running[name] = subprocess.Popen(command, stdout=log, stderr=log)
+            self._running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True
+            )
 
     def _wait_for_server(self) -> None:
         end = time.monotonic() + STARTING

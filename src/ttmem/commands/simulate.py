@@ -37,12 +37,14 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=1, help="the same seed does the same (default %(default)s)")
     add("--size", choices=SIZES, default="medium", help="how large it is (default %(default)s)")
     add("--socket", metavar="PATH", help=f"the server's socket (default {socket_path()})")
+    add("--first-device", type=int, default=0, help=argparse.SUPPRESS)
     add("--parent", type=int, help=argparse.SUPPRESS)  # a child ends with the process that began it
 
 
 def run(options: argparse.Namespace) -> int:
     """One process runs the workload itself; several are children of this one."""
     from ttmem.commands.simulation import Simulation, Stop, open_mesh
+    from ttmem.model.opening import is_system
     from ttmem.model.workloads import WORKLOADS, workload
 
     if options.list:
@@ -57,8 +59,11 @@ def run(options: argparse.Namespace) -> int:
     if options.processes > 1:
         from ttmem.commands.child_processes import run_children
 
-        open_mesh(options, found, None).close()  # what cannot be opened is said once
-        return run_children(options, stop.wait) or stop.code
+        mesh = open_mesh(options, found, None)  # what cannot be opened is said once
+        mesh.close()
+        one_system = is_system(options.board or found.board)
+        own = 0 if found.shared or one_system else mesh.get_num_devices()
+        return run_children(options, own, stop.wait) or stop.code
     return Simulation(options, found, stop).run()
 
 

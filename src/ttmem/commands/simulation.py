@@ -36,7 +36,7 @@ class Stop:
         return self._event.wait(seconds) if seconds > 0 else self._event.is_set()
 
     def _stop(self, number: int, _: object) -> None:
-        if self.code:
+        if self.code and number == signal.SIGINT:
             raise KeyboardInterrupt  # the second time: at once
         self.code = 128 + number
         self._event.set()
@@ -48,8 +48,11 @@ def open_mesh(
     """The mesh that was asked for, or the workload's own; without a client it reports nothing."""
     tracker = GraphTracker(client)
     tracker.enabled = client is not None
+    rows, columns = options.mesh or found.mesh
+    first = options.first_device
     return open_mesh_device(
-        options.mesh or found.mesh,
+        (rows, columns),
+        physical_device_ids=range(first, first + rows * columns),
         board=options.board or found.board,
         l1_small_size=found.l1_small_size,
         trace_region_size=found.trace_region_size,

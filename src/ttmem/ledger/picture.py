@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events import KernelType, MemoryKind
@@ -213,7 +214,9 @@ def _provenance(
     )
     union = "cached: per-core union of address ranges over each process's live programs"
     demand = "demand: plain sum over all live programs"
-    missing = None if placed else "cores are unknown, so programs that share addresses are added up"
+    missing = "an L1 buffer may lie where a cached program has circular buffers: both count"
+    if not placed:
+        missing = "cores are unknown, so programs that share addresses are added up"
     return {
         "identity": record.identity,
         "capacity": record.capacity_provenance,
@@ -246,7 +249,11 @@ def _over_capacity(
         by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
         culprit = _culprit(books, rows, [held(row).l1_used for row in rows])
         what = "L1 with L1_SMALL and circular buffers"
-        out.append(over_capacity(what, sums.l1_used, record.l1_capacity, culprit, by_demand))
+        anomaly = over_capacity(what, sums.l1_used, record.l1_capacity, culprit, by_demand)
+        if not by_demand and memory.cb.used and memory.l1.held:
+            why = "; L1 buffers may lie where cached programs have circular buffers, and both count"
+            anomaly = replace(anomaly, text=anomaly.text + why)
+        out.append(anomaly)
     return out
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ttmem.client.tracker import GraphTracker
-from ttmem.hw import NEWEST, Cluster, Dispatch, device_spec
+from ttmem.hw import NEWEST, Board, Cluster, Dispatch, device_spec
 from ttmem.hw import board as board_by_name
 from ttmem.model.device import (
     ClusterLike,
@@ -19,6 +19,7 @@ from ttmem.model.errors import BadMesh
 from ttmem.model.mesh import MeshDevice
 from ttmem.model.system_kernels import load_system_kernels
 
+SMALLEST_SYSTEM = 8  # chips: a T3K is one system, while cards may be several
 MOST_DEVICES = 1024  # of made-up cards; far beyond any system
 
 
@@ -68,7 +69,8 @@ def open_mesh_device(
     """A mesh of (rows, columns): the chips of a cluster, or as many cards of a board as it takes."""
     rows, columns = _checked_shape(shape)
     described = None if cluster is None else cluster_from(cluster)
-    numbers = _device_numbers(rows * columns, physical_device_ids, described)
+    system = None if described is not None else board_by_name(board)
+    numbers = _device_numbers(rows * columns, physical_device_ids, described, system)
     options = {
         "l1_small_size": l1_small_size,
         "trace_region_size": trace_region_size,
@@ -88,6 +90,11 @@ def open_mesh_device(
     return mesh
 
 
+def is_system(board: str) -> bool:
+    """A T3K or a Galaxy is one system of so many chips; of cards there may be as many as needed."""
+    return board_by_name(board).chips >= SMALLEST_SYSTEM
+
+
 def _checked_shape(shape: Sequence[int]) -> tuple[int, int]:
     sides = tuple(shape)
     if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
@@ -95,8 +102,12 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, int]:
     return sides[0], sides[1]
 
 
-def _device_numbers(count: int, chosen: Sequence[int], cluster: Cluster | None) -> list[int]:
+def _device_numbers(
+    count: int, chosen: Sequence[int], cluster: Cluster | None, kind: Board | None
+) -> list[int]:
     known: Sequence[int] = range(MOST_DEVICES)
+    if kind is not None and is_system(kind.name):
+        known = range(kind.chips)
     if cluster is not None:
         known = sorted(chip.logical_id for chip in cluster.chips)
     available = len(known)

@@ -103,8 +103,11 @@ def _cut(text: str, length: int, tail: int) -> str:
 
 
 def short_command(command: str | None) -> str:
-    """The command line without the folder of its program, which would push out what tells it apart."""
+    """The command line without folders at its start, which would push out what tells it apart."""
     if command is None:
         return "N/A"
-    program, space, rest = command.partition(" ")
-    return (program.rsplit("/", 1)[-1] or program) + space + rest
+    words = command.split(" ")
+    for place in range(min(2, len(words))):  # an interpreter, and its script
+        if words[place].startswith("/"):
+            words[place] = words[place].rsplit("/", 1)[-1] or words[place]
+    return " ".join(words)

@@ -145,7 +145,9 @@ class _Picture:
             return []
         ways = ["a taller window", *self.choices]
         how = ", ".join(ways[:-1]) + " or " + ways[-1] if len(ways) > 1 else ways[0]
-        return [clip_line(faint(f"{how} shows: {', '.join(said)}"), self.width)]
+        full = f"{how} shows: {', '.join(said)}"
+        short = f"hidden: {', '.join(said)}"
+        return [clip_line(faint(full if len(full) <= self.width else short), self.width)]
 
     def _missing(self, extent: Extent) -> list[str]:
         snapshot, out = self.snapshot, []

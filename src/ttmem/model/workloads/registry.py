@@ -36,6 +36,7 @@ class Workload:
     # The same for all: two processes that open one device must agree on its regions.
     l1_small_size: int = 32 * 1024
     trace_region_size: int = 64 * MIB
+    shared: bool = False  # several processes use the same chips; else each has its own
 
 
 WORKLOADS = {
@@ -56,6 +57,7 @@ WORKLOADS = {
             "serving",
             "requests come and go, and the KV cache grows and shrinks with them; try --processes 3",
             serving.run,
+            shared=True,
         ),
         Workload(
             "shapes", "every step has a new shape: the program cache grows without end", shapes.run
