@@ -45,7 +45,7 @@ class ClashFault(RuntimeFault):
     def __init__(self, program_id: int, cores: str, buffer_address: int, region_end: int) -> None:
         super().__init__(
             f"Statically allocated circular buffers in program {program_id} clash with L1 buffers "
-            f"on core range {cores}: L1 buffer allocated at {buffer_address} and static circular "
+            f"on core range {cores}. L1 buffer allocated at {buffer_address} and static circular "
             f"buffer region ends at {region_end}"
         )
         self.program_id = program_id
