@@ -33,14 +33,17 @@ def test_ctrl_c_ends_every_process_cleanly(server: RunningServer, workload: str)
     assert picture.left_behind == ()
 
 
-def test_a_killed_one_is_named_at_once(server: RunningServer) -> None:
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_killed_one_is_named(server: RunningServer, which: int) -> None:
     command = [sys.executable, "-m", "ttmem", "simulate", "cnn", "--processes", "2"]
     options = ["--rate", "20", "--steps", "0", "--size", "small", "--socket", server.path]
     with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as simulation:
         picture = server.sees(lambda p: len(p.processes) == 2)
-        victim = picture.processes[0].pid
+        victim = sorted(process.pid for process in picture.processes)[which]
         os.kill(victim, signal.SIGKILL)
-        assert simulation.stderr is not None
-        assert simulation.stderr.readline() == f"ttmem: process {victim} was killed by signal 9\n"
+        server.sees(lambda p: len(p.processes) == 1)
         simulation.send_signal(signal.SIGTERM)
-        assert simulation.wait(60) == 1
+        _, complaints = simulation.communicate(timeout=60)
+
+    assert complaints == f"ttmem: process {victim} was killed by signal 9\n"
+    assert simulation.returncode == 1

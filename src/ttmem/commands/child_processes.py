@@ -24,9 +24,12 @@ def run_children(options: argparse.Namespace, chips: int, stopped: Callable[[flo
             # A session of its own: Ctrl-C reaches this process alone, which then ends each child once.
             command = _command(options, number, chips)
             children.append(subprocess.Popen(command, start_new_session=True))
-        while any(child.poll() is None for child in children):
+        running = True
+        while running:
+            ending = stopped(0.05)
+            running = bool([child for child in children if child.poll() is None])  # asks every one
             worst = _judge(children, told) or worst
-            if stopped(0.05):
+            if ending:
                 return worst
     finally:
         end_all(children)
