@@ -6,7 +6,6 @@ import multiprocessing
 import socket
 import time
 from multiprocessing.synchronize import Barrier
-from struct import pack_into
 
 from ttmem.events import Event, KernelType, MemoryKind, Op
 from ttmem.wire import frames
@@ -113,11 +112,3 @@ class Senders:
         self._done.wait()
         for child in self._children:
             child.join()
-
-
-def with_pid(chunk: bytes, record_size: int, pid: int) -> bytes:
-    """The same records, naming that pid."""
-    copy = bytearray(chunk)
-    for at in range(0, len(copy), record_size):
-        pack_into("<i", copy, at + 20, pid)
-    return bytes(copy)

@@ -27,19 +27,28 @@ def _boot_time_ns() -> int:
     return 0
 
 
-def start_time_ns(pid: int) -> int | None:
-    """When the process started, in ns since 1970 (1/100 s steps); None if it is gone or hidden."""
+def _stat(pid: int) -> list[bytes] | None:
+    """The fields of /proc/PID/stat from the state on; None if it is gone or hidden."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             text = stat.read()
     except OSError:
         return None
-    # The command stands in brackets and may hold brackets and spaces itself; field 22 is the 20th after it.
-    fields = text[text.rfind(b")") + 2 :].split()
-    if fields[0] in (b"Z", b"X"):
+    # The command stands in brackets and may hold brackets and spaces itself.
+    return text[text.rfind(b")") + 2 :].split()
+
+
+def _is_over(fields: list[bytes]) -> bool:
+    """Ended, though its parent has not asked for its exit code yet."""
+    return fields[0] in (b"Z", b"X")
+
+
+def start_time_ns(pid: int) -> int | None:
+    """When the process started, in ns since 1970 (1/100 s steps); None if it is gone or hidden."""
+    fields = _stat(pid)
+    if fields is None or _is_over(fields):
         return None
-    ticks = os.sysconf("SC_CLK_TCK")
-    return _boot_time_ns() + int(fields[19]) * (1_000_000_000 // ticks)
+    return _boot_time_ns() + int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
 
 
 def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
@@ -81,18 +90,7 @@ def is_alive(pid: int, started_ns: int | None) -> bool:
         return False
     except PermissionError:
         pass  # somebody else's process is alive too
-    now = start_time_ns(pid)
-    if now is None:
-        return not os.path.exists("/proc/self") or (
-            os.path.exists(f"/proc/{pid}") and not _is_zombie(pid)
-        )
-    return started_ns is None or now == started_ns
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            text = stat.read()
-    except OSError:
-        return False
-    return text[text.rfind(b")") + 2 :][:1] in (b"Z", b"X")
+    fields = _stat(pid)
+    if fields is None:
+        return True  # hidden from us, but the kernel has just said that it is there
+    return not _is_over(fields) and started_ns in (None, start_time_ns(pid))
