@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
 
 from ttmem.client.query import ServerConnection
 from ttmem.errors import BadInput
-from ttmem.snapshots import Device, Snapshot, from_json
-from ttmem.snapshots.detail import DETAILS, Names, expand
+from ttmem.feeds import ServerFeed
+from ttmem.snapshots import Device, Snapshot
 
 
 def snapshot(socket: str | None = None, detail: Iterable[str] = ()) -> Snapshot:
     """Everything that the server knows at this instant; `detail` names what to add in full."""
-    wanted = sorted(set(detail))
-    unknown = [name for name in wanted if name not in DETAILS]
-    if unknown:
-        raise BadInput(f"there is no detail {unknown[0]!r}; known are {', '.join(DETAILS)}")
-    with ServerConnection(socket) as server:
-        answer, attachments = server.query("snapshot", detail=wanted)
-        picture = from_json(answer["snapshot"])
-        details: dict[str, Any] = {**picture.detail}
-        if attachments:
-            details |= expand(Names.from_json(answer["names"]), attachments)
-    return replace(picture, detail=details)
+    feed = ServerFeed(socket)
+    try:
+        return feed.read(detail)
+    finally:
+        feed.close()
 
 
 def memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | None = None) -> int:

@@ -26,11 +26,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": FOUNDATION | {"hw", "events", "wire"},
     "ledger": FOUNDATION | {"hw", "events", "wire", "snapshots", "_native"},
     "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger"},
-    "api": FOUNDATION | {"client", "snapshots"},
+    "feeds": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger", "client"},
+    "api": FOUNDATION | {"client", "feeds", "snapshots"},
     "views": FOUNDATION | {"events", "snapshots"},
     "model": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
-    | {"api", "hw", "events", "wire", "snapshots", "server", "views", "client", "model"},
+    | {"api", "hw", "events", "wire", "snapshots", "server", "views", "client", "feeds", "model"},
     "__main__": {"commands"},
     "__init__": {"api"},
 }

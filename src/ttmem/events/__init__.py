@@ -3,15 +3,21 @@
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.kinds import BinaryStatus, KernelType, MemoryKind, Op
 from ttmem.events.record import EVENT, EVENT_SIZE, Event, Flag
+from ttmem.events.samples import Counters, DeviceSample, Owner, ProcessSample, Remark
 
 __all__ = [
     "EVENT",
     "EVENT_SIZE",
     "BinaryStatus",
+    "Counters",
     "DeviceDeclaration",
+    "DeviceSample",
     "Event",
     "Flag",
     "KernelType",
     "MemoryKind",
     "Op",
+    "Owner",
+    "ProcessSample",
+    "Remark",
 ]

@@ -22,6 +22,21 @@ class Style(Enum):
     WARN = "33"
     BAD = "31"
     ALARM = "1;31"
+    LABEL = "33;1"  # ids, headings, limits
+    BORDER = "32;2"
+    BANNER = "1;30;43"  # PAUSED, DISCONNECTED: cannot be overlooked
+    CURSOR = "7"  # the chosen row or cell
+    DRAM = "34"  # kinds of memory, the same in every bar, chart and map
+    L1 = "32;1"
+    L1_SMALL = "36"
+    CB = "35"
+    TRACE = "94"
+    RING = "93"
+    HEAT_0 = "90;1"  # pressure of a core, from nothing to over 90 %
+    HEAT_1 = "32;3"
+    HEAT_2 = "92"
+    HEAT_3 = "33;3"
+    HEAT_4 = "31;3"
 
 
 @dataclass(frozen=True, slots=True)

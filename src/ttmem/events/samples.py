@@ -1,0 +1,71 @@
+"""Counter samples: what a runtime says that its processes hold, where no events are to be had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ttmem.events.device import DeviceDeclaration
+
+
+class Owner(Enum):
+    """What is known of the process that a counter names."""
+
+    LIVE = "live"
+    DEAD = "dead"  # gone: a ghost, whose bytes are in no sum
+    REUSED = "reused"  # the pid belongs to a younger process now
+    ELSEWHERE = "elsewhere"  # of a container whose pids cannot be mapped
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Bytes asked for, by kind of memory."""
+
+    dram: int = 0
+    l1: int = 0
+    l1_small: int = 0
+    trace: int = 0
+    cb: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSample:
+    """What one process is said to hold on one device."""
+
+    pid: int  # as this host numbers it; the published one where that is unknown
+    start_time_ns: int | None
+    name: str | None
+    owner: Owner
+    counters: Counters
+    updated_ns: int
+    container_pid: int | None = None  # the published pid, where it is another
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that a reader found and a user should know; `kind` is a word for programs."""
+
+    kind: str
+    text: str
+    pid: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """All that one region says of one device."""
+
+    unique_id: str
+    declaration: (
+        DeviceDeclaration | None
+    )  # board, grid, capacities; None where they cannot be known
+    path: str
+    version: int
+    logical_id: int | None
+    processes: tuple[ProcessSample, ...]
+    stored: Counters  # the region's own total, a cross-check
+    chips: Counters | None  # the sum of its chip counters, a cross-check
+    cb_method: str  # what its figure for circular buffers means
+    misses: str  # what its figures are known to miss
+    capacity_source: str | None = None  # 'cluster descriptor', 'umd', 'sysfs', 'unique id'
+    remarks: tuple[Remark, ...] = ()

@@ -1,0 +1,58 @@
+"""Pictures from a server, over one connection that lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ttmem.client.query import ServerConnection
+from ttmem.errors import TtmemError
+from ttmem.feeds.feed import checked
+from ttmem.snapshots import Snapshot, from_json
+from ttmem.snapshots.detail import Names, expand
+from ttmem.wire.socket_path import socket_path
+
+
+class ServerFeed:
+    """Asks the server at `socket`; connects when it is first asked, and again after trouble."""
+
+    def __init__(self, socket: str | None = None, timeout: float = 5.0) -> None:
+        self.path = socket_path(socket)
+        self._timeout = timeout
+        self._server: ServerConnection | None = None
+
+    @property
+    def name(self) -> str:
+        """'server /tmp/tt_allocation_server.sock'."""
+        return f"server {self.path}"
+
+    def read(
+        self,
+        detail: Iterable[str] = (),
+        *,
+        device: str | None = None,
+        limit: int | None = None,
+    ) -> Snapshot:
+        """See `Feed.read`."""
+        wanted = checked(detail)
+        if self._server is None:
+            self._server = ServerConnection(self.path, self._timeout)
+        try:
+            answer, attachments = self._server.query(
+                "snapshot", detail=wanted, device=device, limit=limit
+            )
+        except TtmemError:
+            self.close()
+            raise
+        picture = from_json(answer["snapshot"])
+        details: dict[str, Any] = {**picture.detail}
+        if attachments:
+            details |= expand(Names.from_json(answer["names"]), attachments)
+        return replace(picture, detail=details)
+
+    def close(self) -> None:
+        """Ends the connection, if there is one."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
