@@ -29,6 +29,7 @@ class PageState:
     """The choices of one page."""
 
     cursor: int = 0  # the chosen row; a page clamps it to what is there
+    top: int = 0  # the first row in sight; moved so far that the cursor is seen
     sort: int = 0  # index into the page's sort columns
     reverse: bool = False
 

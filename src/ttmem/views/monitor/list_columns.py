@@ -1,0 +1,95 @@
+"""Columns of a listing: what they show, how they sort, and how many of them fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ttmem.views.ink import Line, faint, ink, line_columns
+from ttmem.views.text import columns as columns_of
+
+Row = TypeVar("Row")
+GAP = 2
+MARK = 1  # column beside a title for the direction of the sort
+
+
+@dataclass(frozen=True, slots=True)
+class ListColumn(Generic[Row]):
+    """One column. A number is never cut, whatever its `width`; a text may be."""
+
+    title: str
+    cell: Callable[[Row], str | Line | None]  # None: unknown
+    key: Callable[[Row], Any] | None = None  # what it sorts by; None for a row: unknown, last
+    right: bool = False  # numbers stand at the right
+    width: int = 0  # at least, beside the title's
+    grow: int = 0  # its share of the room that is left
+    rank: int = 0  # 0 stays; of the others the highest goes first when there is no room
+    largest_first: bool = False  # how it sorts before it is reversed
+
+    def line(self, row: Row) -> Line:
+        """The cell as it is drawn."""
+        found = self.cell(row)
+        if found is None:
+            return faint("N/A")
+        return ink(found) if isinstance(found, str) else found
+
+    @property
+    def least(self) -> int:
+        """Columns that it takes without a single row; its title and the mark always fit."""
+        return max(self.width, columns_of(self.title) + (MARK if self.key else 0))
+
+
+def number(
+    title: str,
+    cell: Callable[[Row], str | Line | None],
+    key: Callable[[Row], Any],
+    width: int = 0,
+    rank: int = 0,
+) -> ListColumn[Row]:
+    """A column of amounts or counts: at the right, the largest first."""
+    return ListColumn(title, cell, key, right=True, width=width, rank=rank, largest_first=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A column that is drawn: which it is, its cells, and the room that it got."""
+
+    index: int
+    lines: list[Line]
+    width: int
+    right: bool
+
+
+def fit(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int) -> list[Fitted]:
+    """The columns that fit into `room`, with the cells of the rows in sight."""
+    lines = [[column.line(row) for row in rows] for column in columns]
+    widths = [_width(column, cells) for column, cells in zip(columns, lines, strict=True)]
+    kept = list(range(len(columns)))
+    for at in sorted(kept, key=lambda at: (-columns[at].rank, -at)):
+        if columns[at].rank == 0 or _total(widths, kept) <= room:
+            break
+        kept.remove(at)
+    _share(columns, kept, widths, room - _total(widths, kept))
+    return [Fitted(at, lines[at], widths[at], columns[at].right) for at in kept]
+
+
+def _width(column: ListColumn[Row], cells: Sequence[Line]) -> int:
+    return max([column.least, *map(line_columns, cells)]) if column.right else column.least
+
+
+def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[at] for at in kept) + GAP * (len(kept) - 1)
+
+
+def _share(
+    columns: Sequence[ListColumn[Row]], kept: Sequence[int], widths: list[int], rest: int
+) -> None:
+    """Gives the rest of the room to the columns that grow."""
+    weight = sum(columns[at].grow for at in kept)
+    for at in kept:
+        if rest > 0 and columns[at].grow:
+            part = rest * columns[at].grow // weight
+            widths[at] += part
+            rest -= part
+            weight -= columns[at].grow

@@ -1,0 +1,44 @@
+"""The lines of a listing: titles, rows, and what is out of sight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink, pad
+from ttmem.views.monitor.list_columns import GAP
+
+GUTTER = 1  # for the cursor's sign, which terminals without colours need
+
+Cell = tuple[Line, int, bool]  # its text, its width, and whether it stands at the right
+
+
+def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:
+    """The title of a column; that which sorts is marked with its direction."""
+    if not sorts:
+        return faint(text)
+    mark = ("v" if falling else "^") if ascii else ("▼" if falling else "▲")
+    return ink(text + mark, Style.LABEL)
+
+
+def row_line(cells: Iterable[Cell], width: int, cursor: bool = False) -> Line:
+    """Cells side by side; the row under the cursor is marked over the whole width."""
+    spans = [Span((">" if cursor else " ") * GUTTER)]
+    for at, (cell, size, right) in enumerate(cells):
+        if at:
+            spans.append(Span(" " * GAP))
+        spans.extend(pad(clip_line(cell, size), size, right))
+    line = clip_line(tuple(spans), width)
+    if not cursor:
+        return line
+    return (Span("".join(span.text for span in pad(line, width)), Style.CURSOR),)
+
+
+def footer(above: int, below: int, match: tuple[int, int, str] | None, ascii: bool) -> Line:
+    """'↑ 3 above  ↓ 40 below  60 of 5,000 match 'conv''."""
+    up, down = ("^", "v") if ascii else ("↑", "↓")
+    parts = [f"{up} {above:,} above"] if above > 0 else []
+    parts += [f"{down} {below:,} below"] if below > 0 else []
+    if match:
+        found, of, wanted = match
+        parts.append(f"{found:,} of {of:,} match '{wanted}'")
+    return faint(" " * GUTTER + "  ".join(parts))

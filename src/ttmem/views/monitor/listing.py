@@ -1,0 +1,148 @@
+"""A list of rows: sorted, filtered, with a cursor that stays in sight. Only visible rows are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Generic
+
+from ttmem.views.ink import Line, clip_line, faint
+from ttmem.views.monitor.list_columns import GAP, Fitted, ListColumn, Row, fit
+from ttmem.views.monitor.list_lines import GUTTER, footer, row_line, title
+from ttmem.views.monitor.list_order import filtered, ordered
+from ttmem.views.monitor.page import Drawn, Target
+from ttmem.views.monitor.state import State
+
+MOVES = ("up", "down", "pageup", "pagedown", "home", "end")
+
+
+class Listing(Generic[Row]):
+    """The rows of one page in the order and choice of the user (`state.of(page)`, `state.filter`).
+
+    `first` is the column that sorts until the user chooses: `PageState.sort` counts from it.
+    `empty` is the sentence that stands in place of the rows if there are none.
+    """
+
+    def __init__(
+        self,
+        page: str,
+        columns: Sequence[ListColumn[Row]],
+        rows: Sequence[Row],
+        state: State,
+        *,
+        first: int = 0,
+        empty: str = "nothing to show",
+    ) -> None:
+        self._page = page
+        self._columns = columns
+        self._sorts = [at for at, column in enumerate(columns) if column.key]
+        self._from = self._sorts.index(first)
+        self._of = state.of(page)
+        self._filter = state.filter
+        self._empty = empty
+        self._all = len(rows)
+        chosen = filtered(columns, rows, state.filter)
+        self.rows = ordered(columns[self.sort_column], chosen, self._of.reverse)
+
+    @property
+    def sort_column(self) -> int:
+        """Index of the column that sorts."""
+        return self._sorts[(self._from + self._of.sort) % len(self._sorts)]
+
+    @property
+    def chosen(self) -> Row | None:
+        """The row under the cursor."""
+        return self.rows[self._cursor] if self.rows else None
+
+    def key(self, key: str, height: int) -> bool:
+        """Moves the cursor, or changes the order; False if the key is for another."""
+        if key in MOVES:
+            self._move(key, self._room(height))
+        elif key == "s":
+            self._of.sort = (self._of.sort + 1) % len(self._sorts)
+            self._of.reverse, self._of.cursor, self._of.top = False, 0, 0
+        elif key == "S":
+            self._of.reverse, self._of.cursor, self._of.top = not self._of.reverse, 0, 0
+        else:
+            return False
+        return True
+
+    def draw(self, width: int, height: int, top: int = 0, ascii: bool = False) -> Drawn:
+        """At most `height` lines; `top` is the line of the page on which the listing begins."""
+        if height < 1:
+            return Drawn([])
+        room = self._room(height)
+        start = self._start(room)
+        visible = self.rows[start : start + room]
+        fitted = fit(self._columns, visible, width - GUTTER)
+        lines = [self._header(fitted, width, ascii)]
+        targets = self._header_targets(fitted, top)
+        for at in range(len(visible)):
+            cells = ((one.lines[at], one.width, one.right) for one in fitted)
+            targets.append(Target(top + len(lines), partial(_point, self._page, start + at)))
+            lines.append(row_line(cells, width, start + at == self._cursor))
+        if not self.rows and room:
+            lines.append(faint(" " * GUTTER + self._nothing()))
+        if self._has_footer(height):
+            match = (len(self.rows), self._all, self._filter) if self._filter else None
+            lines.append(footer(start, len(self.rows) - start - room, match, ascii))
+        return Drawn([clip_line(line, width) for line in lines], targets)
+
+    @property
+    def _cursor(self) -> int:
+        return max(0, min(self._of.cursor, len(self.rows) - 1))
+
+    def _has_footer(self, height: int) -> bool:
+        return height > 2 and bool(self._filter or len(self.rows) > height - 1)
+
+    def _room(self, height: int) -> int:
+        """Lines for rows, under the header and above the footer."""
+        return max(height - 1 - self._has_footer(height), 0)
+
+    def _start(self, room: int) -> int:
+        """The first row in sight: where the user left it, or so far from there as the cursor is."""
+        near = max(self._cursor - room + 1, min(self._of.top, self._cursor))
+        return max(0, min(near, len(self.rows) - room))
+
+    def _move(self, key: str, room: int) -> None:
+        last, page = len(self.rows) - 1, max(room, 1)
+        steps = {"up": -1, "down": 1, "pageup": -page, "pagedown": page}
+        ends = {"home": 0, "end": last}
+        wanted = ends[key] if key in ends else self._cursor + steps[key]
+        self._of.top = self._start(room)
+        self._of.cursor = max(0, min(wanted, last))
+        self._of.top = self._start(room)
+
+    def _header(self, fitted: Sequence[Fitted], width: int, ascii: bool) -> Line:
+        cells = []
+        for one in fitted:
+            column = self._columns[one.index]
+            falling = column.largest_first != self._of.reverse
+            sorts = one.index == self.sort_column
+            cells.append((title(column.title, sorts, falling, ascii), one.width, one.right))
+        return row_line(cells, width)
+
+    def _header_targets(self, fitted: Sequence[Fitted], line: int) -> list[Target]:
+        targets, at = [], GUTTER
+        for one in fitted:
+            if one.index in self._sorts:
+                number = (self._sorts.index(one.index) - self._from) % len(self._sorts)
+                act = partial(_sort_by, self._page, number)
+                targets.append(Target(line, act, at, at + one.width))
+            at += one.width + GAP
+        return targets
+
+    def _nothing(self) -> str:
+        return f"nothing matches '{self._filter}'" if self._all else self._empty
+
+
+def _point(page: str, row: int, state: State) -> None:
+    """A click on a row."""
+    state.of(page).cursor = row
+
+
+def _sort_by(page: str, number: int, state: State) -> None:
+    """A click on a title: sorts by it; a second one turns the order round."""
+    of = state.of(page)
+    of.reverse = not of.reverse if of.sort == number else False
+    of.sort, of.cursor, of.top = number, 0, 0
