@@ -99,7 +99,7 @@ def _wait_counted(path: str, expected: int) -> None:
 
 
 def _loads(picture: Snapshot) -> int:
-    return sum(d.kernels.loads + d.kernels.dispatches for d in picture.devices)
+    return sum((d.kernels.loads or 0) + (d.kernels.dispatches or 0) for d in picture.devices)
 
 
 def _wait_accounted(path: str, kernel_events: int) -> Snapshot:

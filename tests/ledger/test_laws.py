@@ -158,6 +158,7 @@ def test_sum_by_kind_is_sum_by_process_is_device_used_and_within_capacity_or_nam
             assert memory.l1.held + memory.l1_small.held + memory.cb.used == device.l1_used
             for kind in ("dram", "l1", "l1_small", "trace"):
                 assert sum(getattr(share, kind) for share in shares) == getattr(memory, kind).held
+            assert memory.cb.demand is not None
             assert memory.cb.used == sum(share.cb for share in shares) <= memory.cb.demand
             assert 0 <= device.l1_used <= device.l1_peak < 1 << 40
             over = [a for a in device.anomalies if a.kind == "over_capacity"]

@@ -124,8 +124,8 @@ def test_system_kernels_on_a_mesh_have_the_seeds_figures_on_all_four(
     for device in picture.devices:
         footprint = device.kernels.footprint
         assert (footprint.fabric, footprint.dispatch) == (917_504, 94_208)
-        assert footprint.fabric + footprint.dispatch == 988 * 1024
         assert footprint.application == 8000 * 1024
+        assert footprint.total == 8000 * 1024 + 988 * 1024
         assert device.l1_used == 0
 
 

@@ -192,5 +192,5 @@ def seed_004_device(l1_capacity: int = WRONG_L1) -> Device:
         return found
     culprit = ("pid 41235 (python models/demo.py)", 41235, found.l1_used)
     what = "L1 with L1_SMALL and circular buffers"
-    anomaly = over_capacity(what, found.l1_used, l1_capacity, culprit, found.memory.cb.demand)
+    anomaly = over_capacity(what, found.l1_used, l1_capacity, culprit, found.memory.cb.demand or 0)
     return replace(found, anomalies=(anomaly,))

@@ -36,15 +36,15 @@ def memory_uses(draw: st.DrawFn) -> MemoryUse:
     held = draw(amounts)
     capacity = draw(maybe_amounts)
     reserved = draw(st.none() | st.just(held))
-    return MemoryUse(capacity, draw(amounts), reserved, held, None, None, 1, held, None)
+    count = draw(maybe_amounts)
+    return MemoryUse(capacity, draw(amounts), reserved, held, None, None, count, held, None)
 
 
 @st.composite
 def circular_buffers(draw: st.DrawFn) -> CircularBuffers:
-    cached = draw(maybe_amounts)
-    demand = draw(amounts)
-    used = demand if cached is None else cached
-    return CircularBuffers(draw(maybe_amounts), cached, demand, None, used, 1)
+    resident, cached, demand = draw(maybe_amounts), draw(maybe_amounts), draw(maybe_amounts)
+    used = next((n for n in (cached, demand, resident) if n is not None), draw(amounts))
+    return CircularBuffers(resident, cached, demand, None, used, draw(maybe_amounts))
 
 
 @st.composite
@@ -53,12 +53,12 @@ def kernel_codes(draw: st.DrawFn) -> Kernels:
         dram_binaries=draw(maybe_amounts),
         distinct_binaries=draw(maybe_amounts),
         distinct_binary_bytes=None,
-        count=draw(amounts),
-        footprint=Footprint(draw(amounts), draw(amounts), draw(amounts)),
+        count=draw(maybe_amounts),
+        footprint=Footprint(draw(maybe_amounts), draw(maybe_amounts), draw(maybe_amounts)),
         ring=Ring(draw(maybe_amounts), draw(maybe_amounts), None, None, None),
-        loads=draw(amounts),
-        unloads=0,
-        dispatches=draw(amounts),
+        loads=draw(maybe_amounts),
+        unloads=draw(maybe_amounts),
+        dispatches=draw(maybe_amounts),
         cache_entries=draw(maybe_amounts),
         cache_hits=draw(maybe_amounts),
         cache_misses=draw(maybe_amounts),
@@ -103,13 +103,14 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         maybe_texts,
         maybe_texts,
         st.booleans(),
-        st.just(("socket",)),
+        st.sampled_from([("socket",), ("shared memory v3",), ("socket", "shared memory v3")]),
         st.booleans(),
         held,
         amounts,
         amounts,
     )
-    left = st.builds(LeftBehind, st.integers(0, 1 << 22), maybe_texts, amounts, held)
+    pids = st.integers(0, 1 << 22)
+    left = st.builds(LeftBehind, pids, maybe_texts, maybe_amounts, held, st.booleans())
     rows = [{"device": one, "pid": 1, "type": "fabric", "footprint": 9} for one in ids]
     return Snapshot(
         time_ns=draw(amounts),
@@ -119,4 +120,5 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         left_behind=tuple(draw(st.lists(left, max_size=2))),
         losses=draw(st.builds(Losses, amounts, amounts, amounts)),
         detail=draw(st.sampled_from([{}, {"kernels": rows}])),
+        remarks=tuple(Anomaly("x", text) for text in draw(st.lists(texts, max_size=2))),
     )

@@ -19,7 +19,7 @@ class MemoryUse:
     held: int  # reserved where it is known, else requested: what the sums use
     free: int | None
     largest_free: int | None
-    count: int
+    count: int | None  # None: the source tells sums only
     peak: int  # of held
     peak_time_ns: int | None
 
@@ -30,10 +30,10 @@ class CircularBuffers:
 
     resident: int | None
     cached: int | None
-    demand: int
+    demand: int | None
     dataflow: int | None
-    used: int  # what the L1 sum takes: cached where addresses are known, else demand
-    count: int
+    used: int  # what the L1 sum takes: cached where it is known, else demand; what counters say
+    count: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,15 @@ class Memory:
 class Footprint:
     """Kernel binary x cores, by type: what it would take if everything were resident everywhere."""
 
-    application: int
-    fabric: int
-    dispatch: int
+    application: int | None
+    fabric: int | None
+    dispatch: int | None
 
     @property
-    def total(self) -> int:
-        """All types."""
+    def total(self) -> int | None:
+        """All types; None where nobody tells of kernels."""
+        if self.application is None or self.fabric is None or self.dispatch is None:
+            return None
         return self.application + self.fabric + self.dispatch
 
 
@@ -79,12 +81,12 @@ class Kernels:
     dram_binaries: int | None
     distinct_binaries: int | None  # how many different ones
     distinct_binary_bytes: int | None
-    count: int
+    count: int | None
     footprint: Footprint
     ring: Ring
-    loads: int
-    unloads: int
-    dispatches: int
+    loads: int | None
+    unloads: int | None
+    dispatches: int | None
     cache_entries: int | None
     cache_hits: int | None
     cache_misses: int | None
@@ -147,6 +149,16 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """What another source says of a process on a device whose events are known; in no sum."""
+
+    source: str
+    counted: Held  # bytes asked for, as that source has them
+    difference: Held  # the same minus what the events say was asked for; may be negative
+    time_ns: int  # when that source was last written
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
     """One process, identified by pid and start time."""
 
@@ -161,6 +173,7 @@ class Process:
     dropped_events: int = 0  # by its client, for want of room
     overflow: int = 0  # live buffers that its client could not remember
     container_pid: int | None = None
+    cross_check: Mapping[str, CrossCheck] = field(default_factory=dict)  # by unique id
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +182,9 @@ class LeftBehind:
 
     pid: int
     command: str | None
-    died_ns: int
+    died_ns: int | None  # None: before anybody looked
     devices: Mapping[str, Held]
+    ghost: bool = False  # shared memory still says that it holds this
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +210,7 @@ class Snapshot:
         default_factory=dict
     )  # programs, buffers, cores, events, history
     schema: str = SCHEMA
+    remarks: tuple[Anomaly, ...] = ()  # of the host, not of one device
 
     def device(self, wanted: int | str) -> Device | None:
         """A device by logical id (int) or unique id (str)."""

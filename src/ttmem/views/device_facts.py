@@ -99,11 +99,13 @@ def requested_text(device: Device) -> str | None:
 
 
 def cb_measure(cb: CircularBuffers) -> str:
-    """Which number stands in the L1 sum: 'cached', 'demand', 'mixed' over processes, or ''."""
+    """Which number stands in the L1 sum: 'cached', 'resident', 'demand', 'mixed' over processes, or ''."""
     if not cb.used:
         return ""
     if cb.cached is not None:
         return "cached"
+    if cb.demand is None and cb.used == cb.resident:
+        return "resident"
     return "demand" if cb.used == cb.demand else "mixed"
 
 

@@ -39,7 +39,10 @@ def _growth(device: Device, earlier: Snapshot | None) -> int:
     before = earlier.device(device.unique_id) if earlier else None
     if before is None or not _matters(device):
         return 0
-    return device.memory.cb.demand - before.memory.cb.demand
+    now, then = device.memory.cb, before.memory.cb
+    if now.demand is None or then.demand is None:
+        return now.used - then.used
+    return now.demand - then.demand
 
 
 def _is_large(device: Device) -> bool:
@@ -55,11 +58,13 @@ def _matters(device: Device) -> bool:
 def _shares_beyond_capacity(device: Device) -> bool:
     """The plain sum is impossible as a use of L1: whoever sees it elsewhere wants to know why."""
     cb = device.memory.cb
-    return cb.cached is not None and cb.demand > max(cb.cached, device.l1_capacity or cb.demand)
+    if cb.cached is None or cb.demand is None:
+        return False
+    return cb.demand > max(cb.cached, device.l1_capacity or cb.demand)
 
 
 def _shared(devices: list[Device], names: DeviceNames) -> str:
-    demand = human(sum(device.memory.cb.demand for device in devices))
+    demand = human(sum(device.memory.cb.demand or 0 for device in devices))
     cached = human(sum(device.memory.cb.cached or 0 for device in devices))
     where = names.sentence(device.unique_id for device in devices)
     return (

@@ -65,8 +65,8 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
             _ring(one),
             *(ink(human(getattr(one.footprint, kind))) for kind in TYPES),
             _known(one.dram_binaries),
-            ink(f"{one.loads:,}"),
-            ink(f"{one.dispatches:,}"),
+            _number(one.loads),
+            _number(one.dispatches),
         ]
         for title, one in zip(titles, kernels, strict=True)
     ]
@@ -89,8 +89,8 @@ def _flowing(titles: Sequence[str], kernels: Sequence[Kernels], width: int) -> l
         facts = [
             (*faint("ring "), *_ring(one)),
             (*faint("binaries in DRAM "), *_known(one.dram_binaries)),
-            fact("loads", f"{one.loads:,}"),
-            fact("dispatches", f"{one.dispatches:,}"),
+            (*faint("loads "), *_number(one.loads)),
+            (*faint("dispatches "), *_number(one.dispatches)),
         ]
         parts = [fact(kind, human(getattr(one.footprint, kind))) for kind in TYPES]
         room = width - by

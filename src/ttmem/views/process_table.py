@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem.sizes import human
-from ttmem.snapshots import Held, Snapshot
+from ttmem.snapshots import Held, LeftBehind, Process, Snapshot
 from ttmem.views.ages import age
 from ttmem.views.device_facts import AMOUNT, fact
 from ttmem.views.grid import Column, Grid
@@ -43,7 +43,7 @@ def process_table(
     names = DeviceNames(snapshot.devices)
     rows = []
     for process in snapshot.processes:
-        mark = "" if process.connected and process.alive else "*"
+        mark = "*" if _is_away(process) else ""
         rows.append(
             Row(
                 pid=f"{process.pid}{mark}",
@@ -63,21 +63,30 @@ def process_table(
     return lines
 
 
+def _is_away(process: Process) -> bool:
+    """Of counters there is no connection to be closed."""
+    return not process.alive or ("socket" in process.sources and not process.connected)
+
+
 def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
     """What processes held when they died, the latest death first; no total."""
     names = DeviceNames(snapshot.devices)
     rows = [
         Row(
             pid=str(left.pid),
-            who=f"{age(snapshot.time_ns - left.died_ns)} ago",
+            who=_died(left, snapshot.time_ns),
             devices=_devices(names, left.devices),
             held=together(left.devices.values()),
             command=short_command(left.command),
             style=Style.FAINT,
         )
-        for left in sorted(snapshot.left_behind, key=lambda left: -left.died_ns)
+        for left in sorted(snapshot.left_behind, key=lambda left: -(left.died_ns or 0))
     ]
     return _table(rows, [], "DIED", width) if rows else []
+
+
+def _died(left: LeftBehind, now: int) -> str:
+    return "N/A" if left.died_ns is None else f"{age(now - left.died_ns)} ago"
 
 
 def _others(rows: Sequence[Row]) -> list[Row]:
