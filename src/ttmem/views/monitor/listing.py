@@ -67,8 +67,13 @@ class Listing(Generic[Row]):
             return False
         return True
 
-    def draw(self, width: int, height: int, top: int = 0, ascii: bool = False) -> Drawn:
-        """At most `height` lines; `top` is the line of the page on which the listing begins."""
+    def draw(
+        self, width: int, height: int, top: int = 0, ascii: bool = False, lit: bool = True
+    ) -> Drawn:
+        """At most `height` lines; `top` is the line of the page on which the listing begins.
+
+        `lit`: the cursor shows; a page with two lists shows it in one of them.
+        """
         if height < 1:
             return Drawn([])
         room = self._room(height)
@@ -80,7 +85,7 @@ class Listing(Generic[Row]):
         for at in range(len(visible)):
             cells = ((one.lines[at], one.width, one.right) for one in fitted)
             targets.append(Target(top + len(lines), partial(_point, self._page, start + at)))
-            lines.append(row_line(cells, width, start + at == self._cursor))
+            lines.append(row_line(cells, width, lit and start + at == self._cursor))
         if not self.rows and room:
             lines.append(faint(" " * GUTTER + self._nothing()))
         if self._has_footer(height):
