@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,6 +50,16 @@ def start_time_ns(pid: int) -> int | None:
     if fields is None or _is_over(fields):
         return None
     return _boot_time_ns() + int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+
+
+def start_time_error_ns() -> int:
+    """How much later than `start_time_ns` says processes started by the clock of this instant.
+
+    The kernel tells the time of boot in whole seconds, which is enough to tell processes apart,
+    but not to compare a start with a timestamp.
+    """
+    booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return booted_ns - _boot_time_ns()
 
 
 def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,7 +15,12 @@ class Owner(Enum):
     LIVE = "live"
     DEAD = "dead"  # gone: a ghost, whose bytes are in no sum
     REUSED = "reused"  # the pid belongs to a younger process now
-    ELSEWHERE = "elsewhere"  # of a container whose pids cannot be mapped
+    ELSEWHERE = "elsewhere"  # alive in a container whose pids cannot be mapped
+
+    @property
+    def counts(self) -> bool:
+        """Whether its bytes are in use, and so in every sum."""
+        return self in (Owner.LIVE, Owner.ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,25 @@ class Counters:
     l1_small: int = 0
     trace: int = 0
     cb: int = 0
+
+    @property
+    def all(self) -> int:
+        return self.dram + self.l1 + self.l1_small + self.trace + self.cb
+
+
+KINDS = ("dram", "l1", "l1_small", "trace", "cb")
+
+
+def total(counters: Iterable[Counters]) -> Counters:
+    """The sum, kind by kind."""
+    dram = l1 = l1_small = trace = cb = 0
+    for each in counters:
+        dram += each.dram
+        l1 += each.l1
+        l1_small += each.l1_small
+        trace += each.trace
+        cb += each.cb
+    return Counters(dram, l1, l1_small, trace, cb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +94,9 @@ class DeviceSample:
     misses: str  # what its figures are known to miss
     capacity_source: str | None = None  # 'cluster descriptor', 'umd', 'sysfs', 'unique id'
     remarks: tuple[Remark, ...] = ()
+    references: int | None = None  # how many openings the region believes in
+
+    @property
+    def in_use(self) -> Counters:
+        """The sum of what counts: live processes, here or in a container."""
+        return total(process.counters for process in self.processes if process.owner.counts)

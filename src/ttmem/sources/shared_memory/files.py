@@ -1,0 +1,115 @@
+"""Which files are regions, and how to read one that an enemy may have put there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ttmem.events import Remark
+from ttmem.process_identity import user_name
+from ttmem.sources.shared_memory.layout import SIZE, wrong_size
+from ttmem.sources.shared_memory.steady_read import Copy, steady_read
+
+_NAME = re.compile(r"tt_device_(.*)_memory", re.DOTALL)
+_LARGEST_ID = 2**64 - 1
+# No symlinks; and a FIFO without a writer must not keep us waiting.
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class RegionFile:
+    """A file with the name of a region; `number` is the chip's unique id."""
+
+    path: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """`key` is (device, inode): what a process that maps the same file has in its maps."""
+
+    copy: Copy
+    key: tuple[int, int]
+
+
+def region_files(folder: str) -> Iterator[RegionFile | Remark]:
+    """The regions of a folder in the order of their numbers, and what only looks like one."""
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        yield Remark("unreadable", f"{folder}: {_reason(error)}; no shared memory is read")
+        return
+    found: list[RegionFile] = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            continue
+        number = _number(match[1])
+        if number is None:
+            yield Remark("not-a-region", f"{_shown(name)}: its name holds no chip id; skipped")
+        else:
+            found.append(RegionFile(os.path.join(folder, name), number))
+    yield from sorted(found, key=lambda file: file.number)
+
+
+def _number(digits: str) -> int | None:
+    """As the runtime writes it: decimal, no leading zero, 64 bits."""
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+        return None
+    number = int(digits)
+    return number if number <= _LARGEST_ID and str(number) == digits else None
+
+
+def read_contents(file: RegionFile) -> Contents | Remark | None:
+    """The bytes, or why there are none; None if the file is gone meanwhile."""
+    name = os.path.basename(file.path)
+    try:
+        descriptor = os.open(file.path, _FLAGS)
+    except OSError as error:
+        return _refusal(file.path, name, error)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return Remark("not-a-region", f"{name}: not a plain file; skipped")
+        if status.st_size != SIZE:
+            kind = "unknown-layout" if status.st_size else "initialising"
+            return Remark(kind, f"{name}: {wrong_size(status.st_size)}; skipped")
+        return Contents(steady_read(descriptor), (status.st_dev, status.st_ino))
+    except OSError as error:
+        return Remark("unreadable", f"{name}: {_reason(error)}; skipped")
+    finally:
+        os.close(descriptor)
+
+
+def _refusal(path: str, name: str, error: OSError) -> Remark | None:
+    if error.errno == errno.ENOENT:
+        return None
+    if error.errno == errno.ELOOP:
+        return Remark("not-a-region", f"{name}: a symbolic link; skipped")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return Remark(
+            "other-user",
+            f"{name}: belongs to user {_owner(path)}, who alone may read it; "
+            "run ttmem as that user, or as root",
+        )
+    return Remark("unreadable", f"{name}: {_reason(error)}; skipped")
+
+
+def _owner(path: str) -> str:
+    try:
+        return user_name(os.lstat(path).st_uid) or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _shown(name: str) -> str:
+    plain = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return plain if len(plain) <= 60 else f"{plain[:40]}...{plain[-12:]}"

@@ -1,0 +1,75 @@
+"""What is wrong with a region, in words: each state has its own kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ttmem.events import Counters, Owner, ProcessSample, Remark
+from ttmem.events.samples import KINDS
+from ttmem.sizes import human
+from ttmem.sources.shared_memory.layout import PROCESSES, Region
+
+_ABANDONED = {
+    Owner.DEAD: ("ghost", "has died and left {size} behind; no sum counts it"),
+    Owner.REUSED: (
+        "reused-pid",
+        "has died and left {size} behind; its pid belongs to a younger process now",
+    ),
+    Owner.ELSEWHERE: (
+        "elsewhere",
+        "holds {size}; it is alive in a container, and which process of this host it is, is unknown",
+    ),
+}
+
+
+def owner_remarks(processes: Iterable[ProcessSample]) -> Iterator[Remark]:
+    for process in processes:
+        if process.owner is Owner.LIVE:
+            continue
+        kind, text = _ABANDONED[process.owner]
+        size = process.counters.all
+        said = text.format(size=human(size))
+        yield Remark(kind, f"process {process.pid} ({process.name}) {said}", process.pid, size)
+
+
+def table_remarks(region: Region) -> Iterator[Remark]:
+    if len(region.slots) == PROCESSES:
+        yield Remark(
+            "table-full",
+            f"all {PROCESSES} process slots are in use: further processes are not listed, and "
+            "what they hold is not known",
+        )
+
+
+def cross_checks(
+    counted: Counters, stored: Counters, chips: Counters | None, version: int
+) -> Iterator[Remark]:
+    """The region says the same thing three times; live slots are what ttmem goes by."""
+    differences = _differences(stored, counted)
+    if differences:
+        why = "" if version == 4 else " (the stored CB is that of the last writer alone)"
+        yield Remark(
+            "totals-disagree",
+            f"the stored totals are not the sum of the live processes: {_in_words(differences)}"
+            f"{why if 'cb' in differences else ''}",
+            bytes=sum(there - here for there, here in differences.values()),
+        )
+    differences = {} if chips is None else _differences(chips, stored)
+    if differences:
+        yield Remark(
+            "chips-disagree",
+            f"the chip counters are not the stored totals: {_in_words(differences)}",
+            bytes=sum(there - here for there, here in differences.values()),
+        )
+
+
+def _differences(one: Counters, other: Counters) -> dict[str, tuple[int, int]]:
+    pairs = {name: (getattr(one, name), getattr(other, name)) for name in KINDS}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _in_words(differences: dict[str, tuple[int, int]]) -> str:
+    return ", ".join(
+        f"{name.upper()} {human(there)} instead of {human(here)}"
+        for name, (there, here) in differences.items()
+    )

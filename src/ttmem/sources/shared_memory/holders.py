@@ -1,0 +1,185 @@
+"""Who maps a region or holds a card, and which pids containers use: a walk over all of /proc.
+
+It costs some tenths of a millisecond for each process of the host, so it has a pace of its own.
+What another user's process maps and holds is hidden; its names and pids are not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ttmem.process_identity import start_time_ns
+
+CARDS = "/dev/tenstorrent"
+_MARK = b"/tt_device_"
+_LARGEST_FILE = 64 << 20
+
+RegionKey = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One region file in a process's maps; `key` is (device, inode)."""
+
+    key: RegionKey
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that maps a region, or has a card open."""
+
+    pid: int
+    start_time_ns: int | None
+    name: str
+    mappings: tuple[Mapping, ...]
+    cards: tuple[str, ...]
+    tracking_disabled: bool | None  # None: its environment is hidden
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The picture at one instant. `in_containers`: host pids by the pid that they have inside."""
+
+    by_pid: dict[int, Holder] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    in_containers: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def maps(self, pid: int, region: RegionKey) -> bool:
+        holder = self.by_pid.get(pid)
+        return holder is not None and any(mapping.key == region for mapping in holder.mappings)
+
+    def name(self, pid: int) -> str | None:
+        return self.names.get(pid)
+
+
+class HoldersWatch:
+    """The latest picture, taken anew when it is older than `period_s`."""
+
+    def __init__(self, period_s: float = 5.0, cards: str = CARDS) -> None:
+        self._period_s = period_s
+        self._cards = cards
+        self._taken: float | None = None
+        self._picture = Holders()
+
+    def picture(self) -> Holders:
+        now = time.monotonic()
+        if self._taken is None or now - self._taken >= self._period_s:
+            self._picture = scan_holders(self._cards)
+            self._taken = time.monotonic()
+        return self._picture
+
+
+def scan_holders(cards: str = CARDS) -> Holders:
+    """Walks /proc once; processes that end meanwhile are left out."""
+    open_cards = _open_cards(cards)
+    by_pid: dict[int, Holder] = {}
+    names: dict[int, str] = {}
+    inside: dict[int, list[int]] = {}
+    for pid in _pids():
+        name, container_pid = _status(pid)
+        if name is None:
+            continue
+        names[pid] = name
+        if container_pid is not None:
+            inside.setdefault(container_pid, []).append(pid)
+        mappings = _mappings(pid)
+        held = tuple(sorted({*_cards_of(pid, cards), *open_cards.get(pid, ())}))
+        if mappings or held:
+            by_pid[pid] = Holder(
+                pid, start_time_ns(pid), name, mappings, held, _tracking_disabled(pid)
+            )
+    return Holders(by_pid, names, {number: tuple(pids) for number, pids in inside.items()})
+
+
+def _pids() -> Iterator[int]:
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    for name in names:
+        if name.isascii() and name.isdigit():
+            yield int(name)
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LARGEST_FILE)
+    except OSError:
+        return b""
+
+
+def _status(pid: int) -> tuple[str | None, int | None]:
+    """(name, pid inside its container or None if it has no other)."""
+    name: str | None = None
+    inside: int | None = None
+    for line in _content(f"/proc/{pid}/status").split(b"\n"):
+        if line.startswith(b"Name:"):
+            name = line[5:].strip().decode("utf-8", "replace")
+        elif line.startswith(b"NSpid:"):
+            numbers = line.split()[1:]
+            inside = int(numbers[-1]) if len(numbers) > 1 else None
+            break
+    return name, inside
+
+
+def _mappings(pid: int) -> tuple[Mapping, ...]:
+    data = _content(f"/proc/{pid}/maps")
+    if _MARK not in data:
+        return ()
+    found: dict[Mapping, None] = {}
+    for line in data.split(b"\n"):
+        # start-end, permissions, offset, major:minor, inode, path
+        fields = line.split(None, 5)
+        if len(fields) < 6 or _MARK not in fields[5]:
+            continue
+        major, _, minor = fields[3].partition(b":")
+        key = (os.makedev(int(major, 16), int(minor, 16)), int(fields[4]))
+        path = fields[5].removesuffix(b" (deleted)").decode("utf-8", "replace")
+        found[Mapping(key, os.path.basename(path))] = None
+    return tuple(found)
+
+
+def _cards_of(pid: int, cards: str) -> Iterator[str]:
+    folder = f"/proc/{pid}/fd"
+    try:
+        descriptors = os.listdir(folder)
+    except OSError:
+        return
+    for descriptor in descriptors:
+        try:
+            target = os.readlink(f"{folder}/{descriptor}")
+        except OSError:
+            continue
+        if target.startswith(f"{cards}/"):
+            yield target
+
+
+def _open_cards(cards: str) -> dict[int, list[str]]:
+    """What the driver says, which anybody may read: it names other users' processes as well."""
+    found: dict[int, list[str]] = {}
+    folder = "/proc/driver/tenstorrent"
+    try:
+        numbers = os.listdir(folder)
+    except OSError:
+        return found
+    for number in numbers:
+        for word in _content(f"{folder}/{number}/pids").split():
+            if word.isdigit():
+                found.setdefault(int(word), []).append(f"{cards}/{number}")
+    return found
+
+
+def _tracking_disabled(pid: int) -> bool | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read(_LARGEST_FILE)
+    except OSError:
+        return None
+    return any(
+        word.startswith(b"TT_METAL_SHM_TRACKING_DISABLED=1") for word in environment.split(b"\0")
+    )

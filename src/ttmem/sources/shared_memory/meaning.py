@@ -1,0 +1,25 @@
+"""What the figures of each layout version mean, and what they are known to miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """One sentence each, for provenance."""
+
+    cb_method: str
+    misses: str
+
+
+_OPENER_ONLY = "buffers that other threads than the one that opened the device allocate or free"
+_LEFT_OUT = "dataflow buffers and scratchpads, kernel code in L1, bank padding"
+
+_CACHED = Meaning(
+    "union over all cached programs of the process: a high-water mark, updated at most 10 times a second",
+    f"{_OPENER_ONLY}; {_LEFT_OUT}; the last change of CB in a burst",
+)
+_RESIDENT = Meaning("residency at the last dispatch", _LEFT_OUT)
+
+BY_VERSION = {1: _CACHED, 2: _CACHED, 3: _CACHED, 4: _RESIDENT}

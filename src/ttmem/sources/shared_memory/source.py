@@ -1,0 +1,132 @@
+"""Reads every region of a folder: never raises, never waits long."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+
+from ttmem.events import Counters, DeviceSample, Remark
+from ttmem.sources.shared_memory.files import (
+    Contents,
+    RegionFile,
+    read_contents,
+    region_files,
+)
+from ttmem.sources.shared_memory.findings import cross_checks, owner_remarks, table_remarks
+from ttmem.sources.shared_memory.holders import HoldersWatch
+from ttmem.sources.shared_memory.layout import Region, UnknownLayout, Unsettled, decode
+from ttmem.sources.shared_memory.meaning import BY_VERSION
+from ttmem.sources.shared_memory.owners import Lives
+from ttmem.sources.shared_memory.slots import SlotReader
+
+# A region that is being initialised gets this long, together with all others of the same reading.
+LOOKS = 4
+PAUSE_S = 0.002
+MAX_REMARKS = 64
+MAX_DEVICES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one look gave: devices by unique id, and one line for each file that was skipped."""
+
+    devices: tuple[DeviceSample, ...]
+    remarks: tuple[Remark, ...]
+
+
+class SharedMemory:
+    """Reads regions again and again; keep one object, it remembers what it learned."""
+
+    def __init__(
+        self,
+        folder: str = "/dev/shm",
+        *,
+        holders: HoldersWatch | None = None,
+    ) -> None:
+        self._folder = folder
+        self._holders = holders or HoldersWatch()
+        self._readers: dict[int, SlotReader] = {}
+
+    def read(self) -> Reading:
+        remarks: list[Remark] = []
+        regions = self._regions(remarks)
+        lives = Lives()
+        devices = tuple(
+            self._sample(file, contents, region, lives) for file, contents, region in regions
+        )
+        return Reading(devices, _bounded(remarks))
+
+    def _regions(self, remarks: list[Remark]) -> list[tuple[RegionFile, Contents, Region]]:
+        found: list[tuple[RegionFile, Contents, Region]] = []
+        waiting: list[RegionFile] = []
+        for entry in region_files(self._folder):
+            if isinstance(entry, Remark):
+                remarks.append(entry)
+            else:
+                waiting.append(entry)
+        for look in range(LOOKS):
+            last = look == LOOKS - 1
+            again: list[RegionFile] = []
+            for file in waiting:
+                result = _look(file)
+                if isinstance(result, Remark):
+                    if result.kind == "initialising" and not last:
+                        again.append(file)
+                    else:
+                        remarks.append(result)
+                elif result is not None:
+                    found.append((file, *result))
+            if not again:
+                break
+            time.sleep(PAUSE_S)
+            waiting = again
+        found.sort(key=lambda each: each[0].number)
+        return found
+
+    def _sample(
+        self, file: RegionFile, contents: Contents, region: Region, lives: Lives
+    ) -> DeviceSample:
+        reader = self._readers.setdefault(file.number, SlotReader())
+        processes, remarks = reader.read(region.slots, contents.key, lives, self._holders.picture())
+        stored = Counters(*region.totals)
+        chips = None if region.chips is None else Counters(*region.chips)
+        meaning = BY_VERSION[region.version]
+        sample = DeviceSample(
+            unique_id=str(file.number),
+            declaration=None,
+            path=file.path,
+            version=region.version,
+            logical_id=region.logical_id,
+            processes=processes,
+            stored=stored,
+            chips=chips,
+            cb_method=meaning.cb_method,
+            misses=meaning.misses,
+            references=region.references,
+        )
+        remarks += owner_remarks(processes)
+        remarks += table_remarks(region)
+        if contents.copy.still:
+            remarks += cross_checks(sample.in_use, stored, chips, region.version)
+        return replace(sample, remarks=tuple(remarks))
+
+
+def _look(file: RegionFile) -> tuple[Contents, Region] | Remark | None:
+    contents = read_contents(file)
+    if not isinstance(contents, Contents):
+        return contents
+    name = os.path.basename(file.path)
+    try:
+        return contents, decode(contents.copy.data, file.number)
+    except Unsettled:
+        return Remark("initialising", f"{name}: still being initialised by its first process")
+    except UnknownLayout as reason:
+        return Remark("unknown-layout", f"{name}: {reason}; skipped")
+
+
+def _bounded(remarks: list[Remark]) -> tuple[Remark, ...]:
+    if len(remarks) <= MAX_REMARKS:
+        return tuple(remarks)
+    more = len(remarks) - MAX_REMARKS + 1
+    return (*remarks[: MAX_REMARKS - 1], Remark("more", f"and {more:,} more files were skipped"))

@@ -1,0 +1,73 @@
+"""Writes regions as the runtime does, from the layout's description and not from the reader."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+READY = 0x52454459
+UNUSED_CHIP = 0xFFFFFFFF
+
+Five = tuple[int, int, int, int, int]
+NOTHING: Five = (0, 0, 0, 0, 0)
+
+
+@dataclass
+class Slot:
+    """One process; updated now unless told otherwise."""
+
+    pid: int
+    held: Five = NOTHING
+    name: bytes = b"python"
+    updated_ns: int = field(default_factory=time.time_ns)
+
+
+@dataclass
+class Written:
+    """A region before it is bytes; what is not given is what a sound region has."""
+
+    number: int = 4476187513037
+    version: int = 3
+    slots: Sequence[Slot] = ()
+    totals: Five | None = None
+    chips: Sequence[tuple[int, Five]] | None = None
+    references: int = 1
+    logical_id: int = 0
+    serial: int | None = None
+    asic: int | None = None
+    state: int = READY
+
+    def bytes(self) -> bytes:
+        out = bytearray(8576)
+        split = self.version == 1
+        serial = (self.number >> 8 if split else 0) if self.serial is None else self.serial
+        asic = (self.number & 0xFF if split else self.number) if self.asic is None else self.asic
+        sums = [sum(column) for column in zip(*(s.held for s in self.slots), strict=True)]
+        totals = self.totals or (sums or NOTHING)
+        struct.pack_into("<II", out, 0, self.version, len(self.slots))
+        struct.pack_into("<QI", out, 8, time.time_ns(), self.references)
+        struct.pack_into("<QQI", out, 24, serial, asic, self.logical_id)
+        struct.pack_into("<5Q", out, 48, *totals)
+        chips = [(self.logical_id, totals)] if self.chips is None else self.chips
+        for i in range(16):
+            at = 88 + 48 * i
+            if i < len(chips):
+                struct.pack_into("<II5Q", out, at, chips[i][0], 0, *chips[i][1])
+            else:
+                struct.pack_into("<I", out, at, 0 if split else UNUSED_CHIP)
+        for j, slot in enumerate(self.slots):
+            at = 856 + 120 * j
+            struct.pack_into("<i", out, at, slot.pid)
+            struct.pack_into("<5QQ", out, at + 8, *slot.held, slot.updated_ns)
+            out[at + 56 : at + 56 + len(slot.name)] = slot.name
+        if self.version == 4:
+            struct.pack_into("<I", out, 8536, self.state)
+        return bytes(out)
+
+    def write(self, folder: Path) -> Path:
+        path = folder / f"tt_device_{self.number}_memory"
+        path.write_bytes(self.bytes())
+        return path
