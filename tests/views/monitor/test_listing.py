@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ttmem.sizes import human
 from ttmem.views.ink import Line, Style, line_columns
-from ttmem.views.monitor.list_columns import ListColumn, number
+from ttmem.views.monitor.list_columns import ListColumn, figure
 from ttmem.views.monitor.listing import MOVES, Listing
 from ttmem.views.monitor.page import Drawn, Target
 from ttmem.views.monitor.state import State
@@ -20,7 +20,7 @@ class Fruit(NamedTuple):
 
 COLUMNS: list[ListColumn[Fruit]] = [
     ListColumn("NAME", lambda row: row.name, lambda row: row.name, width=8, grow=1),
-    number("SIZE", lambda row: None if row.size is None else human(row.size), lambda r: r.size, 10),
+    figure("SIZE", lambda row: row.size, human, width=10),
     ListColumn("NOTE", lambda row: "a note", width=12, rank=1),
 ]
 FRUIT = [Fruit("pear", 2048), Fruit("fig", None), Fruit("apple", 512), Fruit("Plum", 4096)]

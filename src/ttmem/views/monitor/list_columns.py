@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from ttmem.views.ink import Line, faint, ink, line_columns
+from ttmem.views.ink import Line, Span, clip_line, faint, ink, line_columns, pad
+from ttmem.views.text import clip
 from ttmem.views.text import columns as columns_of
 
 Row = TypeVar("Row")
+Cell = tuple[Line, int, bool]  # its text, its width, and whether it stands at the right
 GAP = 2
 MARK = 1  # column beside a title for the direction of the sort
 
@@ -26,6 +28,7 @@ class ListColumn(Generic[Row]):
     grow: int = 0  # its share of the room that is left
     rank: int = 0  # 0 stays; of the others the highest goes first when there is no room
     largest_first: bool = False  # how it sorts before it is reversed
+    keep_end: bool = False  # where the cells are paths: the beginning is cut, not the line number
 
     def line(self, row: Row) -> Line:
         """The cell as it is drawn."""
@@ -43,7 +46,7 @@ class ListColumn(Generic[Row]):
 def number(
     title: str,
     cell: Callable[[Row], str | Line | None],
-    key: Callable[[Row], Any],
+    key: Callable[[Row], int | None],
     width: int = 0,
     rank: int = 0,
 ) -> ListColumn[Row]:
@@ -51,14 +54,65 @@ def number(
     return ListColumn(title, cell, key, right=True, width=width, rank=rank, largest_first=True)
 
 
+def figure(
+    title: str,
+    get: Callable[[Row], int | None],
+    write: Callable[[int], str] = "{:,}".format,
+    *,
+    width: int = 0,
+    rank: int = 0,
+) -> ListColumn[Row]:
+    """A column of numbers that are all written alike."""
+
+    def cell(row: Row) -> str | None:
+        return None if (found := get(row)) is None else write(found)
+
+    return number(title, cell, get, width, rank)
+
+
+def label(
+    title: str,
+    get: Callable[[Row], int | None],
+    write: Callable[[int], str] = str,
+    *,
+    width: int = 0,
+    rank: int = 0,
+) -> ListColumn[Row]:
+    """A column of numbers that name something (a pid, an address): at the right, the lowest first."""
+    return replace(figure(title, get, write, width=width, rank=rank), largest_first=False)
+
+
+def phrase(
+    title: str,
+    get: Callable[[Row], str | None],
+    *,
+    width: int = 0,
+    grow: int = 0,
+    rank: int = 0,
+    keep_end: bool = False,
+) -> ListColumn[Row]:
+    """A column of texts, sorted as they are read."""
+
+    def key(row: Row) -> str | None:
+        return None if (found := get(row)) is None else found.casefold()
+
+    return ListColumn(title, get, key, width=width, grow=grow, rank=rank, keep_end=keep_end)
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A column that is drawn: which it is, its cells, and the room that it got."""
+    """A column that is drawn: its cells, and the room that it got."""
 
     index: int
     lines: list[Line]
     width: int
     right: bool
+    keep_end: bool
+
+    def cell(self, line: Line) -> Cell:
+        """The line, and where it stands."""
+        cut = clip_start(line, self.width) if self.keep_end else line
+        return cut, self.width, self.right
 
 
 def fit(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int) -> list[Fitted]:
@@ -71,7 +125,18 @@ def fit(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int) -> l
             break
         kept.remove(at)
     _share(columns, kept, widths, room - _total(widths, kept))
-    return [Fitted(at, lines[at], widths[at], columns[at].right) for at in kept]
+    return [
+        Fitted(at, lines[at], widths[at], columns[at].right, columns[at].keep_end) for at in kept
+    ]
+
+
+def clip_start(line: Line, room: int) -> Line:
+    """The end of a line, with an ellipsis where it was cut; in the style of its first span."""
+    if line_columns(line) <= room or not line:
+        return line
+    text = "".join(span.text for span in line)
+    backwards = clip(text[::-1], room)
+    return (Span(backwards[::-1], line[0].style),)
 
 
 def _width(column: ListColumn[Row], cells: Sequence[Line]) -> int:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink, pad
-from ttmem.views.monitor.list_columns import GAP
+from ttmem.views.monitor.list_columns import GAP, Cell
 
 GUTTER = 1  # for the cursor's sign, which terminals without colours need
-
-Cell = tuple[Line, int, bool]  # its text, its width, and whether it stands at the right
 
 
 def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:

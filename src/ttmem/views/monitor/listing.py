@@ -83,7 +83,7 @@ class Listing(Generic[Row]):
         lines = [self._header(fitted, width, ascii)]
         targets = self._header_targets(fitted, top)
         for at in range(len(visible)):
-            cells = ((one.lines[at], one.width, one.right) for one in fitted)
+            cells = (one.cell(one.lines[at]) for one in fitted)
             targets.append(Target(top + len(lines), partial(_point, self._page, start + at)))
             lines.append(row_line(cells, width, lit and start + at == self._cursor))
         if not self.rows and room:
@@ -124,7 +124,7 @@ class Listing(Generic[Row]):
             column = self._columns[one.index]
             falling = column.largest_first != self._of.reverse
             sorts = one.index == self.sort_column
-            cells.append((title(column.title, sorts, falling, ascii), one.width, one.right))
+            cells.append(one.cell(title(column.title, sorts, falling, ascii)))
         return row_line(cells, width)
 
     def _header_targets(self, fitted: Sequence[Fitted], line: int) -> list[Target]:

@@ -1,0 +1,71 @@
+"""Single entries of a snapshot's details (a buffer, a kernel, an event), read with care.
+
+They come from a server that may be older or newer than this monitor: what is not as expected is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ttmem.snapshots import Snapshot
+from ttmem.views.names import short_command
+
+Entry = Mapping[str, Any]
+ProgramKey = tuple[int | None, str | None, int | None]  # pid, device, program
+WHOLE_LIMIT = 1 << 64  # no field of an event or a row is wider
+SUMS_ONLY = "shared memory"  # what the source of such a process is called
+
+
+def entries(snapshot: Snapshot, detail: str, device: str | None = None) -> list[Entry] | None:
+    """The entries of a detail, of one device if named; None if the snapshot came without them."""
+    found = snapshot.detail.get(detail)
+    if not isinstance(found, list):
+        return None
+    rows = [entry for entry in found if isinstance(entry, Mapping)]
+    return rows if device is None else [row for row in rows if row.get("device") == device]
+
+
+def whole(entry: Entry, key: str) -> int | None:
+    """A count, an amount or an instant; None if unknown."""
+    found = entry.get(key)
+    if isinstance(found, int) and not isinstance(found, bool) and abs(found) < WHOLE_LIMIT:
+        return found
+    return None
+
+
+def words(entry: Entry, key: str) -> str | None:
+    """A text; None if unknown."""
+    found = entry.get(key)
+    return found if isinstance(found, str) else None
+
+
+def program_key(entry: Entry) -> ProgramKey:
+    """Which program on which device a kernel, a circular buffer or a program's own entry is of."""
+    return whole(entry, "pid"), words(entry, "device"), whole(entry, "program")
+
+
+def owners(snapshot: Snapshot) -> dict[int | None, str]:
+    """The commands of the processes, by pid; without those that are unknown."""
+    known = ((process.pid, process.command) for process in snapshot.processes)
+    return {pid: short_command(command) for pid, command in known if command}
+
+
+def why_none(snapshot: Snapshot, what: str, told: bool) -> str:
+    """Why there is not one of them, and what to do; `told`: the snapshot came with the detail."""
+    if not snapshot.devices:
+        return f"no {what}: no device has been seen yet"
+    if not told:
+        return f"{what} N/A: this source does not list them; run the application with 'ttmem run'"
+    if blind := _sums_only(snapshot):
+        return (
+            f"{what} N/A: {', '.join(blind)} tells sums only;"
+            " run the application with 'ttmem run' to see each one"
+        )
+    return f"no {what} now"
+
+
+def _sums_only(snapshot: Snapshot) -> list[str]:
+    """Sources without events, if every process has only such."""
+    sources = {source for process in snapshot.processes for source in process.sources}
+    return sorted(sources) if all(one.startswith(SUMS_ONLY) for one in sources) else []

@@ -1,0 +1,39 @@
+"""What the page of kernels and programs shows, and how each number is made."""
+
+from __future__ import annotations
+
+HELP = (
+    (
+        "ring",
+        "kernel-config ring: occupied / capacity in bytes of the whole device, as the last client"
+        " that wrote said; it lies below the memory that can be allocated and is in no L1 sum",
+    ),
+    ("wraps, syncs", "how often the ring began anew, and how often the host had to wait for room"),
+    (
+        "if resident everywhere",
+        "footprint by type: binary x cores over all live kernels; cached programs are not all"
+        " resident, so this is not L1 in use",
+    ),
+    ("binaries in DRAM", "padded binaries of the live programs: a part of the DRAM buffers"),
+    ("TYPE", "application, fabric or dispatch"),
+    ("BINARY", "bytes of one copy; N/A where the client told only the product with the cores"),
+    ("CORES", "cores that the kernel runs on"),
+    ("FOOTPRINT", "binary x cores"),
+    (
+        "STATUS",
+        "how far the program's binaries have come on this device: NotSent, InFlight, Committed",
+    ),
+    (
+        "DISPATCHES",
+        "runs of the program since it was seen; of the kernel where its client reports no programs",
+    ),
+    ("HITS, MISSES", "runs that found the program in the program cache, and that did not"),
+    ("LOADS", "1 for each live kernel: to load it again counts as a dispatch"),
+    ("CBS, CB BYTES", "circular buffers of the program, all cores together, as in the demand"),
+    (
+        "RESIDENT, CORES",
+        "bytes of circular buffers on the cores where this program was the last to be dispatched,"
+        " and how many cores those are",
+    ),
+    ("LAST", "time since the last dispatch"),
+)
