@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "coverage.hpp"
 #include "event.hpp"
+#include "live_blocks.hpp"
 #include "table.hpp"
 
 namespace ttmem {
@@ -79,6 +81,7 @@ struct Buffer : Chained<Buffer> {
     std::uint32_t references, name, site;
     std::uint16_t generation;
     std::uint64_t held() const { return reserved ? reserved : size; }
+    bool placed() const { return reserved && address; }
 };
 
 struct Program;
@@ -155,6 +158,8 @@ struct Content {
 };
 
 struct Device {
+    std::uint64_t unplaced[KINDS] = {};  // buffers without address or reserved size
+    LiveBlocks blocks[KINDS];            // of the others
     std::uint64_t held[KINDS] = {}, peak[KINDS] = {}, peak_time[KINDS] = {};
     std::uint64_t cb_used = 0, l1_peak = 0, l1_peak_time = 0;
     Counters counters;  // since the ledger began, of dead processes too
@@ -217,6 +222,9 @@ public:
     std::vector<Rejection> take_rejections();
     // By the logical id of the device; kind < 0: any, the latest first.
     const Buffer* find_buffer(std::uint32_t process, std::uint32_t logical, int kind, std::uint64_t id) const;
+    // The largest block that one allocation can still have, in bytes per bank; nothing if not all addresses are known or
+    // they cannot be those of one allocator.
+    std::optional<std::uint64_t> largest_free(std::uint32_t device, int kind, const Region& region);
     std::uint64_t rejected() const { return rejected_; }
     std::uint64_t dropped() const { return dropped_; }
     std::uint64_t live() const { return live_; }
@@ -238,6 +246,8 @@ private:
     void insert_buffer(Context& at, const Key& key, const Event& event);
     void remove_buffer(Context& at, Buffer& buffer);
     void count_buffer(Context& at, const Buffer& buffer, bool in);
+    void place_buffer(Device& device, const Buffer& buffer, bool in);
+    void begin_blocks();
     void cb_allocate(Context& at, const Event& event);
     void insert_cb(Context& at, const Key& key, const Event& event, std::shared_ptr<const CoreMask> mask);
     void repeat_cb(Context& at, CircularBuffer& cb, const Event& event);

@@ -105,6 +105,47 @@ void Ledger::count_buffer(Context& at, const Buffer& buffer, bool in) {
     at.account.unreserved[kind] += buffer.reserved ? 0 : sign;
     if (kind != KIND_SYSTEM) {
         at.device.held[kind] += sign * buffer.held();
+        place_buffer(at.device, buffer, in);
+    }
+}
+
+void Ledger::place_buffer(Device& device, const Buffer& buffer, bool in) {
+    const int kind = buffer.key.kind;
+    if (!buffer.placed()) {
+        device.unplaced[kind] += in ? 1 : ~0ull;
+    } else if (in) {
+        device.blocks[kind].add(Block{buffer.address, buffer.reserved});
+    } else {
+        device.blocks[kind].remove(Block{buffer.address, buffer.reserved});
+    }
+}
+
+std::optional<std::uint64_t> Ledger::largest_free(std::uint32_t index, int kind, const Region& region) {
+    Device& device = devices_[index];
+    if (device.unplaced[kind]) {
+        return std::nullopt;
+    }
+    if (!device.blocks[kind].kept()) {
+        begin_blocks();
+    }
+    return device.blocks[kind].largest_hole(region);
+}
+
+// One walk over all buffers serves every memory that is not kept: whoever asks for one asks for all.
+void Ledger::begin_blocks() {
+    std::vector<std::vector<Block>> found(devices_.size() * KINDS);
+    for (const Process& process : processes_) {
+        for (const Buffer* buffer = process.buffers.head; buffer; buffer = buffer->next) {
+            if (buffer->placed() && !devices_[buffer->key.device].blocks[buffer->key.kind].kept()) {
+                found[buffer->key.device * KINDS + buffer->key.kind].push_back(Block{buffer->address, buffer->reserved});
+            }
+        }
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        LiveBlocks& blocks = devices_[i / KINDS].blocks[i % KINDS];
+        if (!blocks.kept()) {
+            blocks.begin(std::move(found[i]));
+        }
     }
 }
 

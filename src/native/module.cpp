@@ -1,13 +1,10 @@
 // Python bindings, on the stable ABI of CPython 3.10 (which has no buffer protocol: data comes as bytes).
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "listings.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <string>
 
-#include "ledger.hpp"
 #include "records.hpp"
 
 namespace {
@@ -19,28 +16,6 @@ struct Object {
 };
 
 Ledger& ledger_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->ledger; }
-
-// Rows of unsigned 64-bit numbers, little-endian; ttmem/ledger/rows.py names the columns.
-class Rows {
-public:
-    Rows& operator<<(std::uint64_t value) {
-        text_.append(reinterpret_cast<const char*>(&value), sizeof value);
-        return *this;
-    }
-    template <std::size_t N>
-    Rows& operator<<(const std::uint64_t (&values)[N]) {
-        for (const std::uint64_t value : values) {
-            *this << value;
-        }
-        return *this;
-    }
-    Rows& operator<<(const Counters& c) { return *this << c.loads << c.unloads << c.dispatches << c.hits << c.misses; }
-    PyObject* bytes() const { return PyBytes_FromStringAndSize(text_.data(), static_cast<Py_ssize_t>(text_.size())); }
-    void reserve(std::size_t rows, std::size_t columns) { text_.reserve(rows * columns * 8); }
-
-private:
-    std::string text_;
-};
 
 int create(PyObject* self, PyObject* args, PyObject* keywords) {
     static const char* names[] = {"max_live", "max_steps", "seed", nullptr};
@@ -207,106 +182,34 @@ PyObject* devices(PyObject* self, PyObject*) {
     return rows.bytes();
 }
 
-// Everything live of one sort, or the `limit` largest.
-template <typename T, typename Chain, typename Size, typename Row>
-PyObject* listing(PyObject* self, PyObject* args, Chain chain, Size size, Row row) {
-    Py_ssize_t limit = 0;
-    if (!PyArg_ParseTuple(args, "|n", &limit)) {
-        return nullptr;
-    }
-    std::vector<const T*> items;
-    for (const Process& process : ledger_of(self).processes()) {
-        for (const T* item = chain(process); item; item = item->next) {
-            items.push_back(item);
-        }
-    }
-    if (limit > 0 && static_cast<std::size_t>(limit) < items.size()) {
-        const auto larger = [&](const T* a, const T* b) { return size(*a) > size(*b); };
-        std::partial_sort(items.begin(), items.begin() + limit, items.end(), larger);
-        items.resize(static_cast<std::size_t>(limit));
-    }
-    Rows rows;
-    rows.reserve(items.size(), 12);
-    for (const T* item : items) {
-        row(rows, *item);
-    }
-    return rows.bytes();
+template <PyObject* (*rows)(const Ledger&, const Narrowed&)>
+PyObject* listing(PyObject* self, PyObject* args) {
+    Narrowed by;
+    return PyArg_ParseTuple(args, "|nn", &by.limit, &by.device) ? rows(ledger_of(self), by) : nullptr;
 }
 
-PyObject* buffers(PyObject* self, PyObject* args) {
-    return listing<Buffer>(
-        self, args, [](const Process& p) { return p.buffers.head; }, [](const Buffer& b) { return b.held(); },
-        [](Rows& rows, const Buffer& b) {
-            rows << b.key.process << b.key.device << b.key.kind << b.key.id << b.size << b.reserved << b.address
-                 << b.time << b.references << b.name << b.site;
-        });
-}
-
-PyObject* circular_buffers(PyObject* self, PyObject* args) {
-    return listing<CircularBuffer>(
-        self, args, [](const Process& p) { return p.circular_buffers.head; },
-        [](const CircularBuffer& cb) { return cb.size; },
-        [](Rows& rows, const CircularBuffer& cb) {
-            rows << cb.key.process << cb.key.device << cb.flags << cb.address << cb.size << cb.per_core
-                 << (cb.program ? cb.program->key.id : 0) << cb.time << cb.references << cb.cores;
-        });
-}
-
-PyObject* kernels(PyObject* self, PyObject* args) {
-    return listing<Kernel>(
-        self, args, [](const Process& p) { return p.kernels.head; }, [](const Kernel& k) { return k.footprint; },
-        [](Rows& rows, const Kernel& k) {
-            rows << k.key.process << k.key.device << k.type << k.key.id << k.binary << (k.binary_known ? 1 : 0)
-                 << k.cores << k.footprint << k.content << (k.program ? k.program->key.id : 0) << k.dispatches << k.time
-                 << k.name << k.site;
-        });
-}
-
-PyObject* programs(PyObject* self, PyObject* args) {
-    return listing<Program>(
-        self, args, [](const Process& p) { return p.programs.head; }, [](const Program& p) { return p.dispatches; },
-        [](Rows& rows, const Program& p) {
-            rows << p.key.process << p.key.device << p.key.id << p.status << (p.status_known ? 1 : 0) << p.dispatches
-                 << p.hits << p.misses << p.last_dispatch << p.resident_bytes << p.resident.count();
-        });
-}
-
-// [(process, mask, covered, [(start, end), ...]), ...] of one device.
-PyObject* core_map(PyObject* self, PyObject* args) {
+template <PyObject* (*make)(const Ledger&, std::uint32_t)>
+PyObject* of_device(PyObject* self, PyObject* args) {
     unsigned int device;
-    if (!PyArg_ParseTuple(args, "I", &device) || !device_exists(self, device)) {
+    return PyArg_ParseTuple(args, "I", &device) && device_exists(self, device) ? make(ledger_of(self), device) : nullptr;
+}
+
+PyObject* largest_free(PyObject* self, PyObject* args) {
+    unsigned int device, kind;
+    unsigned long long base, bank_size, banks;
+    if (!PyArg_ParseTuple(args, "IIKKK", &device, &kind, &base, &bank_size, &banks) || !device_exists(self, device)) {
         return nullptr;
     }
-    PyObject* out = PyList_New(0);
-    const std::vector<Process>& processes = ledger_of(self).processes();
-    for (std::size_t index = 0; out && index < processes.size(); ++index) {
-        const auto found = processes[index].accounts.find(device);
-        if (found == processes[index].accounts.end()) {
-            continue;
-        }
-        for (const GridCoverage::Class& part : found->second->cb_cached.classes()) {
-            PyObject* regions = PyList_New(0);
-            for (const auto& [start, end] : part.coverage.regions()) {
-                PyObject* pair = Py_BuildValue("(KK)", static_cast<unsigned long long>(start),
-                                               static_cast<unsigned long long>(end));
-                if (!regions || !pair || PyList_Append(regions, pair) != 0) {
-                    Py_XDECREF(pair), Py_XDECREF(regions), Py_DECREF(out);
-                    return nullptr;
-                }
-                Py_DECREF(pair);
-            }
-            PyObject* row = Py_BuildValue(
-                "(ny#KN)", static_cast<Py_ssize_t>(index), reinterpret_cast<const char*>(part.cores.words.data()),
-                static_cast<Py_ssize_t>(sizeof part.cores.words),
-                static_cast<unsigned long long>(part.coverage.covered()), regions);
-            if (!row || PyList_Append(out, row) != 0) {
-                Py_XDECREF(row), Py_DECREF(out);
-                return nullptr;
-            }
-            Py_DECREF(row);
-        }
+    constexpr unsigned long long largest = 1ull << 44;  // ttmem/events/device.py
+    if (kind >= KINDS || base > largest || bank_size > largest || banks > largest) {
+        PyErr_SetString(PyExc_ValueError, "this is no region of a device");
+        return nullptr;
     }
-    return out;
+    const auto hole = ledger_of(self).largest_free(device, static_cast<int>(kind), Region{base, bank_size, banks});
+    if (!hole) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromUnsignedLongLong(*hole);
 }
 
 PyObject* findings(PyObject* self, PyObject*) {
@@ -369,11 +272,14 @@ PyMethodDef methods[] = {
     {"process_live", process_live, METH_VARARGS, nullptr},
     {"accounts", accounts, METH_NOARGS, nullptr},
     {"devices", devices, METH_NOARGS, nullptr},
-    {"buffers", buffers, METH_VARARGS, nullptr},
-    {"circular_buffers", circular_buffers, METH_VARARGS, nullptr},
-    {"kernels", kernels, METH_VARARGS, nullptr},
-    {"programs", programs, METH_VARARGS, nullptr},
-    {"core_map", core_map, METH_VARARGS, nullptr},
+    {"buffers", listing<buffer_rows>, METH_VARARGS, nullptr},
+    {"l1_buffers", listing<l1_buffer_rows>, METH_VARARGS, nullptr},
+    {"circular_buffers", listing<circular_buffer_rows>, METH_VARARGS, nullptr},
+    {"kernels", listing<kernel_rows>, METH_VARARGS, nullptr},
+    {"programs", listing<program_rows>, METH_VARARGS, nullptr},
+    {"core_map", of_device<core_map>, METH_VARARGS, nullptr},
+    {"resident_map", of_device<resident_map>, METH_VARARGS, nullptr},
+    {"largest_free", largest_free, METH_VARARGS, nullptr},
     {"findings", findings, METH_NOARGS, nullptr},
     {"take_rejections", take_rejections, METH_NOARGS, nullptr},
     {"rejected", number<&Ledger::rejected>, METH_NOARGS, nullptr},

@@ -29,6 +29,7 @@ class DeviceDeclaration:
     l1_bank_size: int | None = None  # the part of a bank that is of kind L1
     l1_small_bank_size: int | None = None
     cb_base: int | None = None
+    dram_base: int | None = None  # where the allocator of a DRAM bank begins
     dram_banks: int | None = None
     dram_bank_size: int | None = None
     trace_bank_size: int | None = None
@@ -59,6 +60,7 @@ class DeviceDeclaration:
             l1_bank_size=spec.l1_bank_size,
             l1_small_bank_size=spec.l1_small_bank_size,
             cb_base=spec.cb_base,
+            dram_base=spec.dram_reserved,
             dram_banks=spec.dram_banks,
             dram_bank_size=spec.dram_bank_size,
             trace_bank_size=spec.trace_bank_size,

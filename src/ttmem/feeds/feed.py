@@ -27,7 +27,8 @@ class Feed(Protocol):
         """Everything at this instant. `detail` names what to add in full.
 
         `device` (a unique id) and `limit` narrow the details, never the devices, processes and sums:
-        rows of that device only, and of buffers, programs and kernels the largest `limit`.
+        rows of that device only; of buffers, circular buffers and kernels the largest `limit`, of
+        programs and events the latest, of L1 buffers beside the cores those of the lowest addresses.
         """
 
     def close(self) -> None:

@@ -5,45 +5,29 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from ttmem._native import Ledger
-from ttmem.events import EVENT_SIZE, DeviceDeclaration, Event
+from ttmem.events import EVENT_SIZE, DeviceDeclaration, DeviceSample, Event, Remark
 from ttmem.ledger import anomalies, picture
-from ttmem.ledger.device_record import DECLARED_ID, MADE_UP_ID, DeviceRecord, made_up_id
-from ttmem.ledger.history import DeviceHistory
+from ttmem.ledger.counters import CounterBooks
+from ttmem.ledger.device_record import DeviceRecord
+from ttmem.ledger.device_register import (
+    MAX_DEVICES,
+    MAX_LOGICAL_ID,
+    DeviceDefaults,
+    DeviceRegister,
+    NoDefaults,
+)
+from ttmem.ledger.location import locate
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import Device, Held, LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 
-MAX_DEVICES = 256
-MAX_LOGICAL_ID = 1023
 MAX_CORE_SETS = 16_384
 MAX_LEFT_BEHIND = 64
 LAST_EVENTS = 4096
-
-
-class DeviceDefaults(Protocol):
-    """What to take for a device that its client does not declare."""
-
-    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
-        """None: nothing is known."""
-
-    def known_ids(self) -> list[int]:
-        """Devices to show before anyone reports them."""
-
-
-class NoDefaults:
-    """Devices without a declaration have no capacities."""
-
-    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
-        """Nothing is known."""
-        return None
-
-    def known_ids(self) -> list[int]:
-        """None."""
-        return []
 
 
 class Books:
@@ -57,21 +41,18 @@ class Books:
     ) -> None:
         self.native = Ledger(max_live=max_live, seed=int.from_bytes(os.urandom(8), "little"))
         self.processes: dict[int, ProcessRecord] = {}
-        self.devices: list[DeviceRecord] = []
+        self._register = DeviceRegister(self.native, defaults or NoDefaults())
+        self.devices = self._register.devices
+        self.counters = CounterBooks(self._register)
         self.left_behind: deque[LeftBehind] = deque(maxlen=MAX_LEFT_BEHIND)
         self.rejected_outside = 0  # records that never became events
         self.dead_losses: Counter[str] = Counter()
-        self._defaults = defaults or NoDefaults()
         self._say = say
-        self._by_unique_id: dict[str, DeviceRecord] = {}
         self._core_sets: Counter[int] = Counter()
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
-        self._history: dict[int, DeviceHistory] = {}
         self._recent: deque[tuple[ProcessRecord, int, bytes]] = deque()
         self._recent_events = 0
-        for logical_id in self._defaults.known_ids():
-            self._undeclared(logical_id)
 
     # -- processes -------------------------------------------------------------------------------------------
 
@@ -90,6 +71,7 @@ class Books:
             device.withdraw(process.index)
         del self._core_sets[process.index]
         self._findings_said = {said for said in self._findings_said if said[1] != process.index}
+        self.counters.released(process)
         self.dead_losses.update(dropped=process.dropped + process.overflow, gaps=process.gaps)
         holding = {
             device: sums for device, sums in held.items() if sums.dram + sums.trace + sums.l1_used
@@ -120,7 +102,7 @@ class Books:
         """A client says what its device is; ValueError if it cannot be one."""
         if declaration.logical_id > MAX_LOGICAL_ID:
             raise ValueError(f"logical id {declaration.logical_id} is above {MAX_LOGICAL_ID}")
-        record = self._device(declaration, "client")
+        record = self._register.declared(declaration, "client")
         if record is None:
             raise ValueError(f"more than {MAX_DEVICES} devices")
         record.declare(process.index, declaration)
@@ -129,35 +111,10 @@ class Books:
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
         self.native.bind(process.index, logical_id, record.index)
         process.devices[logical_id] = record.unique_id
-
-    def _device(
-        self, declaration: DeviceDeclaration, declared_by: str | None
-    ) -> DeviceRecord | None:
-        unique_id = declaration.unique_id or made_up_id(declaration.logical_id)
-        record = self._by_unique_id.get(unique_id)
-        if record is None:
-            if len(self.devices) >= MAX_DEVICES:
-                return None
-            identity = DECLARED_ID if declaration.unique_id else MADE_UP_ID
-            record = DeviceRecord(
-                self.native.add_device(), unique_id, declaration, declared_by, identity
-            )
-            self.devices.append(record)
-            self._by_unique_id[unique_id] = record
-        elif record.declared_by is None:
-            record.declaration, record.declared_by = declaration, declared_by
-        return record
-
-    def _undeclared(self, logical_id: int) -> DeviceRecord | None:
-        if logical_id > MAX_LOGICAL_ID:
-            return None
-        given = self._defaults.declaration(logical_id)
-        return self._device(
-            given or DeviceDeclaration(logical_id), "server option" if given else None
-        )
+        record.vacated = False
 
     def _bind_undeclared(self, process: ProcessRecord, logical_id: int) -> bool:
-        record = self._undeclared(logical_id)
+        record = self._register.by_number(logical_id)
         if record is not None:
             self._bind(process, logical_id, record)
         return record is not None
@@ -212,15 +169,42 @@ class Books:
                 anomalies.rejection(reason, record, process.title),
             )
 
+    # -- counters --------------------------------------------------------------------------------------------
+
+    def sample(self, devices: Iterable[DeviceSample], remarks: Iterable[Remark], now: int) -> None:
+        """Takes a reading of counters, in place of the one before."""
+        self.counters.take(devices, remarks, now)
+        for process, logical_id, record in locate(self):
+            self._move(process, logical_id, record)
+        rows = self.account_rows()
+        self.counters.checks.look(self.counters.samples, self.processes, rows)
+        self.counters.raise_peaks(self.devices, self._sums(rows), now)
+
+    def _move(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
+        """What a process reported of a number belongs to this device."""
+        old = self._register.find(process.devices[logical_id])
+        if old is not None and self.native.move(process.index, old.index, record.index):
+            record.by_counters = False
+            self._bind(process, logical_id, record)
+            old.vacated = not any(row.device == old.index for row in self.account_rows())
+
+    def owner(self, index: int) -> ProcessRecord:
+        """Whose row it is."""
+        return self.processes[index] if index >= 0 else self.counters.samples.process(index)
+
     # -- questions -------------------------------------------------------------------------------------------
 
     def account_rows(self) -> list[AccountRow]:
-        """What each process holds on each device, as rows."""
-        return grouped_rows(AccountRow, self.native.accounts())
+        """What each process holds on each device, as rows: by its events, else by counters."""
+        return self.counters.rows(self.processes, grouped_rows(AccountRow, self.native.accounts()))
 
-    def device_rows(self) -> list[DeviceRow]:
-        """Sums and peaks, by device index."""
-        return grouped_rows(DeviceRow, self.native.devices())
+    def device_rows(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
+        """Sums and peaks, by device index; `rows` are all accounts of this instant."""
+        pairs = zip(self.devices, self._sums(rows), strict=True)
+        return [device.polled.merged(row) for device, row in pairs]
+
+    def _sums(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
+        return self.counters.sums(grouped_rows(DeviceRow, self.native.devices()), rows)
 
     def findings(self) -> list[FindingRow]:
         """Anomalies that live processes made."""
@@ -228,8 +212,9 @@ class Books:
 
     def tick(self, now: int) -> None:
         """Once a second: takes the history's sample, and says each new anomaly once."""
-        for index, row in enumerate(self.device_rows()):
-            self._history.setdefault(index, DeviceHistory()).add(now, row)
+        for device, row in zip(self.devices, self.device_rows(self.account_rows()), strict=True):
+            if device.shown:
+                device.history.add(now, row)
         for row_ in self.findings():
             key = (row_.anomaly, row_.process, row_.device)
             if key not in self._findings_said:
@@ -244,8 +229,10 @@ class Books:
     def reset_peak(self, unique_id: str | None = None) -> bool:
         """Peaks start again at what is held now; False if there is no such device."""
         chosen = [device for device in self.devices if unique_id in (None, device.unique_id)]
+        sums = self._sums(self.account_rows())
         for device in chosen:
             self.native.reset_peak(device.index)
+            device.polled.reset(sums[device.index])
         return bool(chosen)
 
     def snapshot(self, now: int, host: dict[str, Any] | None = None) -> Snapshot:
@@ -254,13 +241,15 @@ class Books:
 
     def device(self, logical_id: int) -> Device | None:
         """One device at this instant, by the number that its clients use."""
-        wanted = [d for d in self.devices if d.declaration.logical_id == logical_id][:1]
+        wanted = [d for d in self.devices if d.shown and d.logical_id == logical_id][:1]
         return next(picture.describe(self, wanted, self.account_rows()), None)
 
-    def history(self) -> dict[str, Any]:
-        """The last hour of every device."""
+    def history(self, unique_id: str | None = None) -> dict[str, Any]:
+        """The last hour of every device, or of one."""
         return {
-            self.devices[index].unique_id: kept.to_json() for index, kept in self._history.items()
+            device.unique_id: device.history.to_json()
+            for device in self.devices
+            if device.history and unique_id in (None, device.unique_id)
         }
 
 

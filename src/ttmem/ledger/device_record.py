@@ -5,10 +5,20 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from ttmem.events import DeviceDeclaration, MemoryKind
-from ttmem.snapshots import Provenance
+from ttmem.events import DeviceDeclaration, DeviceSample, MemoryKind
+from ttmem.ledger.history import DeviceHistory
+from ttmem.ledger.polled_peaks import PolledPeaks
+from ttmem.snapshots import L1Map, Provenance
+
+
+class Region(NamedTuple):
+    """The same addresses in each of so many banks."""
+
+    base: int
+    size: int  # of one bank
+    banks: int
 
 
 @dataclass(slots=True, eq=False)
@@ -21,17 +31,27 @@ class DeviceRecord:
     declared_by: str | None  # None: nobody, all capacities are unknown
     identity: Provenance
     by_process: dict[int, DeviceDeclaration] = field(default_factory=dict)
+    sample: DeviceSample | None = None  # what counters said of it last
+    by_counters: bool = False  # nothing but counters has told of it yet
+    vacated: bool = False  # all that was reported of it turned out to belong to another device
+    history: DeviceHistory = field(default_factory=DeviceHistory)
+    polled: PolledPeaks = field(default_factory=PolledPeaks)
+    one_layout: bool = True  # all that have the device open have split its banks in the same way
 
     def declare(self, process: int, declaration: DeviceDeclaration) -> None:
         """A client says what it opened. Each process chooses its own region sizes."""
         self.by_process[process] = declaration
-        self.declaration, self.declared_by = _together(declaration, self.by_process), "client"
+        self._join(declaration)
+        self.declared_by = "client"
 
     def withdraw(self, process: int) -> None:
         """The process is gone; what others declared holds, or what was known last."""
         if self.by_process.pop(process, None) is not None and self.by_process:
-            latest = list(self.by_process.values())[-1]
-            self.declaration = _together(latest, self.by_process)
+            self._join(list(self.by_process.values())[-1])
+
+    def _join(self, latest: DeviceDeclaration) -> None:
+        self.declaration = _together(latest, self.by_process)
+        self.one_layout = len({_layout(each) for each in self.by_process.values()}) == 1
 
     def capacity(self, kind: MemoryKind) -> int | None:
         """What can be allocated of one kind, in all banks together."""
@@ -46,6 +66,48 @@ class DeviceRecord:
             banks, size = declared.l1_banks, declared.l1_small_bank_size
         return None if banks is None or size is None else banks * size
 
+    def region(self, kind: MemoryKind) -> Region | None:
+        """Where the allocator of one kind gives out addresses; None if nobody declared that."""
+        declared = self.declaration
+        low, high = declared.dram_bank_size, declared.trace_bank_size
+        base, banks = declared.dram_base, declared.dram_banks
+        if kind in (MemoryKind.L1, MemoryKind.L1_SMALL):
+            low, high = declared.l1_bank_size, declared.l1_small_bank_size
+            base, banks = declared.cb_base, declared.l1_banks
+        at_the_end = kind in (MemoryKind.TRACE, MemoryKind.L1_SMALL)
+        size = high if at_the_end else low
+        if not self.one_layout or base is None or low is None or size is None or not banks:
+            return None
+        return Region(base + low if at_the_end else base, size, banks)
+
+    @property
+    def l1_map(self) -> L1Map | None:
+        """The boundaries in the L1 of each core, as far as they were declared."""
+        declared = self.declaration
+        region = self.region(MemoryKind.L1)
+        if region is None or declared.l1_per_core is None:
+            return None
+        ring = declared.ring_per_core
+        return L1Map(
+            banks=region.banks,
+            ring_base=None if ring is None or ring > region.base else region.base - ring,
+            base=region.base,
+            small_base=region.base + region.size,
+            end=declared.l1_per_core,
+        )
+
+    @property
+    def shown(self) -> bool:
+        """Is there anything to say of it? A region that was removed takes its device along."""
+        return not self.vacated and (self.sample is not None or not self.by_counters)
+
+    @property
+    def logical_id(self) -> int | None:
+        """The number that applications use, where anybody knows it."""
+        if self.by_counters:
+            return None if self.sample is None else self.sample.logical_id
+        return self.declaration.logical_id
+
     @property
     def l1_capacity(self) -> int | None:
         """What L1, L1_SMALL and circular buffers share."""
@@ -57,6 +119,8 @@ class DeviceRecord:
     @property
     def capacity_provenance(self) -> Provenance:
         """Who said how large the memories are."""
+        if self.declared_by is None and self.by_counters:
+            return Provenance("none", "unknown", UNKNOWN_BOARD)
         if self.declared_by is None:
             missing = "no client declared this device; give the server --board, --cluster or --l1-capacity"
             return Provenance("none", "unknown", missing)
@@ -80,11 +144,21 @@ def _together(
     return replace(latest, **largest)
 
 
+def _layout(declared: DeviceDeclaration) -> tuple[Any, ...]:
+    names = (*_REGIONS, "cb_base", "dram_base", "l1_banks", "dram_banks", "l1_per_core")
+    return tuple(getattr(declared, name) for name in names)
+
+
 def made_up_id(logical_id: int) -> str:
     """The unique id of a device that is known by number only: host and number."""
     return f"{socket.gethostname()}:{logical_id}"
 
 
+UNKNOWN_BOARD = (
+    "no cluster descriptor, driver or board number tells what this device is;"
+    " `pip install 'ttmem[umd]'` lets ttmem ask the driver"
+)
+SHARED_ID = Provenance("shared memory", "chip unique id, the name of its region")
 DECLARED_ID = Provenance("declaration", "chip unique id")
 MADE_UP_ID = Provenance(
     "socket", "made from host and logical id", "the client sent no chip unique id"

@@ -103,7 +103,7 @@ def _device(
     findings: list[FindingRow],
 ) -> Device:
     declared = record.declaration
-    memory = _memory(record, sums, rows)
+    memory = _memory(books, record, sums, rows)
     return Device(
         unique_id=record.unique_id,
         logical_id=declared.logical_id,
@@ -119,11 +119,14 @@ def _device(
         l1_peak_time_ns=sums.l1_peak_time or None,
         kernels=_kernels(record, sums, rows),
         provenance=_provenance(books, record, rows),
+        l1_map=record.l1_map,
         anomalies=(*_over_capacity(books, record, memory, sums, rows), *_findings(books, findings)),
     )
 
 
-def _memory(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Memory:
+def _memory(
+    books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]
+) -> Memory:
     def use(kind: MemoryKind) -> MemoryUse:
         capacity = record.capacity(kind)
         now = sums.held[kind]
@@ -134,7 +137,7 @@ def _memory(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Me
             reserved=now if known else None,
             held=now,
             free=capacity - now if capacity is not None and now <= capacity else None,
-            largest_free=None,
+            largest_free=_largest_free(books, record, kind),
             count=sum(row.counts[kind] for row in rows),
             peak=sums.peak[kind],
             peak_time_ns=sums.peak_time[kind] or None,
@@ -147,6 +150,15 @@ def _memory(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Me
         trace=use(MemoryKind.TRACE),
         cb=_circular_buffers(rows),
     )
+
+
+def _largest_free(books: Books, record: DeviceRecord, kind: MemoryKind) -> int | None:
+    """What the runtime's memory view calls 'largest contiguous free per bank', in all banks together."""
+    region = record.region(kind)
+    if region is None:
+        return None
+    hole = books.native.largest_free(record.index, kind, *region)
+    return None if hole is None else hole * region.banks
 
 
 def _circular_buffers(rows: list[AccountRow]) -> CircularBuffers:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any
 
 from ttmem import __version__
-from ttmem.events import EVENT_SIZE, BinaryStatus, Event, Flag, KernelType, MemoryKind, Op
-from ttmem.ledger import Books, ProcessRecord
+from ttmem.ledger import Books
+from ttmem.ledger.details import EVERYTHING, Details, Narrow
 from ttmem.server.dump_text import kernels_text, remaining_text
 from ttmem.snapshots import Device, to_json
-from ttmem.snapshots.detail import DETAILS, Names, cores_of
+from ttmem.snapshots.detail import DETAILS
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
 
@@ -94,84 +93,23 @@ class Answers:
         wanted = document.get("detail") or []
         if not isinstance(wanted, list) or any(name not in DETAILS for name in wanted):
             return answer_frame({"error": f"details are a list of {', '.join(DETAILS)}"})
-        books = self._books
-        picture = to_json(books.snapshot(now, self._host))
-        attachments: dict[str, bytes] = {}
-        if "buffers" in wanted:
-            attachments["buffers"] = books.native.buffers()
-        if "programs" in wanted:
-            attachments["programs"] = books.native.programs()
-            attachments["kernels"] = books.native.kernels()
-            attachments["circular_buffers"] = books.native.circular_buffers()
-        if "cores" in wanted:
-            picture["cores"] = self._cores()
-        if "events" in wanted:
-            picture["events"] = self._events()
-        if "history" in wanted:
-            picture["history"] = books.history()
+        narrow, problem = _narrow(document)
+        if problem:
+            return answer_frame({"error": problem})
+        details = Details(self._books, narrow)
+        picture = to_json(self._books.snapshot(now, self._host)) | details.documents(wanted)
+        attachments = details.attachments(wanted)
         answer: dict[str, Any] = {"snapshot": picture}
         if attachments:
-            answer["names"] = self._names().to_json()
+            answer["names"] = details.names(attachments).to_json()
         return answer_frame(answer, attachments)
 
-    def _names(self) -> Names:
-        processes = self._books.processes.values()
-        return Names(
-            {p.index: p.pid for p in processes},
-            {d.index: d.unique_id for d in self._books.devices},
-            {p.index: p.strings for p in processes},
-        )
 
-    def _cores(self) -> dict[str, Any]:
-        """Per device: sets of cores whose circular buffers lie at the same addresses."""
-        books = self._books
-        return {
-            device.unique_id: [
-                {
-                    "pid": books.processes[index].pid,
-                    "cores": cores_of(mask),
-                    "cached": covered,
-                    "regions": regions,
-                }
-                for index, mask, covered, regions in books.native.core_map(device.index)
-            ]
-            for device in books.devices
-        }
-
-    def _events(self) -> list[dict[str, Any]]:
-        return [
-            self._event(process, Event.unpack(batch, offset), arrived)
-            for process, arrived, batch in self._books.recent_events()
-            for offset in range(0, len(batch), EVENT_SIZE)
-        ]
-
-    def _event(self, process: ProcessRecord, event: Event, arrived: int) -> dict[str, Any]:
-        return {
-            "time_ns": event.time or arrived,
-            "pid": process.pid,
-            "device": process.devices.get(event.device),
-            "op": Op(event.op).name if event.op in set(Op) else event.op,
-            "kind": _kind(event),
-            "flags": [flag.name for flag in Flag if event.flags & flag],
-            **{
-                name: getattr(event, name)
-                for name in ("id", "size", "extra", "address", "number", "cores")
-            },
-            "name": process.strings.get(event.name),
-            "site": process.strings.get(event.site),
-        }
-
-
-def _kind(event: Event) -> str | None:
-    """What `kind` means depends on the sort of event; None where it means nothing."""
-    words: dict[int, type[IntEnum]] = {
-        Op.ALLOC: MemoryKind,
-        Op.KERNEL_LOAD: KernelType,
-        Op.BINARY_STATUS: BinaryStatus,
-    }
-    if event.op == Op.FREE and event.flags & Flag.KIND_KNOWN:
-        words[Op.FREE] = MemoryKind
-    try:
-        return words[event.op](event.kind).name
-    except (KeyError, ValueError):
-        return None
+def _narrow(question: dict[str, Any]) -> tuple[Narrow, str | None]:
+    """What the question is narrowed to, and what is wrong with that."""
+    device, limit = question.get("device"), question.get("limit")
+    if device is not None and not isinstance(device, str):
+        return EVERYTHING, f"device is a unique id, a text, not {device!r:.60}"
+    if limit is not None and (type(limit) is not int or limit < 1):
+        return EVERYTHING, f"limit is a whole number of rows, 1 or more, not {limit!r:.60}"
+    return Narrow(device, limit), None

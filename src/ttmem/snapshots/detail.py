@@ -47,6 +47,7 @@ def expand(names: Names, attachments: Mapping[str, Rows]) -> dict[str, Any]:
     """The detail keys that the attachments hold."""
     makers: dict[str, Callable[[Names, Rows], list[dict[str, Any]]]] = {
         "buffers": _buffers,
+        "l1_buffers": _buffers,
         "circular_buffers": _circular_buffers,
         "kernels": _kernels,
         "programs": _programs,

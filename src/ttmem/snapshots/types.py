@@ -18,7 +18,7 @@ class MemoryUse:
     reserved: int | None  # bytes taken in all banks; None if some buffer's are unknown
     held: int  # reserved where it is known, else requested: what the sums use
     free: int | None
-    largest_free: int | None
+    largest_free: int | None  # the largest hole of a bank x banks: what one allocation can have
     count: int | None  # None: the source tells sums only
     peak: int  # of held
     peak_time_ns: int | None
@@ -112,6 +112,17 @@ class Anomaly:
 
 
 @dataclass(frozen=True, slots=True)
+class L1Map:
+    """Addresses in the L1 of each core: firmware, then the kernel ring, then what can be allocated."""
+
+    banks: int  # cores with such a bank
+    ring_base: int | None
+    base: int  # circular buffers grow up from here
+    small_base: int  # buffers grow down from here; above is L1_SMALL
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One chip."""
 
@@ -130,6 +141,7 @@ class Device:
     kernels: Kernels
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     anomalies: tuple[Anomaly, ...] = ()
+    l1_map: L1Map | None = None  # None: not declared, or several processes split L1 differently
 
 
 @dataclass(frozen=True, slots=True)

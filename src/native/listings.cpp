@@ -1,0 +1,169 @@
+#include "listings.hpp"
+
+#include <algorithm>
+
+namespace ttmem {
+
+namespace {
+
+template <typename T>
+using Ranked = std::pair<std::uint64_t, const T*>;
+
+// The `limit` highest ranks first. Ranks stand beside the pointers: comparing them touches no entry again.
+template <typename T>
+PyObject* listing(const Ledger& ledger, const Narrowed& by, Chain<T> Process::* chain,
+                  std::uint64_t (*rank)(const T&), void (*row)(Rows&, const T&), bool (*wanted)(const T&) = nullptr) {
+    std::vector<Ranked<T>> items;
+    for (const Process& process : ledger.processes()) {
+        for (const T* item = (process.*chain).head; item; item = item->next) {
+            if ((by.device < 0 || item->key.device == by.device) && (!wanted || wanted(*item))) {
+                items.emplace_back(rank(*item), item);
+            }
+        }
+    }
+    if (by.limit > 0 && static_cast<std::size_t>(by.limit) < items.size()) {
+        const auto higher = [](const Ranked<T>& a, const Ranked<T>& b) { return a.first > b.first; };
+        std::partial_sort(items.begin(), items.begin() + by.limit, items.end(), higher);
+        items.resize(static_cast<std::size_t>(by.limit));
+    }
+    Rows rows;
+    rows.reserve(items.size(), 14);
+    for (const Ranked<T>& item : items) {
+        row(rows, *item.second);
+    }
+    return rows.bytes();
+}
+
+void buffer_row(Rows& rows, const Buffer& b) {
+    rows << b.key.process << b.key.device << b.key.kind << b.key.id << b.size << b.reserved << b.address << b.time
+         << b.references << b.name << b.site;
+}
+
+PyObject* mask_bytes(const CoreMask& mask) {
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(mask.words.data()), sizeof mask.words);
+}
+
+// Appends, and takes over `row`; false on failure.
+bool append(PyObject* list, PyObject* row) {
+    const bool done = row && PyList_Append(list, row) == 0;
+    Py_XDECREF(row);
+    return done;
+}
+
+PyObject* ranges_list(const Coverage& coverage) {
+    PyObject* out = PyList_New(0);
+    for (const auto& [start, end] : coverage.regions()) {
+        if (out && !append(out, Py_BuildValue("(KK)", static_cast<unsigned long long>(start),
+                                              static_cast<unsigned long long>(end)))) {
+            Py_CLEAR(out);
+        }
+    }
+    return out;
+}
+
+// For each class of cores the program whose circular buffer ends where the class ends.
+std::vector<std::uint64_t> highest_programs(const Process& process, std::uint32_t device,
+                                            const std::vector<GridCoverage::Class>& classes) {
+    std::vector<std::uint64_t> ends(classes.size()), programs(classes.size());
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+        const auto regions = classes[i].coverage.regions();
+        ends[i] = regions.empty() ? 0 : regions.back().second;
+    }
+    for (const CircularBuffer* cb = process.circular_buffers.head; cb; cb = cb->next) {
+        if (cb->key.device != device || !cb->mask || !cb->counted() || !cb->program) {
+            continue;
+        }
+        for (std::size_t i = 0; i < classes.size(); ++i) {
+            if (cb->address + cb->per_core == ends[i] && !(*cb->mask & classes[i].cores).empty()) {
+                programs[i] = cb->program->key.id;
+            }
+        }
+    }
+    return programs;
+}
+
+}  // namespace
+
+PyObject* buffer_rows(const Ledger& ledger, const Narrowed& by) {
+    return listing<Buffer>(ledger, by, &Process::buffers, [](const Buffer& b) { return b.held(); }, buffer_row);
+}
+
+PyObject* l1_buffer_rows(const Ledger& ledger, const Narrowed& by) {
+    return listing<Buffer>(
+        ledger, by, &Process::buffers, [](const Buffer& b) { return ~b.address; }, buffer_row,
+        [](const Buffer& b) { return b.key.kind == KIND_L1 || b.key.kind == KIND_L1_SMALL; });
+}
+
+PyObject* circular_buffer_rows(const Ledger& ledger, const Narrowed& by) {
+    return listing<CircularBuffer>(
+        ledger, by, &Process::circular_buffers, [](const CircularBuffer& cb) { return cb.size; },
+        [](Rows& rows, const CircularBuffer& cb) {
+            rows << cb.key.process << cb.key.device << cb.flags << cb.address << cb.size << cb.per_core
+                 << (cb.program ? cb.program->key.id : 0) << cb.time << cb.references << cb.cores;
+        });
+}
+
+PyObject* kernel_rows(const Ledger& ledger, const Narrowed& by) {
+    return listing<Kernel>(
+        ledger, by, &Process::kernels, [](const Kernel& k) { return k.footprint; },
+        [](Rows& rows, const Kernel& k) {
+            rows << k.key.process << k.key.device << k.type << k.key.id << k.binary << (k.binary_known ? 1 : 0)
+                 << k.cores << k.footprint << k.content << (k.program ? k.program->key.id : 0) << k.dispatches << k.time
+                 << k.name << k.site;
+        });
+}
+
+PyObject* program_rows(const Ledger& ledger, const Narrowed& by) {
+    return listing<Program>(
+        ledger, by, &Process::programs, [](const Program& p) { return p.last_dispatch; },
+        [](Rows& rows, const Program& p) {
+            rows << p.key.process << p.key.device << p.key.id << p.status << (p.status_known ? 1 : 0) << p.dispatches
+                 << p.hits << p.misses << p.last_dispatch << p.resident_bytes << p.resident.count();
+        });
+}
+
+PyObject* core_map(const Ledger& ledger, std::uint32_t device) {
+    PyObject* out = PyList_New(0);
+    const std::vector<Process>& processes = ledger.processes();
+    for (std::size_t index = 0; out && index < processes.size(); ++index) {
+        const auto found = processes[index].accounts.find(device);
+        if (found == processes[index].accounts.end()) {
+            continue;
+        }
+        const std::vector<GridCoverage::Class>& classes = found->second->cb_cached.classes();
+        const std::vector<std::uint64_t> programs = highest_programs(processes[index], device, classes);
+        for (std::size_t i = 0; out && i < classes.size(); ++i) {
+            const Coverage& coverage = classes[i].coverage;
+            PyObject* row = Py_BuildValue("(nNKNK)", static_cast<Py_ssize_t>(index), mask_bytes(classes[i].cores),
+                                          static_cast<unsigned long long>(coverage.covered()), ranges_list(coverage),
+                                          static_cast<unsigned long long>(programs[i]));
+            if (!append(out, row)) {
+                Py_CLEAR(out);
+            }
+        }
+    }
+    return out;
+}
+
+PyObject* resident_map(const Ledger& ledger, std::uint32_t device) {
+    PyObject* out = PyList_New(0);
+    for (const Program* program : ledger.devices()[device].residents) {
+        for (const CircularBuffer* cb = program->circular_buffers; out && cb; cb = cb->program_next) {
+            const CoreMask cores = cb->mask && cb->counted() ? *cb->mask & program->resident : CoreMask{};
+            if (cores.empty()) {
+                continue;
+            }
+            PyObject* row = Py_BuildValue("(IKNKKi)", program->key.process,
+                                          static_cast<unsigned long long>(program->key.id), mask_bytes(cores),
+                                          static_cast<unsigned long long>(cb->address),
+                                          static_cast<unsigned long long>(cb->address + cb->per_core),
+                                          cb->flags & DATAFLOW ? 1 : 0);
+            if (!append(out, row)) {
+                Py_CLEAR(out);
+            }
+        }
+    }
+    return out;
+}
+
+}  // namespace ttmem

@@ -1,0 +1,149 @@
+"""The optional keys of a picture, for all devices or narrowed to what one view shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ttmem.events import EVENT_SIZE, Event
+from ttmem.ledger.event_document import event_document
+from ttmem.snapshots.detail import Names, cores_of
+from ttmem.wire.rows import BufferRow, KernelRow
+
+if TYPE_CHECKING:
+    from ttmem.ledger.books import Books
+    from ttmem.ledger.device_record import DeviceRecord
+
+NO_DEVICE = 0xFFFF  # the ledger never hands out this index
+MOST_ROWS = 1 << 40
+_NAMED: dict[str, type[BufferRow] | type[KernelRow]] = {
+    "buffers": BufferRow,
+    "l1_buffers": BufferRow,
+    "kernels": KernelRow,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Rows of one device only, and at most so many of each sort; None: all."""
+
+    device: str | None = None  # a unique id; rows of a device that nobody knows are none
+    limit: int | None = None
+
+
+EVERYTHING = Narrow()
+
+
+class Details:
+    """What `Feed.read` adds to a picture: documents under their keys, and rows as attachments."""
+
+    def __init__(self, books: Books, narrow: Narrow = EVERYTHING) -> None:
+        self._books = books
+        self._narrow = narrow
+        self._devices = [d for d in books.devices if narrow.device in (None, d.unique_id)]
+
+    def documents(self, wanted: list[str]) -> dict[str, Any]:
+        """The keys of JSON."""
+        out: dict[str, Any] = {}
+        if "cores" in wanted:
+            out["cores"] = {device.unique_id: self._cores(device) for device in self._devices}
+            out["resident"] = {device.unique_id: self._resident(device) for device in self._devices}
+        if "events" in wanted:
+            out["events"] = self._events()
+        if "history" in wanted:
+            out["history"] = self._books.history(self._narrow.device)
+        return out
+
+    def attachments(self, wanted: list[str]) -> dict[str, bytes]:
+        """Rows; `ttmem.snapshots.detail.expand` makes keys of them."""
+        native, narrow = self._books.native, self._narrow
+        limit = min(narrow.limit or 0, MOST_ROWS)
+        device = -1
+        if narrow.device is not None:
+            device = self._devices[0].index if self._devices else NO_DEVICE
+        out: dict[str, bytes] = {}
+        if "buffers" in wanted:
+            out["buffers"] = native.buffers(limit, device)
+        if "programs" in wanted:
+            out["programs"] = native.programs(limit, device)
+            out["kernels"] = native.kernels(limit, device)
+            out["circular_buffers"] = native.circular_buffers(limit, device)
+        if "cores" in wanted:
+            out["l1_buffers"] = native.l1_buffers(limit, device)
+        return out
+
+    def names(self, attachments: dict[str, bytes]) -> Names:
+        """What the numbers in the rows stand for: of strings only those that narrowed rows use."""
+        processes = self._books.processes
+        everything = Names(
+            {p.index: p.pid for p in processes.values()},
+            {d.index: d.unique_id for d in self._books.devices},
+            {p.index: p.strings for p in processes.values()},
+        )
+        if self._narrow == EVERYTHING:
+            return everything
+        used: dict[int, dict[int, str]] = {}
+        for key, rows in attachments.items():
+            for index, number in _strings_in(key, rows):
+                if number in processes[index].strings:
+                    used.setdefault(index, {})[number] = processes[index].strings[number]
+        return replace(everything, strings=used)
+
+    def _cores(self, device: DeviceRecord) -> list[dict[str, Any]]:
+        """Sets of cores whose circular buffers lie at the same addresses."""
+        return [
+            {
+                "pid": self._books.processes[index].pid,
+                "cores": cores_of(mask),
+                "cached": covered,
+                "regions": regions,
+                "highest_program": program or None,
+            }
+            for index, mask, covered, regions, program in self._books.native.core_map(device.index)
+        ]
+
+    def _resident(self, device: DeviceRecord) -> list[dict[str, Any]]:
+        """The circular buffers of the program that ran last on each core."""
+        return [
+            {
+                "pid": self._books.processes[index].pid,
+                "program": program,
+                "cores": cores_of(mask),
+                "start": start,
+                "end": end,
+                "dataflow": bool(dataflow),
+            }
+            for index, program, mask, start, end, dataflow in self._books.native.resident_map(
+                device.index
+            )
+        ]
+
+    def _events(self) -> list[dict[str, Any]]:
+        latest = list(islice(self._backwards(), self._narrow.limit))
+        return latest[::-1]
+
+    def _backwards(self) -> Iterator[dict[str, Any]]:
+        """The last event first: whoever wants ten unpacks ten."""
+        wanted = self._narrow.device
+        for process, arrived, batch in reversed(list(self._books.recent_events())):
+            for offset in range(len(batch) - EVENT_SIZE, -1, -EVENT_SIZE):
+                event = Event.unpack(batch, offset)
+                if wanted is None or process.devices.get(event.device) == wanted:
+                    yield event_document(process, event, arrived)
+
+
+def _strings_in(key: str, rows: bytes) -> set[tuple[int, int]]:
+    """(process, number) of each name and call site in the rows."""
+    kind = _NAMED.get(key)
+    if kind is None:
+        return set()
+    columns = {name: at for at, name in enumerate(kind._fields)}
+    numbers = memoryview(rows).cast("Q")
+    processes = numbers[columns["process"] :: len(columns)].tolist()
+    return {
+        pair
+        for name in ("name", "site")
+        for pair in zip(processes, numbers[columns[name] :: len(columns)].tolist(), strict=True)
+    }

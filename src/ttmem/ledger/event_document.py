@@ -1,0 +1,48 @@
+"""One event as JSON has it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from ttmem.events import BinaryStatus, Event, Flag, KernelType, MemoryKind, Op
+from ttmem.ledger.process_record import ProcessRecord
+
+_OPS = {int(op): op.name for op in Op}
+_FLAGS = [(int(flag), flag.name) for flag in Flag]
+_KINDS: dict[int, type[IntEnum]] = {
+    Op.ALLOC: MemoryKind,
+    Op.FREE: MemoryKind,
+    Op.KERNEL_LOAD: KernelType,
+    Op.BINARY_STATUS: BinaryStatus,
+}
+
+
+def event_document(process: ProcessRecord, event: Event, arrived: int) -> dict[str, Any]:
+    """The event with the names of its process; `arrived` stands in for a time that was not sent."""
+    return {
+        "time_ns": event.time or arrived,
+        "pid": process.pid,
+        "device": process.devices.get(event.device),
+        "op": _OPS.get(event.op, event.op),
+        "kind": _kind(event),
+        "flags": [name for flag, name in _FLAGS if event.flags & flag],
+        "id": event.id,
+        "size": event.size,
+        "extra": event.extra,
+        "address": event.address,
+        "number": event.number,
+        "cores": event.cores,
+        "name": process.strings.get(event.name),
+        "site": process.strings.get(event.site),
+    }
+
+
+def _kind(event: Event) -> str | None:
+    """What `kind` means depends on the sort of event; None where it means nothing."""
+    if event.op == Op.FREE and not event.flags & Flag.KIND_KNOWN:
+        return None
+    try:
+        return _KINDS[event.op](event.kind).name
+    except (KeyError, ValueError):
+        return None
