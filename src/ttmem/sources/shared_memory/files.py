@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ttmem.events import Remark
 from ttmem.process_identity import user_name
 from ttmem.sources.shared_memory.layout import SIZE, wrong_size
+from ttmem.sources.shared_memory.printable import printable
 from ttmem.sources.shared_memory.steady_read import Copy, steady_read
 
 _NAME = re.compile(r"tt_device_(.*)_memory", re.DOTALL)
@@ -111,5 +112,5 @@ def _reason(error: OSError) -> str:
 
 
 def _shown(name: str) -> str:
-    plain = "".join(letter if letter.isprintable() else "?" for letter in name)
+    plain = printable(name)
     return plain if len(plain) <= 60 else f"{plain[:40]}...{plain[-12:]}"

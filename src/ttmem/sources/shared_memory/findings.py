@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ttmem.events import Counters, Owner, ProcessSample, Remark
+from ttmem.events import Counters, DeviceSample, Owner, ProcessSample, Remark
 from ttmem.events.samples import KINDS
 from ttmem.sizes import human
 from ttmem.sources.shared_memory.layout import PROCESSES, Region
@@ -41,20 +41,18 @@ def table_remarks(region: Region) -> Iterator[Remark]:
         )
 
 
-def cross_checks(
-    counted: Counters, stored: Counters, chips: Counters | None, version: int
-) -> Iterator[Remark]:
+def cross_checks(sample: DeviceSample) -> Iterator[Remark]:
     """The region says the same thing three times; live slots are what ttmem goes by."""
-    differences = _differences(stored, counted)
+    differences = _differences(sample.stored, sample.in_use)
     if differences:
-        why = "" if version == 4 else " (the stored CB is that of the last writer alone)"
+        why = "" if sample.version == 4 else " (the stored CB is that of the last writer alone)"
         yield Remark(
             "totals-disagree",
             f"the stored totals are not the sum of the live processes: {_in_words(differences)}"
             f"{why if 'cb' in differences else ''}",
             bytes=sum(there - here for there, here in differences.values()),
         )
-    differences = {} if chips is None else _differences(chips, stored)
+    differences = {} if sample.chips is None else _differences(sample.chips, sample.stored)
     if differences:
         yield Remark(
             "chips-disagree",
@@ -64,6 +62,8 @@ def cross_checks(
 
 
 def _differences(one: Counters, other: Counters) -> dict[str, tuple[int, int]]:
+    if one == other:
+        return {}
     pairs = {name: (getattr(one, name), getattr(other, name)) for name in KINDS}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 

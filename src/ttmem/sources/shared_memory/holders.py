@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ttmem.process_identity import start_time_ns
+from ttmem.sources.shared_memory.printable import printable
 
 CARDS = "/dev/tenstorrent"
 _MARK = b"/tt_device_"
@@ -42,15 +43,38 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """The picture at one instant. `in_containers`: host pids by the pid that they have inside."""
+    """The picture at one instant."""
 
     by_pid: dict[int, Holder] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
-    in_containers: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    in_containers: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by the pid inside
+    mapped_by: dict[RegionKey, frozenset[int]] = field(default_factory=dict)
+    keys_of: dict[str, frozenset[RegionKey]] = field(default_factory=dict)  # by file name
+
+    @classmethod
+    def of(
+        cls,
+        holders: Iterable[Holder],
+        names: dict[int, str],
+        in_containers: dict[int, tuple[int, ...]],
+    ) -> Holders:
+        by_pid = {holder.pid: holder for holder in holders}
+        mapped_by: dict[RegionKey, set[int]] = {}
+        keys_of: dict[str, set[RegionKey]] = {}
+        for holder in by_pid.values():
+            for mapping in holder.mappings:
+                mapped_by.setdefault(mapping.key, set()).add(holder.pid)
+                keys_of.setdefault(mapping.name, set()).add(mapping.key)
+        return cls(
+            by_pid,
+            names,
+            in_containers,
+            {key: frozenset(pids) for key, pids in mapped_by.items()},
+            {name: frozenset(keys) for name, keys in keys_of.items()},
+        )
 
     def maps(self, pid: int, region: RegionKey) -> bool:
-        holder = self.by_pid.get(pid)
-        return holder is not None and any(mapping.key == region for mapping in holder.mappings)
+        return pid in self.mapped_by.get(region, ())
 
     def name(self, pid: int) -> str | None:
         return self.names.get(pid)
@@ -76,7 +100,7 @@ class HoldersWatch:
 def scan_holders(cards: str = CARDS) -> Holders:
     """Walks /proc once; processes that end meanwhile are left out."""
     open_cards = _open_cards(cards)
-    by_pid: dict[int, Holder] = {}
+    found: list[Holder] = []
     names: dict[int, str] = {}
     inside: dict[int, list[int]] = {}
     for pid in _pids():
@@ -89,10 +113,9 @@ def scan_holders(cards: str = CARDS) -> Holders:
         mappings = _mappings(pid)
         held = tuple(sorted({*_cards_of(pid, cards), *open_cards.get(pid, ())}))
         if mappings or held:
-            by_pid[pid] = Holder(
-                pid, start_time_ns(pid), name, mappings, held, _tracking_disabled(pid)
-            )
-    return Holders(by_pid, names, {number: tuple(pids) for number, pids in inside.items()})
+            started = start_time_ns(pid)
+            found.append(Holder(pid, started, name, mappings, held, _tracking_disabled(pid)))
+    return Holders.of(found, names, {number: tuple(pids) for number, pids in inside.items()})
 
 
 def _pids() -> Iterator[int]:
@@ -119,7 +142,7 @@ def _status(pid: int) -> tuple[str | None, int | None]:
     inside: int | None = None
     for line in _content(f"/proc/{pid}/status").split(b"\n"):
         if line.startswith(b"Name:"):
-            name = line[5:].strip().decode("utf-8", "replace")
+            name = printable(line[5:].strip())
         elif line.startswith(b"NSpid:"):
             numbers = line.split()[1:]
             inside = int(numbers[-1]) if len(numbers) > 1 else None

@@ -13,6 +13,7 @@ from ttmem.events.samples import total
 from ttmem.sources.shared_memory.holders import Holders, RegionKey
 from ttmem.sources.shared_memory.layout import Slot
 from ttmem.sources.shared_memory.owners import Claim, Lives, judge
+from ttmem.sources.shared_memory.printable import printable
 
 _RELEASING = -1
 _STEADY_CLOCK_BELOW_NS = 1 << 58  # nine years: no clock runs that long, and 1979 is long past
@@ -79,8 +80,7 @@ def _on_wall_clock(steady_ns: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _text(raw: bytes) -> str:
-    text = raw.partition(b"\0")[0].decode("utf-8", "replace")
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return printable(raw.partition(b"\0")[0])
 
 
 def _merged(one: ProcessSample, other: ProcessSample) -> ProcessSample:

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from ttmem.events import Counters, DeviceSample, Remark
+from ttmem.sources.shared_memory.capacity import Capacities
 from ttmem.sources.shared_memory.files import (
     Contents,
     RegionFile,
@@ -14,7 +15,8 @@ from ttmem.sources.shared_memory.files import (
     region_files,
 )
 from ttmem.sources.shared_memory.findings import cross_checks, owner_remarks, table_remarks
-from ttmem.sources.shared_memory.holders import HoldersWatch
+from ttmem.sources.shared_memory.holder_findings import silent_holders, silent_mappings
+from ttmem.sources.shared_memory.holders import Holders, HoldersWatch
 from ttmem.sources.shared_memory.layout import Region, UnknownLayout, Unsettled, decode
 from ttmem.sources.shared_memory.meaning import BY_VERSION
 from ttmem.sources.shared_memory.owners import Lives
@@ -36,26 +38,39 @@ class Reading:
 
 
 class SharedMemory:
-    """Reads regions again and again; keep one object, it remembers what it learned."""
+    """Reads regions again and again; keep one object, it remembers what it learned.
+
+    `descriptor` is a cluster descriptor to take capacities from, before all other sources.
+    """
 
     def __init__(
         self,
         folder: str = "/dev/shm",
         *,
+        descriptor: str | None = None,
         holders: HoldersWatch | None = None,
+        capacities: Capacities | None = None,
     ) -> None:
         self._folder = folder
         self._holders = holders or HoldersWatch()
+        self._capacities = capacities or Capacities(descriptor)
         self._readers: dict[int, SlotReader] = {}
 
     def read(self) -> Reading:
         remarks: list[Remark] = []
         regions = self._regions(remarks)
+        holders = self._holders.picture()
         lives = Lives()
+        self._forget_all_but({file.number for file, _, _ in regions})
         devices = tuple(
-            self._sample(file, contents, region, lives) for file, contents, region in regions
+            self._sample(file, contents, region, lives, holders)
+            for file, contents, region in regions
         )
-        return Reading(devices, _bounded(remarks))
+        return Reading(devices, (*_bounded(remarks), *silent_holders(holders, devices)))
+
+    def _forget_all_but(self, numbers: set[int]) -> None:
+        self._readers = {number: self._readers.get(number) or SlotReader() for number in numbers}
+        self._capacities.forget_all_but(numbers)
 
     def _regions(self, remarks: list[Remark]) -> list[tuple[RegionFile, Contents, Region]]:
         found: list[tuple[RegionFile, Contents, Region]] = []
@@ -82,33 +97,42 @@ class SharedMemory:
             time.sleep(PAUSE_S)
             waiting = again
         found.sort(key=lambda each: each[0].number)
-        return found
+        if len(found) > MAX_DEVICES:
+            text = f"{len(found):,} regions are too many; the first {MAX_DEVICES:,} are read"
+            remarks.insert(0, Remark("too-many", text))
+        return found[:MAX_DEVICES]
 
     def _sample(
-        self, file: RegionFile, contents: Contents, region: Region, lives: Lives
+        self,
+        file: RegionFile,
+        contents: Contents,
+        region: Region,
+        lives: Lives,
+        holders: Holders,
     ) -> DeviceSample:
-        reader = self._readers.setdefault(file.number, SlotReader())
-        processes, remarks = reader.read(region.slots, contents.key, lives, self._holders.picture())
-        stored = Counters(*region.totals)
-        chips = None if region.chips is None else Counters(*region.chips)
+        reader = self._readers[file.number]
+        processes, remarks = reader.read(region.slots, contents.key, lives, holders)
+        capacity = self._capacities.of(file.number, region.logical_id, processes)
         meaning = BY_VERSION[region.version]
         sample = DeviceSample(
             unique_id=str(file.number),
-            declaration=None,
+            declaration=capacity.declaration,
             path=file.path,
             version=region.version,
             logical_id=region.logical_id,
             processes=processes,
-            stored=stored,
-            chips=chips,
+            stored=Counters(*region.totals),
+            chips=None if region.chips is None else Counters(*region.chips),
             cb_method=meaning.cb_method,
             misses=meaning.misses,
+            capacity_source=capacity.source,
             references=region.references,
         )
         remarks += owner_remarks(processes)
         remarks += table_remarks(region)
+        remarks += silent_mappings(sample, contents.key, holders)
         if contents.copy.still:
-            remarks += cross_checks(sample.in_use, stored, chips, region.version)
+            remarks += cross_checks(sample)
         return replace(sample, remarks=tuple(remarks))
 
 

@@ -1,0 +1,62 @@
+"""The machine's chips as the user-mode driver finds them, where the extra `umd` is installed.
+
+Discovery talks to the chips and is native code: it runs in a process of its own, so that it can
+neither crash a monitor nor make it wait.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from importlib.util import find_spec
+
+from ttmem.errors import BadInput
+from ttmem.hw import Cluster, read_cluster
+from ttmem.sources.shared_memory.holders import CARDS
+
+_DISCOVER = """\
+import sys, tt_umd
+tt_umd.TopologyDiscovery.discover()[0].serialize_to_file(sys.argv[1])
+"""
+_PATIENCE_S = 30
+
+
+class Discovery:
+    """Started by the first question, once; the answer is None until it is there."""
+
+    def __init__(self, cards: str = CARDS, *, wait_s: float = 0.0, script: str = _DISCOVER) -> None:
+        self._cards = cards
+        self._wait_s = wait_s
+        self._script = script
+        self._thread: threading.Thread | None = None
+        self._cluster: Cluster | None = None
+
+    def cluster(self) -> Cluster | None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, daemon=True, name="umd discovery")
+            self._thread.start()
+            self._thread.join(self._wait_s)
+        return self._cluster
+
+    def is_possible(self) -> bool:
+        """There is a card, and the driver's Python package."""
+        return os.path.isdir(self._cards) and find_spec("tt_umd") is not None
+
+    def _run(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="ttmem-umd-") as folder:
+            path = os.path.join(folder, "cluster.yaml")
+            try:
+                subprocess.run(
+                    [sys.executable, "-c", self._script, path],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=_PATIENCE_S,
+                    check=True,
+                )
+                self._cluster = read_cluster(path)
+            except (OSError, subprocess.SubprocessError, BadInput):
+                pass  # the next source of capacities is asked
