@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger"},
     "feeds": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger", "client"},
     "api": FOUNDATION | {"client", "feeds", "snapshots"},
-    "views": FOUNDATION | {"events", "snapshots"},
+    "views": FOUNDATION | {"events", "snapshots", "feeds"},
     "model": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "server", "views", "client", "feeds", "model"},

@@ -11,7 +11,7 @@ from importlib import import_module
 from ttmem import __version__
 from ttmem.errors import TtmemError
 
-VERBS = ("demo", "ps", "serve", "dump", "simulate")
+VERBS = ("demo", "top", "ps", "serve", "dump", "simulate")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,10 +28,10 @@ def select(snapshot: Snapshot, devices: Collection[str], pids: Collection[int]) 
 
 def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
     for one in wanted:
-        if not any(_is(device, one) for device in snapshot.devices):
+        if not any(is_device(device, one) for device in snapshot.devices):
             known = ", ".join(f"{d.logical_id} ({d.unique_id})" for d in snapshot.devices) or "none"
             raise NotThere(f"no process has reported device {one!r}; known are: {clean(known)}")
-    chosen = tuple(d for d in snapshot.devices if any(_is(d, one) for one in wanted))
+    chosen = tuple(d for d in snapshot.devices if any(is_device(d, one) for one in wanted))
     ids = {device.unique_id for device in chosen}
     return replace(
         snapshot,
@@ -58,7 +58,8 @@ def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
     )
 
 
-def _is(device: Device, wanted: str) -> bool:
+def is_device(device: Device, wanted: str) -> bool:
+    """The device has this logical or unique id."""
     return wanted in (device.unique_id, str(device.logical_id))
 
 

@@ -17,7 +17,25 @@ WIDTH_OF_A_PIPE = 120
 _BEGIN, _END = "\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h"  # no cursor and no wrapping; both again
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _HOME, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
-_PLAIN_SIGNS = str.maketrans("█▉▊▋▌▍▎▏·…─", "########.~-")
+_SIGNS = {
+    "█▉▊▋▌▍▎▏": "########",  # bars to the right
+    "▇▆▅▄▃▂▁▀": "#==--__'",  # bars upwards
+    "▓▒░■□▪▫◼◻": "#+.#o#o#o",
+    "─━┄┈╌│┃┆┊╎": "-----|||||",
+    "┌┐└┘├┤┬┴┼╭╮╰╯╔╗╚╝═║": "+++++++++++++++++=|",
+    "·…∙●○•◦": ".~.*o*o",
+    "▲▼◀▶△▽◁▷↑↓←→": "^v<>^v<>^v<>",
+    "×≤≥≈±–—": "x<>~+--",
+}
+_SHADES = " .:-=+*#@"  # a Braille sign by the number of its dots
+_PLAIN_SIGNS = str.maketrans(
+    {
+        sign: plain
+        for signs, plains in _SIGNS.items()
+        for sign, plain in zip(signs, plains, strict=True)
+    }
+    | {chr(0x2800 + dots): _SHADES[dots.bit_count()] for dots in range(256)}
+)
 
 
 def width(stream: TextIO) -> int:
@@ -48,6 +66,26 @@ def spelled(text: str, stream: TextIO) -> str:
     except UnicodeEncodeError:
         return text.translate(_PLAIN_SIGNS).encode(encoding, "backslashreplace").decode(encoding)
     return text
+
+
+def plain_signs(text: str) -> str:
+    """The text in ASCII, as wide as it was; letters that ASCII has not become question marks."""
+    if text.isascii():
+        return text
+    text = text.translate(_PLAIN_SIGNS)
+    return "".join(sign if sign.isascii() else "?" * columns(sign) for sign in text)
+
+
+def lacks_signs(stream: TextIO) -> bool:
+    """The terminal has no block and Braille signs, as far as its encoding and its name tell."""
+    term = os.environ.get("TERM", "")
+    if os.environ.get("LC_ALL") in ("C", "POSIX") or term == "linux" or term.startswith("vt"):
+        return True
+    try:
+        "█⣿●".encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return True
+    return False
 
 
 def as_json(document: object, for_people: bool) -> str:

@@ -56,10 +56,15 @@ class Target:
 
 
 class Page(Protocol):
-    """One view. `keys` are its own keys, with what they do, for the footer."""
+    """One view."""
 
-    name: str
-    keys: Sequence[tuple[str, str]]
+    @property
+    def name(self) -> str:
+        """What the tab says."""
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """Its own keys, with what they do, for the footer."""
 
     def details(self, state: State) -> Sequence[str]:
         """The details that it asks the feed for (`Feed.read`)."""

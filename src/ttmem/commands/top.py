@@ -1,0 +1,72 @@
+"""Watch the memory of all devices live: the tt-smi of memory.
+
+Views are switched by digits: overview, one device with its history, cores, kernels and programs,
+buffers, events. `h` shows all keys and how each number is made; `q` quits. The monitor asks the
+server (`ttmem serve`), and waits for it if it is not there yet.
+
+--once prints one view as text, for a file or a program; `ttmem ps --json` has the same numbers as data.
+Without Textual (pip install 'ttmem[tui]'), `ttmem ps --watch` serves.
+
+exit codes: 0 done, 1 failed, 2 wrong arguments or no terminal, 3 no server (with --once), 4 the server refused
+"""
+
+from __future__ import annotations
+
+import argparse
+
+FASTEST, SLOWEST = 0.1, 3600.0  # seconds
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    """Options of `ttmem top`."""
+    parser.add_argument("--socket", metavar="PATH", help="the server's socket")
+    parser.add_argument(
+        "--interval",
+        metavar="SECONDS",
+        type=_seconds,
+        default=1.0,
+        help="seconds between two pictures (default 1, at least 0.1)",
+    )
+    parser.add_argument(
+        "--devices",
+        metavar="LIST",
+        type=_ids,
+        default=(),
+        help="only these devices: logical or unique ids, comma separated",
+    )
+    parser.add_argument(
+        "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"
+    )
+    parser.add_argument(
+        "--page", metavar="NAME", default="1", help="the first view: its name or its digit"
+    )
+    parser.add_argument("--once", action="store_true", help="print the view as text, and end")
+    parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
+    parser.add_argument(
+        "--ascii", action="store_true", help="no block and Braille signs, for old terminals"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints one picture, or runs the monitor."""
+    from ttmem.commands import live_monitor  # the pages would make every other verb start later
+    from ttmem.feeds import ServerFeed
+
+    show = live_monitor.print_once if options.once else live_monitor.watch_live
+    return show(ServerFeed(options.socket), options)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not FASTEST <= seconds <= SLOWEST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of seconds from {FASTEST:g} to {SLOWEST:g}"
+        )
+    return seconds
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    return tuple(one.strip() for one in text.split(",") if one.strip())

@@ -1,0 +1,46 @@
+"""Textual's terminal driver, less what the monitor does not need and `AlternateScreen` has done already."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from textual.drivers.linux_driver import LinuxDriver
+
+_ALTERNATE_SCREEN = "\x1b[?1049h"
+
+
+class MonitorDriver(LinuxDriver):
+    """Writes to stdout; asks for clicks and the wheel, not for every move of the mouse."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if sys.__stdout__ is not None:
+            self._file = sys.__stdout__
+        self._taken_over = False
+
+    def write(self, data: str) -> None:
+        """Leaves out the first switch to the alternate screen, which would wipe the first picture."""
+        if data == _ALTERNATE_SCREEN and not self._taken_over:
+            self._taken_over = True
+        else:
+            super().write(data)
+
+    def run_input_thread(self) -> None:
+        """Bytes that are no UTF-8 are skipped; a terminal that is gone ends the monitor."""
+        while not self.exit_event.is_set():
+            try:
+                super().run_input_thread()
+            except UnicodeDecodeError:
+                continue
+            except OSError:
+                self._app.call_from_thread(self._app.exit)
+                return
+
+    def _enable_mouse_support(self) -> None:
+        self.write("\x1b[?1000h")
+        self.write("\x1b[?1006h")
+        self.flush()
+
+    def _query_in_band_window_resize(self) -> None:
+        """SIGWINCH does; and no reply can be taken for keys."""

@@ -1,0 +1,191 @@
+"""What stands around every page: header, tabs, filter and losses, large letters, keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from ttmem.snapshots import Losses, Snapshot
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, ink, line_columns
+from ttmem.views.monitor.banner import banner_lines
+from ttmem.views.monitor.page import Drawn, Target
+from ttmem.views.monitor.state import State
+from ttmem.views.text import clean, wrap
+from ttmem.views.title import moment
+
+NARROWEST, LOWEST = 40, 8  # below that there is no picture
+LOW = 16  # lines; below that, large letters would push the numbers out
+STALE = 3.0  # seconds, or intervals, without an answer
+
+Body = Callable[[int, int], Drawn]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the frame says about the feed and the user's choices."""
+
+    feed: str
+    interval: float
+    beats: int  # pictures so far
+    age: float | None  # seconds since the last picture; None: there was none
+    problem: str | None = None
+    missing: str = ""  # what was chosen on the command line and is not there
+    typing: bool = False  # the filter
+
+    @property
+    def stale(self) -> bool:
+        """The feed has been silent for too long."""
+        return self.age is not None and self.age > max(STALE, STALE * self.interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The frame of one moment; `around` draws it with a page in it."""
+
+    status: Status
+    state: State
+    snapshot: Snapshot | None
+    tabs: Sequence[str]
+    keys: Sequence[tuple[str, str]]  # none: a picture on paper, without footer
+    width: int
+    height: int
+    zone: tzinfo | None = None
+    ascii: bool = False
+
+    def around(self, body: Body) -> Drawn:
+        """Exactly `height` lines, none wider than `width`."""
+        if self.width < NARROWEST or self.height < LOWEST:
+            return Drawn(self._too_small())
+        tabs, targets = _tab_line(self.tabs, self.state.page, self.width)
+        top = [self._header(), tabs, *self._notes(), *self._banners()]
+        foot = [_footer(self.keys, self.width)] if self.keys else []
+        room = max(self.height - len(top) - len(foot), 1)
+        page = body(self.width, room)
+        lines = [*top, *page.lines[:room]]
+        lines += [EMPTY] * (self.height - len(foot) - len(lines)) + foot
+        inside = [
+            replace(target, line=target.line + len(top))
+            for target in page.targets
+            if 0 <= target.line < room
+        ]
+        return Drawn(
+            [clip_line(line, self.width) for line in lines[: self.height]], [*targets, *inside]
+        )
+
+    def _too_small(self) -> list[Line]:
+        words = [
+            "window too small",
+            f"{self.width}x{self.height}, needs {NARROWEST}x{LOWEST}",
+            "q quits",
+        ]
+        state = next((word for word, _, _ in self._alarms()), None)
+        lines = [clip_line(ink(text), self.width) for text in ([state] if state else []) + words]
+        return [*lines, *[EMPTY] * self.height][: self.height]
+
+    def _header(self) -> Line:
+        status = self.status
+        name = str(self.snapshot.host.get("name", "host unknown")) if self.snapshot else ""
+        when = moment(self.snapshot.time_ns, self.zone) if self.snapshot else ""
+        left = [
+            ink(" ttmem", Style.TITLE),
+            *([ink(name, Style.LABEL)] if name else []),
+            *([ink(when)] if when else []),
+            faint(status.feed),
+        ]
+        dots = "".join("●" if at == status.beats % 3 else "∙" for at in range(3))
+        right = (*faint(f"every {status.interval:g} s "), *ink(f"{dots} ", Style.GOOD))
+        return _ends(left, right, self.width)
+
+    def _notes(self) -> list[Line]:
+        """The filter, what was chosen and is missing, and losses; nothing if there is nothing."""
+        facts = []
+        if self.status.typing or self.state.filter:
+            cursor = "_" if self.status.typing else ""
+            hint = "" if self.status.typing else "  (Esc clears)"
+            facts.append(ink(f"filter: {self.state.filter}{cursor}", Style.LABEL) + faint(hint))
+        if self.snapshot and (lost := _lost(self.snapshot.losses)):
+            facts.append(ink(f"! {lost}", Style.WARN))
+        if self.status.missing:
+            facts.append(ink(f"! {self.status.missing}", Style.WARN))
+        return [_joined(facts)] if facts else []
+
+    def _banners(self) -> list[Line]:
+        lines: list[Line] = []
+        for at, (word, sentences, style) in enumerate(self._alarms()):
+            small = at > 0 or self.height < LOW
+            lines += banner_lines(word, sentences, self.width, style, self.ascii, small)
+        return lines
+
+    def _alarms(self) -> list[tuple[str, list[str], Style]]:
+        """What must not be overlooked; the first is the largest."""
+        status, out = self.status, []
+        if self.state.paused and self.snapshot:
+            text = f"picture of {moment(self.snapshot.time_ns, self.zone)}"
+            out.append(("PAUSED", [text, "space goes on"], Style.WARN))
+        if status.problem is not None:
+            why = wrap(clean(status.problem), self.width - 2)[:2]
+            out.append(("DISCONNECTED", [*why, f"trying again{self._of_when()}"], Style.ALARM))
+        elif status.stale:
+            text = f"no answer for {status.age:.0f} s"
+            out.append(("STALE", [text, f"still waiting{self._of_when()}"], Style.ALARM))
+        return out
+
+    def _of_when(self) -> str:
+        if self.snapshot is None or self.status.age is None:
+            return ""
+        return f"; the last picture is {self.status.age:.0f} s old"
+
+
+def _lost(losses: Losses) -> str:
+    amounts = (
+        (losses.dropped_events, "event", "events"),
+        (losses.gaps, "gap", "gaps"),
+        (losses.rejected_records, "rejected record", "rejected records"),
+    )
+    words = [f"{n:,} {one if n == 1 else many}" for n, one, many in amounts if n]
+    return f"lost: {', '.join(words)}" if words else ""
+
+
+def _tab_line(names: Sequence[str], chosen: int, width: int) -> tuple[Line, list[Target]]:
+    spans: list[Span] = [Span(" ")]
+    targets: list[Target] = []
+    full = sum(len(name) + 5 for name in names) <= width
+    for at, name in enumerate(names):
+        text = f" {at + 1} {name} " if full or at == chosen else f" {at + 1} "
+        start = sum(len(span.text) for span in spans)
+        targets.append(Target(1, _go_to(name), start, start + len(text)))
+        style = Style.CURSOR if at == chosen else Style.PLAIN
+        spans += [Span(text, style), Span(" ")]
+    return tuple(spans), targets
+
+
+def _go_to(name: str) -> Callable[[State], str]:
+    return lambda _: name
+
+
+def _footer(keys: Sequence[tuple[str, str]], width: int) -> Line:
+    """As many keys as fit, whole."""
+    line: Line = ()
+    for key, does in keys:
+        longer = (*line, Span(" "), *ink(key, Style.LABEL), Span(" "), *faint(f"{does} "))
+        if line_columns(longer) > width:
+            break
+        line = longer
+    return line
+
+
+def _joined(facts: Sequence[Line]) -> Line:
+    return tuple(span for fact in facts for span in (Span(" "), *fact, Span(" ")))
+
+
+def _ends(left: Sequence[Line], right: Line, width: int) -> Line:
+    """Facts from the left as many as fit, and what stands at the right end."""
+    room = width - line_columns(right) - 1
+    line: Line = ()
+    for fact in left:
+        longer = (*line, *(Span("  ") for _ in line[:1]), *fact)
+        if line_columns(longer) > room:
+            break
+        line = longer
+    return (*line, Span(" " * (room + 1 - line_columns(line))), *right)

@@ -1,0 +1,54 @@
+"""The help screen: keys, every column of every page, and where the numbers of this picture come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ttmem.snapshots import Snapshot
+from ttmem.views.ink import EMPTY, Line, Style, indent, ink, paragraph
+from ttmem.views.monitor.keys import HELP
+from ttmem.views.monitor.page import Page
+from ttmem.views.names import DeviceNames
+from ttmem.views.text import columns
+
+TERM = 16  # columns for a key or a column's name
+
+
+def help_lines(
+    pages: Sequence[Page], chosen: int, snapshot: Snapshot | None, width: int
+) -> list[Line]:
+    """The page that is shown comes first."""
+    order = [pages[chosen], *(page for page in pages if page is not pages[chosen])]
+    lines = _section("Keys of every view", HELP, width)
+    for page in order:
+        lines += _section(f"{page.name}: keys", page.keys, width)
+        lines += _section(f"{page.name}: what is shown, and how it is made", page.help(), width)
+    if snapshot is not None:
+        lines += _section("Where the numbers of this picture come from", _sources(snapshot), width)
+    return lines
+
+
+def _section(title: str, entries: Iterable[tuple[str, str]], width: int) -> list[Line]:
+    lines = [line for term, text in entries for line in _entry(term, text, width)]
+    return [ink(f" {title}", Style.TITLE), *lines, EMPTY] if lines else []
+
+
+def _entry(term: str, text: str, width: int) -> list[Line]:
+    name = ink(f"  {term}", Style.LABEL)
+    if columns(term) + 3 > TERM:
+        return [name, *indent(paragraph(text, width - TERM - 1), TERM)]
+    return indent(paragraph(text, width - TERM - 1), TERM, name)
+
+
+def _sources(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Each way in which a number was made, with the devices for which it holds."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for device in snapshot.devices:
+        for number, origin in device.provenance.items():
+            misses = f"; it misses: {origin.misses}" if origin.misses else ""
+            text = f"{origin.source}: {origin.method}{misses}"
+            where.setdefault((number, text), []).append(device.unique_id)
+    names = DeviceNames(snapshot.devices)
+    return [
+        (number, f"{names.sentence(devices)}: {text}") for (number, text), devices in where.items()
+    ]
