@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp)
 
-.PHONY: help install demo test check bench fuzz clean
+.PHONY: help install demo test test-ttnn check bench fuzz clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,9 @@ demo: install ## a workload, a server and the table, with no card
 
 test: install ## the tests
 	@$(BIN)/python -m pytest
+
+test-ttnn: install ## the tests beside the real runtime, stock ttnn on mock devices
+	@$(BIN)/python -m pytest tests/ttnn
 
 check: install ## ruff and mypy --strict
 	@$(BIN)/ruff check .

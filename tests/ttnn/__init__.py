@@ -1,0 +1,1 @@
+"""ttmem beside the real runtime: stock ttnn on mock devices."""

@@ -1,0 +1,44 @@
+"""The bench is made once per run. Where it cannot be made, its tests are skipped, and one line says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.ttnn.bench.environment import Environment, prepare
+from tests.ttnn.bench.interpreter import Unavailable, find_interpreter
+from tests.ttnn.bench.machine import Machine
+
+_WHY_SKIPPED = pytest.StashKey[str]()
+
+
+@pytest.fixture(scope="session")
+def environment(request: pytest.FixtureRequest) -> Environment:
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def say(what: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(f"\nttnn bench: {what}", flush=True)
+
+    try:
+        return prepare(find_interpreter(), say)
+    except Unavailable as reason:
+        request.config.stash[_WHY_SKIPPED] = str(reason)
+        pytest.skip(f"ttnn bench: {reason}")
+
+
+@pytest.fixture
+def machine(environment: Environment) -> Iterator[Callable[[str], Machine]]:
+    """Makes mocked machines, by name of the board, which end with the test."""
+    with ExitStack() as machines:
+        yield lambda board: machines.enter_context(Machine(environment, board))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    reason = config.stash.get(_WHY_SKIPPED, None)
+    if reason is not None:
+        terminalreporter.write_line(f"tests/ttnn skipped: {reason}")
