@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 ELLIPSIS = "…"
 _WORD = re.compile(r"\d[\d.,]* (?:[KMGT]i)?B\b\S*|\S+")  # a size stays on one line with its unit
@@ -39,6 +40,7 @@ def columns(text: str) -> int:
     return sum(map(_columns_of, text))
 
 
+@lru_cache(maxsize=4096)
 def _columns_of(letter: str) -> int:
     if unicodedata.category(letter) in ("Mn", "Me"):
         return 0

@@ -5,11 +5,11 @@ They come from a server that may be older or newer than this monitor: what is no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ttmem.snapshots import Snapshot
-from ttmem.views.names import short_command
+from ttmem.snapshots import Device, Snapshot
+from ttmem.views.names import DeviceNames, short_command
 
 Entry = Mapping[str, Any]
 ProgramKey = tuple[int | None, str | None, int | None]  # pid, device, program
@@ -22,7 +22,7 @@ def entries(snapshot: Snapshot, detail: str, device: str | None = None) -> list[
     found = snapshot.detail.get(detail)
     if not isinstance(found, list):
         return None
-    rows = [entry for entry in found if isinstance(entry, Mapping)]
+    rows: list[Entry] = [entry for entry in found if isinstance(entry, dict)]
     return rows if device is None else [row for row in rows if row.get("device") == device]
 
 
@@ -49,6 +49,13 @@ def owners(snapshot: Snapshot) -> dict[int | None, str]:
     """The commands of the processes, by pid; without those that are unknown."""
     known = ((process.pid, process.command) for process in snapshot.processes)
     return {pid: short_command(command) for pid, command in known if command}
+
+
+def device_names(devices: Iterable[Device]) -> dict[str, str]:
+    """What each device is called in a cell, by unique id."""
+    devices = tuple(devices)
+    names = DeviceNames(devices)
+    return {device.unique_id: names.some([device.unique_id]) for device in devices}
 
 
 def why_none(snapshot: Snapshot, what: str, told: bool) -> str:

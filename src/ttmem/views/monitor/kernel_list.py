@@ -10,7 +10,7 @@ from ttmem.views.monitor.entries import Entry, entries, program_key, whole, word
 from ttmem.views.monitor.list_columns import ListColumn, figure, label, phrase
 from ttmem.views.monitor.state import Units
 
-FIRST = 4  # sorted by FOOTPRINT until the user chooses
+FIRST = 3  # sorted by FOOTPRINT until the user chooses
 
 
 class KernelEntry(NamedTuple):
@@ -44,7 +44,6 @@ def kernel_columns(units: Units) -> list[ListColumn[KernelEntry]]:
     """What is shown of a kernel."""
     return [
         phrase("TYPE", lambda row: words(row.kernel, "type"), width=11),
-        phrase("KERNEL", lambda row: words(row.kernel, "name"), width=16, grow=1, keep_end=True),
         figure("BINARY", lambda row: whole(row.kernel, "binary"), units.text, width=AMOUNT),
         figure("CORES", lambda row: whole(row.kernel, "cores")),
         figure("FOOTPRINT", lambda row: whole(row.kernel, "footprint"), units.text),
@@ -54,4 +53,5 @@ def kernel_columns(units: Units) -> list[ListColumn[KernelEntry]]:
         figure("LOADS", lambda row: row.loads, rank=6),
         label("PROGRAM", lambda row: whole(row.kernel, "program"), rank=3),
         label("PID", lambda row: whole(row.kernel, "pid"), width=7, rank=5),
+        phrase("KERNEL", lambda row: words(row.kernel, "name"), width=24, grow=1, keep_end=True),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from ttmem.views.ink import Line, Span, clip_line, faint, ink, line_columns, pad
+from ttmem.views.ink import Line, Span, faint, ink, line_columns
 from ttmem.views.text import clip
 from ttmem.views.text import columns as columns_of
 

@@ -87,11 +87,12 @@ class Listing(Generic[Row]):
             targets.append(Target(top + len(lines), partial(_point, self._page, start + at)))
             lines.append(row_line(cells, width, lit and start + at == self._cursor))
         if not self.rows and room:
-            lines.append(faint(" " * GUTTER + self._nothing()))
+            lines.append(clip_line(faint(" " * GUTTER + self._nothing()), width))
         if self._has_footer(height):
             match = (len(self.rows), self._all, self._filter) if self._filter else None
-            lines.append(footer(start, len(self.rows) - start - room, match, ascii))
-        return Drawn([clip_line(line, width) for line in lines], targets)
+            below = len(self.rows) - start - room
+            lines.append(clip_line(footer(start, below, match, ascii), width))
+        return Drawn(lines, targets)
 
     @property
     def _cursor(self) -> int:

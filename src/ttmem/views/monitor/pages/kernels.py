@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ttmem.snapshots import Device
-from ttmem.views.ink import EMPTY, Line, faint
+from ttmem.views.ink import faint
 from ttmem.views.monitor import kernel_list, program_list
 from ttmem.views.monitor.code_facts import counter_facts, type_facts
 from ttmem.views.monitor.entries import program_key, why_none
 from ttmem.views.monitor.facts import device_title, fact_lines
 from ttmem.views.monitor.kernel_list import KernelEntry
+from ttmem.views.monitor.list_page import ListPage
 from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.page import Drawn, Look
 from ttmem.views.monitor.pages.kernels_help import HELP
@@ -20,7 +21,6 @@ from ttmem.views.monitor.ring_line import ring_facts
 from ttmem.views.monitor.state import State
 
 PROGRAMS = "Programs"  # the choices in the table of programs are its own
-LEAST_LIST = 5  # lines that the table keeps, whatever stands above it
 
 
 class Kernels:
@@ -36,52 +36,44 @@ class Kernels:
         """Programs bring their kernels and circular buffers."""
         return ("programs",)
 
+    def narrow(self, state: State) -> str | None:
+        """The device whose details are enough; None: of all."""
+        return state.device
+
     def draw(self, look: Look) -> Drawn:
         """The device, its ring, sums by type, and the chosen table."""
         device = look.device
         if device is None:
             return Drawn(fact_lines([faint(why_none(look.snapshot, "kernels", True))], look, 2))
-        above = self._above(device, look)
-        table = self._listing(device, look).draw(
-            look.width, look.height - len(above), len(above), look.ascii
-        )
-        return Drawn([*above, *table.lines], table.targets)
+        return self._page(device, look).draw()
 
     def key(self, key: str, look: Look) -> str | None:
         """`t` changes the table; Enter goes from a kernel to its program and back."""
         device = look.device
         if device is None:
             return None
-        table = self._listing(device, look)
+        page = self._page(device, look)
         if key == "t":
             self._programs = not self._programs
         elif key == "enter":
-            self._other_side(table.chosen, device, look)
+            self._other_side(page.table.chosen, device, look)
         else:
-            table.key(key, look.height - len(self._above(device, look)))
+            page.key(key)
         return None
 
     def help(self) -> Sequence[tuple[str, str]]:
         """Each column, and how it is made."""
         return HELP
 
-    def _above(self, device: Device, look: Look) -> list[Line]:
-        room = max(look.height - LEAST_LIST, 0)
-        lines = [
+    def _page(self, device: Device, look: Look) -> ListPage[Any]:
+        table = self._program_table if self._programs else self._kernel_table
+        above = [
             device_title(device, look),
             *fact_lines(ring_facts(device.kernels.ring, look), look, 2),
+            *fact_lines(type_facts(device, look), look, 2),
+            *fact_lines(counter_facts(device, look), look, 2),
         ]
-        lines += fact_lines(type_facts(device, look), look, 2)
-        lines += fact_lines(counter_facts(device, look), look, 2)
-        roomy = len(lines) + 1 < room // 2
-        return [*lines, EMPTY] if roomy else lines[:room]
-
-    def _listing(self, device: Device, look: Look) -> Listing[Any]:
-        return (
-            self._program_table(device, look)
-            if self._programs
-            else self._kernel_table(device, look)
-        )
+        return ListPage(above, table(device, look), look)
 
     def _kernel_table(self, device: Device, look: Look) -> Listing[KernelEntry]:
         rows = kernel_list.kernel_entries(look.snapshot, device.unique_id)

@@ -1,0 +1,99 @@
+"""Events and anomalies in one stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, tzinfo
+from typing import NamedTuple
+
+from ttmem.snapshots import Anomaly, Snapshot
+from ttmem.views.ink import Line, Style, faint, ink
+from ttmem.views.monitor.anomaly_memory import SeenAnomaly
+from ttmem.views.monitor.entries import Entry, entries, whole, words
+from ttmem.views.monitor.event_words import event_size, event_words, is_sized
+from ttmem.views.monitor.list_columns import ListColumn, label, number, phrase
+from ttmem.views.monitor.state import Units
+from ttmem.views.text import columns
+
+MILLISECOND = 1_000_000
+
+
+class EventEntry(NamedTuple):
+    """One line of the stream: an event, or an anomaly, whose entry then names its device."""
+
+    order: tuple[int, int]  # time, and place among those of the same time
+    entry: Entry
+    anomaly: Anomaly | None = None
+
+    @property
+    def text(self) -> str:
+        """What happened."""
+        return event_words(self.entry) if self.anomaly is None else self.anomaly.text
+
+    @property
+    def pid(self) -> int | None:
+        """Who did it."""
+        return whole(self.entry, "pid") if self.anomaly is None else self.anomaly.pid
+
+    @property
+    def size(self) -> int | None:
+        """How much it is about."""
+        return event_size(self.entry) if self.anomaly is None else self.anomaly.bytes
+
+
+def event_entries(snapshot: Snapshot, anomalies: Iterable[SeenAnomaly]) -> list[EventEntry]:
+    """Both, oldest first; an anomaly that is older than the monitor is before all events."""
+    rows = [
+        EventEntry((seen.time_ns or 0, at), {"device": seen.device}, seen.anomaly)
+        for at, seen in enumerate(anomalies)
+    ]
+    events = enumerate(entries(snapshot, "events") or (), len(rows))
+    rows += [EventEntry((whole(entry, "time_ns") or 0, at), entry) for at, entry in events]
+    return rows
+
+
+def event_columns(
+    units: Units, devices: Mapping[str, str], zone: tzinfo | None
+) -> list[ListColumn[EventEntry]]:
+    """What is shown of an event; `devices` are their names by unique id."""
+
+    def time(row: EventEntry) -> Line:
+        return ink(clock(row.order[0], zone)) if row.order[0] else faint("earlier")
+
+    def size(row: EventEntry) -> str | None:
+        if row.size is None:
+            return None if is_sized(row.entry) else ""
+        return units.text(row.size)
+
+    def device(row: EventEntry) -> str | None:
+        return devices.get(words(row.entry, "device") or "")
+
+    widest = max(map(columns, devices.values()), default=0)
+    return [
+        ListColumn("TIME", time, lambda row: row.order, width=12, largest_first=True),
+        label("PID", lambda row: row.pid, width=7),
+        phrase("DEVICE", device, width=widest),
+        ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=22, grow=2),
+        number("SIZE", size, lambda row: row.size, width=9),
+        label("ID", lambda row: whole(row.entry, "id"), hex, width=8, rank=1),
+        phrase("NAME", lambda row: words(row.entry, "name") or "", width=12, grow=1, rank=3),
+        phrase("CALL SITE", _site, width=16, grow=1, rank=2, keep_end=True),
+    ]
+
+
+def _what(row: EventEntry) -> Line:
+    return ink(row.text, Style.ALARM if row.anomaly else Style.PLAIN)
+
+
+def _site(row: EventEntry) -> str:
+    return words(row.entry, "site") or ""
+
+
+def clock(time_ns: int, zone: tzinfo | None) -> str:
+    """'14:03:11.250' in that zone; None: the local one."""
+    milliseconds = time_ns // MILLISECOND
+    try:
+        when = datetime.fromtimestamp(milliseconds // 1000, zone).astimezone(zone)
+    except (OverflowError, OSError, ValueError):
+        return "unknown"
+    return f"{when:%H:%M:%S}.{milliseconds % 1000:03}"

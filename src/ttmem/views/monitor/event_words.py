@@ -1,0 +1,65 @@
+"""What an event says, in words that fit into a cell."""
+
+from __future__ import annotations
+
+from ttmem.events import Flag, Op
+from ttmem.views.monitor.entries import Entry, whole, words
+
+_WORDS = {
+    Op.ALLOC: "allocated",
+    Op.FREE: "freed",
+    Op.CB_ALLOC: "CB allocated",
+    Op.CB_FREE: "CB freed",
+    Op.KERNEL_LOAD: "kernel loaded",
+    Op.KERNEL_UNLOAD: "kernel unloaded",
+    Op.PROGRAM_DISPATCH: "dispatched",
+    Op.PROGRAM_DESTROY: "program destroyed",
+    Op.BINARY_STATUS: "binaries",
+    Op.RING: "kernel ring",
+    Op.COUNTERS: "counters",
+    Op.CACHE_ENTRIES: "cached programs",
+}
+_REMARKS = {
+    Flag.GLOBAL: "global",
+    Flag.DATAFLOW: "dataflow",
+    Flag.RESENT: "resent",
+    Flag.CACHE_HIT: "cache hit",
+    Flag.CACHE_MISS: "cache miss",
+}
+_SIZED = {Op.ALLOC, Op.FREE, Op.CB_ALLOC, Op.CB_FREE, Op.KERNEL_LOAD}
+_LOWER = {Op.KERNEL_LOAD}  # 'fabric', beside 'DRAM'
+_NAMED = {op.name: op for op in Op}
+
+
+def event_op(entry: Entry) -> Op | None:
+    """Its sort; None if this monitor does not know it."""
+    return _NAMED.get(words(entry, "op") or "")
+
+
+def event_words(entry: Entry) -> str:
+    """'allocated DRAM', 'dispatched, cache hit', 'binaries Committed'."""
+    op = event_op(entry)
+    kind = words(entry, "kind")
+    if op is None:
+        return f"unknown event {entry.get('op')}"
+    if kind and op is Op.BINARY_STATUS:
+        kind = kind.title().replace("_", "")
+    said = [f"{_WORDS[op]} {kind.lower() if op in _LOWER else kind}" if kind else _WORDS[op]]
+    flags = entry.get("flags")
+    for flag, remark in _REMARKS.items():
+        if isinstance(flags, list) and flag.name in flags:
+            said.append(remark)
+    return ", ".join(said)
+
+
+def event_size(entry: Entry) -> int | None:
+    """Bytes that it is about; None where it names none. The ring's is what is in it now."""
+    op = event_op(entry)
+    if op is Op.RING:
+        return whole(entry, "id")
+    return whole(entry, "size") or None if op in _SIZED else None
+
+
+def is_sized(entry: Entry) -> bool:
+    """Is it about bytes at all?"""
+    return event_op(entry) in _SIZED | {Op.RING}
