@@ -39,12 +39,12 @@ def note_lines(notes: Iterable[Note], width: int, whole: bool = True) -> list[Li
 
 
 def anomaly_notes(snapshot: Snapshot) -> list[Note]:
-    """One for each anomaly, with the device it is on."""
+    """One for each anomaly, with the devices it is on; impossible sums first."""
     names = DeviceNames(snapshot.devices)
+    found = [(anomaly, device) for device in snapshot.devices for anomaly in device.anomalies]
     where: dict[str, list[str]] = {}
-    for device in snapshot.devices:
-        for anomaly in device.anomalies:
-            where.setdefault(anomaly.text, []).append(device.unique_id)
+    for anomaly, device in sorted(found, key=lambda pair: pair[0].kind != "over_capacity"):
+        where.setdefault(anomaly.text, []).append(device.unique_id)
     return [
         Note("!", Style.ALARM, f"{names.sentence(devices)}: {text}")
         for text, devices in where.items()

@@ -43,7 +43,7 @@ def process_table(
     names = DeviceNames(snapshot.devices)
     rows = []
     for process in snapshot.processes:
-        mark = "*" if _is_away(process) else ""
+        mark = "*" if is_away(process) else ""
         rows.append(
             Row(
                 pid=f"{process.pid}{mark}",
@@ -63,7 +63,7 @@ def process_table(
     return lines
 
 
-def _is_away(process: Process) -> bool:
+def is_away(process: Process) -> bool:
     """Of counters there is no connection to be closed."""
     return not process.alive or ("socket" in process.sources and not process.connected)
 

@@ -1,0 +1,134 @@
+"""What the Overview says of one device, in pieces that fit into lines, blocks and cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttmem.snapshots import Device
+from ttmem.views.ages import age
+from ttmem.views.ink import Line, Span, faint, ink
+from ttmem.views.monitor import facts
+from ttmem.views.monitor.amounts import Pair, amount, of_limit
+from ttmem.views.monitor.kinds import CB, DRAM, L1, L1_SMALL, L1_USED, Kind
+from ttmem.views.monitor.page import Look
+from ttmem.views.monitor.samples import SECOND, TimeColumns
+from ttmem.views.monitor.sparkline import sparkline
+from ttmem.views.monitor.stacked_bar import stacked_meter
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceParts:
+    """One device of a picture."""
+
+    look: Look
+    device: Device
+
+    @property
+    def dram(self) -> Pair:
+        """DRAM used, capacity."""
+        return self.device.memory.dram.held, self.device.memory.dram.capacity
+
+    @property
+    def l1(self) -> Pair:
+        """L1 used, capacity."""
+        return self.device.l1_used, self.device.l1_capacity
+
+    def dram_meter(self, room: int) -> Line:
+        """Bar and percentage."""
+        dram, ascii = self.device.memory.dram, self.look.ascii
+        part = (dram.held, DRAM.bar_sign(ascii), DRAM.style)
+        return stacked_meter([part], dram.capacity, room, ascii)
+
+    def l1_meter(self, room: int) -> Line:
+        """Bar in three parts, and percentage."""
+        ascii = self.look.ascii
+        parts = [(held, kind.bar_sign(ascii), kind.style) for kind, held in self._l1_parts]
+        return stacked_meter(parts, self.device.l1_capacity, room, ascii)
+
+    def legend(self) -> list[Line]:
+        """What the three parts of the bar are, with their amounts."""
+        return [
+            (
+                *ink(kind.bar_sign(self.look.ascii), kind.style),
+                Span(" "),
+                *facts.amount(kind.title, held, self.look),
+            )
+            for kind, held in self._l1_parts
+        ]
+
+    def circular(self) -> Line:
+        """'N/A / 29.8 MiB / 158.0 MiB': resident, cached, demand."""
+        cb, units = self.device.memory.cb, self.look.state.units
+        return _slashed([amount(units, one) for one in (cb.resident, cb.cached, cb.demand)])
+
+    def circular_facts(self) -> list[Line]:
+        """The same, each with its name."""
+        cb = self.device.memory.cb
+        named = (("CB resident", cb.resident), ("cached", cb.cached), ("demand", cb.demand))
+        return [facts.amount(label, count, self.look) for label, count in named]
+
+    def ring_fact(self) -> Line:
+        """'ring 2.0 MiB / 4.3 MiB'."""
+        return (*faint("ring "), *self.ring())
+
+    def ring(self) -> Line:
+        """The kernel-config ring: occupied / capacity."""
+        ring = self.device.kernels.ring
+        return of_limit(self.look.state.units, ring.occupied, ring.capacity)
+
+    def dram_room(self) -> list[Line]:
+        """Free DRAM and its largest block, where they are known."""
+        dram = self.device.memory.dram
+        return self._known(("free", dram.free), ("largest", dram.largest_free))
+
+    def l1_room(self) -> list[Line]:
+        """The same of the region of L1 buffers."""
+        l1 = self.device.memory.l1
+        return self._known(("free", l1.free), ("largest", l1.largest_free))
+
+    def trace(self) -> list[Line]:
+        """'TRACE 22.5 MiB / 64.0 MiB', where there is a trace or a region for it."""
+        trace = self.device.memory.trace
+        if not trace.held and not trace.capacity:
+            return []
+        return [(*faint("TRACE "), *of_limit(self.look.state.units, trace.held, trace.capacity))]
+
+    def dram_past(self, room: int) -> Line:
+        """Sparkline of DRAM."""
+        return self._past(DRAM, self.device.memory.dram.capacity, room)
+
+    def l1_past(self, room: int) -> Line:
+        """Sparkline of L1 used."""
+        return self._past(L1_USED, self.device.l1_capacity, room)
+
+    def _past(self, kind: Kind, capacity: int | None, room: int) -> Line:
+        series = self.look.history.get(self.device.unique_id, {})
+        columns = TimeColumns.of(series, self.look.snapshot.time_ns, self.look.state.span, room)
+        values = columns.highest(series.get(kind.series, ()))
+        top = max((value for value in values if value), default=0)
+        return (
+            Span(
+                sparkline(values, top if capacity is None else capacity, self.look.ascii),
+                kind.style,
+            ),
+        )
+
+    @property
+    def _l1_parts(self) -> tuple[tuple[Kind, int], ...]:
+        memory = self.device.memory
+        return (L1, memory.l1.held), (L1_SMALL, memory.l1_small.held), (CB, memory.cb.used)
+
+    def _known(self, *pairs: tuple[str, int | None]) -> list[Line]:
+        return [facts.amount(label, n, self.look) for label, n in pairs if n is not None]
+
+
+def span_text(look: Look) -> str:
+    """'5 min': how much of the past is shown."""
+    return age(look.state.span * SECOND)
+
+
+def _slashed(lines: list[Line]) -> Line:
+    out: list[Span] = []
+    for line in lines:
+        out += [*(faint(" / ") if out else ()), *line]
+    return tuple(out)

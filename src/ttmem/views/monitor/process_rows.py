@@ -1,0 +1,159 @@
+"""The process table of the monitor: live processes, and what dead ones left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ttmem.snapshots import Held, Process, Snapshot
+from ttmem.views.ages import age
+from ttmem.views.device_facts import AMOUNT
+from ttmem.views.holdings import KINDS, size, together
+from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink
+from ttmem.views.monitor import facts
+from ttmem.views.monitor.list_columns import ListColumn, number
+from ttmem.views.monitor.page import Look
+from ttmem.views.monitor.state import Units
+from ttmem.views.names import DeviceNames, short_command
+from ttmem.views.process_table import is_away
+
+DEAD, LOST, AWAY = "x", "!", "*"
+MARKS = (
+    (DEAD, "left behind by a dead process, in no sum"),
+    (LOST, "its client lost events or buffers"),
+    (AWAY, "not connected: keeps its memory until it dies"),
+)
+FIRST = 3  # DRAM sorts until the user chooses
+Key = TypeVar("Key")
+
+RANKS = {"DRAM": 0, "L1": 0, "CB": 1, "L1_SMALL": 6, "TRACE": 7}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """One process."""
+
+    pid: int
+    mark: str
+    user: str | None
+    command: str
+    devices: str
+    held: Held
+    age_ns: int | None  # since it began, or since it died
+
+    @property
+    def dead(self) -> bool:
+        """Is it only what a dead process left behind?"""
+        return self.mark == DEAD
+
+    def ink(self, text: str) -> Line:
+        """Its text; what is in no sum is faint."""
+        return ink(text, Style.FAINT if self.dead else Style.PLAIN)
+
+
+def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessRow]:
+    """The largest first, what dead ones left behind at the end; `device`: what they hold on it."""
+    names = DeviceNames(snapshot.devices)
+
+    def there(devices: Mapping[str, Held]) -> Held:
+        return together(devices.values() if device is None else [devices[device]])
+
+    def since(time_ns: int | None) -> int | None:
+        return None if time_ns is None else snapshot.time_ns - time_ns
+
+    live = [
+        ProcessRow(
+            one.pid,
+            _mark(one),
+            one.user,
+            short_command(one.command),
+            names.some(one.devices),
+            there(one.devices),
+            since(one.start_time_ns),
+        )
+        for one in snapshot.processes
+        if device is None or device in one.devices
+    ]
+    dead = [
+        ProcessRow(
+            left.pid,
+            DEAD,
+            None,
+            f"left behind: {short_command(left.command)}",
+            names.some(left.devices),
+            there(left.devices),
+            since(left.died_ns),
+        )
+        for left in snapshot.left_behind
+        if device is None or device in left.devices
+    ]
+    return [*sorted(live, key=lambda row: (-size(row.held), row.pid)), *dead]
+
+
+def _mark(process: Process) -> str:
+    if process.dropped_events or process.overflow:
+        return LOST
+    return AWAY if is_away(process) else " "
+
+
+def process_columns(units: Units) -> list[ListColumn[ProcessRow]]:
+    """The command takes the room that is left; dead processes are last in every order."""
+
+    def sums(title: str, name: str) -> ListColumn[ProcessRow]:
+        def cell(row: ProcessRow) -> Line:
+            return row.ink(units.text(getattr(row.held, name)))
+
+        key = _alive(lambda row: getattr(row.held, name))
+        return number(title, cell, key, width=AMOUNT, rank=RANKS[title])
+
+    return [
+        ListColumn("PID", _pid, _alive(lambda row: row.pid), right=True, width=7),
+        ListColumn("USER", _user, _alive(lambda row: row.user), width=8, rank=4),
+        ListColumn("DEVICES", _devices, _alive(lambda row: row.devices), width=8, rank=2),
+        *(sums(title, name) for title, name in KINDS),
+        number("AGE", _age, _alive(lambda row: row.age_ns), width=6, rank=5),
+        ListColumn("COMMAND", _command, _alive(lambda row: row.command), width=16, grow=1, rank=3),
+    ]
+
+
+def process_totals(rows: Sequence[ProcessRow], look: Look) -> Line:
+    """'PROCESSES 2  DRAM 18.0 GiB  ...': what the live ones hold together."""
+    live = [row for row in rows if not row.dead]
+    held = together(row.held for row in live)
+    title = (*ink("PROCESSES ", Style.TITLE), *ink(f"{len(live):,}"))
+    sums = [facts.amount(title, getattr(held, name), look) for title, name in KINDS if live]
+    return clip_line(flow([title, *sums], 1 << 30)[0], look.width)
+
+
+def legend(rows: Sequence[ProcessRow]) -> list[Line]:
+    """What the marks after the pids mean, of those that are there."""
+    present = {row.mark for row in rows}
+    return [(Span(f"{mark} ", Style.WARN), *faint(text)) for mark, text in MARKS if mark in present]
+
+
+def _alive(key: Callable[[ProcessRow], Key | None]) -> Callable[[ProcessRow], Key | None]:
+    return lambda row: None if row.dead else key(row)
+
+
+def _pid(row: ProcessRow) -> Line:
+    mark = ink(row.mark, Style.WARN) if row.mark.strip() else ink(row.mark)
+    return (*row.ink(str(row.pid)), *mark)
+
+
+def _user(row: ProcessRow) -> Line | None:
+    if row.dead:
+        return ink("")
+    return None if row.user is None else row.ink(row.user)
+
+
+def _devices(row: ProcessRow) -> Line:
+    return row.ink(row.devices)
+
+
+def _age(row: ProcessRow) -> Line | None:
+    return None if row.age_ns is None else row.ink(age(row.age_ns))
+
+
+def _command(row: ProcessRow) -> Line:
+    return row.ink(row.command)
