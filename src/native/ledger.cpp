@@ -163,6 +163,13 @@ void Ledger::report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint
     finding.last_id = id;
 }
 
+void Ledger::index_findings() {
+    finding_index_.clear();
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+        finding_index_[finding_key(findings_[i].anomaly, findings_[i].process, findings_[i].device)] = i;
+    }
+}
+
 void Ledger::begin_resync(std::uint32_t process) { ++processes_[process].generation; }
 
 void Ledger::end_resync(std::uint32_t process) { sweep(process, false); }
@@ -201,10 +208,7 @@ void Ledger::release_process(std::uint32_t index) {
         }
     }
     findings_.swap(kept);
-    finding_index_.clear();
-    for (std::size_t i = 0; i < findings_.size(); ++i) {
-        finding_index_[finding_key(findings_[i].anomaly, findings_[i].process, findings_[i].device)] = i;
-    }
+    index_findings();
     if (held > WORTH_TRIMMING) {
         malloc_trim(0);
     }

@@ -204,6 +204,8 @@ public:
     void release_process(std::uint32_t process);
     std::uint32_t add_device();
     void bind(std::uint32_t process, std::uint32_t logical, std::uint32_t device);
+    // False: the process has an account on both devices, so they are two.
+    bool move_account(std::uint32_t process, std::uint32_t old, std::uint32_t device, std::uint64_t now);
     void define_cores(std::uint32_t process, std::uint32_t id, const CoreMask& mask);
     void begin_resync(std::uint32_t process);
     void end_resync(std::uint32_t process);
@@ -260,6 +262,7 @@ private:
     void kernel_unload(Context& at, const Event& event);
     void remove_kernel(Context& at, Kernel& kernel);
     void count_kernel(Context& at, const Kernel& kernel, bool in);
+    void count_content(Device& device, const Kernel& kernel, bool in);
     void count_binary(Context& at, const Kernel& kernel, bool in);
     void dispatch(Context& at, const Event& event);
     void count_dispatch(Context& at, Program* program, const Event& event);
@@ -280,6 +283,7 @@ private:
     void reject(Context& at, Reject reason, const Event& event);
     void report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id);
     void raise_peaks(Context& at);
+    void index_findings();
     Context context(std::uint32_t process, std::uint32_t device, std::uint64_t time);
     Account& account_of(Process& process, std::uint32_t device);
     void sweep(std::uint32_t process, bool everything);

@@ -104,6 +104,16 @@ PyObject* define_cores(PyObject* self, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* move_account(PyObject* self, PyObject* args) {
+    unsigned int process, old, device;
+    unsigned long long now;
+    if (!PyArg_ParseTuple(args, "IIIK", &process, &old, &device, &now) || !process_exists(self, process) ||
+        !device_exists(self, old) || !device_exists(self, device)) {
+        return nullptr;
+    }
+    return PyBool_FromLong(ledger_of(self).move_account(process, old, device, now));
+}
+
 PyObject* apply(PyObject* self, PyObject* args) {
     unsigned int process;
     const char* data;
@@ -263,6 +273,7 @@ PyMethodDef methods[] = {
     {"release_process", on_index<&Ledger::release_process, process_exists>, METH_VARARGS, nullptr},
     {"add_device", add_device, METH_NOARGS, nullptr},
     {"bind", bind, METH_VARARGS, nullptr},
+    {"move_account", move_account, METH_VARARGS, nullptr},
     {"define_cores", define_cores, METH_VARARGS, nullptr},
     {"begin_resync", on_index<&Ledger::begin_resync, process_exists>, METH_VARARGS, nullptr},
     {"end_resync", on_index<&Ledger::end_resync, process_exists>, METH_VARARGS, nullptr},

@@ -35,10 +35,33 @@ public:
     }
 
     void erase(T& item) {
-        std::size_t hole = slot_of(Key(item.key));
-        free_.push_back(slots_[hole].index);
+        const std::size_t at = slot_of(Key(item.key));
+        free_.push_back(slots_[at].index);
         item = T{};
         --used_;
+        vacate(at);
+        if (used_ == 0) {
+            release();
+        }
+    }
+
+    // The entry stays where it is, under another key, which must be new.
+    void rekey(T& item, const Key& key) {
+        const std::size_t at = slot_of(Key(item.key));
+        const std::uint32_t index = slots_[at].index;
+        vacate(at);
+        item.key = key;
+        place(Slot{static_cast<std::uint32_t>(hash_(key)), index});
+    }
+
+private:
+    static constexpr std::uint32_t EMPTY = 0xFFFFFFFF;
+    static constexpr std::size_t CHUNK = 1024;
+    struct Slot {
+        std::uint32_t hash = 0, index = EMPTY;
+    };
+
+    void vacate(std::size_t hole) {
         // Moves up what a probe would no longer reach across the hole.
         const std::size_t mask = slots_.size() - 1;
         for (std::size_t next = (hole + 1) & mask; slots_[next].index != EMPTY; next = (next + 1) & mask) {
@@ -49,17 +72,7 @@ public:
             }
         }
         slots_[hole].index = EMPTY;
-        if (used_ == 0) {
-            release();
-        }
     }
-
-private:
-    static constexpr std::uint32_t EMPTY = 0xFFFFFFFF;
-    static constexpr std::size_t CHUNK = 1024;
-    struct Slot {
-        std::uint32_t hash = 0, index = EMPTY;
-    };
 
     T& entry(std::uint32_t index) { return chunks_[index / CHUNK][index % CHUNK]; }
 

@@ -132,7 +132,7 @@ def test_the_ledger_equals_plain_sums_made_anew(
             assert list(row.footprint) == [oracle.footprint(where, kind) for kind in KernelType]
             assert (row.dram_binaries, row.unknown_binaries) == oracle.binaries(where)
             assert row.programs == sum(1 for w, _ in oracle.programs if w == where)
-    for device, sums in enumerate(world.books.device_rows()):
+    for device, sums in enumerate(world.books.device_rows(world.books.account_rows())):
         assert (sums.distinct, sums.unknown_contents) == oracle.distinct(device)
         for name in ("loads", "unloads", "dispatches"):
             assert getattr(sums.counters, name) == oracle.counters[name, device]
@@ -181,7 +181,7 @@ def test_when_everyone_is_dead_nothing_remains_in_any_sum(
         world.books.release(record, 2)
 
     assert world.books.native.live() == 0
-    for sums in world.books.device_rows():
+    for sums in world.books.device_rows(world.books.account_rows()):
         assert (
             sum(sums.held)
             == sums.cb_used

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ttmem.events import Event, KernelType, MemoryKind, Op
+from ttmem.events import Event, KernelType, MemoryKind, Op, Remark
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly
 from ttmem.wire.rows import FindingRow
@@ -43,6 +43,11 @@ def finding_anomaly(row: FindingRow, who: str, pid: int) -> Anomaly:
     times = "once" if row.times == 1 else f"{row.times:,} times"
     text = f"{who}: {_SENTENCES[finding]}: {times}, last id {row.last_id:#x}"
     return Anomaly(finding.name.lower(), text, pid, row.bytes or None)
+
+
+def remark_anomaly(remark: Remark) -> Anomaly:
+    """What the reader of a source found."""
+    return Anomaly(remark.kind, remark.text, remark.pid, remark.bytes)
 
 
 def over_capacity(

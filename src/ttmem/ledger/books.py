@@ -21,12 +21,12 @@ from ttmem.ledger.device_register import (
 )
 from ttmem.ledger.location import locate
 from ttmem.ledger.process_record import ProcessRecord
+from ttmem.ledger.processes import MAX_LEFT_BEHIND, held, holding
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import Device, Held, LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 
 MAX_CORE_SETS = 16_384
-MAX_LEFT_BEHIND = 64
 LAST_EVENTS = 4096
 
 
@@ -64,7 +64,7 @@ class Books:
 
     def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
         """A dead process holds nothing; what it held is kept for show, if it was anything."""
-        held = self.held().get(process.index, {})
+        had = self.held().get(process.index, {})
         self.native.release_process(process.index)
         del self.processes[process.index]
         for device in self.devices:
@@ -73,12 +73,9 @@ class Books:
         self._findings_said = {said for said in self._findings_said if said[1] != process.index}
         self.counters.released(process)
         self.dead_losses.update(dropped=process.dropped + process.overflow, gaps=process.gaps)
-        holding = {
-            device: sums for device, sums in held.items() if sums.dram + sums.trace + sums.l1_used
-        }
-        if not holding:
+        if not (left_over := holding(had)):
             return None
-        left = LeftBehind(process.pid, process.facts.command, now, holding)
+        left = LeftBehind(process.pid, process.facts.command, now, left_over)
         self.left_behind.append(left)
         return left
 
@@ -86,7 +83,7 @@ class Books:
         """What each process holds on each device."""
         out: dict[int, dict[str, Held]] = {}
         for row in self.account_rows():
-            out.setdefault(row.process, {})[self.devices[row.device].unique_id] = picture.held(row)
+            out.setdefault(row.process, {})[self.devices[row.device].unique_id] = held(row)
         return out
 
     def count_lost(self, process: ProcessRecord, dropped: int, overflow: int) -> None:
@@ -175,15 +172,19 @@ class Books:
         """Takes a reading of counters, in place of the one before."""
         self.counters.take(devices, remarks, now)
         for process, logical_id, record in locate(self):
-            self._move(process, logical_id, record)
+            self._move(process, logical_id, record, now)
         rows = self.account_rows()
         self.counters.checks.look(self.counters.samples, self.processes, rows)
         self.counters.raise_peaks(self.devices, self._sums(rows), now)
 
-    def _move(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
+    def _move(
+        self, process: ProcessRecord, logical_id: int, record: DeviceRecord, now: int
+    ) -> None:
         """What a process reported of a number belongs to this device."""
         old = self._register.find(process.devices[logical_id])
-        if old is not None and self.native.move(process.index, old.index, record.index):
+        if old is not None and self.native.move_account(
+            process.index, old.index, record.index, now
+        ):
             record.by_counters = False
             self._bind(process, logical_id, record)
             old.vacated = not any(row.device == old.index for row in self.account_rows())
@@ -242,7 +243,7 @@ class Books:
     def device(self, logical_id: int) -> Device | None:
         """One device at this instant, by the number that its clients use."""
         wanted = [d for d in self.devices if d.shown and d.logical_id == logical_id][:1]
-        return next(picture.describe(self, wanted, self.account_rows()), None)
+        return next(picture.describe(self, wanted, self.account_rows(), {}), None)
 
     def history(self, unique_id: str | None = None) -> dict[str, Any]:
         """The last hour of every device, or of one."""

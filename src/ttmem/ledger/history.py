@@ -19,6 +19,9 @@ class DeviceHistory:
         self._columns = {name: array("Q") for name in COLUMNS}
         self._next = 0
 
+    def __bool__(self) -> bool:
+        return len(self._columns["time_ns"]) > 0
+
     def add(self, now: int, row: DeviceRow) -> None:
         """Appends one sample; the oldest goes when the hour is full."""
         held = row.held

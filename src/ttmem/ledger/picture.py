@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import socket
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events import KernelType, MemoryKind
-from ttmem.ledger.anomalies import finding_anomaly, over_capacity
+from ttmem.ledger.anomalies import finding_anomaly, over_capacity, remark_anomaly
 from ttmem.ledger.device_record import DeviceRecord
+from ttmem.ledger.merge import Place
+from ttmem.ledger.processes import held, process_list
+from ttmem.ledger.provenance import device_provenance
+from ttmem.ledger.samples import RESIDENT_SINCE, CounterRow
 from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
+    CrossCheck,
     Device,
     Footprint,
-    Held,
     Kernels,
     Losses,
     Memory,
     MemoryUse,
-    Process,
-    Provenance,
     Ring,
     Snapshot,
 )
@@ -35,26 +37,6 @@ if TYPE_CHECKING:
 def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
     """Everything at this instant."""
     rows = books.account_rows()
-    by_process: dict[int, dict[str, Held]] = {}
-    for row in rows:
-        by_process.setdefault(row.process, {})[books.devices[row.device].unique_id] = held(row)
-    devices = tuple(describe(books, books.devices, rows))
-    processes = tuple(
-        Process(
-            pid=process.pid,
-            start_time_ns=process.facts.start_time_ns,
-            user=process.facts.user,
-            command=process.facts.command,
-            alive=True,
-            sources=tuple(sorted(process.sources)),
-            connected=process.connections > 0,
-            devices=by_process.get(process.index, {}),
-            dropped_events=process.dropped,
-            overflow=process.overflow,
-            container_pid=process.container_pid,
-        )
-        for process in books.processes.values()
-    )
     alive = list(books.processes.values())
     losses = Losses(
         dropped_events=books.native.dropped()
@@ -63,12 +45,23 @@ def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
         gaps=sum(p.gaps for p in alive) + books.dead_losses["gaps"],
         rejected_records=books.native.rejected() + books.rejected_outside,
     )
-    names = {"name": socket.gethostname(), **host}
-    return Snapshot(now, names, devices, processes, tuple(books.left_behind), losses)
+    checks = books.counters.cross_checks(books.processes, rows)
+    return Snapshot(
+        time_ns=now,
+        host={"name": socket.gethostname(), **host},
+        devices=tuple(describe(books, books.devices, rows, checks)),
+        processes=tuple(process_list(books, rows, checks)),
+        left_behind=(*books.left_behind, *books.counters.ghosts(books.left_behind)),
+        losses=losses,
+        remarks=tuple(map(remark_anomaly, books.counters.samples.remarks)),
+    )
 
 
 def describe(
-    books: Books, wanted: Iterable[DeviceRecord], rows: Iterable[AccountRow]
+    books: Books,
+    wanted: Iterable[DeviceRecord],
+    rows: list[AccountRow],
+    checks: Mapping[Place, CrossCheck],
 ) -> Iterator[Device]:
     """The wanted devices, from the rows of all."""
     accounts: dict[int, list[AccountRow]] = defaultdict(list)
@@ -77,22 +70,15 @@ def describe(
         accounts[row.device].append(row)
     for finding in books.findings():
         findings[finding.device].append(finding)
-    sums = books.device_rows()
+    sums = books.device_rows(rows)
+    odd: dict[int, list[Anomaly]] = defaultdict(list)
+    for place, anomaly in books.counters.odd(checks, books.processes):
+        odd[place[1]].append(anomaly)
     for record in wanted:
         at = record.index
-        yield _device(books, record, sums[at], accounts[at], findings[at])
-
-
-def held(row: AccountRow) -> Held:
-    """What one process holds on one device, in the measure of the sums."""
-    kinds = row.held
-    return Held(
-        dram=kinds[MemoryKind.DRAM],
-        l1=kinds[MemoryKind.L1],
-        l1_small=kinds[MemoryKind.L1_SMALL],
-        trace=kinds[MemoryKind.TRACE],
-        cb=row.cb_used,
-    )
+        if record.shown:
+            found = [*_findings(books, findings[at]), *odd[at], *_remarks(record)]
+            yield _device(books, record, sums[at], accounts[at], found)
 
 
 def _device(
@@ -100,13 +86,13 @@ def _device(
     record: DeviceRecord,
     sums: DeviceRow,
     rows: list[AccountRow],
-    findings: list[FindingRow],
+    found: list[Anomaly],
 ) -> Device:
     declared = record.declaration
     memory = _memory(books, record, sums, rows)
     return Device(
         unique_id=record.unique_id,
-        logical_id=declared.logical_id,
+        logical_id=record.logical_id,
         board=declared.board,
         arch=declared.arch,
         pci=declared.pci,
@@ -118,27 +104,27 @@ def _device(
         l1_peak=sums.l1_peak,
         l1_peak_time_ns=sums.l1_peak_time or None,
         kernels=_kernels(record, sums, rows),
-        provenance=_provenance(books, record, rows),
+        provenance=device_provenance(books, record, rows),
         l1_map=record.l1_map,
-        anomalies=(*_over_capacity(books, record, memory, sums, rows), *_findings(books, findings)),
+        anomalies=(*_over_capacity(books, record, memory, sums, rows), *found),
     )
 
 
-def _memory(
-    books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]
-) -> Memory:
+def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Memory:
+    counted = counts_only(record, rows)
+
     def use(kind: MemoryKind) -> MemoryUse:
         capacity = record.capacity(kind)
         now = sums.held[kind]
-        known = all(row.unreserved[kind] == 0 for row in rows)
+        known = not counted and all(row.unreserved[kind] == 0 for row in rows)
         return MemoryUse(
             capacity=capacity,
             requested=sum(row.requested[kind] for row in rows),
             reserved=now if known else None,
             held=now,
             free=capacity - now if capacity is not None and now <= capacity else None,
-            largest_free=_largest_free(books, record, kind),
-            count=sum(row.counts[kind] for row in rows),
+            largest_free=None if counted else _largest_free(books, record, kind),
+            count=None if counted else sum(row.counts[kind] for row in rows),
             peak=sums.peak[kind],
             peak_time_ns=sums.peak_time[kind] or None,
         )
@@ -148,7 +134,7 @@ def _memory(
         l1=use(MemoryKind.L1),
         l1_small=use(MemoryKind.L1_SMALL),
         trace=use(MemoryKind.TRACE),
-        cb=_circular_buffers(rows),
+        cb=_circular_buffers(record, rows),
     )
 
 
@@ -161,19 +147,30 @@ def _largest_free(books: Books, record: DeviceRecord, kind: MemoryKind) -> int |
     return None if hole is None else hole * region.banks
 
 
-def _circular_buffers(rows: list[AccountRow]) -> CircularBuffers:
+def counts_only(record: DeviceRecord, rows: list[AccountRow]) -> bool:
+    """Do counters tell of some of it, so that more than sums of requested bytes cannot be known?"""
+    return any(isinstance(row, CounterRow) for row in rows) or (record.by_counters and not rows)
+
+
+def _circular_buffers(record: DeviceRecord, rows: list[AccountRow]) -> CircularBuffers:
     placed = all(not row.cb_unplaced and not row.cb_map_full for row in rows)
+    counted = counts_only(record, rows)
+    by_residency = record.sample is not None and record.sample.version >= RESIDENT_SINCE
+    resident = placed and (by_residency or not counted)
+    cached = placed and not (by_residency and counted)
     return CircularBuffers(
-        resident=sum(row.cb_resident for row in rows) if placed else None,
-        cached=sum(row.cb_cached for row in rows) if placed else None,
-        demand=sum(row.cb_demand for row in rows),
-        dataflow=sum(row.cb_dataflow for row in rows) if placed else None,
+        resident=sum(row.cb_resident for row in rows) if resident else None,
+        cached=sum(row.cb_cached for row in rows) if cached else None,
+        demand=None if counted else sum(row.cb_demand for row in rows),
+        dataflow=sum(row.cb_dataflow for row in rows) if placed and not counted else None,
         used=sum(row.cb_used for row in rows),
-        count=sum(row.cb_count for row in rows),
+        count=None if counted else sum(row.cb_count for row in rows),
     )
 
 
 def _kernels(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Kernels:
+    if record.by_counters:
+        return _no_kernels(record)
     counters = sums.counters
     binaries_known = all(row.unknown_binaries == 0 for row in rows)
     contents_known = sums.unknown_contents == 0
@@ -195,6 +192,24 @@ def _kernels(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> K
     )
 
 
+def _no_kernels(record: DeviceRecord) -> Kernels:
+    """Counters do not know kernels."""
+    return Kernels(
+        dram_binaries=None,
+        distinct_binaries=None,
+        distinct_binary_bytes=None,
+        count=None,
+        footprint=Footprint(None, None, None),
+        ring=_ring(record, []),
+        loads=None,
+        unloads=None,
+        dispatches=None,
+        cache_entries=None,
+        cache_hits=None,
+        cache_misses=None,
+    )
+
+
 def _ring(record: DeviceRecord, rows: list[AccountRow]) -> Ring:
     reported = [row for row in rows if row.ring_time]
     declared = record.declaration.ring_capacity
@@ -209,35 +224,6 @@ def _ring(record: DeviceRecord, rows: list[AccountRow]) -> Ring:
         syncs=sum(row.ring_syncs for row in reported),
         programs=latest.ring_programs,
     )
-
-
-def _provenance(
-    books: Books, record: DeviceRecord, rows: list[AccountRow]
-) -> dict[str, Provenance]:
-    sources = sorted({source for row in rows for source in books.processes[row.process].sources})
-    source = " + ".join(sources) or "none"
-    placed = all(not row.cb_unplaced and not row.cb_map_full for row in rows)
-    reserved = all(not any(row.unreserved) for row in rows)
-    buffers = Provenance(
-        source,
-        "sum of live buffers, "
-        + ("reserved bytes" if reserved else "requested bytes where reserved are unknown"),
-        "buffers that are older than the server, of clients that do not resend",
-    )
-    union = "cached: per-core union of address ranges over each process's live programs"
-    demand = "demand: plain sum over all live programs"
-    missing = "an L1 buffer may lie where a cached program has circular buffers: both count"
-    if not placed:
-        missing = "cores are unknown, so programs that share addresses are added up"
-    return {
-        "identity": record.identity,
-        "capacity": record.capacity_provenance,
-        **dict.fromkeys(("dram", "l1", "l1_small", "trace"), buffers),
-        "cb": Provenance(source, union if placed else demand, missing),
-        "kernels": Provenance(
-            source, "footprint: binary x cores, if resident everywhere; in no L1 sum"
-        ),
-    }
 
 
 def _over_capacity(
@@ -271,8 +257,12 @@ def _over_capacity(
 
 def _culprit(books: Books, rows: list[AccountRow], shares: Sequence[int]) -> tuple[str, int, int]:
     most, row = max(zip(shares, rows, strict=True), key=lambda pair: pair[0])
-    process = books.processes[row.process]
+    process = books.owner(row.process)
     return process.title, process.pid, most
+
+
+def _remarks(record: DeviceRecord) -> list[Anomaly]:
+    return [] if record.sample is None else [remark_anomaly(one) for one in record.sample.remarks]
 
 
 def _findings(books: Books, rows: list[FindingRow]) -> list[Anomaly]:

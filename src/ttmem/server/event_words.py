@@ -95,7 +95,7 @@ class EventWords:
         return _moved(Op(event.op).name, where, now, now - delta)
 
     def _peak(self, event: Event, device: int, now: int) -> None:
-        row: DeviceRow = self._books.device_rows()[device]
+        row: DeviceRow = self._books.device_rows(self._books.account_rows())[device]
         peak = row.peak[MemoryKind.L1]
         if peak > self._peaks.get(device, 0):
             self._peaks[device] = peak

@@ -14,7 +14,7 @@ from typing import Any
 from ttmem import __version__
 from ttmem.events import DeviceDeclaration
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.ledger.books import DeviceDefaults
+from ttmem.ledger.device_register import DeviceDefaults
 from ttmem.server.answers import Answers
 from ttmem.server.event_words import EventWords
 from ttmem.server.file_limit import raise_file_limit

@@ -167,6 +167,11 @@ def _widths(row: type[tuple[object, ...]]) -> list[tuple[str, int]]:
     return [(name, _GROUPS.get(name, 0)) for name in names]
 
 
+def blank_row(row: type[Row]) -> Row:
+    """A row of zeros."""
+    return grouped_rows(row, bytes(8 * sum(width or 1 for _, width in _widths(row))))[0]
+
+
 def flat_rows(row: type[Row], data: bytes | memoryview) -> Iterator[Row]:
     """Rows without groups, at the speed of `iter_unpack`."""
     make = row._make  # type: ignore[attr-defined]

@@ -1,0 +1,105 @@
+// What a process reported of one device turns out to belong to another: its whole account goes there.
+#include <algorithm>
+#include <vector>
+
+#include "ledger.hpp"
+
+namespace ttmem {
+
+namespace {
+
+void move_sums(const Account& account, Device& from, Device& to) {
+    for (int kind = 0; kind < KINDS; ++kind) {
+        if (kind != KIND_SYSTEM) {
+            from.held[kind] -= account.held[kind];
+            to.held[kind] += account.held[kind];
+        }
+    }
+    from.cb_used -= account.cb_used();
+    to.cb_used += account.cb_used();
+    std::uint64_t Counters::*const each[] = {
+        &Counters::loads, &Counters::unloads, &Counters::dispatches, &Counters::hits, &Counters::misses};
+    for (const auto counter : each) {
+        from.counters.*counter -= account.counters.*counter;
+        to.counters.*counter += account.counters.*counter;
+    }
+    to.cache_seen |= account.cache_seen;
+}
+
+}  // namespace
+
+bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t device, std::uint64_t now) {
+    Process& process = processes_[index];
+    if (old == device || process.accounts.count(old) == 0) {
+        return true;
+    }
+    if (process.accounts.count(device)) {
+        return false;  // it reports both: they are two
+    }
+    Context from = context(index, old, 0);
+    const auto moves = [&](auto& table, auto& item) {
+        Key key = item.key;
+        key.device = static_cast<std::uint16_t>(device);
+        table.rekey(item, key);
+    };
+    const auto each = [&](auto& chain, auto act) {
+        for (auto* item = chain.head; item; item = item->next) {
+            if (item->key.device == old) {
+                act(*item);
+            }
+        }
+    };
+    std::vector<std::pair<Program*, CoreMask>> resident;
+    each(process.programs, [&](Program& program) {
+        if (!program.resident.empty()) {
+            resident.emplace_back(&program, program.resident);
+        }
+        clear_resident(from, program);
+        if (from.device.last_dispatched == &program) {
+            from.device.last_dispatched = nullptr;
+        }
+    });
+    const auto place = [this](Device& where, const Buffer& buffer, bool in) {
+        if (buffer.key.kind != KIND_SYSTEM) {
+            place_buffer(where, buffer, in);
+        }
+    };
+    each(process.buffers, [&](Buffer& buffer) { place(from.device, buffer, false); });
+    each(process.kernels, [&](Kernel& kernel) { count_content(from.device, kernel, false); });
+    move_sums(from.account, from.device, devices_[device]);
+    process.accounts[device] = std::move(process.accounts[old]);
+    process.accounts.erase(old);
+
+    Context to = context(index, device, now);
+    each(process.circular_buffers, [&](CircularBuffer& cb) {
+        if (SameId* same = same_id_.find(Key{cb.key.id, 0, index, static_cast<std::uint16_t>(old), 0})) {
+            moves(same_id_, *same);
+        }
+    });
+    each(process.buffers, [&](Buffer& buffer) {
+        place(to.device, buffer, true);
+        moves(buffers_, buffer);
+    });
+    each(process.circular_buffers, [&](CircularBuffer& cb) { moves(circular_buffers_, cb); });
+    each(process.kernels, [&](Kernel& kernel) {
+        count_content(to.device, kernel, true);
+        moves(kernels_, kernel);
+    });
+    each(process.programs, [&](Program& program) { moves(programs_, program); });
+    std::sort(resident.begin(), resident.end(), [](const auto& one, const auto& other) {
+        return one.first->last_dispatch < other.first->last_dispatch;
+    });
+    for (const auto& [program, cores] : resident) {
+        set_resident(to, *program, cores);
+    }
+    for (Finding& finding : findings_) {
+        if (finding.process == index && finding.device == old) {
+            finding.device = device;
+        }
+    }
+    index_findings();
+    raise_peaks(to);
+    return true;
+}
+
+}  // namespace ttmem

@@ -1,0 +1,138 @@
+"""Which devices there are, whoever told of them first: a client, the server's options, or counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ttmem._native import Ledger
+from ttmem.events import DeviceDeclaration, DeviceSample
+from ttmem.ledger.device_record import DECLARED_ID, MADE_UP_ID, SHARED_ID, DeviceRecord, made_up_id
+from ttmem.snapshots import Provenance
+
+MAX_DEVICES = 256
+MAX_LOGICAL_ID = 1023
+
+
+class DeviceDefaults(Protocol):
+    """What to take for a device that its client does not declare."""
+
+    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
+        """None: nothing is known."""
+
+    def known_ids(self) -> list[int]:
+        """Devices to show before anyone reports them."""
+
+
+class NoDefaults:
+    """Devices without a declaration have no capacities."""
+
+    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
+        """Nothing is known."""
+        return None
+
+    def known_ids(self) -> list[int]:
+        """None."""
+        return []
+
+
+class DeviceRegister:
+    """Every device once, by its unique id; the place in `devices` is its index in the native ledger."""
+
+    def __init__(self, native: Ledger, defaults: DeviceDefaults) -> None:
+        self.devices: list[DeviceRecord] = []
+        self._native = native
+        self._defaults = defaults
+        self._by_unique_id: dict[str, DeviceRecord] = {}
+        for logical_id in defaults.known_ids():
+            self.by_number(logical_id)
+
+    def find(self, unique_id: str) -> DeviceRecord | None:
+        """The device with that id."""
+        return self._by_unique_id.get(unique_id)
+
+    def declared(
+        self, declaration: DeviceDeclaration, declared_by: str | None
+    ) -> DeviceRecord | None:
+        """The device that somebody described; None if there are too many."""
+        unique_id = declaration.unique_id or made_up_id(declaration.logical_id)
+        record = self._by_unique_id.get(unique_id)
+        if record is None:
+            identity = DECLARED_ID if declaration.unique_id else MADE_UP_ID
+            return self._added(unique_id, declaration, declared_by, identity)
+        if record.by_counters:
+            record.by_counters = False
+            record.declaration, record.declared_by = declaration, declared_by
+        elif record.declared_by is None:
+            record.declaration, record.declared_by = declaration, declared_by
+        return record
+
+    def by_number(self, logical_id: int) -> DeviceRecord | None:
+        """The device of a client that knows no more of it; None if there is no such number."""
+        if logical_id > MAX_LOGICAL_ID:
+            return None
+        given = self._defaults.declaration(logical_id)
+        declared_by = "server option" if given else None
+        return self.declared(given or DeviceDeclaration(logical_id), declared_by)
+
+    def sampled(
+        self, samples: Iterable[DeviceSample]
+    ) -> tuple[list[tuple[DeviceRecord, DeviceSample]], int]:
+        """The devices that counters tell of now, and how many more there would be."""
+        for record in self.devices:
+            record.sample = None
+        found, beyond = [], 0
+        for sample in samples:
+            known = self._by_unique_id.get(sample.unique_id) or self._seen(sample)
+            if known is None:
+                beyond += 1
+                continue
+            known.sample = sample
+            self._learn(known, sample)
+            found.append((known, sample))
+        return found, beyond
+
+    def _seen(self, sample: DeviceSample) -> DeviceRecord | None:
+        blank = DeviceDeclaration(sample.logical_id or 0)
+        record = self._added(sample.unique_id, blank, None, SHARED_ID)
+        if record is not None:
+            record.by_counters = True
+        return record
+
+    def _learn(self, record: DeviceRecord, sample: DeviceSample) -> None:
+        """A client knows best what it opened; then what the host tells; then the server's options."""
+        if record.declared_by == "client":
+            return
+        if sample.declaration is not None:
+            record.declaration = sample.declaration
+            record.declared_by = sample.capacity_source or "shared memory"
+        elif record.declared_by is None and sample.logical_id is not None:
+            given = self._defaults.declaration(sample.logical_id)
+            if given is not None:
+                record.declaration, record.declared_by = given, "server option"
+
+    def _added(
+        self,
+        unique_id: str,
+        declaration: DeviceDeclaration,
+        declared_by: str | None,
+        identity: Provenance,
+    ) -> DeviceRecord | None:
+        index = self._place()
+        if index is None:
+            return None
+        record = DeviceRecord(index, unique_id, declaration, declared_by, identity)
+        if index == len(self.devices):
+            self.devices.append(record)
+        else:
+            del self._by_unique_id[self.devices[index].unique_id]
+            self.devices[index] = record
+        self._by_unique_id[unique_id] = record
+        return record
+
+    def _place(self) -> int | None:
+        """A new index, or that of a device whose region is gone."""
+        if len(self.devices) < MAX_DEVICES:
+            return self._native.add_device()
+        gone = (d.index for d in self.devices if d.by_counters and d.sample is None)
+        return next(gone, None)

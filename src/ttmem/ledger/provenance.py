@@ -1,0 +1,87 @@
+"""Where the numbers of a device come from, how they were made, what they are known to miss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ttmem.ledger.device_record import DeviceRecord
+from ttmem.ledger.processes import in_words
+from ttmem.ledger.samples import CounterRow, source_of
+from ttmem.snapshots import Provenance
+from ttmem.wire.rows import AccountRow
+
+if TYPE_CHECKING:
+    from ttmem.ledger.books import Books
+
+_UNION = "cached: per-core union of address ranges over each process's live programs"
+_DEMAND = "demand: plain sum over all live programs"
+_OVERLAP = "an L1 buffer may lie where a cached program has circular buffers: both count"
+_PLAIN_SUM = "cores are unknown, so programs that share addresses are added up"
+
+
+def device_provenance(
+    books: Books, record: DeviceRecord, rows: list[AccountRow]
+) -> dict[str, Provenance]:
+    """By kind of memory, and of identity and capacity."""
+    told = [row for row in rows if not isinstance(row, CounterRow)]
+    parts: list[tuple[Provenance, Provenance]] = []
+    if told or not record.by_counters:
+        parts.append(_of_events(books, told))
+    if record.sample is not None and (len(told) < len(rows) or record.by_counters):
+        parts.append(_of_counters(record))
+    source = parts[0][0].source
+    return {
+        "identity": record.identity,
+        "capacity": record.capacity_provenance,
+        **dict.fromkeys(
+            ("dram", "l1", "l1_small", "trace"), _together([buffers for buffers, _ in parts])
+        ),
+        "cb": _together([circular for _, circular in parts]),
+        "kernels": _kernels(record, source, len(parts) > 1),
+    }
+
+
+def _of_events(books: Books, rows: list[AccountRow]) -> tuple[Provenance, Provenance]:
+    """Of buffers, and of circular buffers."""
+    sources = {source for row in rows for source in books.processes[row.process].sources}
+    source = " + ".join(in_words(sources)) or "none"
+    placed = all(not row.cb_unplaced and not row.cb_map_full for row in rows)
+    reserved = all(not any(row.unreserved) for row in rows)
+    buffers = Provenance(
+        source,
+        "sum of live buffers, "
+        + ("reserved bytes" if reserved else "requested bytes where reserved are unknown"),
+        "buffers that are older than the server, of clients that do not resend",
+    )
+    circular = Provenance(source, _UNION if placed else _DEMAND, _OVERLAP if placed else _PLAIN_SUM)
+    return buffers, circular
+
+
+def _of_counters(record: DeviceRecord) -> tuple[Provenance, Provenance]:
+    sample = record.sample
+    assert sample is not None
+    source = source_of(sample)
+    return (
+        Provenance(source, "sum of live slots, requested bytes", sample.misses),
+        Provenance(source, sample.cb_method, sample.misses),
+    )
+
+
+def _together(parts: list[Provenance]) -> Provenance:
+    """Both, each with its name where there are two."""
+    if len(parts) == 1:
+        return parts[0]
+    named = [(one, f"{one.source}: ") for one in parts]
+    return Provenance(
+        " + ".join(one.source for one in parts),
+        "; ".join(name + one.method for one, name in named),
+        "; ".join(name + one.misses for one, name in named if one.misses),
+    )
+
+
+def _kernels(record: DeviceRecord, source: str, mixed: bool) -> Provenance:
+    if record.by_counters:
+        return Provenance(source, "unknown", "counters know nothing of kernels")
+    method = "footprint: binary x cores, if resident everywhere; in no L1 sum"
+    misses = "kernels of processes that only shared memory tells of" if mixed else None
+    return Provenance(source, method, misses)

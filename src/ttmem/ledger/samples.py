@@ -1,0 +1,181 @@
+"""What counters say that processes hold, in rows like those of the events.
+
+A process is known by (pid, start time), as everywhere. Its index is negative: the native ledger
+numbers those that send events. One that does both is one process, see `Books.account_rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ttmem.events import MemoryKind
+from ttmem.events.samples import Counters, DeviceSample, Owner, ProcessSample, Remark, total
+from ttmem.ledger.device_record import DeviceRecord
+from ttmem.ledger.process_record import ProcessRecord
+from ttmem.process_identity import ProcessFacts, process_facts
+from ttmem.snapshots import Held, LeftBehind
+from ttmem.wire.rows import AccountRow, blank_row
+
+NOTHING = Counters()
+RESIDENT_SINCE = 4  # the layout whose circular buffers are those of the last dispatch
+
+Identity = tuple[int, int | None, str | None]  # pid, start time, name where there is no start time
+
+
+class CounterRow(AccountRow):
+    """What counters say of one process on one device: bytes asked for, and nothing else."""
+
+    __slots__ = ()
+
+
+_BLANK = blank_row(CounterRow)
+
+
+@dataclass(slots=True)
+class Account:
+    """One process on one device."""
+
+    process: ProcessRecord
+    device: DeviceRecord
+    sample: DeviceSample
+    counters: Counters
+    updated_ns: int
+    here: bool  # its pid is one of this host
+
+    def row(self, process: int) -> CounterRow:
+        """As a row of that process."""
+        counters = self.counters
+        bytes_ = tuple(_by_kind(counters).get(kind, 0) for kind in MemoryKind)
+        resident = self.sample.version >= RESIDENT_SINCE
+        return _BLANK._replace(
+            process=process,
+            device=self.device.index,
+            requested=bytes_,
+            held=bytes_,
+            unreserved=(1,) * len(bytes_),
+            cb_cached=0 if resident else counters.cb,
+            cb_resident=counters.cb if resident else 0,
+            cb_used=counters.cb,
+        )
+
+
+@dataclass(slots=True)
+class Samples:
+    """The latest reading; what went before matters only for who died since."""
+
+    accounts: list[Account] = field(default_factory=list)
+    ghosts: tuple[LeftBehind, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    _processes: dict[Identity, ProcessRecord] = field(default_factory=dict)
+    _by_index: dict[int, ProcessRecord] = field(default_factory=dict)
+    _deaths: dict[Identity, int] = field(default_factory=dict)
+    _numbered: int = 0
+
+    def take(
+        self,
+        reading: Iterable[tuple[DeviceRecord, DeviceSample]],
+        remarks: Iterable[Remark],
+        now: int,
+    ) -> None:
+        """Replaces the reading: who is not in it holds nothing."""
+        accounts: dict[tuple[Identity, int], Account] = {}
+        dead: dict[Identity, dict[str, Counters]] = {}
+        names: dict[Identity, ProcessSample] = {}
+        known, self._processes = self._processes, {}
+        for device, sample in reading:
+            for one in sample.processes:
+                identity = _identity(one)
+                if not one.owner.counts:
+                    held = dead.setdefault(identity, {})
+                    before = held.get(device.unique_id, NOTHING)
+                    held[device.unique_id] = total((before, one.counters))
+                    names[identity] = one
+                    continue
+                process = self._process(identity, one, known)
+                process.sources.add(source_of(sample))
+                at = (identity, device.index)
+                account = accounts.get(at)
+                if account is None:
+                    here = one.owner is not Owner.ELSEWHERE
+                    accounts[at] = Account(
+                        process, device, sample, one.counters, one.updated_ns, here
+                    )
+                else:  # two slots of one process: a race of the runtime's
+                    account.counters = total((account.counters, one.counters))
+        self._deaths = {i: self._deaths.get(i) or self._seen_dying(i, known, now) for i in dead}
+        self.accounts = list(accounts.values())
+        self._by_index = {process.index: process for process in self._processes.values()}
+        self.ghosts = tuple(_ghost(names[i], dead[i], self._deaths[i] or None) for i in dead)
+        self.remarks = tuple(remarks)
+
+    def bury(self, pid: int, start_time_ns: int | None) -> None:
+        """A process died after the reading was taken: it holds nothing from now on."""
+        self.accounts = [a for a in self.accounts if not same(a.process.facts, pid, start_time_ns)]
+        gone = [i for i, p in self._processes.items() if same(p.facts, pid, start_time_ns)]
+        for identity in gone:
+            del self._processes[identity]
+
+    def process(self, index: int) -> ProcessRecord:
+        """By its (negative) index."""
+        return self._by_index[index]
+
+    def _process(
+        self, identity: Identity, one: ProcessSample, known: Mapping[Identity, ProcessRecord]
+    ) -> ProcessRecord:
+        process = self._processes.get(identity) or known.get(identity)
+        if process is None:
+            self._numbered -= 1
+            process = ProcessRecord(self._numbered, _facts(one), container_pid=one.container_pid)
+        if identity not in self._processes:
+            process.sources.clear()
+            self._processes[identity] = process
+        return process
+
+    @staticmethod
+    def _seen_dying(identity: Identity, known: Mapping[Identity, ProcessRecord], now: int) -> int:
+        """Now, if it lived at the last reading; 0: nobody knows."""
+        return now if any(key[0] == identity[0] for key in known) else 0
+
+
+def source_of(sample: DeviceSample) -> str:
+    """'shared memory v3'."""
+    return f"shared memory v{sample.version}"
+
+
+def same(facts: ProcessFacts, pid: int, start_time_ns: int | None) -> bool:
+    """Is that this process? A start time that one side could not read is no difference."""
+    either = None in (facts.start_time_ns, start_time_ns)
+    return facts.pid == pid and (either or facts.start_time_ns == start_time_ns)
+
+
+def held_of(counters: Counters) -> Held:
+    """In the words of a snapshot."""
+    return Held(counters.dram, counters.l1, counters.l1_small, counters.trace, counters.cb)
+
+
+def _by_kind(counters: Counters) -> dict[MemoryKind, int]:
+    return {
+        MemoryKind.DRAM: counters.dram,
+        MemoryKind.L1: counters.l1,
+        MemoryKind.L1_SMALL: counters.l1_small,
+        MemoryKind.TRACE: counters.trace,
+    }
+
+
+def _identity(one: ProcessSample) -> Identity:
+    # Two containers may both have a process 17: what tells them apart is at most the name.
+    elsewhere = one.owner is Owner.ELSEWHERE
+    return (one.pid, None if elsewhere else one.start_time_ns, one.name if elsewhere else None)
+
+
+def _facts(one: ProcessSample) -> ProcessFacts:
+    if one.owner is Owner.ELSEWHERE:
+        return ProcessFacts(one.pid, None, None, one.name)
+    found = process_facts(one.pid)
+    return ProcessFacts(one.pid, one.start_time_ns, found.user, found.command or one.name)
+
+
+def _ghost(one: ProcessSample, devices: Mapping[str, Counters], died: int | None) -> LeftBehind:
+    held = {unique_id: held_of(counters) for unique_id, counters in devices.items()}
+    return LeftBehind(one.pid, one.name, died, held, ghost=True)
