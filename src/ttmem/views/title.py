@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
 from ttmem.snapshots import Snapshot
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, ink
+from ttmem.views.moments import moment
 
 
 def title_lines(
@@ -27,15 +28,6 @@ def title_lines(
         ink(f"{devices}, {processes}"),
     ]
     return flow(facts, width, " · ")
-
-
-def moment(time_ns: int, zone: tzinfo | None = None) -> str:
-    """Date and time of day in that zone; None: the local one."""
-    try:
-        when = datetime.fromtimestamp(time_ns // 1_000_000_000, zone).astimezone(zone)
-    except (OverflowError, OSError, ValueError):
-        return "time unknown"
-    return when.strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def _server(snapshot: Snapshot) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import NamedTuple
 
 from ttmem.snapshots import Anomaly, Snapshot
 from ttmem.views.ink import Line, Style, faint, ink
+from ttmem.views.moments import clock
 from ttmem.views.monitor.anomaly_memory import SeenAnomaly
 from ttmem.views.monitor.entries import Entry, entries, whole, words
 from ttmem.views.monitor.event_words import event_size, event_words, is_sized
 from ttmem.views.monitor.list_columns import ListColumn, label, number, phrase
 from ttmem.views.monitor.state import Units
 from ttmem.views.text import columns
-
-MILLISECOND = 1_000_000
 
 
 class EventEntry(NamedTuple):
@@ -87,13 +86,3 @@ def _what(row: EventEntry) -> Line:
 
 def _site(row: EventEntry) -> str:
     return words(row.entry, "site") or ""
-
-
-def clock(time_ns: int, zone: tzinfo | None) -> str:
-    """'14:03:11.250' in that zone; None: the local one."""
-    milliseconds = time_ns // MILLISECOND
-    try:
-        when = datetime.fromtimestamp(milliseconds // 1000, zone).astimezone(zone)
-    except (OverflowError, OSError, ValueError):
-        return "unknown"
-    return f"{when:%H:%M:%S}.{milliseconds % 1000:03}"

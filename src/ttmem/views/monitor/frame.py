@@ -8,11 +8,11 @@ from datetime import tzinfo
 
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, ink, line_columns
+from ttmem.views.moments import moment
 from ttmem.views.monitor.banner import banner_lines
 from ttmem.views.monitor.page import Drawn, Target
 from ttmem.views.monitor.state import State
 from ttmem.views.text import clean, wrap
-from ttmem.views.title import moment
 
 NARROWEST, LOWEST = 40, 8  # below that there is no picture
 LOW = 16  # lines; below that, large letters would push the numbers out

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.ink import Line, Style, ink
+from ttmem.views.moments import clock
 from ttmem.views.monitor.anomaly_memory import AnomalyMemory, SeenAnomaly
 from ttmem.views.monitor.entries import device_names, entries, why_none, words
-from ttmem.views.monitor.event_list import EventEntry, clock, event_columns, event_entries
+from ttmem.views.monitor.event_list import EventEntry, event_columns, event_entries
 from ttmem.views.monitor.facts import counter, fact_lines
 from ttmem.views.monitor.list_page import ListPage
 from ttmem.views.monitor.listing import Listing
