@@ -1,0 +1,101 @@
+"""The circular buffers of one core, lowest first: of the program that ran last, then of the cached ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ttmem.snapshots import Device, L1Map, Snapshot
+from ttmem.views.monitor.core_details import (
+    Core,
+    CoreSet,
+    Range,
+    ResidentBuffer,
+    Unknown,
+    core_sets,
+    resident_buffers,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CircularPart:
+    """Addresses that circular buffers use, and whose they are."""
+
+    start: int
+    end: int
+    resident: bool  # of the program that ran last; else cached programs would use it
+    dataflow: bool
+    program: int | None
+    pids: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """'CB program 5 pid 41235'; what is cached names the program that reaches highest."""
+        what = "dataflow" if self.dataflow else "CB"
+        if not self.resident:
+            what = "cached CBs" if self.program is None else "cached to"
+        program = "" if self.program is None else f" program {self.program}"
+        owner = f" pid {', '.join(map(str, self.pids))}" if self.pids else ""
+        return f"{what}{program}{owner}"
+
+
+def circular_parts(
+    snapshot: Snapshot, device: Device, core: Core, layout: L1Map
+) -> tuple[CircularPart, ...]:
+    """Without gaps where addresses are in use; Unknown if nobody tells them."""
+    if device.memory.cb.cached is None:
+        raise Unknown("they came without cores or addresses")
+    sets = [one for one in core_sets(snapshot, device) if core in one.cores]
+    for start, end in (region for one in sets for region in one.regions):
+        if start < layout.base or end > layout.end:
+            raise Unknown(f"one lies at {start:#x} to {end:#x}, outside of what can be allocated")
+    here = [one for one in resident_buffers(snapshot, device) if core in one.cores]
+    resident = _resident(here, layout)
+    cached = _without(_union(region for one in sets for region in one.regions), resident)
+    parts = [*resident, *(_cached(region, sets) for region in cached)]
+    return tuple(sorted(parts, key=lambda part: part.start))
+
+
+def _resident(buffers: Iterable[ResidentBuffer], layout: L1Map) -> list[CircularPart]:
+    """Some share their addresses; each address shows once."""
+    out: list[CircularPart] = []
+    for one in sorted(buffers, key=lambda one: (one.start, one.end)):
+        start = max(one.start, out[-1].end if out else layout.base)
+        if start < one.end <= layout.end:
+            pids = () if one.pid is None else (one.pid,)
+            out.append(CircularPart(start, one.end, True, one.dataflow, one.program, pids))
+    return out
+
+
+def _cached(region: Range, sets: Iterable[CoreSet]) -> CircularPart:
+    start, end = region
+    owners = [one for one in sets if any(low < end and start < high for low, high in one.regions)]
+    pids = tuple(sorted({one.pid for one in owners if one.pid is not None}))
+    highest = [one.highest_program for one in owners if one.regions and one.regions[-1][1] == end]
+    return CircularPart(start, end, False, False, next(iter(highest), None), pids)
+
+
+def _union(regions: Iterable[Range]) -> list[Range]:
+    out: list[Range] = []
+    for start, end in sorted(regions):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        elif start < end:
+            out.append((start, end))
+    return out
+
+
+def _without(regions: Iterable[Range], parts: Iterable[CircularPart]) -> list[Range]:
+    """What of the regions is in none of the parts, which are in order."""
+    taken = list(parts)
+    out: list[Range] = []
+    for start, end in regions:
+        for part in taken:
+            if part.end <= start or part.start >= end:
+                continue
+            if part.start > start:
+                out.append((start, part.start))
+            start = max(start, part.end)
+        if start < end:
+            out.append((start, end))
+    return out
