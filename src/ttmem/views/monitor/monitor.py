@@ -10,7 +10,7 @@ from ttmem.views.monitor.follower import Question
 from ttmem.views.monitor.frame import Frame, Status
 from ttmem.views.monitor.help import help_lines
 from ttmem.views.monitor.keys import FOOTER, INTERVALS
-from ttmem.views.monitor.page import Drawn, Look, Page
+from ttmem.views.monitor.page import Drawn, Look, Page, Watcher
 from ttmem.views.monitor.state import SPANS, State, Units
 from ttmem.views.monitor.watch import Watch, wanted
 from ttmem.views.terminal import plain_signs
@@ -41,6 +41,7 @@ class Monitor:
         self._feed = feed
         self._watch = watch
         self._pages = pages
+        self._watchers = [page for page in pages if isinstance(page, Watcher)]
         self._zone = zone
         self._ascii = ascii_only
         self._paper = paper  # printed once: no keys
@@ -75,6 +76,9 @@ class Monitor:
     def picture(self, width: int, height: int) -> list[Line]:
         """The lines of the screen."""
         shown, watch = self._watch.shown, self._watch
+        if shown is not None:
+            for page in self._watchers:
+                page.watch(shown.snapshot)
         frame = Frame(
             Status(
                 self._feed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.ink import Line
@@ -80,3 +80,11 @@ class Page(Protocol):
 
     def help(self) -> Sequence[tuple[str, str]]:
         """Each column or number of the page, and how it is made."""
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """A page that learns from every picture, also while another page is shown."""
+
+    def watch(self, snapshot: Snapshot) -> None:
+        """Takes note of what it wants to remember."""

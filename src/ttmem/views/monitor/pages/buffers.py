@@ -28,10 +28,6 @@ class Buffers:
         """Its one detail."""
         return ("buffers",)
 
-    def narrow(self, state: State) -> str | None:
-        """The device whose buffers are enough; None: of all."""
-        return None if self._all else state.device
-
     def draw(self, look: Look) -> Drawn:
         """What is listed, what it adds up to, and the list."""
         return self._page(look).draw()

@@ -15,7 +15,8 @@ from ttmem.views.monitor.list_page import ListPage
 from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.page import Drawn, Look
 from ttmem.views.monitor.state import State
-from ttmem.views.notes import Note, loss_notes, note_lines
+from ttmem.views.note import Note, note_lines
+from ttmem.views.notes import loss_notes
 from ttmem.views.text import clean
 
 NEWEST = 3  # lines for the anomaly that happened last
@@ -33,10 +34,6 @@ class Events:
     def details(self, state: State) -> Sequence[str]:
         """Its one detail."""
         return ("events",)
-
-    def narrow(self, state: State) -> str | None:
-        """Events of all devices."""
-        return None
 
     def watch(self, snapshot: Snapshot) -> None:
         """Takes note of new anomalies, also while another page is shown."""

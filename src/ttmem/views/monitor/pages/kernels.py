@@ -36,10 +36,6 @@ class Kernels:
         """Programs bring their kernels and circular buffers."""
         return ("programs",)
 
-    def narrow(self, state: State) -> str | None:
-        """The device whose details are enough; None: of all."""
-        return state.device
-
     def draw(self, look: Look) -> Drawn:
         """The device, its ring, sums by type, and the chosen table."""
         device = look.device
