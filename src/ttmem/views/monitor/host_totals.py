@@ -32,12 +32,12 @@ def totals_line(devices: Sequence[Device], units: Units, width: int, ascii: bool
     over = sum(_is_over(one) for one in devices)
     alarm = [ink(f"{over:,} over capacity", Style.ALARM)] if over else []
     pairs = ((DRAM, dram_total(devices)), (L1, l1_total(devices)))
-    lines: list[Line] = []
     for bar in BARS:
         sums = [_figure(kind, pair, units, bar, ascii) for kind, pair in pairs]
-        lines = flow([title, *alarm, *sums], width)
-        if len(lines) == 1:
-            return lines[0]
+        for facts in ([title, *alarm, *sums], [*alarm, *sums])[: 1 if bar else 2]:
+            lines = flow(facts, width)
+            if len(lines) == 1:
+                return lines[0]
     return clip_line(tuple(span for line in lines for span in (*line, Span("  "))), width)
 
 

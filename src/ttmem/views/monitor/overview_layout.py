@@ -15,7 +15,7 @@ from ttmem.views.monitor.fleet import fleet
 from ttmem.views.monitor.host_totals import totals_line
 from ttmem.views.monitor.page import Look
 from ttmem.views.monitor.process_rows import ProcessRow, legend, process_totals
-from ttmem.views.table import NO_DEVICE
+from ttmem.views.no_device import no_device
 
 LOW = 10  # lines; below that only devices and processes have room
 AIRY = 30  # lines; from that on, empty lines stand between the parts
@@ -63,7 +63,7 @@ def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceAr
     """The most that fits: blocks, a line for each, a cell for each."""
     devices = [DeviceParts(look, device) for device in look.snapshot.devices]
     if not devices:
-        lines = indent(paragraph(NO_DEVICE, look.width - 1, Style.FAINT), 1)
+        lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
         return DeviceArea([clip_line(line, look.width) for line in lines[: max(free - 1, 1)]])
     roomy = max(free - wanted, int(free * SHARE))
     for most in range(BLOCK, 1, -1):

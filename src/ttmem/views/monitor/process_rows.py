@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -54,7 +54,7 @@ class ProcessRow:
 
 def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessRow]:
     """The largest first, what dead ones left behind at the end; `device`: what they hold on it."""
-    names = DeviceNames(snapshot.devices)
+    names = _Names(snapshot)
 
     def there(devices: Mapping[str, Held]) -> Held:
         return together(devices.values() if device is None else [devices[device]])
@@ -89,6 +89,20 @@ def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessR
         if device is None or device in left.devices
     ]
     return [*sorted(live, key=lambda row: (-size(row.held), row.pid)), *dead]
+
+
+class _Names:
+    """Names of sets of devices; ranks of one job share theirs."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._names = DeviceNames(snapshot.devices)
+        self._known: dict[tuple[str, ...], str] = {}
+
+    def some(self, devices: Iterable[str]) -> str:
+        key = tuple(devices)
+        if key not in self._known:
+            self._known[key] = self._names.some(key)
+        return self._known[key]
 
 
 def _mark(process: Process) -> str:

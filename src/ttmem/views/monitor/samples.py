@@ -11,6 +11,7 @@ from operator import sub
 from ttmem.views.monitor.page import Series
 
 SECOND = 1_000_000_000
+PACE = 16  # samples
 LONGEST_STEP = 3 * SECOND  # between samples that belong together, if they come every second
 
 
@@ -64,8 +65,9 @@ class TimeColumns:
 
     @property
     def _longest_step(self) -> int:
-        """Samples further apart than this have a gap between them."""
-        near = self.times[max(self.edges[0] - 1, 0) : self.edges[-1]]
+        """Samples further apart than this have a gap between them; the last few tell their pace."""
+        stop = self.edges[-1]
+        near = self.times[max(stop - PACE, 0) : stop]
         return max(LONGEST_STEP, 5 * min(map(sub, near[1:], near), default=0) // 2)
 
     def _between(self, after: int, longest: int) -> bool:

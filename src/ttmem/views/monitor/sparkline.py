@@ -13,7 +13,7 @@ OVER = "!"
 def sparkline(values: Iterable[int | None], top: int, ascii: bool = False) -> str:
     """One sign for each value: a gap, nothing, some of `top`, or more than that."""
     levels, nothing = (ASCII_LEVELS, ASCII_NOTHING) if ascii else (LEVELS, NOTHING)
-    last = len(levels) - 1
+    steps = len(levels) - 1
     out = []
     for value in values:
         if value is None:
@@ -23,5 +23,5 @@ def sparkline(values: Iterable[int | None], top: int, ascii: bool = False) -> st
         elif value > top:
             out.append(OVER)
         else:
-            out.append(levels[min(value * len(levels) // top, last)])
+            out.append(levels[value * steps // top])
     return "".join(out)

@@ -1,0 +1,43 @@
+"""Circular buffers and kernel code of one device, in labelled numbers."""
+
+from __future__ import annotations
+
+from ttmem.snapshots import Device, Kernels
+from ttmem.views.device_facts import cb_measure
+from ttmem.views.ink import Line, faint, ink
+from ttmem.views.monitor.code_facts import counter_facts, type_facts
+from ttmem.views.monitor.device_parts import DeviceParts
+from ttmem.views.monitor.facts import amount, counter, fact_lines
+from ttmem.views.monitor.page import Look
+from ttmem.views.monitor.ring_line import ring_facts
+
+ALL = 99  # lines
+
+
+def code_lines(device: Device, look: Look) -> list[Line]:
+    """Each subject from a new line."""
+    kernels = device.kernels
+    more = [counter("unloads", kernels.unloads), _hit_rate(kernels)]
+    subjects = (
+        circular_facts(device, look),
+        ring_facts(kernels.ring, look),
+        [*counter_facts(device, look), *more],
+        type_facts(device, look),
+    )
+    return [line for facts in subjects for line in fact_lines(facts, look, ALL)]
+
+
+def circular_facts(device: Device, look: Look) -> list[Line]:
+    """The three numbers, what of them is dataflow buffers, and which one is in the sum."""
+    cb = device.memory.cb
+    measure = cb_measure(cb)
+    said = [(*faint("in L1 used: "), *ink(measure))] if measure else []
+    three = DeviceParts(look, device).circular_facts()
+    return [*three, amount("dataflow", cb.dataflow, look), *said]
+
+
+def _hit_rate(kernels: Kernels) -> Line:
+    hits, misses = kernels.cache_hits, kernels.cache_misses
+    if hits is None or misses is None or hits + misses <= 0:
+        return (*faint("hit rate "), *faint("N/A"))
+    return (*faint("hit rate "), *ink(f"{100 * hits / (hits + misses):.1f} %"))
