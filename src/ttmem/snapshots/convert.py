@@ -18,6 +18,7 @@ from ttmem.errors import BadInput
 from ttmem.snapshots.types import SCHEMA, Snapshot
 
 Converter = Callable[[Any], Any]
+MOST_SHAPES = 4096  # remembered per class; a hostile server cannot fill the memory
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -90,21 +91,47 @@ def _writer_of(hint: Any) -> Converter | None:
 
 @cache
 def _reader(kind: Any) -> Converter:
+    """Reads one class. Which types its fields may have together is remembered: one test for all."""
     hints = typing.get_type_hints(kind)
-    readers = [
-        (field.name, _reader_of(hints[field.name]), _required(field)) for field in fields(kind)
-    ]
+    names = tuple(field.name for field in fields(kind))
+    readers = [_reader_of(hints[name]) for name in names]
+    required = [_required(field) for field in fields(kind)]
+    deep = [at for at, name in enumerate(names) if not _is_plain(hints[name])]
+    seen: set[tuple[type, ...]] = set()
 
-    def read_object(document: Mapping[str, Any]) -> Any:
+    def read_some(document: Mapping[str, Any]) -> Any:
         given = {}
-        for name, read, required in readers:
+        for name, read, needed in zip(names, readers, required, strict=True):
             if name in document:
                 given[name] = read(document[name])
-            elif required:
+            elif needed:
                 raise ValueError(f"{name} is missing")
         return kind(**given)
 
+    def read_object(document: Mapping[str, Any]) -> Any:
+        try:
+            values = [document[name] for name in names]
+        except KeyError:
+            return read_some(document)
+        types_of_values = tuple(map(type, values))
+        if types_of_values not in seen:
+            made = read_some(document)  # or it complains
+            if len(seen) < MOST_SHAPES:
+                seen.add(types_of_values)
+            return made
+        for at in deep:
+            values[at] = readers[at](values[at])
+        return kind(*values)
+
     return read_object
+
+
+def _is_plain(hint: Any) -> bool:
+    """A number, a text or None: its type is all there is to check."""
+    kinds = typing.get_args(hint) or (hint,)
+    return all(kind in (int, str, bool, type(None)) for kind in kinds) and (
+        typing.get_origin(hint) in (None, typing.Union, types.UnionType)
+    )
 
 
 def _required(field: Any) -> bool:

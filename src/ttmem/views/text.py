@@ -41,6 +41,7 @@ def columns(text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(1 << 12)
 def _columns_of(letter: str) -> int:
     if unicodedata.category(letter) in ("Mn", "Me"):
         return 0

@@ -11,8 +11,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ttmem.views.ink import Line, Style, clip_line, pad
-from ttmem.views.monitor.theme import Rgb, Theme, Tone
+from ttmem.views.ink import Line, Style, pad
+from ttmem.views.monitor.theme import TURNED, Rgb, Theme, Tone
 
 
 class Canvas(Widget):
@@ -34,7 +34,7 @@ class Canvas(Widget):
         self._lines = []
 
     def show(self, lines: Sequence[Line], width: int) -> None:
-        """Replaces the picture; asks Textual to paint the lines that differ."""
+        """Replaces the picture by lines that fit; asks Textual to paint those that differ."""
         same_size = width == self._width and len(lines) == len(self._lines)
         old: Sequence[Line | None] = self._lines if same_size else [None] * len(lines)
         strips = self._strips if same_size else [Strip.blank(width)] * len(lines)
@@ -53,8 +53,21 @@ class Canvas(Widget):
 
     def _strip(self, line: Line, width: int) -> Strip:
         styles = self._styles
-        spans = pad(clip_line(line, width), width)
-        return Strip([Segment(span.text, styles[span.style]) for span in spans], width)
+        runs = _runs(pad(line, width))
+        return Strip([Segment(text, styles[style]) for text, style in runs], width)
+
+
+def _runs(line: Line) -> list[tuple[str, Style]]:
+    """Neighbours of one style together, and spaces with what stands before them: fewer for Textual."""
+    runs: list[tuple[str, Style]] = []
+    for span in line:
+        before = runs[-1] if runs else ("", span.style)
+        blank = span.text.isspace() and span.style not in TURNED and before[1] not in TURNED
+        if runs and (span.style is before[1] or blank):
+            runs[-1] = (before[0] + span.text, before[1])
+        else:
+            runs.append((span.text, span.style))
+    return runs
 
 
 def _regions(lines: Sequence[int], width: int) -> list[Region]:

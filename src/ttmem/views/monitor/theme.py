@@ -52,7 +52,7 @@ def _codes(colour: Rgb | int | None, kind: int) -> list[str]:
 
 GREEN, YELLOW, RED, PURPLE = (30, 181, 125), (255, 209, 10), (240, 79, 94), (120, 107, 176)
 _BOLD = {Style.TITLE, Style.ALARM, Style.LABEL, Style.BANNER, Style.CURSOR}
-_TURNED = {Style.BANNER, Style.CURSOR}  # the colour is that of the ground
+TURNED = {Style.BANNER, Style.CURSOR}  # the colour is that of the ground
 
 # Style: true colour, and its place among the sixteen.
 _DARK: Mapping[Style, tuple[Rgb, int]] = {
@@ -126,7 +126,7 @@ class Theme:
         return "".join(f"\x1b[0;{self._sgr[s.style]}m{s.text}" for s in spans) + "\x1b[0m"
 
     def _tone(self, style: Style) -> Tone:
-        bold, turned = style in _BOLD, style in _TURNED
+        bold, turned = style in _BOLD, style in TURNED
         if self.depth is Depth.NONE:
             return Tone(bold=bold and not turned, reverse=turned)
         colour = self._colour((_DARK if self.dark else _LIGHT)[style])

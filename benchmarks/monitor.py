@@ -1,0 +1,91 @@
+"""What `ttmem top` costs on a busy host, how soon it is there, and how fast it answers a key.
+
+The real program in a real terminal, against a real server: 32 devices, 64 processes, 1,000 programs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from statistics import median
+
+from benchmarks.busy_host import busy_host
+from benchmarks.server import running_server
+from benchmarks.table import Row
+from tests.views.monitor.terminal_program import TerminalProgram
+
+WARM = 4.0  # seconds until imports and the past of the devices are done
+SECONDS = 15.0
+STARTS = 3
+KEYS = 30
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def measure() -> list[Row]:
+    """CPU at 1 and at 10 Hz, start, keys."""
+    with running_server() as path, busy_host(path):
+        start = min(_start(path) for _ in range(STARTS))
+        slow = _cpu(path, "1")
+        fast = _cpu(path, "0.1")
+        keys = _keys(path)
+    return [
+        Row("monitor: start to first picture, 32 devices", 1000 * start, "ms", 1000),
+        Row("monitor: CPU of one core at 1 Hz", 100 * slow, "%", 4),
+        Row("monitor: CPU of one core at 10 Hz", 100 * fast, "%", 20),
+        Row(
+            "monitor: key to changed screen at 10 Hz",
+            1000 * median(keys),
+            "ms",
+            100,
+            note=f"worst of {KEYS}: {1000 * max(keys):.0f} ms",
+        ),
+    ]
+
+
+def _top(path: str, interval: str) -> TerminalProgram:
+    command = [sys.executable, "-m", "ttmem", "top", "--socket", path, "--interval", interval]
+    return TerminalProgram(command, width=200, height=60, environment={"COLORTERM": "truecolor"})
+
+
+def _start(path: str) -> float:
+    begun = time.perf_counter()
+    with _top(path, "1") as program:
+        program.wait_for("32 devices", "p150")
+        return time.perf_counter() - begun
+
+
+def _cpu(path: str, interval: str) -> float:
+    with _top(path, interval) as program:
+        _read_for(program, WARM)
+        before, begun = _used(program.process.pid), time.perf_counter()
+        _read_for(program, SECONDS)
+        return (_used(program.process.pid) - before) / (time.perf_counter() - begun)
+
+
+def _keys(path: str) -> list[float]:
+    """The help opens and closes: nearly every line of the screen changes."""
+    times = []
+    with _top(path, "0.1") as program:
+        _read_for(program, WARM)
+        for number in range(KEYS):
+            _read_for(program, 0.13)
+            word = "32 devices" if number % 2 else "Keys of every view"
+            begun = time.perf_counter()
+            program.press("h")
+            program.wait_for(word)
+            times.append(time.perf_counter() - begun)
+    return times
+
+
+def _read_for(program: TerminalProgram, seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while (left := end - time.perf_counter()) > 0:
+        program.pump(left)
+
+
+def _used(pid: int) -> float:
+    """CPU seconds of a process, all threads."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS

@@ -1,0 +1,120 @@
+"""A real program in a terminal of its own: keys go in, what it writes comes out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+_SEQUENCE = re.compile(rb"\x1b\[[0-9;?<>=$]*[A-Za-z]|\x1b[=>78]")
+_MODE = re.compile(rb"\x1b\[\?(\d+)([hl])")
+CLEAN = {1049: False, 25: True, 7: True, 1000: False, 1006: False, 1004: False, 2004: False}
+PATIENCE = 60.0  # seconds; the machine may be slow and busy
+
+
+class TerminalProgram:
+    """Use it with `with`; it is killed at the end if it still runs."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        width: int = 120,
+        height: int = 40,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._terminal, inside = pty.openpty()
+        self.resize(width, height)
+        self.modes_before = termios.tcgetattr(inside)
+        given = {**os.environ, "TERM": "xterm-256color", **(environment or {})}
+        self.process = subprocess.Popen(
+            command,
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+            env=given,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
+        self._inside = inside  # kept open: what was written last is not lost at the end
+        self.output = b""
+        self._seen = 0
+
+    def __enter__(self) -> TerminalProgram:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._inside)
+        os.close(self._terminal)
+
+    def press(self, keys: str) -> None:
+        """Types; what comes later is new to `wait_for`."""
+        self.pump(0.0)
+        self._seen = len(self.output)
+        os.write(self._terminal, keys.encode())
+
+    def resize(self, width: int, height: int) -> None:
+        """The window has another size."""
+        size = struct.pack("HHHH", height, width, 0, 0)
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+
+    def pump(self, seconds: float) -> bool:
+        """Reads what there is; False if nothing came within that time."""
+        ready, _, _ = select.select([self._terminal], [], [], seconds)
+        if ready:
+            self.output += os.read(self._terminal, 1 << 16)
+        return bool(ready)
+
+    @property
+    def text(self) -> str:
+        """What was written since the last key, without the sequences that place and colour it."""
+        return _SEQUENCE.sub(b"", self.output[self._seen :]).decode("utf-8", "replace")
+
+    def wait_for(self, *words: str) -> None:
+        """Until all the words have been written since the last key."""
+        end = time.monotonic() + PATIENCE
+        while not all(word in self.text for word in words):
+            assert time.monotonic() < end, f"waited in vain for {words} in {self.text[-3000:]!r}"
+            self.pump(0.5)
+
+    def wait_for_end(self) -> int:
+        """The exit code."""
+        end = time.monotonic() + PATIENCE
+        while self.process.poll() is None:
+            assert time.monotonic() < end, f"it does not end: {self.text[-3000:]!r}"
+            self.pump(0.05)
+        while self.pump(0.05):
+            pass
+        return self.process.returncode
+
+    def signal(self, number: signal.Signals) -> None:
+        """As `kill` sends it."""
+        self.process.send_signal(number)
+
+    @property
+    def is_clean(self) -> bool:
+        """Every mode is as a shell expects it, and the line discipline is as it was."""
+        modes = {int(mode): on == b"h" for mode, on in _MODE.findall(self.output)}
+        wrong = [mode for mode, on in CLEAN.items() if modes.get(mode, on) is not on]
+        return not wrong and termios.tcgetattr(self._inside) == self.modes_before
+
+
+def _take_terminal() -> None:
+    """Makes it the controlling terminal, so that signals of the terminal reach the program."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
