@@ -43,8 +43,6 @@ def circular_parts(
     snapshot: Snapshot, device: Device, core: Core, layout: L1Map
 ) -> tuple[CircularPart, ...]:
     """Without gaps where addresses are in use; Unknown if nobody tells them."""
-    if device.memory.cb.cached is None:
-        raise Unknown("they came without cores or addresses")
     sets = [one for one in core_sets(snapshot, device) if core in one.cores]
     for start, end in (region for one in sets for region in one.regions):
         if start < layout.base or end > layout.end:

@@ -13,6 +13,7 @@ Range = tuple[int, int]
 T = TypeVar("T")
 
 NOT_TOLD = "no source of this device tells what lies on which core"
+SUMS_ONLY = "the counters of stock ttnn tell sums, and no addresses"
 DAMAGED = "what the server says about cores is damaged"
 
 
@@ -55,7 +56,11 @@ class L1Buffer:
 
 
 def core_sets(snapshot: Snapshot, device: Device) -> tuple[CoreSet, ...]:
-    """Where circular buffers lie; Unknown if it is not told."""
+    """Where circular buffers lie; Unknown if it is not told of all of them."""
+    if device.memory.cb.count is None:
+        raise Unknown(SUMS_ONLY)
+    if device.memory.cb.cached is None:
+        raise Unknown("circular buffers came without cores or addresses")
     return _read(_by_device(snapshot, "cores", device), _core_set)
 
 
@@ -69,6 +74,8 @@ def resident_buffers(snapshot: Snapshot, device: Device) -> tuple[ResidentBuffer
 
 def l1_buffers(snapshot: Snapshot, device: Device) -> tuple[L1Buffer, ...]:
     """Of kind L1, without L1_SMALL; Unknown if they are not told."""
+    if device.memory.l1.count is None:
+        raise Unknown(SUMS_ONLY)
     rows = snapshot.detail.get("l1_buffers")
     if not isinstance(rows, list):
         raise Unknown("no source of this device tells the addresses of its L1 buffers")

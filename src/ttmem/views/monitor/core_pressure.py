@@ -51,13 +51,10 @@ def pressure(snapshot: Snapshot, device: Device) -> Pressure:
     banks = device.l1_map.banks if device.l1_map else grid[0] * grid[1]
     if device.l1_capacity is None or banks < 1 or device.l1_capacity < banks:
         raise Unknown("what a core can allocate is unknown: no client declared the device")
-    if device.memory.cb.cached is None:
-        raise Unknown(
-            "circular buffers came without cores or addresses, so nobody knows where they lie"
-        )
+    sets = core_sets(snapshot, device)
     kinds = (("L1", device.memory.l1), ("L1_SMALL", device.memory.l1_small))
     everywhere = sum(_per_bank(name, use, banks) for name, use in kinds)
-    return Pressure(grid, everywhere, core_sets(snapshot, device), device.l1_capacity // banks)
+    return Pressure(grid, everywhere, sets, device.l1_capacity // banks)
 
 
 def _per_bank(name: str, use: MemoryUse, banks: int) -> int:

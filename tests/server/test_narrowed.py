@@ -1,0 +1,158 @@
+"""Details of one device, and of so many rows: what a monitor asks ten times a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.server.harness import RunningServer, wait_for
+from ttmem.client import AllocationClient, Buffer, GraphTracker
+from ttmem.client.query import ServerConnection
+from ttmem.errors import TtmemError
+from ttmem.events import DeviceDeclaration, MemoryKind
+from ttmem.feeds.server_feed import ServerFeed
+from ttmem.hw import device_spec
+from ttmem.snapshots import Snapshot
+from ttmem.snapshots.detail import DETAILS
+
+SPEC = device_spec("p150", l1_small_size=32_768)
+ALL_CORES, FEW_CORES = ((0, 0, 10, 9),), ((0, 0, 1, 1),)
+TOP = SPEC.cb_base + SPEC.l1_bank_size
+
+
+def _report(tracker: GraphTracker) -> None:
+    """On both devices 30 DRAM and 30 L1 buffers and 20 programs, the first ones the largest."""
+    for number in (0, 1):
+        tracker.declare_device(DeviceDeclaration.from_spec(SPEC, number, f"chip-{number}"))
+    for device in (0, 1):
+        for n in range(30):
+            size = (60 - n) * 64 * SPEC.dram_banks
+            place = SPEC.dram_reserved + n * 4096
+            at = f"dram.py:{device}{n:02}"
+            buffer = Buffer(n + 1, size, MemoryKind.DRAM, device, place, size, at)
+            tracker.track_allocate(buffer)
+        for n in range(30):
+            size, place = 64 * SPEC.l1_banks, TOP - (n + 1) * 64
+            tracker.track_allocate(
+                Buffer(n + 100, size, MemoryKind.L1, device, place, size, f"l1.py:{device}{n:02}")
+            )
+        for n in range(1, 21):
+            cores = ALL_CORES if n % 2 else FEW_CORES
+            tracker.track_allocate_cb(
+                cores, SPEC.cb_base, n * 1024, False, device, program_id=n, dataflow=n == 20
+            )
+            tracker.track_kernel_load(
+                9000 - n, n, device, num_cores=4, program_id=n, name=f"kernel-{device}-{n}"
+            )
+            tracker.track_program_dispatch(n, device)
+
+
+@pytest.fixture
+def feed(server: RunningServer) -> Iterator[ServerFeed]:
+    tracker = GraphTracker(AllocationClient(server.path))
+    tracker.enabled = True
+    _report(tracker)
+    assert tracker.client.flush(20)
+    server.sees(lambda p: [d.kernels.dispatches for d in p.devices] == [20, 20])
+    made = ServerFeed(server.path)
+    yield made
+    made.close()
+    tracker.client.close()
+
+
+def _without_time(picture: Snapshot) -> tuple[Any, ...]:
+    return picture.devices, picture.processes, picture.left_behind, picture.losses
+
+
+def test_narrowing_changes_no_sum_no_device_and_no_process(feed: ServerFeed) -> None:
+    whole = feed.read()
+
+    narrowed = feed.read(DETAILS, device="chip-1", limit=1)
+    assert _without_time(narrowed) == _without_time(whole)
+
+
+def test_rows_are_those_of_the_device(feed: ServerFeed) -> None:
+    wait_for(lambda: "chip-1" in feed.read(["history"]).detail["history"])
+    whole, mine = feed.read(DETAILS).detail, feed.read(DETAILS, device="chip-1").detail
+
+    assert mine.keys() == whole.keys()
+    for key in ("buffers", "l1_buffers", "programs", "kernels", "circular_buffers", "events"):
+        assert mine[key] == [row for row in whole[key] if row["device"] == "chip-1"]
+        assert 0 < len(mine[key]) < len(whole[key])
+    for key in ("cores", "resident", "history"):
+        assert list(mine[key]) == ["chip-1"]
+    assert mine["cores"]["chip-1"] == whole["cores"]["chip-1"]
+
+
+def test_a_limit_keeps_the_largest_the_latest_and_the_lowest(feed: ServerFeed) -> None:
+    found = feed.read(DETAILS, device="chip-0", limit=3).detail
+
+    sizes = [row["reserved"] for row in feed.read(["buffers"], device="chip-0").detail["buffers"]]
+    assert [row["reserved"] for row in found["buffers"]] == sorted(sizes, reverse=True)[:3]
+    assert [row["name"] for row in found["kernels"]] == [f"kernel-0-{n}" for n in (1, 2, 3)]
+    assert [row["program"] for row in found["programs"]] == [20, 19, 18]
+    assert [row["address"] for row in found["l1_buffers"]] == [TOP - n * 64 for n in (30, 29, 28)]
+    last = [event["op"] for event in found["events"]]
+    assert last == ["CB_ALLOC", "KERNEL_LOAD", "PROGRAM_DISPATCH"]
+
+
+def test_names_are_there_whatever_the_rows(feed: ServerFeed) -> None:
+    found = feed.read(["buffers", "cores"], device="chip-1", limit=2).detail
+
+    assert all(row["site"].startswith(("dram.py:1", "l1.py:1")) for row in found["buffers"])
+    assert [row["site"] for row in found["l1_buffers"]] == ["l1.py:129", "l1.py:128"]
+
+
+def test_only_the_strings_of_the_rows_travel(feed: ServerFeed) -> None:
+    with closing(ServerConnection(feed.path, 5.0)) as server:
+        answer, _ = server.query("snapshot", detail=["programs"], device="chip-0", limit=2)
+
+    texts = sorted(text for _, pairs in answer["names"]["strings"] for _, text in pairs)
+    assert texts == ["kernel-0-1", "kernel-0-2"]
+
+
+def test_cores_tell_who_is_resident_and_who_reaches_highest(feed: ServerFeed) -> None:
+    found = feed.read(["cores"], device="chip-0").detail
+
+    few = [one for one in found["cores"]["chip-0"] if len(one["cores"]) == 4]
+    assert [one["highest_program"] for one in few] == [20]
+    assert few[0]["regions"] == [[SPEC.cb_base, SPEC.cb_base + 20 * 1024]]
+    resident = {
+        (one["program"], len(one["cores"]), one["dataflow"]) for one in found["resident"]["chip-0"]
+    }
+    assert resident == {(20, 4, True), (19, 106, False)}
+
+
+def test_rows_of_a_device_that_nobody_knows_are_none(feed: ServerFeed) -> None:
+    found = feed.read(DETAILS, device="no such chip", limit=5).detail
+
+    assert {key for key, value in found.items() if value} == set()
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ({"device": 7}, "device is a unique id, a text, not 7"),
+        ({"device": ["chip-0"]}, "device is a unique id"),
+        ({"limit": 0}, "limit is a whole number of rows, 1 or more, not 0"),
+        ({"limit": -3}, "limit is a whole number"),
+        ({"limit": True}, "limit is a whole number"),
+        ({"limit": 2.5}, "limit is a whole number"),
+        ({"limit": "ten"}, "limit is a whole number"),
+        ({"detail": [["buffers"]]}, "details are a list of"),
+    ],
+)
+def test_a_senseless_question_is_answered_with_a_sentence(
+    server: RunningServer, question: dict[str, Any], sentence: str
+) -> None:
+    asked = ServerConnection(server.path, 5.0)
+    with closing(asked), pytest.raises(TtmemError, match=sentence):
+        asked.query("snapshot", **{"detail": ["buffers"], **question})
+    assert server.alive
+
+
+def test_a_limit_beyond_all_numbers_is_no_limit(feed: ServerFeed) -> None:
+    assert len(feed.read(["buffers"], limit=10**30).detail["buffers"]) == 120
