@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttmem.snapshots import Device, MemoryUse
+from ttmem.views.dump_groups import HOST_MEMORY
 from ttmem.views.ink import Line, faint, ink
 from ttmem.views.monitor.buffer_list import KIND_STYLES, BufferEntry, counted
 from ttmem.views.monitor.facts import amount
@@ -29,8 +30,8 @@ def buffer_facts(
     ]
     if look.state.filter:
         facts.insert(2, amount("matching", _sum(counted(shown)), look))
-    if len(listed) < len(rows):
-        facts.append(faint(f"{len(rows) - len(listed):,} in host memory, in no sum"))
+    if on_host := sum(1 for row in rows if row.kind == HOST_MEMORY):
+        facts.append(faint(f"{on_host:,} in host memory, in no sum"))
     return facts
 
 

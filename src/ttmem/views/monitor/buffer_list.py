@@ -80,9 +80,9 @@ def buffer_columns(
         label("ADDRESS", lambda row: whole(row.entry, "address"), hex, width=10, rank=3),
         figure("AGE", lambda row: row.age, age, width=6),
         label("PID", lambda row: whole(row.entry, "pid"), width=7),
-        phrase("NAME", lambda row: words(row.entry, "name"), width=12, grow=1, rank=6),
-        phrase("CALL SITE", _site, width=16, grow=2, rank=1, keep_end=True),
-        phrase("OWNER", lambda row: row.owner, width=16, grow=1, rank=5),
+        phrase("NAME", lambda row: words(row.entry, "name"), width=16, grow=1, rank=6),
+        phrase("CALL SITE", _site, width=20, grow=2, rank=1, keep_end=True),
+        phrase("OWNER", lambda row: row.owner, width=20, grow=1, rank=5),
     ]
 
 

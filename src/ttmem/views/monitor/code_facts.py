@@ -11,18 +11,16 @@ from ttmem.views.monitor.page import Look
 
 
 def type_facts(device: Device, look: Look) -> list[Line]:
-    """'if resident everywhere: application 53.5 MiB in 210 kernels  fabric ...'."""
+    """'footprint: application 53.5 MiB (210)  fabric 896.0 KiB (1)  ...', with how many kernels."""
     listed = entries(look.snapshot, "kernels", device.unique_id) or []
     kernels = device.kernels
-    facts = [faint("if resident everywhere:")]
+    facts = [faint("footprint:")]
+    whole = len(listed) == kernels.count  # a list of the largest gives too low a count
     for kind in TYPES:
         one = amount(kind, getattr(kernels.footprint, kind), look)
-        # A list that was cut to the largest would give too low a count.
-        if len(listed) == kernels.count:
-            count = sum(1 for entry in listed if words(entry, "type") == kind)
-            one = (*one, *faint(f" in {count:,}"))
-        facts.append(one)
-    return [*facts, counter("kernels", kernels.count)]
+        count = sum(1 for entry in listed if words(entry, "type") == kind)
+        facts.append((*one, *faint(f" ({count:,})")) if whole else one)
+    return facts if whole else [*facts, counter("kernels", kernels.count)]
 
 
 def counter_facts(device: Device, look: Look) -> list[Line]:

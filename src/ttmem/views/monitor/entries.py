@@ -29,9 +29,8 @@ def entries(snapshot: Snapshot, detail: str, device: str | None = None) -> list[
 def whole(entry: Entry, key: str) -> int | None:
     """A count, an amount or an instant; None if unknown."""
     found = entry.get(key)
-    if isinstance(found, int) and not isinstance(found, bool) and abs(found) < WHOLE_LIMIT:
-        return found
-    return None
+    known = isinstance(found, int) and not isinstance(found, bool) and 0 <= found < WHOLE_LIMIT
+    return found if known else None
 
 
 def words(entry: Entry, key: str) -> str | None:

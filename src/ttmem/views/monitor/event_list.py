@@ -57,7 +57,9 @@ def event_columns(
     """What is shown of an event; `devices` are their names by unique id."""
 
     def time(row: EventEntry) -> Line:
-        return ink(clock(row.order[0], zone)) if row.order[0] else faint("earlier")
+        if not row.order[0]:
+            return faint("earlier" if row.anomaly else "N/A")
+        return ink(clock(row.order[0], zone))
 
     def size(row: EventEntry) -> str | None:
         if row.size is None:

@@ -41,7 +41,7 @@ def event_words(entry: Entry) -> str:
     op = event_op(entry)
     kind = words(entry, "kind")
     if op is None:
-        return f"unknown event {entry.get('op')}"
+        return f"unknown event {words(entry, 'op') or whole(entry, 'op') or ''}".rstrip()
     if kind and op is Op.BINARY_STATUS:
         kind = kind.title().replace("_", "")
     said = [f"{_WORDS[op]} {kind.lower() if op in _LOWER else kind}" if kind else _WORDS[op]]

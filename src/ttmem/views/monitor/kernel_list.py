@@ -50,8 +50,8 @@ def kernel_columns(units: Units) -> list[ListColumn[KernelEntry]]:
         phrase("STATUS", lambda row: words(row.program, "status"), width=9, rank=1),
         figure("DISPATCHES", lambda row: row.dispatches, rank=2),
         figure("HITS", lambda row: whole(row.program, "cache_hits"), width=7, rank=4),
-        figure("LOADS", lambda row: row.loads, rank=6),
+        figure("LOADS", lambda row: row.loads, rank=5),
         label("PROGRAM", lambda row: whole(row.kernel, "program"), rank=3),
-        label("PID", lambda row: whole(row.kernel, "pid"), width=7, rank=5),
+        label("PID", lambda row: whole(row.kernel, "pid"), width=7, rank=6),
         phrase("KERNEL", lambda row: words(row.kernel, "name"), width=24, grow=1, keep_end=True),
     ]

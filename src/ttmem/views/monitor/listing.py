@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Generic
 
-from ttmem.views.ink import Line, clip_line, faint
+from ttmem.views.ink import Line, Style, clip_line, indent, paragraph
 from ttmem.views.monitor.list_columns import GAP, Fitted, ListColumn, Row, fit
 from ttmem.views.monitor.list_lines import GUTTER, footer, row_line, title
 from ttmem.views.monitor.list_order import filtered, ordered
@@ -87,7 +87,8 @@ class Listing(Generic[Row]):
             targets.append(Target(top + len(lines), partial(_point, self._page, start + at)))
             lines.append(row_line(cells, width, lit and start + at == self._cursor))
         if not self.rows and room:
-            lines.append(clip_line(faint(" " * GUTTER + self._nothing()), width))
+            sentence = paragraph(self._nothing(), width - GUTTER, Style.FAINT)
+            lines += indent(sentence, GUTTER)[:room]
         if self._has_footer(height):
             match = (len(self.rows), self._all, self._filter) if self._filter else None
             below = len(self.rows) - start - room

@@ -20,7 +20,7 @@ def ring_facts(ring: Ring, look: Look) -> list[Line]:
     amounts = (*faint("ring "), *occupied, *faint(f" / {write(ring.capacity)}"))
     return [
         amounts,
-        counter("programs in it", ring.programs),
+        counter("programs", ring.programs),
         counter("wraps", ring.wraps),
         counter("syncs", ring.syncs),
     ]

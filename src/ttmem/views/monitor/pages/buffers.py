@@ -50,7 +50,8 @@ class Buffers:
         return HELP
 
     def _page(self, look: Look) -> ListPage[BufferEntry]:
-        chosen = None if self._all else look.device
+        several = self._all and len(look.snapshot.devices) > 1
+        chosen = None if several else look.device
         devices = look.snapshot.devices if chosen is None else (chosen,)
         rows = buffer_entries(look.snapshot, chosen.unique_id if chosen else None)
         names = device_names(devices).values()
@@ -69,8 +70,9 @@ class Buffers:
 
 def _all_title(look: Look) -> Line:
     count = len(look.snapshot.devices)
-    text = "1 device" if count == 1 else f"all {count} devices"
-    return clip_line(ink(f" {text if count else 'no device'}", Style.LABEL), look.width)
+    return clip_line(
+        ink(f" all {count} devices" if count else " no device", Style.LABEL), look.width
+    )
 
 
 HELP = (

@@ -93,7 +93,7 @@ def _newest(seen: Sequence[SeenAnomaly], names: Mapping[str, str], look: Look) -
 def _how_many(told: Sequence[object] | None) -> Line:
     if told is None:
         return ink("events N/A")
-    return ink("1 event" if len(told) == 1 else f"the last {len(told):,} events")
+    return ink(f"the last {len(told):,} events" if told else "no events")
 
 
 def _lost(losses: Losses) -> list[Line]:

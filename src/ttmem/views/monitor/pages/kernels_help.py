@@ -10,9 +10,9 @@ HELP = (
     ),
     ("wraps, syncs", "how often the ring began anew, and how often the host had to wait for room"),
     (
-        "if resident everywhere",
-        "footprint by type: binary x cores over all live kernels; cached programs are not all"
-        " resident, so this is not L1 in use",
+        "footprint",
+        "by type, with the number of kernels: binary x cores over all live kernels, if they were"
+        " resident everywhere; cached programs are not, so this is no L1 in use",
     ),
     ("binaries in DRAM", "padded binaries of the live programs: a part of the DRAM buffers"),
     ("TYPE", "application, fabric or dispatch"),

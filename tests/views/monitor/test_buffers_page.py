@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.views.monitor.any_details import any_details, sizes
+from tests.views.monitor.details import DETAIL_CASES
+from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
+from ttmem.sizes import human
+from ttmem.snapshots import Snapshot
+from ttmem.views.monitor.pages.buffers import Buffers
+from ttmem.views.monitor.state import State, Units
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("case", DETAIL_CASES)
+def test_buffers_look_as_they_did(case: str, width: int, height: int) -> None:
+    picture = draw(Buffers(), look_at(DETAIL_CASES[case](), width, height))
+    compare(f"buffers-{case}-{width}x{height}", picture)
+
+
+def test_everything_listed_adds_up_to_everything_held() -> None:
+    four = DETAIL_CASES["four"]()
+    memories = [device.memory for device in four.devices]
+    held = sum(m.dram.held + m.l1.held + m.l1_small.held + m.trace.held for m in memories)
+    facts = draw(Buffers(), look_at(four))[1]
+    assert f"all {len(four.detail['buffers'])} buffers  holding {human(held)} of" in facts
+
+
+def test_a_cut_list_says_how_many_there_are() -> None:
+    four = DETAIL_CASES["four"]()
+    largest = sorted(four.detail["buffers"], key=lambda row: -row["requested"])[:5]
+    facts = draw(Buffers(), look_at(replace(four, detail={"buffers": largest})))[1]
+    assert f"the largest 5 of {len(four.detail['buffers'])} buffers" in facts
+
+
+def test_a_shows_the_chosen_device_alone() -> None:
+    four = DETAIL_CASES["four"]()
+    chosen = four.devices[2].unique_id
+    count = sum(1 for row in four.detail["buffers"] if row["device"] == chosen)
+    picture = draw(Buffers(), look_at(four, state=State(device=chosen)), ["a"])
+    assert picture[0].startswith(" device 2 ")
+    assert f" all {count} buffers" in picture[1]
+
+
+def test_enter_goes_to_the_device_of_the_buffer() -> None:
+    four, state, page = DETAIL_CASES["four"](), State(filter="L1_SMALL"), Buffers()
+    went = page.key("enter", look_at(four, state=state))
+    assert (went, state.device) == ("Device", four.devices[2].unique_id)
+
+
+def test_a_filter_says_what_the_matching_buffers_hold() -> None:
+    four = DETAIL_CASES["four"]()
+    held = four.devices[2].memory.l1_small.held
+    facts = draw(Buffers(), look_at(four, state=State(filter="l1_small")))[1]
+    assert f"matching {human(held)}" in facts
+
+
+def test_host_memory_is_listed_and_in_no_sum() -> None:
+    one = DETAIL_CASES["one"]()
+    host = {**one.detail["buffers"][0], "kind": "SYSTEM_MEMORY"}
+    text = draw(Buffers(), look_at(replace(one, detail={"buffers": [host]}), 200))
+    assert "holding 0 B of" in text[1]
+    assert "1 in host memory, in no sum" in text[1]
+    assert any("SYSTEM_" in line for line in text[2:])
+
+
+def test_sums_of_stock_counters_have_a_reason_for_the_empty_list() -> None:
+    text = " ".join(" ".join(draw(Buffers(), look_at(DETAIL_CASES["sums_only"](), 40))).split())
+    assert (
+        "buffers N/A: shared memory v3 tells sums only; run the application with 'ttmem run'"
+        " to see each one" in text
+    )
+
+
+def test_amounts_are_in_the_chosen_units() -> None:
+    one = DETAIL_CASES["one"]()
+    requested = max(row["requested"] for row in one.detail["buffers"])
+    picture = draw(Buffers(), look_at(one, state=State(units=Units.BYTES)))
+    assert f"{requested:,}" in next(line for line in picture if line.startswith(">"))
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(any_details(), *sizes, st.lists(st.sampled_from(["a", "enter", "down", "s", "S", "end"])))
+def test_any_buffers_fit_any_window(
+    snapshot: Snapshot, width: int, height: int, keys: list[str]
+) -> None:
+    draw(Buffers(), look_at(snapshot, width, height), keys)

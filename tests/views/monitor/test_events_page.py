@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.views.builders import NOW, device, snapshot
+from tests.views.monitor.any_details import any_details, sizes
+from tests.views.monitor.details import DETAIL_CASES, SECOND
+from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
+from ttmem.snapshots import Anomaly, Losses, Snapshot
+from ttmem.views.monitor.anomaly_memory import MOST, AnomalyMemory
+from ttmem.views.monitor.pages.events import Events
+from ttmem.views.monitor.state import State
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("case", DETAIL_CASES)
+def test_events_look_as_they_did(case: str, width: int, height: int) -> None:
+    picture = draw(Events(), look_at(DETAIL_CASES[case](), width, height))
+    compare(f"events-{case}-{width}x{height}", picture)
+
+
+def picture_at(seconds: int, *anomalies: Anomaly) -> Snapshot:
+    one = snapshot([device(0, anomalies=anomalies)], detail={"events": []})
+    return replace(one, time_ns=NOW + seconds * SECOND)
+
+
+def rows(page: Events, of: Snapshot) -> list[str]:
+    return [line for line in draw(page, look_at(of, 200)) if "CLASH" in line and " ! " not in line]
+
+
+OLD, NEW = Anomaly("old", "CLASH of old", 7), Anomaly("new", "CLASH of new", 8)
+
+
+def test_a_new_anomaly_stands_in_the_stream_with_its_time() -> None:
+    page = Events()
+    before = rows(page, picture_at(0, OLD))
+    after = rows(page, picture_at(2, OLD, NEW))
+    again = rows(page, picture_at(4, OLD, NEW))
+    assert [line.split()[0] for line in before] == [">earlier"]
+    assert [line.split()[0] for line in after] == [">14:03:13.000", "earlier"]
+    assert again == after
+
+
+def test_an_anomaly_that_grows_is_listed_once_at_its_last_time() -> None:
+    page = Events()
+    page.watch(picture_at(0))
+    page.watch(picture_at(1, Anomaly("free", "CLASH once", 7)))
+    found = rows(page, picture_at(5, Anomaly("free", "CLASH 9 times", 7)))
+    assert [line.split()[0] for line in found] == [">14:03:16.000"]
+    assert "CLASH 9 times" in found[0]
+
+
+def test_an_anomaly_that_is_over_stays_in_the_stream() -> None:
+    page = Events()
+    page.watch(picture_at(0))
+    page.watch(picture_at(1, NEW))
+    assert len(rows(page, picture_at(9))) == 1
+
+
+def test_the_memory_of_anomalies_is_bounded() -> None:
+    memory = AnomalyMemory()
+    memory.look(picture_at(0, *(Anomaly("x", "text", pid) for pid in range(MOST + 9))))
+    assert [seen.anomaly.pid for seen in memory.seen()] == list(range(9, MOST + 9))
+
+
+def test_losses_gaps_and_rejections_are_counted() -> None:
+    lost = replace(picture_at(0), losses=Losses(1_204, 2, 3))
+    text = draw(Events(), look_at(lost))
+    assert "dropped 1,204  gaps 2  rejected 3" in text[0]
+    assert any("1,204 events were not seen one by one" in line for line in text)
+
+
+def test_the_newest_event_is_first_and_s_reversed_it_is_last() -> None:
+    one, page = DETAIL_CASES["one"](), Events()
+    first = [line[1:13] for line in draw(page, look_at(one))[3:6]]
+    state = State()
+    last = draw(page, look_at(one, state=state), ["S"])
+    assert first == sorted(first, reverse=True)
+    assert last[3][1:13] < last[-1][1:13]
+
+
+def test_a_free_that_names_no_size_has_none() -> None:
+    (freed,) = [line for line in draw(Events(), look_at(DETAIL_CASES["one"]())) if "freed" in line]
+    assert "N/A" in freed.split()
+
+
+def test_an_event_of_a_newer_server_is_shown_by_its_own_word() -> None:
+    newer = replace(picture_at(0), detail={"events": [{"op": "TELEPORT", "time_ns": NOW}]})
+    assert any("unknown event TELEPORT" in line for line in draw(Events(), look_at(newer)))
+
+
+def test_enter_goes_to_the_device_of_the_event() -> None:
+    four, state = DETAIL_CASES["four"](), State()
+    went = Events().key("enter", look_at(four, state=state))
+    assert (went, state.device in {d.unique_id for d in four.devices}) == ("Device", True)
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(any_details(), *sizes, st.lists(st.sampled_from(["enter", "down", "s", "S", "end"])))
+def test_any_events_fit_any_window(
+    snapshot: Snapshot, width: int, height: int, keys: list[str]
+) -> None:
+    draw(Events(), look_at(snapshot, width, height), keys)

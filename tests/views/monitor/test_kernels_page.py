@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.views.builders import N300_RING, device, kernels, with_owner
+from tests.views.monitor.any_details import any_details, sizes
+from tests.views.monitor.details import DETAIL_CASES
+from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
+from ttmem.snapshots import Snapshot
+from ttmem.views.monitor.pages.kernels import Kernels
+from ttmem.views.monitor.state import State
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("case", DETAIL_CASES)
+def test_kernels_look_as_they_did(case: str, width: int, height: int) -> None:
+    picture = draw(Kernels(), look_at(DETAIL_CASES[case](), width, height))
+    compare(f"kernels-{case}-{width}x{height}", picture)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("case", ["one", "hostile"])
+def test_programs_look_as_they_did(case: str, width: int, height: int) -> None:
+    picture = draw(Kernels(), look_at(DETAIL_CASES[case](), width, height), ["t"])
+    compare(f"programs-{case}-{width}x{height}", picture)
+
+
+def test_enter_goes_from_a_kernel_to_its_program_and_back() -> None:
+    page, look = Kernels(), look_at(DETAIL_CASES["one"](), 200)
+    kernel = _under_cursor(draw(page, look, ["down", "down"]))
+    program = _under_cursor(draw(page, look, ["enter"]))
+    back = _under_cursor(draw(page, look, ["enter"]))
+    assert program[1:3] == [kernel[-3], kernel[-2]]  # program, pid
+    assert back == kernel
+
+
+def test_a_kernel_shows_the_status_and_the_hits_of_its_program() -> None:
+    rows = [" ".join(one.split()) for one in draw(Kernels(), look_at(DETAIL_CASES["one"](), 200))]
+    assert (
+        "application 6.0 KiB 64 384.0 KiB InFlight 2,048 2,047 1 41 41235 compute_layer_norm"
+        in rows
+    )
+
+
+def test_circular_buffers_of_a_program_are_added_up_without_global_ones() -> None:
+    page, look = Kernels(), look_at(DETAIL_CASES["one"](), 200)
+    found = [one.lstrip(">").split() for one in draw(page, look, ["t"])]
+    sizes = {cells[0]: cells[6:9] for cells in found if cells[0:1] and cells[0].isdecimal()}
+    assert (sizes["42"], sizes["43"]) == (["2", "4.0", "MiB"], ["2", "0", "B"])
+
+
+def test_a_list_that_was_cut_claims_no_count_by_type() -> None:
+    whole = DETAIL_CASES["one"]()
+    cut = replace(whole, detail={**whole.detail, "kernels": whole.detail["kernels"][:3]})
+    facts = ["application 12.0 MiB (5)", "application 12.0 MiB  fabric"]
+    pictures = ["\n".join(draw(Kernels(), look_at(one))) for one in (whole, cut)]
+    assert [fact in picture for fact, picture in zip(facts, pictures, strict=True)] == [True, True]
+
+
+def test_a_ring_whose_content_is_unknown_is_not_empty() -> None:
+    code = kernels(ring=(None, N300_RING))
+    text = "\n".join(draw(Kernels(), look_at(with_owner(device(0, code=code)))))
+    assert "ring N/A / 4.3 MiB" in text
+
+
+def test_the_chosen_device_is_shown() -> None:
+    four = DETAIL_CASES["four"]()
+    state = State(device=four.devices[2].unique_id)
+    assert draw(Kernels(), look_at(four, state=state))[0].startswith(" device 2 ")
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(any_details(), *sizes, st.lists(st.sampled_from(["t", "enter", "down", "s", "S", "end"])))
+def test_any_kernels_fit_any_window(
+    snapshot: Snapshot, width: int, height: int, keys: list[str]
+) -> None:
+    draw(Kernels(), look_at(snapshot, width, height), keys)
+
+
+def _under_cursor(picture: list[str]) -> list[str]:
+    (row,) = [one for one in picture if one.startswith(">")]
+    return row.replace(">", "> ", 1).split()
