@@ -10,10 +10,11 @@ import sys
 import time
 from statistics import median
 
+from tests.views.monitor.terminal_program import TerminalProgram
+
 from benchmarks.busy_host import busy_host
 from benchmarks.server import running_server
 from benchmarks.table import Row
-from tests.views.monitor.terminal_program import TerminalProgram
 
 WARM = 4.0  # seconds until imports and the past of the devices are done
 SECONDS = 15.0

@@ -5,13 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ttmem.snapshots import Snapshot
-from ttmem.views.ink import EMPTY, Line, Style, indent, ink, paragraph
+from ttmem.views.ink import EMPTY, Line, Style, faint, indent, ink, paragraph
 from ttmem.views.monitor.keys import HELP
-from ttmem.views.monitor.page import Page
+from ttmem.views.monitor.page import Drawn, Page
 from ttmem.views.names import DeviceNames
 from ttmem.views.text import columns
 
 TERM = 16  # columns for a key or a column's name
+_STEPS = {"up": -1, "down": 1, "pageup": -10, "pagedown": 10, "home": -100_000, "end": 100_000}
+
+
+class HelpScreen:
+    """The help over a page, scrolled by the same keys as a list."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self._first = 0
+        self._last = 0  # the lowest first line of which there is something to see
+
+    def press(self, key: str) -> None:
+        """Moves it, or closes it."""
+        if key in ("escape", "h", "?", "enter"):
+            self.open, self._first = False, 0
+        elif key in _STEPS:
+            self._first = max(0, min(self._first + _STEPS[key], self._last))
+
+    def draw(self, lines: Sequence[Line], height: int) -> Drawn:
+        """The part in sight, and how much is below."""
+        self._last = max(len(lines) - (height - 1), 0)
+        self._first = min(self._first, self._last)
+        below = self._last - self._first
+        more = f" {below} more lines below" if below else " end of the help; Esc closes it"
+        return Drawn([*lines[self._first :][: height - 1], faint(more)])
 
 
 def help_lines(

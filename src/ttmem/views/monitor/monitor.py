@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
 from ttmem.views.ink import Line, Span, Style, faint, paragraph
+from ttmem.views.monitor.adjust import (
+    change_device,
+    change_span,
+    next_units,
+    other_interval,
+    type_filter,
+)
 from ttmem.views.monitor.follower import Question
 from ttmem.views.monitor.frame import Frame, Status
-from ttmem.views.monitor.help import help_lines
-from ttmem.views.monitor.keys import FOOTER, INTERVALS
+from ttmem.views.monitor.help import HelpScreen, help_lines
+from ttmem.views.monitor.keys import FOOTER
+from ttmem.views.monitor.listing import MOVES
 from ttmem.views.monitor.page import Drawn, Look, Page, Watcher
-from ttmem.views.monitor.state import SPANS, State, Units
+from ttmem.views.monitor.state import State
 from ttmem.views.monitor.watch import Watch, wanted
 from ttmem.views.terminal import plain_signs
 
+MOMENT = 0.3  # seconds; a page that waits no longer than this does not flicker
 ONE_DEVICE = ("Device", "Cores", "Kernels")  # pages that show the details of one device only
-STEPS = {"up": -1, "down": 1, "pageup": -10, "pagedown": 10, "home": -100_000, "end": 100_000}
 
 
 class Monitor:
@@ -46,16 +55,22 @@ class Monitor:
         self._ascii = ascii_only
         self._paper = paper  # printed once: no keys
         self._typing = False
-        self._help: int | None = None  # first line of the help that is shown
-        self._help_room = (0, 0)  # lines of the help, lines on the screen
+        self._help = HelpScreen()
         self._back: list[int] = []
         self._drawn = Drawn([])
         self._look: Look | None = None
+        self._body_before = Drawn([])
+        self._asked_at: float | None = None  # since when the page waits for its details
 
     @property
     def page(self) -> Page:
         """The page that is shown."""
         return self._pages[self.state.page]
+
+    @property
+    def _ids(self) -> list[str]:
+        shown = self._watch.shown
+        return [device.unique_id for device in shown.snapshot.devices] if shown else []
 
     def question(self) -> Question:
         """What the feed should be asked for now."""
@@ -65,8 +80,7 @@ class Monitor:
         return wanted(self.page.details(self.state), self._one_device())
 
     def _one_device(self) -> str | None:
-        shown = self._watch.shown
-        ids = [device.unique_id for device in shown.snapshot.devices] if shown else []
+        ids = self._ids
         if self.page.name not in ONE_DEVICE and len(ids) != 1:
             return None
         return self.state.device if self.state.device in ids else next(iter(ids), None)
@@ -98,7 +112,7 @@ class Monitor:
             self._zone,
             self._ascii,
         )
-        self._drawn = frame.around(self._body if self._help is None else self._help_page)
+        self._drawn = frame.around(self._help_page if self._help.open else self._body)
         if self._ascii:
             return [_in_ascii(line) for line in self._drawn.lines]
         return self._drawn.lines
@@ -110,7 +124,8 @@ class Monitor:
             waiting = "" if self._watch.problem else f" waiting for the {self._feed}"
             return Drawn([faint(waiting)])
         if not shown.answers(self._wanted()):
-            return Drawn([faint(" reading ...")])
+            return self._in_between()
+        self._asked_at = None
         self._look = Look(
             shown.snapshot,
             self._watch.history,
@@ -121,19 +136,23 @@ class Monitor:
             self._ascii,
         )
         try:
-            return self.page.draw(self._look)
+            self._body_before = self.page.draw(self._look)
         except Exception as trouble:  # the other pages still work, and the terminal stays whole
-            return Drawn(_apology(self.page.name, trouble, width))
+            self._body_before = Drawn(_apology(self.page.name, trouble, width))
+        return self._body_before
+
+    def _in_between(self) -> Drawn:
+        """Until the feed has told what the page needs; a short moment shows what was there before."""
+        now = time.monotonic()
+        self._asked_at = now if self._asked_at is None else self._asked_at
+        if now - self._asked_at < MOMENT:
+            return Drawn(self._body_before.lines)
+        return Drawn([faint(" reading ...")])
 
     def _help_page(self, width: int, height: int) -> Drawn:
         shown = self._watch.shown
         snapshot = shown.snapshot if shown else None
-        lines = help_lines(self._pages, self.state.page, snapshot, width)
-        first = min(self._help or 0, max(len(lines) - height + 1, 0))
-        self._help, self._help_room = first, (len(lines), height)
-        below = len(lines) - first - (height - 1)
-        more = f" {below} more lines below" if below > 0 else " end of the help; Esc closes it"
-        return Drawn([*lines[first : first + height - 1], faint(more)])
+        return self._help.draw(help_lines(self._pages, self.state.page, snapshot, width), height)
 
     # -- keys and clicks ---------------------------------------------------------------------------
 
@@ -141,10 +160,10 @@ class Monitor:
         """A key by its sign ('a', '/', '1') or its name ('up', 'space', 'shift+tab')."""
         if key == "ctrl+c":
             self.done = True
-        elif self._typing:
-            self._type(key)
-        elif self._help is not None and key not in ("q", "d"):
-            self._move_help(key)
+        elif self._typing and key not in MOVES:
+            self._typing = type_filter(self.state, key)
+        elif self._help.open and key not in ("q", "d"):
+            self._help.press(key)
         elif act := self._acts().get(key):
             act()
         elif key.isdecimal() and len(key) == 1:
@@ -159,7 +178,7 @@ class Monitor:
         for target in self._drawn.targets:
             stop = column + 1 if target.stop is None else target.stop
             if target.line == line and target.start <= column < stop:
-                self._help = None
+                self._help.open = False
                 self.go(target.act(self.state))
                 return
 
@@ -186,14 +205,14 @@ class Monitor:
             "space": self._pause,
             "p": self._pause,
             "d": self._turn_light,
-            "u": self._next_units,
+            "u": lambda: next_units(self.state),
             "+": lambda: self._change_interval(-1),
             "=": lambda: self._change_interval(-1),  # plus without Shift
             "-": lambda: self._change_interval(1),
-            "[": lambda: self._change_span(-1),
-            "]": lambda: self._change_span(1),
-            "tab": lambda: self._change_device(1),
-            "shift+tab": lambda: self._change_device(-1),
+            "[": lambda: change_span(self.state, -1),
+            "]": lambda: change_span(self.state, 1),
+            "tab": lambda: change_device(self.state, self._ids, 1),
+            "shift+tab": lambda: change_device(self.state, self._ids, -1),
             "escape": self._go_back,
         }
 
@@ -201,28 +220,10 @@ class Monitor:
         self.done = True
 
     def _open_help(self) -> None:
-        self._help = 0
-
-    def _move_help(self, key: str) -> None:
-        if key in ("escape", "h", "?", "enter"):
-            self._help = None
-        elif key in STEPS and self._help is not None:
-            lines, room = self._help_room
-            self._help = max(0, min(self._help + STEPS[key], lines - room + 1))
+        self._help.open = True
 
     def _open_filter(self) -> None:
         self._typing = True
-
-    def _type(self, key: str) -> None:
-        if key in ("escape", "enter"):
-            self._typing = False
-            self.state.filter = "" if key == "escape" else self.state.filter
-        elif key == "backspace":
-            self.state.filter = self.state.filter[:-1]
-        elif key == "space" or (len(key) == 1 and key.isprintable()):
-            self.state.filter += " " if key == "space" else key
-        elif key in STEPS and self._look is not None:
-            self._for_page(key, self._look)
 
     def _pause(self) -> None:
         self.state.paused = not self.state.paused and self._watch.shown is not None
@@ -234,24 +235,8 @@ class Monitor:
     def _turn_light(self) -> None:
         self.dark = not self.dark
 
-    def _next_units(self) -> None:
-        every = list(Units)
-        self.state.units = every[(every.index(self.state.units) + 1) % len(every)]
-
     def _change_interval(self, by: int) -> None:
-        nearest = min(range(len(INTERVALS)), key=lambda at: abs(INTERVALS[at] - self.interval))
-        self.interval = INTERVALS[max(0, min(nearest + by, len(INTERVALS) - 1))]
-
-    def _change_span(self, by: int) -> None:
-        at = SPANS.index(self.state.span) + by
-        self.state.span = SPANS[max(0, min(at, len(SPANS) - 1))]
-
-    def _change_device(self, by: int) -> None:
-        shown = self._watch.shown
-        ids = [device.unique_id for device in shown.snapshot.devices] if shown else []
-        if ids:
-            at = ids.index(self.state.device) if self.state.device in ids else 0
-            self.state.device = ids[(at + by) % len(ids)]
+        self.interval = other_interval(self.interval, by)
 
     def _go_back(self) -> None:
         if self.state.filter:
