@@ -88,6 +88,13 @@ def test_a_free_that_names_no_size_has_none() -> None:
     assert "N/A" in freed.split()
 
 
+def test_the_ring_shows_what_is_in_it_as_a_size_and_not_as_an_id() -> None:
+    ring = {"op": "RING", "time_ns": NOW, "id": 4 << 20, "size": 0}
+    picture = draw(Events(), look_at(replace(picture_at(0), detail={"events": [ring]})))
+    (row,) = [line for line in picture if "kernel ring" in line]
+    assert row.split()[-4:] == ["kernel", "ring", "4.0", "MiB"]
+
+
 def test_an_event_of_a_newer_server_is_shown_by_its_own_word() -> None:
     newer = replace(picture_at(0), detail={"events": [{"op": "TELEPORT", "time_ns": NOW}]})
     assert any("unknown event TELEPORT" in line for line in draw(Events(), look_at(newer)))

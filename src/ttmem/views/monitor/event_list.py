@@ -11,7 +11,7 @@ from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.moments import clock
 from ttmem.views.monitor.anomaly_memory import SeenAnomaly
 from ttmem.views.monitor.entries import Entry, entries, whole, words
-from ttmem.views.monitor.event_words import event_size, event_words, is_sized
+from ttmem.views.monitor.event_words import event_id, event_size, event_words, is_sized
 from ttmem.views.monitor.list_columns import ListColumn, label, number, phrase
 from ttmem.views.monitor.state import Units
 from ttmem.views.text import columns
@@ -76,7 +76,7 @@ def event_columns(
         phrase("DEVICE", device, width=widest),
         ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=22, grow=2),
         number("SIZE", size, lambda row: row.size, width=9),
-        label("ID", lambda row: whole(row.entry, "id"), hex, width=8, rank=1),
+        ListColumn("ID", _id, lambda row: event_id(row.entry), right=True, width=8, rank=1),
         phrase("NAME", lambda row: words(row.entry, "name") or "", width=12, grow=1, rank=3),
         phrase("CALL SITE", _site, width=16, grow=1, rank=2, keep_end=True),
     ]
@@ -84,6 +84,11 @@ def event_columns(
 
 def _what(row: EventEntry) -> Line:
     return ink(row.text, Style.ALARM if row.anomaly else Style.PLAIN)
+
+
+def _id(row: EventEntry) -> str:
+    found = event_id(row.entry)
+    return "" if found is None else hex(found)
 
 
 def _site(row: EventEntry) -> str:

@@ -27,6 +27,7 @@ _REMARKS = {
     Flag.CACHE_MISS: "cache miss",
 }
 _SIZED = {Op.ALLOC, Op.FREE, Op.CB_ALLOC, Op.CB_FREE, Op.KERNEL_LOAD}
+_NAMELESS = {Op.RING, Op.COUNTERS, Op.CACHE_ENTRIES}  # of a whole device: `id` is a figure
 _LOWER = {Op.KERNEL_LOAD}  # 'fabric', beside 'DRAM'
 _NAMED = {op.name: op for op in Op}
 
@@ -63,3 +64,8 @@ def event_size(entry: Entry) -> int | None:
 def is_sized(entry: Entry) -> bool:
     """Is it about bytes at all?"""
     return event_op(entry) in _SIZED | {Op.RING}
+
+
+def event_id(entry: Entry) -> int | None:
+    """Which buffer, kernel or program it is about; None if about no single one."""
+    return None if event_op(entry) in _NAMELESS else whole(entry, "id")

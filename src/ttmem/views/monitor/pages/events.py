@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ttmem.snapshots import Losses, Snapshot
-from ttmem.views.ink import Line, Style, ink
+from ttmem.views.ink import Line, Style, clip_line, ink
 from ttmem.views.moments import clock
 from ttmem.views.monitor.anomaly_memory import AnomalyMemory, SeenAnomaly
 from ttmem.views.monitor.entries import device_names, entries, why_none, words
@@ -17,7 +17,7 @@ from ttmem.views.monitor.page import Drawn, Look
 from ttmem.views.monitor.state import State
 from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import loss_notes
-from ttmem.views.text import clean
+from ttmem.views.text import ELLIPSIS, clean
 
 NEWEST = 3  # lines for the anomaly that happened last
 
@@ -87,7 +87,10 @@ def _newest(seen: Sequence[SeenAnomaly], names: Mapping[str, str], look: Look) -
     when = clock(last.time_ns, look.zone) if last.time_ns else "earlier"
     where = names.get(last.device) or clean(last.device)
     text = f"{when} device {where}: {last.anomaly.text}"
-    return Note("!", Style.ALARM, text).lines(look.width)[:NEWEST]
+    lines = Note("!", Style.ALARM, text).lines(look.width)
+    if len(lines) > NEWEST:
+        lines[NEWEST - 1] = clip_line((*lines[NEWEST - 1], *ink(f" {ELLIPSIS}")), look.width)
+    return lines[:NEWEST]
 
 
 def _how_many(told: Sequence[object] | None) -> Line:
