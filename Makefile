@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp)
+NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp src/native/probe/*.cpp src/native/probe/*.hpp)
 
 .PHONY: help install demo test test-ttnn check bench fuzz clean
 
@@ -39,4 +39,4 @@ fuzz: install ## 100,000 random and mutated streams against decoder and server
 	@$(BIN)/python -m fuzz
 
 clean: ## removes what the other targets made
-	rm -rf $(VENV) build src/*.egg-info src/ttmem/_native*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis

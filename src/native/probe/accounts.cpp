@@ -1,0 +1,114 @@
+#include "accounts.hpp"
+
+namespace ttmem::probe {
+
+namespace {
+
+std::uint64_t held(const LiveEntry& entry) { return entry.reserved ? entry.reserved : entry.requested; }
+
+void raise_peak(Counter& counter, std::uint64_t now_held, const LiveEntry& entry) {
+    std::uint64_t peak = counter.peak.load(std::memory_order_relaxed);
+    while (now_held > peak) {
+        if (counter.peak.compare_exchange_weak(peak, now_held, std::memory_order_relaxed)) {
+            counter.peak_ns.store(entry.time, std::memory_order_relaxed);
+            counter.peak_name.store(entry.name, std::memory_order_relaxed);
+            counter.peak_site.store(entry.site, std::memory_order_relaxed);
+            return;
+        }
+    }
+}
+
+void add(Counter& counter, const LiveEntry& entry) {
+    counter.requested.fetch_add(entry.requested, std::memory_order_relaxed);
+    const std::uint64_t now_held = counter.reserved.fetch_add(held(entry), std::memory_order_relaxed) + held(entry);
+    counter.count.fetch_add(1, std::memory_order_relaxed);
+    counter.allocations.fetch_add(1, std::memory_order_relaxed);
+    raise_peak(counter, now_held, entry);
+}
+
+void subtract(Counter& counter, const LiveEntry& entry) {
+    counter.requested.fetch_sub(entry.requested, std::memory_order_relaxed);
+    counter.reserved.fetch_sub(held(entry), std::memory_order_relaxed);
+    counter.count.fetch_sub(1, std::memory_order_relaxed);
+    counter.frees.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::uint64_t live_type(const LiveEntry& entry) { return entry.key >> 56; }
+
+}  // namespace
+
+std::uint32_t counter_of(const LiveEntry& entry) {
+    if (live_type(entry) == BUFFER) {
+        return entry.kind;
+    }
+    if (live_type(entry) == CIRCULAR_BUFFER && !(entry.flags & GLOBAL)) {
+        return entry.flags & DATAFLOW ? DATAFLOW_DEMAND : CB_DEMAND;
+    }
+    return COUNTED;
+}
+
+void count_in(Region& region, const LiveEntry& entry, std::uint64_t mask) {
+    const std::uint32_t kind = counter_of(entry);
+    for_each_device(kind < COUNTED ? mask : 0, [&](std::uint32_t index) {
+        add(region.counter(index, kind), entry);
+        if (entry.flags & HOLDS_BINARIES) {
+            add(region.counter(index, KERNEL_BINARIES), entry);
+        }
+    });
+}
+
+void count_out(Region& region, const LiveEntry& entry, std::uint64_t mask) {
+    const std::uint32_t kind = counter_of(entry);
+    for_each_device(kind < COUNTED ? mask : 0, [&](std::uint32_t index) {
+        subtract(region.counter(index, kind), entry);
+        if (entry.flags & HOLDS_BINARIES) {
+            subtract(region.counter(index, KERNEL_BINARIES), entry);
+        }
+    });
+}
+
+Event event_of(Op op, const LiveEntry& entry, std::uint64_t time) {
+    Event event{};
+    event.op = op;
+    event.kind = entry.kind;
+    event.device = entry.devices;
+    event.time = time;
+    event.size = entry.requested;
+    event.address = entry.address;
+    event.name = entry.name;
+    event.site = entry.site;
+    if (live_type(entry) == BUFFER) {
+        event.flags = op == FREE ? KIND_KNOWN : 0;
+        event.id = entry.key & 0x00FFFFFFFFFFFFFFull;
+        event.extra = entry.reserved;
+    } else {
+        event.flags = entry.flags & (GLOBAL | DATAFLOW);
+        event.id = live_type(entry) == CIRCULAR_BUFFER ? entry.address : entry.key & 0x00FFFFFFFFFFFFFFull;
+        event.extra = entry.program;
+        event.number = entry.number;
+        event.cores = entry.cores;
+    }
+    return event;
+}
+
+bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const DeviceGroup& group, Op op) {
+    entry.devices = group.named;
+    entry.phase = thread.phase;
+    entry.thread = thread.number;
+    const bool room = insert(region, entry);
+    count_in(region, entry, group.mask);
+    append(region, thread, event_of(op, entry, entry.time), entry.layout);
+    return room;
+}
+
+bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op) {
+    LiveEntry entry;
+    if (!take(region, key, entry)) {
+        return false;
+    }
+    count_out(region, entry, mask_of(entry.devices));
+    append(region, thread, event_of(op, entry, now_ns()), entry.layout);
+    return true;
+}
+
+}  // namespace ttmem::probe

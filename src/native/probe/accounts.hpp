@@ -1,0 +1,25 @@
+// One thing comes to life or dies: the live table, the counters and the ring, in that order.
+#pragma once
+
+#include "device_groups.hpp"
+#include "live_table.hpp"
+#include "ring.hpp"
+
+namespace ttmem::probe {
+
+// What of an entry is counted, and where; COUNTED = in no counter (a circular buffer on top of an L1 buffer).
+std::uint32_t counter_of(const LiveEntry& entry);
+
+Event event_of(Op op, const LiveEntry& entry, std::uint64_t time);
+
+// False if the live table has no room. The counters have it all the same.
+bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const DeviceGroup& group, Op op);
+
+// Takes the entry of a key out and tells of it; false if there is none.
+bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op);
+
+// The counters alone.
+void count_in(Region& region, const LiveEntry& entry, std::uint64_t mask);
+void count_out(Region& region, const LiveEntry& entry, std::uint64_t mask);
+
+}  // namespace ttmem::probe

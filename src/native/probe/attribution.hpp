@@ -1,0 +1,22 @@
+// Who did it: the ttnn operation and the line of Python that are at work in this thread.
+#pragma once
+
+#include "python_frames.hpp"
+#include "python_operations.hpp"
+
+namespace ttmem::probe {
+
+struct Attribution {
+    std::uint32_t name;
+    std::uint32_t site;
+};
+
+inline Attribution attribute(Region& region, ThreadState& thread) {
+    if (!(region.header->options & CALL_SITES)) {
+        return {0, 0};
+    }
+    const PythonCaller caller = python_caller(region, thread);
+    return {caller.operation ? operation_name(caller.operation) : 0, caller.site};
+}
+
+}  // namespace ttmem::probe

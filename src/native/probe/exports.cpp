@@ -1,0 +1,39 @@
+#include "exports.hpp"
+
+#include <cstring>
+
+#include "notices.hpp"
+#include "recording.hpp"
+#include "strings.hpp"
+
+using namespace ttmem;
+using namespace ttmem::probe;
+
+int ttmem_probe_track(int on) {
+    Region* region = mapped_region.load(std::memory_order_acquire);
+    if (!region) {
+        return -1;
+    }
+    std::atomic<std::uint32_t>& tracking = region->header->tracking;
+    return static_cast<int>(on < 0 ? tracking.load() : tracking.exchange(on ? 1 : 0));
+}
+
+std::uint32_t ttmem_probe_enter_phase(const char* name) {
+    const Recording recording;
+    if (!recording || !name) {
+        return 0;
+    }
+    ThreadState& thread = recording.thread();
+    const std::uint32_t before = thread.phase;
+    thread.phase = intern(recording.region(), name, std::strlen(name));
+    Event event = notice(PHASE_ENTERED, {0, 0}, thread.phase);
+    event.name = thread.phase;
+    append(recording.region(), thread, event);
+    return before;
+}
+
+void ttmem_probe_leave_phase(std::uint32_t before) {
+    if (ThreadState* thread = thread_state()) {
+        thread->phase = before;
+    }
+}

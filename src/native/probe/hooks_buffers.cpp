@@ -1,0 +1,137 @@
+// Buffers, on whatever thread they are allocated and freed.
+#include <algorithm>
+
+#include "accounts.hpp"
+#include "attribution.hpp"
+#include "failures.hpp"
+#include "recording.hpp"
+#include "runtime.hpp"
+#include "runtime_devices.hpp"
+#include "strings.hpp"
+
+namespace ttmem::probe {
+
+namespace {
+
+#define TT_BUFFER "_ZNK2tt8tt_metal6Buffer"
+
+Function<std::uint64_t(const void*)> buffer_size{TT_BUFFER "4sizeEv"};
+Function<std::uint32_t(const void*)> buffer_address{TT_BUFFER "7addressEv"};
+Function<std::uint32_t(const void*)> buffer_type{TT_BUFFER "11buffer_typeEv"};
+Function<std::uint64_t(const void*)> buffer_id{TT_BUFFER "9unique_idEv"};
+Function<std::uint32_t(const void*)> buffer_layout{TT_BUFFER "13buffer_layoutEv"};
+Function<std::uint64_t(const void*)> size_per_bank{TT_BUFFER "21aligned_size_per_bankEv"};
+Function<const void*(const void*)> buffer_device{TT_BUFFER "6deviceEv"};
+Function<const void*(const void*)> buffer_allocator{TT_BUFFER "9allocatorEv"};
+Function<std::uint32_t(const void*, const std::uint32_t*)> number_of_banks{
+    "_ZNK2tt8tt_metal9Allocator13get_num_banksERKNS0_10BufferTypeE"};
+Function<std::uint32_t(const void*, std::uint32_t)> alignment_of{
+    "_ZNK2tt8tt_metal9Allocator13get_alignmentENS0_10BufferTypeE"};
+
+constexpr std::uint32_t DRAM = 0;
+
+// Allocation is in lock-step: the block of one bank, in every bank. Blocks are multiples of the DRAM alignment, also
+// in L1. 0 if this runtime does not say.
+std::uint64_t reserved_bytes(const void* buffer, std::uint32_t kind) {
+    const void* allocator = buffer_allocator(buffer);
+    const std::uint64_t alignment = allocator ? alignment_of(allocator, DRAM) : 0;
+    if (!alignment) {
+        return 0;
+    }
+    const std::uint64_t blocks = (size_per_bank(buffer) + alignment - 1) / alignment;
+    return std::max<std::uint64_t>(blocks, 1) * alignment * number_of_banks(allocator, &kind);
+}
+
+// False for a buffer that takes no memory: one of a capture without dispatch has no address.
+bool describe(const void* buffer, LiveEntry& entry) {
+    entry.address = buffer_address(buffer);
+    entry.kind = static_cast<std::uint8_t>(buffer_type(buffer));
+    if (!entry.address || entry.kind >= KINDS) {
+        return false;
+    }
+    entry.key = live_key(BUFFER, buffer_id(buffer));
+    entry.requested = buffer_size(buffer);
+    entry.reserved = reserved_bytes(buffer, entry.kind);
+    return true;
+}
+
+void allocated(const Recording& recording, const void* buffer) {
+    Region& region = recording.region();
+    ThreadState& thread = recording.thread();
+    LiveEntry entry{};
+    const DeviceGroup group = group_of_device(region, buffer_device(buffer));
+    if (!group.mask || !describe(buffer, entry)) {
+        return;
+    }
+    const Attribution who = attribute(region, thread);
+    entry.time = now_ns();
+    entry.layout = static_cast<std::uint8_t>(buffer_layout(buffer) + 1);
+    entry.name = who.name;
+    entry.site = who.site;
+    if (thread.loading_binaries) {
+        static const char what[] = "kernel binaries";
+        entry.flags = HOLDS_BINARIES;
+        entry.name = intern(region, what, sizeof what - 1);
+    }
+    if (!hold(region, thread, entry, group, ALLOC)) {
+        region.header->live_uncounted.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+void freed(const Recording& recording, const void* buffer) {
+    Region& region = recording.region();
+    if (release(region, recording.thread(), live_key(BUFFER, buffer_id(buffer)), FREE)) {
+        return;
+    }
+    LiveEntry entry{};
+    if (!describe(buffer, entry)) {
+        return;
+    }
+    std::uint64_t without_entry = region.header->live_uncounted.load(std::memory_order_relaxed);
+    while (without_entry && !region.header->live_uncounted.compare_exchange_weak(without_entry, without_entry - 1)) {
+    }
+    const DeviceGroup group = group_of_device(region, buffer_device(buffer));
+    if (!without_entry || !group.mask) {
+        region.header->unpaired_frees.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+    entry.devices = group.named;
+    count_out(region, entry, group.mask);
+    append(region, recording.thread(), event_of(FREE, entry, now_ns()));
+}
+
+}  // namespace
+
+TTMEM_HOOK(void, on_allocated, "_ZN2tt8tt_metal12GraphTracker14track_allocateEPKNS0_6BufferE", void*, const void*)
+void on_allocated(void* tracker, const void* buffer) {
+    on_allocated_real(tracker, buffer);
+    if (const Recording recording; recording) {
+        allocated(recording, buffer);
+    }
+}
+
+TTMEM_HOOK(void, on_freed, "_ZN2tt8tt_metal12GraphTracker16track_deallocateEPNS0_6BufferE", void*, void*)
+void on_freed(void* tracker, void* buffer) {
+    if (const Recording recording; recording) {
+        freed(recording, buffer);
+    }
+    on_freed_real(tracker, buffer);
+}
+
+TTMEM_HOOK(std::uint64_t, on_allocate, "_ZN2tt8tt_metal13AllocatorImpl15allocate_bufferEPNS0_6BufferE", void*, void*)
+std::uint64_t on_allocate(void* allocator, void* buffer) {
+    try {
+        return on_allocate_real(allocator, buffer);
+    } catch (const std::exception& problem) {
+        if (const Recording recording; recording) {
+            Failure failure{};
+            failure.kind = buffer_type(buffer);
+            failure.requested = buffer_size(buffer);
+            failure.device = buffer_device(buffer);
+            failed(recording, failure, problem.what());
+        }
+        throw;
+    }
+}
+
+}  // namespace ttmem::probe

@@ -1,0 +1,162 @@
+// Circular buffers, dataflow buffers and scratchpads: what a program holds in L1 beside its tensors.
+//
+// The runtime reports circular buffers one by one while it lays a program out, without naming the program; it reports
+// dataflow buffers and scratchpads to nobody, but marks their addresses. Both are collected in the thread that does
+// the layout and kept when it is finished.
+#include <exception>
+#include <vector>
+
+#include "core_sets.hpp"
+#include "failures.hpp"
+#include "programs.hpp"
+#include "recording.hpp"
+#include "runtime.hpp"
+#include "runtime_devices.hpp"
+
+namespace ttmem::probe {
+
+namespace {
+
+#define TT_PROGRAM "_ZN2tt8tt_metal6detail11ProgramImpl"
+
+Function<const std::vector<Rectangle>*(const void*)> ranges_of{"_ZNK2tt8tt_metal12CoreRangeSet6rangesEv"};
+
+CoreSet cores_of(Region& region, const void* core_range_set) {
+    const std::vector<Rectangle>* ranges = core_range_set ? ranges_of(core_range_set) : nullptr;
+    return ranges ? intern_cores(region, ranges->data(), ranges->size()) : CoreSet{0, 0};
+}
+
+void begin(const Recording& recording, const void* program, const void* device, bool dataflow) {
+    ProgramLayout& layout = recording.thread().layout;
+    layout.program = program_id(program);
+    layout.devices = dataflow ? group_of_device(recording.region(), device).mask : 0;
+    layout.cores = layout.core_count = 0;
+    layout.count = 0;
+    layout.dataflow = dataflow;
+    layout.active = true;
+}
+
+void collect(ProgramLayout& layout, const PendingCb& seen) {
+    for (int i = layout.count; i-- > 0;) {
+        PendingCb& known = layout.pending[i];
+        const bool same = known.address == seen.address && known.size == seen.size && known.cores == seen.cores &&
+                          known.core_count == seen.core_count && known.flags == seen.flags;
+        if (same && (layout.dataflow || !(known.devices & seen.devices))) {
+            known.devices |= seen.devices;
+            return;
+        }
+    }
+    if (layout.count < MAX_PENDING) {
+        layout.pending[layout.count++] = seen;
+    }
+}
+
+// Runs the runtime's own layout with the collection open, and keeps what came in, also if it throws half-way: what
+// was laid out is what the runtime will free.
+template <typename Real>
+void lay_out(Real&& real, const void* program, const void* device, bool dataflow) {
+    struct Scope {
+        ~Scope() {
+            if (const Recording recording; recording && recording.thread().layout.active) {
+                recording.thread().layout.active = false;
+                keep_layout(recording.region(), recording.thread());
+            }
+        }
+    };
+    if (const Recording recording; recording) {
+        begin(recording, program, device, dataflow);
+    }
+    const Scope scope;
+    real();
+}
+
+template <typename Real>
+void watch(Real&& real, const void* program, const void* device, std::uint32_t what) {
+    try {
+        real();
+    } catch (const std::exception& problem) {
+        if (const Recording recording; recording) {
+            failed(recording, {what, KIND_L1, 0, program_id(program), device}, problem.what());
+        }
+        throw;
+    }
+}
+
+}  // namespace
+
+TTMEM_HOOK(void, on_lay_out_cbs, TT_PROGRAM "25allocate_circular_buffersEPKNS0_7IDeviceE", void*, const void*)
+void on_lay_out_cbs(void* program, const void* device) {
+    lay_out([&] { on_lay_out_cbs_real(program, device); }, program, device, false);
+}
+
+TTMEM_HOOK(void, on_lay_out_dfbs, TT_PROGRAM "25allocate_dataflow_buffersEPKNS0_7IDeviceE", void*, const void*)
+void on_lay_out_dfbs(void* program, const void* device) {
+    lay_out([&] { on_lay_out_dfbs_real(program, device); }, program, device, true);
+}
+
+TTMEM_HOOK(void, on_lay_out_scratchpads, TT_PROGRAM "20allocate_scratchpadsEPKNS0_7IDeviceE", void*, const void*)
+void on_lay_out_scratchpads(void* program, const void* device) {
+    lay_out([&] { on_lay_out_scratchpads_real(program, device); }, program, device, true);
+}
+
+TTMEM_HOOK(void, on_cb, "_ZN2tt8tt_metal12GraphTracker17track_allocate_cbERKNS0_12CoreRangeSetEmmbPKNS0_7IDeviceE",
+           void*, const void*, std::uint64_t, std::uint64_t, bool, const void*)
+void on_cb(void* tracker, const void* cores, std::uint64_t address, std::uint64_t size, bool global,
+           const void* device) {
+    on_cb_real(tracker, cores, address, size, global, device);
+    const Recording recording;
+    if (recording && recording.thread().layout.active && !recording.thread().layout.dataflow) {
+        const CoreSet set = cores_of(recording.region(), cores);
+        const std::uint64_t devices = group_of_device(recording.region(), device).mask;
+        const std::uint16_t flags = global ? GLOBAL : 0;
+        collect(recording.thread().layout, {address, size, devices, set.number, set.total, flags});
+    }
+}
+
+// Since 0.81: which cores the next dataflow buffer or scratchpad is for.
+TTMEM_HOOK(void*, on_reserve, TT_PROGRAM "24reserve_program_local_l1EPKNS0_7IDeviceERKNS0_12CoreRangeSetE", void*,
+           const void*, const void*)
+void* on_reserve(void* program, const void* device, const void* cores) {
+    if (const Recording recording; recording && recording.thread().layout.active) {
+        const CoreSet set = cores_of(recording.region(), cores);
+        recording.thread().layout.cores = set.number;
+        recording.thread().layout.core_count = set.total;
+    }
+    return on_reserve_real(program, device, cores);
+}
+
+TTMEM_HOOK(void, on_mark, TT_PROGRAM "23CircularBufferAllocator12mark_addressEmmm", void*, std::uint64_t, std::uint64_t,
+           std::uint64_t)
+void on_mark(void* allocator, std::uint64_t address, std::uint64_t size, std::uint64_t base) {
+    on_mark_real(allocator, address, size, base);
+    const Recording recording;
+    if (!recording || !recording.thread().layout.active || !recording.thread().layout.dataflow) {
+        return;
+    }
+    ProgramLayout& layout = recording.thread().layout;
+    CoreSet set{layout.cores, layout.core_count};
+    if (!set.total) {  // an older runtime: the allocator starts with its range of cores
+        set = intern_cores(recording.region(), static_cast<const Rectangle*>(allocator), 1);
+    }
+    collect(layout, {address, size, layout.devices, set.number, set.total, DATAFLOW});
+}
+
+TTMEM_HOOK(void, on_free_cbs, TT_PROGRAM "27deallocate_circular_buffersEv", void*)
+void on_free_cbs(void* program) {
+    if (const Recording recording; recording) {
+        release_circular_buffers(recording.region(), recording.thread(), program_id(program));
+    }
+    on_free_cbs_real(program);
+}
+
+TTMEM_HOOK(void, on_validate_cbs, TT_PROGRAM "31validate_circular_buffer_regionEPKNS0_7IDeviceE", void*, const void*)
+void on_validate_cbs(void* program, const void* device) {
+    watch([&] { on_validate_cbs_real(program, device); }, program, device, 1);
+}
+
+TTMEM_HOOK(void, on_validate_dfbs, TT_PROGRAM "31validate_dataflow_buffer_regionEPKNS0_7IDeviceE", void*, const void*)
+void on_validate_dfbs(void* program, const void* device) {
+    watch([&] { on_validate_dfbs_real(program, device); }, program, device, 2);
+}
+
+}  // namespace ttmem::probe

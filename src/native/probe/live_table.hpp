@@ -1,0 +1,74 @@
+// What is alive, by key. A key lives within WINDOW places after its hash, so that neither insertion nor removal
+// ever moves another entry, and a reader can copy the table at any time.
+#pragma once
+
+#include "region.hpp"
+
+namespace ttmem::probe {
+
+constexpr std::uint32_t WINDOW = 64;
+constexpr std::uint64_t TAKEN = 1;  // no key: its type would be 0
+
+inline std::uint64_t live_key(LiveType type, std::uint64_t id) {
+    return static_cast<std::uint64_t>(type) << 56 | (id & 0x00FFFFFFFFFFFFFFull);
+}
+
+// The things of a program: circular buffers, kernels.
+inline std::uint64_t part_key(LiveType type, std::uint64_t program, std::uint32_t index) {
+    return live_key(type, program << 16 | (index & 0xFFFF));
+}
+
+inline std::uint32_t first_place(const Region& region, std::uint64_t key) {
+    return static_cast<std::uint32_t>(mixed(0, key) >> 20) & (region.counts[LIVE] - 1);
+}
+
+// False if there is no room.
+inline bool insert(Region& region, LiveEntry& entry) {
+    const std::uint32_t first = first_place(region, entry.key);
+    const std::uint32_t mask = region.counts[LIVE] - 1;
+    for (std::uint32_t step = 0; step < WINDOW; ++step) {
+        const std::uint32_t place = (first + step) & mask;
+        std::atomic<std::uint64_t>& key = region.live_keys[place];
+        std::uint64_t empty = 0;
+        if (key.load(std::memory_order_relaxed) == 0 &&
+            key.compare_exchange_strong(empty, TAKEN, std::memory_order_acq_rel)) {
+            entry.check = checksum(&entry, sizeof entry);
+            region.live[place] = entry;
+            key.store(entry.key, std::memory_order_release);
+            region.header->live.fetch_add(1, std::memory_order_relaxed);
+            return true;
+        }
+    }
+    region.header->live_without_room.fetch_add(1, std::memory_order_relaxed);
+    return false;
+}
+
+inline LiveEntry* find(Region& region, std::uint64_t wanted) {
+    const std::uint32_t first = first_place(region, wanted);
+    const std::uint32_t mask = region.counts[LIVE] - 1;
+    for (std::uint32_t step = 0; step < WINDOW; ++step) {
+        const std::uint32_t place = (first + step) & mask;
+        if (region.live_keys[place].load(std::memory_order_acquire) == wanted) {
+            return &region.live[place];
+        }
+    }
+    return nullptr;
+}
+
+// Copies the entry out; false if it is not there, or another thread was faster.
+inline bool take(Region& region, std::uint64_t wanted, LiveEntry& entry) {
+    LiveEntry* found = find(region, wanted);
+    if (!found) {
+        return false;
+    }
+    entry = *found;
+    std::uint64_t expected = wanted;
+    std::atomic<std::uint64_t>& key = region.live_keys[found - region.live];
+    if (!key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel)) {
+        return false;
+    }
+    region.header->live.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+}
+
+}  // namespace ttmem::probe

@@ -1,0 +1,221 @@
+#include "python_frames.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "python_lines.hpp"
+#include "strings.hpp"
+
+namespace ttmem::probe {
+
+namespace {
+
+constexpr int MAX_DEPTH = 200;
+
+using ThisThread = void* (*)();
+
+struct Python {
+    const PythonLayout* layout = nullptr;
+    ThisThread this_thread = nullptr;
+    const char* problem = "no Python in this process";
+    std::string ttnn;  // its folder, with the slash
+};
+
+template <typename T>
+bool careful_field(const void* object, int offset, T& value) {
+    iovec to{&value, sizeof value};
+    iovec from{const_cast<char*>(static_cast<const char*>(object)) + offset, sizeof value};
+    return object && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == static_cast<ssize_t>(sizeof value);
+}
+
+int is_ttnn(dl_phdr_info* info, std::size_t, void* folder) {
+    const char* slash = info->dlpi_name ? std::strrchr(info->dlpi_name, '/') : nullptr;
+    if (slash && !std::strncmp(slash + 1, "_ttnn.", 6)) {
+        static_cast<std::string*>(folder)->assign(info->dlpi_name, slash + 1);
+        return 1;
+    }
+    return 0;
+}
+
+// Does the code of the current frame look like code, where this layout says that it is?
+bool layout_fits(const PythonLayout& layout, const void* thread) {
+    void *interpreter, *frame, *code, *type, *filename;
+    const auto main_interpreter = reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyInterpreterState_Main"));
+    if (!main_interpreter || !careful_field(thread, THREAD_INTERPRETER, interpreter) ||
+        interpreter != main_interpreter() || !careful_field(thread, layout.thread_frame, frame) ||
+        (layout.through >= 0 && !careful_field(frame, layout.through, frame)) ||
+        !careful_field(frame, layout.code, code) || !careful_field(code, OBJECT_TYPE, type) ||
+        type != dlsym(RTLD_DEFAULT, "PyCode_Type") || !careful_field(code, layout.filename, filename) ||
+        !careful_field(filename, OBJECT_TYPE, type)) {
+        return false;
+    }
+    return type == dlsym(RTLD_DEFAULT, "PyUnicode_Type");
+}
+
+Python find_python(const void* thread, ThisThread this_thread) {
+    Python python;
+    python.problem = "this version of Python is not known";
+    const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "Py_GetVersion"));
+    const int minor = version && !std::strncmp(version(), "3.", 2) ? std::atoi(version() + 2) : -1;
+    for (const PythonLayout& layout : PYTHON_LAYOUTS) {
+        if (layout.minor == minor) {
+            python.problem = "the frames of this build of Python are not where they should be";
+            if (layout_fits(layout, thread)) {
+                python.layout = &layout;
+                python.problem = nullptr;
+            }
+        }
+    }
+    python.this_thread = this_thread;
+    dl_iterate_phdr(is_ttnn, &python.ttnn);
+    return python;
+}
+
+std::atomic<const Python*> found{nullptr};
+
+// Null for a thread without Python, which says nothing of the others.
+const Python* python_of(void*& thread) {
+    const Python* known = found.load(std::memory_order_acquire);
+    if (known) {
+        thread = known->layout ? known->this_thread() : nullptr;
+        return thread ? known : nullptr;
+    }
+    const auto this_thread =
+        reinterpret_cast<ThisThread>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+    thread = this_thread ? this_thread() : nullptr;
+    if (!thread) {
+        return nullptr;
+    }
+    auto* fresh = new Python(find_python(thread, this_thread));
+    if (!found.compare_exchange_strong(known, fresh)) {
+        delete fresh;
+        return python_of(thread);
+    }
+    return fresh->layout ? fresh : nullptr;
+}
+
+class Frame {
+public:
+    Frame(const PythonLayout& layout, const void* at) : layout_(&layout), at_(at) { skip_entries(); }
+
+    explicit operator bool() const { return at_; }
+    const void* code() const { return field<void*>(at_, layout_->code); }
+    const void* first_local() const { return field<void*>(at_, layout_->locals); }
+    void go_out() {
+        at_ = field<void*>(at_, layout_->previous);
+        skip_entries();
+    }
+    std::uint32_t instruction() const {
+        if (layout_->bytecode < 0) {
+            return static_cast<std::uint32_t>(field<int>(at_, layout_->instruction));
+        }
+        const char* bytecode = static_cast<const char*>(code()) + layout_->bytecode;
+        return static_cast<std::uint32_t>((field<const char*>(at_, layout_->instruction) - bytecode) / 2);
+    }
+
+private:
+    void skip_entries() {
+        while (at_ && layout_->owner >= 0 && field<char>(at_, layout_->owner) == OWNED_BY_C) {
+            at_ = field<void*>(at_, layout_->previous);
+        }
+    }
+
+    const PythonLayout* layout_;
+    const void* at_;
+};
+
+bool belongs_to_ttnn(const Python& python, const void* code) {
+    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename));
+    return !python.ttnn.empty() && file.length >= python.ttnn.size() &&
+           !std::memcmp(file.data, python.ttnn.data(), python.ttnn.size());
+}
+
+bool is_operation_call(const Python& python, const void* code) {
+    const Text name = text_of(*python.layout, field<void*>(code, python.layout->name));
+    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename));
+    return name.is("__call__") && file.ends_with("decorators.py");
+}
+
+std::size_t describe(const Python& python, const Frame& frame, char* line, std::size_t room) {
+    const void* code = frame.code();
+    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename));
+    const Text name = text_of(*python.layout, field<void*>(code, python.layout->name));
+    const int written = std::snprintf(line, room, "%.*s:%d %.*s", static_cast<int>(file.length), file.data,
+                                      line_of(*python.layout, code, frame.instruction()),
+                                      static_cast<int>(name.length), name.data);
+    return written < 0 ? 0 : std::min<std::size_t>(written, room - 1);
+}
+
+std::uint32_t site_of(Region& region, ThreadState& thread, const Python& python, const Frame& frame) {
+    const void* code = frame.code();
+    const std::uint32_t instruction = frame.instruction();
+    const PythonLayout& layout = *python.layout;
+    const std::uint64_t identity = layout.version >= 0
+                                       ? field<std::uint32_t>(code, layout.version)
+                                       : field<std::uint64_t>(code, layout.line_table) ^
+                                             field<std::uint64_t>(code, layout.filename);
+    const auto address = reinterpret_cast<std::uint64_t>(code);
+    SiteCacheEntry& entry = thread.sites[mixed(address, instruction) >> 30 & (SITE_CACHE - 1)];
+    if (entry.site && entry.code == address && entry.instruction == instruction && entry.identity == identity) {
+        return entry.site;
+    }
+    char line[1024];
+    const std::size_t length = describe(python, frame, line, sizeof line);
+    entry = {address, identity, instruction, intern(region, line, length)};
+    return entry.site;
+}
+
+std::uint32_t stack_of(Region& region, const Python& python, Frame frame) {
+    char lines[MAX_TEXT];
+    std::size_t used = 0;
+    for (int depth = 0; frame && depth < MAX_DEPTH && used + 2 < sizeof lines; ++depth, frame.go_out()) {
+        if (used) {
+            lines[used++] = '\n';
+        }
+        used += describe(python, frame, lines + used, sizeof lines - used);
+    }
+    return intern(region, lines, used);
+}
+
+}  // namespace
+
+PythonCaller python_caller(Region& region, ThreadState& thread) {
+    PythonCaller caller{0, nullptr};
+    void* state = nullptr;
+    const Python* python = python_of(state);
+    if (!python) {
+        return caller;
+    }
+    const PythonLayout& layout = *python->layout;
+    const void* innermost = field<void*>(state, layout.thread_frame);
+    if (innermost && layout.through >= 0) {
+        innermost = field<void*>(innermost, layout.through);
+    }
+    Frame frame(layout, innermost);
+    for (int depth = 0; frame && depth < MAX_DEPTH && belongs_to_ttnn(*python, frame.code()); ++depth) {
+        if (is_operation_call(*python, frame.code())) {
+            caller.operation = frame.first_local();
+        }
+        frame.go_out();
+    }
+    if (frame) {
+        caller.site = region.header->options & STACKS ? stack_of(region, *python, frame)
+                                                      : site_of(region, thread, *python, frame);
+    }
+    return caller;
+}
+
+const char* call_sites_missing() {
+    const Python* known = found.load(std::memory_order_acquire);
+    return known ? known->problem : nullptr;
+}
+
+}  // namespace ttmem::probe

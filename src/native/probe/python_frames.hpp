@@ -1,0 +1,24 @@
+// The calling line of the user's Python, read without the GIL.
+//
+// ttnn gives the GIL up before it allocates. The frames of the calling thread stay as they are meanwhile: only that
+// thread itself changes them, and it is here. So they are read in place, nothing is called in the interpreter, and no
+// reference count is touched. A build of CPython whose frames are somewhere else is recognised at the first call,
+// which reads through the kernel (process_vm_readv) and so cannot fault.
+#pragma once
+
+#include "region.hpp"
+#include "thread_state.hpp"
+
+namespace ttmem::probe {
+
+struct PythonCaller {
+    std::uint32_t site;     // "file:line function"; with stacks, all frames
+    const void* operation;  // the ttnn operation object that the user called; null if it was none
+};
+
+PythonCaller python_caller(Region& region, ThreadState& thread);
+
+// Null, or why call sites are off.
+const char* call_sites_missing();
+
+}  // namespace ttmem::probe

@@ -1,0 +1,103 @@
+#include "python_operations.hpp"
+
+#include <dlfcn.h>
+
+#include "address_table.hpp"
+#include "strings.hpp"
+
+namespace ttmem::probe {
+
+namespace {
+
+struct Name {
+    std::atomic<std::uint32_t> number;
+    void clear() { number = 0; }
+};
+
+AddressTable<Name, 4096> names;
+std::atomic<bool> asked{false};
+
+// CPython's functions, by name: the library must load where there is no Python.
+template <typename Signature>
+Signature* python(const char* name) {
+    return reinterpret_cast<Signature*>(dlsym(RTLD_DEFAULT, name));
+}
+
+class Reference {
+public:
+    explicit Reference(void* object) : object_(object) {}
+    ~Reference() {
+        if (object_) {
+            python<void(void*)>("Py_DecRef")(object_);
+        }
+    }
+    Reference(const Reference&) = delete;
+    Reference& operator=(const Reference&) = delete;
+    explicit operator bool() const { return object_; }
+    void* get() const { return object_; }
+
+private:
+    void* object_;
+};
+
+void remember(Region& region, void* operation) {
+    const auto attribute = python<void*(void*, const char*)>("PyObject_GetAttrString");
+    const Reference name(attribute(operation, "python_fully_qualified_name"));
+    std::ptrdiff_t length = 0;
+    const char* text =
+        name ? python<const char*(void*, std::ptrdiff_t*)>("PyUnicode_AsUTF8AndSize")(name.get(), &length) : nullptr;
+    Name* entry = text ? names.find_or_insert(reinterpret_cast<std::uint64_t>(operation)) : nullptr;
+    if (entry) {
+        entry->number = intern(region, text, static_cast<std::size_t>(length));
+    }
+}
+
+// Runs in the main thread, with the GIL.
+int list_operations(void*) {
+    asked = false;
+    Region* region = tracking_region();
+    void* modules = python<void*()>("PyImport_GetModuleDict")();
+    void* module = modules ? python<void*(void*, const char*)>("PyDict_GetItemString")(modules, "ttnn.decorators")
+                           : nullptr;
+    if (region && module) {
+        const Reference all(
+            python<void*(void*, const char*)>("PyObject_GetAttrString")(module, "REGISTERED_OPERATIONS"));
+        const Reference iterator(all ? python<void*(void*)>("PyObject_GetIter")(all.get()) : nullptr);
+        while (iterator) {
+            const Reference operation(python<void*(void*)>("PyIter_Next")(iterator.get()));
+            if (!operation) {
+                break;
+            }
+            remember(*region, operation.get());
+        }
+    }
+    python<void()>("PyErr_Clear")();
+    return 0;
+}
+
+}  // namespace
+
+std::uint32_t operation_name(const void* operation) {
+    const auto key = reinterpret_cast<std::uint64_t>(operation);
+    if (Name* known = names.find(key)) {
+        return known->number.load(std::memory_order_relaxed);
+    }
+    names.find_or_insert(key);  // it is asked for once
+    ask_for_operations();
+    return 0;
+}
+
+void ask_for_operations() {
+    const auto later = python<int(int (*)(void*), void*)>("Py_AddPendingCall");
+    const auto running = python<int()>("Py_IsInitialized");
+    if (later && running && running() && !asked.exchange(true) && later(list_operations, nullptr) != 0) {
+        asked = false;
+    }
+}
+
+void forget_operations() {
+    names.forget();
+    asked = false;
+}
+
+}  // namespace ttmem::probe

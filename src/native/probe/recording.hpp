@@ -1,0 +1,38 @@
+// The gate of every hook: is there a region, is tracking on, and are we not inside a hook already?
+#pragma once
+
+#include "region.hpp"
+#include "thread_state.hpp"
+
+namespace ttmem::probe {
+
+class Recording {
+public:
+    Recording() {
+        if ((region_ = tracking_region())) {
+            thread_ = thread_state();
+            if (!thread_ || thread_->inside) {
+                region_ = nullptr;
+            } else {
+                thread_->inside = true;
+            }
+        }
+    }
+    ~Recording() {
+        if (region_) {
+            thread_->inside = false;
+        }
+    }
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+
+    explicit operator bool() const { return region_ != nullptr; }
+    Region& region() const { return *region_; }
+    ThreadState& thread() const { return *thread_; }
+
+private:
+    Region* region_ = nullptr;
+    ThreadState* thread_ = nullptr;
+};
+
+}  // namespace ttmem::probe

@@ -1,0 +1,164 @@
+// Reads the records of a region for Python, with the same checksum that wrote them. Data comes as bytes (the stable
+// ABI of CPython 3.10 has no buffer protocol) and may be anything: every number in it is checked before it is used.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstring>
+#include <string>
+
+#include "layout.hpp"
+#include "text_hash.hpp"
+
+namespace {
+
+using namespace ttmem;
+using namespace ttmem::probe;
+
+// What stands beside an event in its slot: phase, thread, layout.
+struct Side {
+    std::uint32_t phase;
+    std::uint16_t thread;
+    std::uint8_t layout, reserved;
+};
+
+struct SlotCopy {
+    std::uint64_t check, ticket;
+    Side side;
+    Event event;
+};
+static_assert(sizeof(SlotCopy) == sizeof(Slot), "a slot without its atomic");
+
+class Taken {
+public:
+    Taken(const char* sets, std::size_t size) : sets_(sets), count_(size / sizeof(SetRecord)) {}
+
+    void add(const SlotCopy& slot) {
+        if (!(slot.event.device & SET_OF_DEVICES)) {
+            return put(slot.event, slot.side);
+        }
+        SetRecord set;
+        const std::uint32_t number = slot.event.device & ~SET_OF_DEVICES;
+        if (number >= count_) {
+            return;
+        }
+        std::memcpy(&set, sets_ + number * sizeof set, sizeof set);
+        if (set.check != checksum(&set, sizeof set)) {
+            return;
+        }
+        Event event = slot.event;
+        for (std::uint32_t i = 0; i < set.count && i < MAX_DEVICES; ++i) {
+            event.device = set.chips[i];
+            put(event, slot.side);
+        }
+    }
+    void reserve(std::size_t slots) {
+        events.reserve(slots * sizeof(Event));
+        sides.reserve(slots * sizeof(Side));
+    }
+
+    std::string events, sides;
+
+private:
+    void put(const Event& event, const Side& side) {
+        events.append(reinterpret_cast<const char*>(&event), sizeof event);
+        sides.append(reinterpret_cast<const char*>(&side), sizeof side);
+    }
+
+    const char* sets_;
+    std::size_t count_;
+};
+
+// take_slots(slots, first, sets) -> (events, sides, taken): whole slots from ticket `first` on, up to the first that
+// is not that ticket's. An event of a set of devices becomes one for each of them.
+PyObject* take_slots(PyObject*, PyObject* args) {
+    const char *slots, *sets;
+    Py_ssize_t size, sets_size;
+    unsigned long long first;
+    if (!PyArg_ParseTuple(args, "y#Ky#", &slots, &size, &first, &sets, &sets_size)) {
+        return nullptr;
+    }
+    try {
+        Taken taken(sets, static_cast<std::size_t>(sets_size));
+        const std::size_t count = static_cast<std::size_t>(size) / sizeof(SlotCopy);
+        taken.reserve(count);
+        std::size_t done = 0;
+        for (; done < count; ++done) {
+            SlotCopy slot;
+            std::memcpy(&slot, slots + done * sizeof slot, sizeof slot);
+            if (slot.ticket != first + done || slot.check != checksum(&slot, sizeof slot)) {
+                break;
+            }
+            taken.add(slot);
+        }
+        return Py_BuildValue("(y#y#n)", taken.events.data(), static_cast<Py_ssize_t>(taken.events.size()),
+                             taken.sides.data(), static_cast<Py_ssize_t>(taken.sides.size()),
+                             static_cast<Py_ssize_t>(done));
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
+// whole_records(data, stride) -> bytes: 1 for each record whose checksum is right.
+PyObject* whole_records(PyObject*, PyObject* args) {
+    const char* data;
+    Py_ssize_t size, stride;
+    if (!PyArg_ParseTuple(args, "y#n", &data, &size, &stride)) {
+        return nullptr;
+    }
+    if (stride < 16 || stride % 8 || stride > 4096) {
+        PyErr_SetString(PyExc_ValueError, "no record has this size");
+        return nullptr;
+    }
+    std::string whole(static_cast<std::size_t>(size / stride), '\0');
+    alignas(8) char record[4096];
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+        std::memcpy(record, data + i * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride));
+        std::uint64_t check;
+        std::memcpy(&check, record, sizeof check);
+        whole[i] = check == checksum(record, static_cast<std::size_t>(stride));
+    }
+    return PyBytes_FromStringAndSize(whole.data(), static_cast<Py_ssize_t>(whole.size()));
+}
+
+// whole_strings(records, text) -> list of str, None where the checksum is wrong.
+PyObject* whole_strings(PyObject*, PyObject* args) {
+    const char *records, *text;
+    Py_ssize_t size, text_size;
+    if (!PyArg_ParseTuple(args, "y#y#", &records, &size, &text, &text_size)) {
+        return nullptr;
+    }
+    PyObject* list = PyList_New(0);
+    for (Py_ssize_t at = 0; list && at + static_cast<Py_ssize_t>(sizeof(StringRecord)) <= size; at += sizeof(StringRecord)) {
+        StringRecord record;
+        std::memcpy(&record, records + at, sizeof record);
+        const bool inside = std::uint64_t{record.offset} + record.length <= static_cast<std::uint64_t>(text_size);
+        const bool whole = inside && record.check == checksum(&record, sizeof record,
+                                                              text_hash(text + record.offset, record.length));
+        PyObject* item = whole ? PyUnicode_DecodeUTF8(text + record.offset, record.length, "replace") : nullptr;
+        if (!item) {
+            PyErr_Clear();
+            item = Py_None;
+            Py_INCREF(item);
+        }
+        const int failed = PyList_Append(list, item);
+        Py_DECREF(item);
+        if (failed) {
+            Py_DECREF(list);
+            return nullptr;
+        }
+    }
+    return list;
+}
+
+PyMethodDef methods[] = {
+    {"take_slots", take_slots, METH_VARARGS, "Events of the ring, from a ticket on."},
+    {"whole_records", whole_records, METH_VARARGS, "Which records have the right checksum."},
+    {"whole_strings", whole_strings, METH_VARARGS, "The texts of string records."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_records", nullptr, 0, methods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__records() { return PyModule_Create(&definition); }

@@ -1,0 +1,140 @@
+#include "region.hpp"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+
+#include "exports.hpp"
+#include "private_state.hpp"
+#include "region_file.hpp"
+#include "truncation_guard.hpp"
+
+namespace ttmem::probe {
+
+std::atomic<Region*> mapped_region{nullptr};
+std::atomic<bool> region_refused{false};
+
+namespace {
+
+std::atomic<bool> making{false};
+pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
+
+Region* region_at(void* memory, const Plan& plan) {
+    char* base = static_cast<char*>(memory);
+    const auto at = [&](Section section) { return base + plan.sections[section].offset; };
+    Region* region = new (std::nothrow) Region;
+    if (region) {
+        region->header = static_cast<Header*>(memory);
+        region->counters = reinterpret_cast<Counter*>(at(COUNTERS));
+        region->activity = reinterpret_cast<Activity*>(at(ACTIVITY));
+        region->ring = reinterpret_cast<Slot*>(at(RING));
+        region->live_keys = reinterpret_cast<std::atomic<std::uint64_t>*>(at(LIVE_KEYS));
+        region->live = reinterpret_cast<LiveEntry*>(at(LIVE));
+        region->strings = reinterpret_cast<StringRecord*>(at(STRINGS));
+        region->text = at(TEXT);
+        region->devices = reinterpret_cast<DeviceRecord*>(at(DEVICES));
+        region->sets = reinterpret_cast<SetRecord*>(at(SETS));
+        region->cores = reinterpret_cast<CoresRecord*>(at(CORES));
+        region->features = reinterpret_cast<FeatureRecord*>(at(FEATURES));
+        region->failures = reinterpret_cast<FailureRecord*>(at(FAILURES));
+        region->size = plan.size;
+        for (std::uint32_t section = 0; section < SECTIONS; ++section) {
+            region->counts[section] = plan.sections[section].count;
+        }
+    }
+    return region;
+}
+
+void fill_header(Header& header, const Plan& plan, const Settings& settings, std::uint64_t ticks) {
+    std::memcpy(header.magic, MAGIC, sizeof MAGIC);
+    header.version = VERSION;
+    header.file_size = plan.size;
+    header.pid = static_cast<std::uint32_t>(getpid());
+    header.start_ticks = ticks;
+    header.created_ns = now_ns();
+    header.options = (settings.call_sites ? +CALL_SITES : 0u) | (settings.stacks ? +STACKS : 0u);
+    std::memcpy(header.sections, plan.sections, sizeof plan.sections);
+    header.strings = 1;  // number 0 means 'none' everywhere
+    header.cores = 1;
+    header.tracking = settings.tracking ? 1 : 0;
+    header.state.store(IN_USE, std::memory_order_release);
+}
+
+// The child of a fork has its parent's memory, but holds nothing on any device: it starts from nothing.
+void start_over_in_child() {
+    if (Region* region = mapped_region.exchange(nullptr)) {
+        munmap(region->header, region->size);
+        delete region;
+    }
+    forget_private_state();
+    making = false;
+}
+
+Region* try_to_make() {
+    // The same library by two paths: the hooks of the first are the ones that are called.
+    void* first = dlsym(RTLD_DEFAULT, "ttmem_probe_track");
+    if (first && first != reinterpret_cast<void*>(&ttmem_probe_track)) {
+        return nullptr;
+    }
+    const Settings settings = Settings::from_environment();
+    if (!settings.enabled) {
+        return nullptr;
+    }
+    const std::uint64_t ticks = own_start_ticks();
+    const std::string path =
+        settings.directory + "/ttmem_" + std::to_string(getpid()) + "_" + std::to_string(ticks);
+    std::string problem;
+    Plan plan = plan_for(settings.events, settings.live);
+    void* memory = map_region_file(path, plan.size, problem);
+    if (!memory) {  // a container's /dev/shm is small: better a short ring than none
+        plan = plan_for(std::min(settings.events, 4096u), std::min(settings.live, 8192u));
+        memory = map_region_file(path, plan.size, problem);
+    }
+    Region* region = memory ? region_at(memory, plan) : nullptr;
+    if (!region) {
+        say("tracking is off: no room for the region (%s)", problem.c_str());
+        return nullptr;
+    }
+    fill_header(*region->header, plan, settings, ticks);
+    guard_against_truncation(memory, plan.size);
+    pthread_once(&fork_handler, [] { pthread_atfork(nullptr, nullptr, start_over_in_child); });
+    return region;
+}
+
+__attribute__((destructor)) void end_in_order() {
+    if (Region* region = mapped_region.load()) {
+        region->header->ended_ns = now_ns();
+        region->header->state.store(ENDED, std::memory_order_release);
+    }
+}
+
+}  // namespace
+
+Region* make_region() {
+    if (making.exchange(true)) {
+        return mapped_region.load(std::memory_order_acquire);  // another thread is at it: nobody waits
+    }
+    Region* region = nullptr;
+    try {
+        region = try_to_make();
+    } catch (...) {  // no memory for a path
+    }
+    if (!region) {
+        region_refused = true;
+    }
+    mapped_region.store(region, std::memory_order_release);
+    return region;
+}
+
+std::uint64_t now_ns() {
+    timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000ull + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+}  // namespace ttmem::probe

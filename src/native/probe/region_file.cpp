@@ -1,0 +1,118 @@
+#include "region_file.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace ttmem::probe {
+
+namespace {
+
+// A file size limit answers with a deadly signal, which must not reach the application.
+class FileSizeSignalBlocked {
+public:
+    FileSizeSignalBlocked() {
+        sigemptyset(&signal_);
+        sigaddset(&signal_, SIGXFSZ);
+        sigset_t pending;
+        sigpending(&pending);
+        already_pending_ = sigismember(&pending, SIGXFSZ);
+        pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+    }
+    ~FileSizeSignalBlocked() {
+        const timespec at_once{0, 0};
+        if (!already_pending_) {
+            sigtimedwait(&signal_, nullptr, &at_once);
+        }
+        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+
+private:
+    sigset_t signal_, before_;
+    bool already_pending_;
+};
+
+}  // namespace
+
+Plan plan_for(std::uint32_t events, std::uint32_t live) {
+    const std::uint32_t strings = 32768;
+    const std::uint32_t shapes[SECTIONS][2] = {
+        {MAX_DEVICES * COUNTED, sizeof(Counter)},
+        {MAX_DEVICES, sizeof(Activity)},
+        {events, sizeof(Slot)},
+        {live, sizeof(std::uint64_t)},
+        {live, sizeof(LiveEntry)},
+        {strings, sizeof(StringRecord)},
+        {strings * 64, 1},
+        {MAX_DEVICES, sizeof(DeviceRecord)},
+        {256, sizeof(SetRecord)},
+        {4096, sizeof(CoresRecord)},
+        {64, sizeof(FeatureRecord)},
+        {64, sizeof(FailureRecord)},
+    };
+    Plan plan;
+    plan.size = HEADER_SIZE;
+    for (std::uint32_t section = 0; section < SECTIONS; ++section) {
+        plan.sections[section] = {plan.size, shapes[section][0], shapes[section][1]};
+        plan.size += std::uint64_t{shapes[section][0]} * shapes[section][1];
+        plan.size = (plan.size + 127) / 128 * 128;
+    }
+    plan.size = (plan.size + 4095) / 4096 * 4096;
+    return plan;
+}
+
+void* map_region_file(const std::string& path, std::uint64_t size, std::string& problem) {
+    // A file of this name is of this very process before an exec: what it told of is gone.
+    unlink(path.c_str());
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) {
+        problem = path + ": " + std::strerror(errno);
+        return nullptr;
+    }
+    int error;
+    void* memory = MAP_FAILED;
+    {
+        FileSizeSignalBlocked blocked;
+        fchmod(file, 0600);  // whatever the umask says
+        // Reserved now: a page that cannot be had later would be a SIGBUS in the application.
+        error = posix_fallocate(file, 0, static_cast<off_t>(size));
+    }
+    if (!error) {
+        memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        error = memory == MAP_FAILED ? errno : 0;
+    }
+    close(file);
+    if (error) {
+        unlink(path.c_str());
+        problem = path + ": " + std::strerror(error);
+        return nullptr;
+    }
+    return memory;
+}
+
+std::uint64_t own_start_ticks() {
+    char text[1024];
+    const int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) {
+        close(file);
+    }
+    if (length <= 0) {
+        return 0;
+    }
+    text[length] = 0;
+    const char* at = std::strrchr(text, ')');  // the command before it may hold anything
+    for (int field = 2; at && field < 22; ++field) {
+        at = std::strchr(at + 1, ' ');
+    }
+    return at ? std::strtoull(at + 1, nullptr, 10) : 0;
+}
+
+}  // namespace ttmem::probe

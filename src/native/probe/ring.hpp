@@ -1,0 +1,35 @@
+// The ring of events. Writers never wait: a full ring overwrites, and a writer that meets a slot which another one
+// has been writing since a whole ring ago gives its own event up, so that no slot is ever written by two.
+#pragma once
+
+#include <cstring>
+
+#include "region.hpp"
+#include "thread_state.hpp"
+
+namespace ttmem::probe {
+
+constexpr std::uint64_t BEING_WRITTEN = 1;
+
+inline void append(Region& region, const ThreadState& thread, const Event& event, std::uint8_t layout = 0) {
+    const std::uint64_t ticket = region.header->tickets.fetch_add(1, std::memory_order_relaxed);
+    Slot& slot = region.ring[ticket & (region.counts[RING] - 1)];
+    std::uint64_t before = slot.check.load(std::memory_order_relaxed);
+    if (before == BEING_WRITTEN ||
+        !slot.check.compare_exchange_strong(before, BEING_WRITTEN, std::memory_order_acq_rel)) {
+        region.header->given_up.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+    struct {
+        std::uint64_t check, ticket;
+        std::uint32_t phase;
+        std::uint16_t thread;
+        std::uint8_t layout, reserved;
+        Event event;
+    } record{0, ticket, thread.phase, thread.number, layout, 0, event};
+    static_assert(sizeof record == sizeof(Slot), "a slot without its atomic");
+    std::memcpy(reinterpret_cast<char*>(&slot) + 8, reinterpret_cast<const char*>(&record) + 8, sizeof record - 8);
+    slot.check.store(checksum(&record, sizeof record), std::memory_order_release);
+}
+
+}  // namespace ttmem::probe

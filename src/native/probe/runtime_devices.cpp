@@ -1,0 +1,148 @@
+#include "runtime_devices.hpp"
+
+#include <memory>
+#include <vector>
+
+#include "address_table.hpp"
+#include "runtime.hpp"
+
+namespace ttmem::probe {
+
+namespace {
+
+#define TT_MESH "_ZNK2tt8tt_metal11distributed14MeshDeviceImpl"
+#define TT_ALLOCATOR "_ZNK2tt8tt_metal9Allocator"
+
+using Ids = std::vector<int>;
+struct Coordinates {
+    std::size_t x, y;
+};
+
+Symbol mesh_vtable{"_ZTVN2tt8tt_metal11distributed10MeshDeviceE"};
+Symbol mesh_id_method{"_ZNK2tt8tt_metal11distributed10MeshDevice2idEv"};
+Function<Ids(const void*)> mesh_device_ids{"_ZNK2tt8tt_metal11distributed10MeshDevice14get_device_idsEv"};
+Function<Ids(const void*)> impl_device_ids{TT_MESH "14get_device_idsEv"};
+Function<const std::unique_ptr<char>*(const void*)> impl_allocator{TT_MESH "9allocatorEv"};
+Function<Coordinates(const void*)> impl_grid{TT_MESH "30compute_with_storage_grid_sizeEv"};
+Function<std::uint32_t(const void*)> impl_l1_per_core{TT_MESH "16l1_size_per_coreEv"};
+Function<int(const void*)> impl_arch{TT_MESH "4archEv"};
+Function<std::uint32_t(const void*, const int*)> number_of_banks{TT_ALLOCATOR "13get_num_banksERKNS0_10BufferTypeE"};
+Function<std::uint64_t(const void*, const int*)> bank_size{TT_ALLOCATOR "13get_bank_sizeERKNS0_10BufferTypeE"};
+Function<std::uint64_t(const void*, const unsigned char*)> base_address{
+    TT_ALLOCATOR "23get_base_allocator_addrERKNS0_10HalMemTypeE"};
+
+struct KnownDevice {
+    std::atomic<std::uint64_t> mask;
+    std::atomic<std::uint64_t> generation;
+    std::atomic<std::uint32_t> named;
+    void clear() { generation.store(0, std::memory_order_relaxed); }
+};
+
+AddressTable<KnownDevice, 1024> known;
+std::atomic<std::uint64_t> generation{1};
+
+// IDevice::id() is virtual, and Device's is not exported. Its place is where MeshDevice's vtable has MeshDevice's.
+int place_of_id() {
+    static const int place = [] {
+        auto** table = static_cast<void**>(mesh_vtable.address());
+        void* wanted = mesh_id_method.address();
+        for (int i = 2; table && wanted && i < 64; ++i) {
+            if (table[i] == wanted) {
+                return i - 2;
+            }
+        }
+        return -1;
+    }();
+    return place;
+}
+
+Ids chips_of(const void* device) {
+    void** vtable = *static_cast<void** const*>(device);
+    auto** mesh = static_cast<void**>(mesh_vtable.address());
+    if (!mesh || place_of_id() < 0) {
+        return {};
+    }
+    if (vtable == mesh + 2) {
+        return mesh_device_ids(device);
+    }
+    return {reinterpret_cast<int (*)(const void*)>(vtable[place_of_id()])(device)};
+}
+
+DeviceGroup group_of_chips(Region& region, const Ids& chips, const DeviceFacts* facts = nullptr) {
+    std::uint64_t mask = 0;
+    for (const int chip : chips) {
+        const int index = chip < 0 ? -1 : device_index(region, static_cast<std::uint32_t>(chip), facts);
+        if (index >= 0) {
+            mask |= 1ull << index;
+        }
+    }
+    return group_of_mask(region, mask);
+}
+
+template <typename Find>
+DeviceGroup remembered(const void* object, Find find) {
+    const std::uint64_t now = generation.load(std::memory_order_acquire);
+    const auto key = reinterpret_cast<std::uint64_t>(object);
+    KnownDevice* entry = known.find(key);
+    if (entry && entry->generation.load(std::memory_order_acquire) == now) {
+        return {entry->mask.load(std::memory_order_relaxed), entry->named.load(std::memory_order_relaxed)};
+    }
+    DeviceGroup group{0, 0};
+    try {
+        group = find();
+    } catch (...) {  // a device that is being torn down may refuse to answer
+    }
+    if (group.mask && (entry = known.find_or_insert(key))) {
+        entry->mask.store(group.mask, std::memory_order_relaxed);
+        entry->named.store(group.named, std::memory_order_relaxed);
+        entry->generation.store(now, std::memory_order_release);
+    }
+    return group;
+}
+
+DeviceFacts facts_of(const void* mesh) {
+    DeviceFacts facts{};
+    const Coordinates grid = impl_grid(mesh);
+    facts.grid_x = static_cast<std::uint32_t>(grid.x);
+    facts.grid_y = static_cast<std::uint32_t>(grid.y);
+    facts.l1_per_core = impl_l1_per_core(mesh);
+    facts.arch = static_cast<std::uint32_t>(impl_arch(mesh));
+    const std::unique_ptr<char>* allocator = impl_allocator(mesh);
+    if (allocator && *allocator) {
+        for (const int kind : {0, 1, 3, 4}) {
+            facts.banks[kind] = number_of_banks(allocator->get(), &kind);
+            facts.bank_size[kind] = bank_size(allocator->get(), &kind);
+        }
+        const unsigned char l1 = 0;  // HalMemType::L1
+        facts.cb_base = base_address(allocator->get(), &l1);
+    }
+    return facts;
+}
+
+}  // namespace
+
+DeviceGroup group_of_device(Region& region, const void* device) {
+    if (!device) {
+        return {0, 0};
+    }
+    return remembered(device, [&] { return group_of_chips(region, chips_of(device)); });
+}
+
+DeviceGroup group_of_mesh(Region& region, const void* mesh) {
+    return remembered(mesh, [&] { return group_of_chips(region, impl_device_ids(mesh)); });
+}
+
+DeviceGroup declare_mesh(Region& region, const void* mesh) {
+    try {
+        const DeviceFacts facts = facts_of(mesh);
+        return group_of_chips(region, impl_device_ids(mesh), &facts);
+    } catch (...) {  // as above
+        return group_of_mesh(region, mesh);
+    }
+}
+
+void devices_changed() { generation.fetch_add(1, std::memory_order_acq_rel); }
+
+void forget_runtime_devices() { known.forget(); }
+
+}  // namespace ttmem::probe

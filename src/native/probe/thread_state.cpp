@@ -1,0 +1,47 @@
+#include "thread_state.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+
+namespace ttmem::probe {
+
+namespace {
+
+// One pointer of static TLS: a load of the library by dlopen() still finds room for it.
+__thread ThreadState* own __attribute__((tls_model("initial-exec"))) = nullptr;
+
+std::atomic<std::uint16_t> threads{0};
+pthread_key_t at_thread_end;
+pthread_once_t key_made = PTHREAD_ONCE_INIT;
+
+void forget(void* state) {
+    own = nullptr;  // destructors that run after this one may still free buffers: they start a new state
+    std::free(state);
+}
+
+ThreadState* make() {
+    pthread_once(&key_made, [] { pthread_key_create(&at_thread_end, forget); });
+    auto* state = static_cast<ThreadState*>(std::calloc(1, sizeof(ThreadState)));
+    if (state) {
+        state->number = ++threads;
+        own = state;
+        pthread_setspecific(at_thread_end, state);
+    }
+    return state;
+}
+
+}  // namespace
+
+ThreadState* thread_state() { return own ? own : make(); }
+
+void forget_thread() {
+    if (own) {
+        const std::uint16_t number = own->number;
+        *own = ThreadState{};
+        own->number = number;
+    }
+}
+
+}  // namespace ttmem::probe

@@ -1,0 +1,57 @@
+// What the probe remembers for each thread. It is made at the thread's first event and freed when the thread ends.
+#pragma once
+
+#include <cstdint>
+
+#include "layout.hpp"
+
+namespace ttmem::probe {
+
+// One circular or dataflow buffer while a program's layout is being made; the runtime names it once per device.
+struct PendingCb {
+    std::uint64_t address;
+    std::uint64_t size;  // per core
+    std::uint64_t devices;  // bit = index of the device
+    std::uint32_t cores;
+    std::uint32_t core_count;
+    std::uint16_t flags;
+};
+
+constexpr int MAX_PENDING = 256;  // 64 circular buffers per core at most, on several sets of cores
+
+struct ProgramLayout {
+    std::uint64_t program;
+    std::uint64_t devices;  // of dataflow buffers, which are laid out for all at once
+    std::uint32_t cores;    // the set that was reserved last
+    std::uint32_t core_count;
+    int count;
+    bool active;
+    bool dataflow;
+    PendingCb pending[MAX_PENDING];
+};
+
+struct SiteCacheEntry {
+    std::uint64_t code;
+    std::uint64_t identity;  // of the code object, whose address may be used again
+    std::uint32_t instruction;
+    std::uint32_t site;
+};
+
+constexpr int SITE_CACHE = 1024;
+
+struct ThreadState {
+    bool inside;  // a hook is at work in this thread: whatever it calls is not news
+    std::uint8_t program_type;
+    std::uint16_t number;
+    std::uint32_t phase;
+    int loading_binaries;
+    ProgramLayout layout;
+    SiteCacheEntry sites[SITE_CACHE];
+};
+
+// Null if there is no memory: then this call goes unseen.
+ThreadState* thread_state();
+
+void forget_thread();  // in the child of a fork: what it remembers names numbers of the parent's region
+
+}  // namespace ttmem::probe

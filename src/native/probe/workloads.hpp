@@ -1,0 +1,39 @@
+// Workloads: the programs of one operation on a mesh, which are dispatched together.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ttmem::probe {
+
+constexpr int MAX_WORKLOAD_PROGRAMS = 64;  // one per chip, when they all differ
+
+struct WorkloadParts {
+    std::atomic<std::uint32_t> count;
+    std::atomic<std::uint32_t> name;  // of the operation, in the runtime's own words
+    std::atomic<std::uint32_t> dispatches;
+    std::atomic<const void*> mesh;  // the MeshDevice that it was last compiled for
+    std::atomic<std::uint64_t> programs[MAX_WORKLOAD_PROGRAMS];
+    void clear() {
+        count = 0;
+        name = 0;
+        dispatches = 0;
+        mesh = nullptr;
+    }
+};
+
+// Of a MeshWorkloadImpl*; null if there is no room, or if it was never seen.
+WorkloadParts* workload_parts(const void* workload, bool make);
+void remove_workload(const void* workload);
+
+template <typename Action>
+void for_each_program(const WorkloadParts& parts, Action action) {
+    const std::uint32_t count = parts.count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < count && i < MAX_WORKLOAD_PROGRAMS; ++i) {
+        action(parts.programs[i].load(std::memory_order_relaxed));
+    }
+}
+
+void forget_workloads();  // in the child of a fork
+
+}  // namespace ttmem::probe
