@@ -6,13 +6,22 @@ from collections.abc import Iterable
 
 from ttmem.client.query import ServerConnection
 from ttmem.errors import BadInput
-from ttmem.feeds import ServerFeed
+from ttmem.feeds import Feed, ServerFeed, open_feed
 from ttmem.snapshots import Device, Snapshot
 
 
-def snapshot(socket: str | None = None, detail: Iterable[str] = ()) -> Snapshot:
-    """Everything that the server knows at this instant; `detail` names what to add in full."""
-    feed = ServerFeed(socket)
+def snapshot(
+    socket: str | None = None, detail: Iterable[str] = (), shm: str | None = None
+) -> Snapshot:
+    """Everything at this instant; `detail` names what to add in full.
+
+    `socket` asks that server, `shm` reads that folder; with neither, the server at the usual place
+    if there is one, else what stock ttnn publishes in this host's shared memory.
+    """
+    return _read(open_feed(socket, shm), detail)
+
+
+def _read(feed: Feed, detail: Iterable[str] = ()) -> Snapshot:
     try:
         return feed.read(detail)
     finally:
@@ -21,25 +30,28 @@ def snapshot(socket: str | None = None, detail: Iterable[str] = ()) -> Snapshot:
 
 def memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | None = None) -> int:
     """Bytes held on a device (logical id, or unique id as text): dram, l1, l1_small, trace, cb or l1_used."""
-    return _figure(_device(device, socket), kind, "held")
+    return _figure(_chosen(snapshot(socket), device), kind, "held")
 
 
 def max_memory_allocated(
     device: int | str = 0, kind: str = "dram", socket: str | None = None
 ) -> int:
-    """The peak of `memory_allocated` since the server saw the device, or since `reset_peak`."""
-    return _figure(_device(device, socket), kind, "peak")
+    """The peak of `memory_allocated` since the server saw the device, or since `reset_peak`.
+
+    Only a server has looked before; without one there is no peak to tell.
+    """
+    return _figure(_chosen(_read(ServerFeed(socket)), device), kind, "peak")
 
 
 def reset_peak(device: int | str | None = None, socket: str | None = None) -> None:
     """Peaks of a device (None: of all) start again at what is held now."""
     with ServerConnection(socket) as server:
-        unique_id = None if device is None else _device(device, socket).unique_id
+        picture = _read(ServerFeed(socket))
+        unique_id = None if device is None else _chosen(picture, device).unique_id
         server.query("reset_peak", unique_id=unique_id)
 
 
-def _device(wanted: int | str, socket: str | None) -> Device:
-    picture = snapshot(socket)
+def _chosen(picture: Snapshot, wanted: int | str) -> Device:
     found = picture.device(wanted)
     if found is None:
         known = ", ".join(f"{d.logical_id} ({d.unique_id})" for d in picture.devices) or "none"

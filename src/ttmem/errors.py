@@ -21,6 +21,10 @@ class NoServer(TtmemError):
     exit_code = 3
 
 
+class ClosedToYou(TtmemError):
+    """There is a server, and its socket may not be used."""
+
+
 class Refused(TtmemError):
     """The other side said no, in words."""
 

@@ -31,7 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "views": FOUNDATION | {"events", "snapshots", "feeds"},
     "model": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
-    | {"api", "hw", "events", "wire", "snapshots", "server", "views", "client", "feeds", "model"},
+    | {"api", "hw", "events", "wire", "snapshots", "sources", "server"}
+    | {"views", "client", "feeds", "model"},
     "__main__": {"commands"},
     "__init__": {"api"},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ttmem.errors import BadInput, NoServer, TtmemError
+from ttmem.errors import BadInput, ClosedToYou, NoServer, TtmemError
 from ttmem.process_identity import user_name
 
 
@@ -14,7 +14,7 @@ def trouble(path: str, error: Exception) -> TtmemError:
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
         return NoServer(_absence(path))
     if isinstance(error, PermissionError):
-        return TtmemError(
+        return ClosedToYou(
             f"the socket {path} belongs to {_owner(path)} and is closed to you; "
             "ask them to start `ttmem serve --group NAME`"
         )

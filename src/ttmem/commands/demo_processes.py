@@ -34,7 +34,7 @@ class DemoProcesses:
         with ExitStack() as stack:
             self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ttmem-demo-"))
             stack.callback(self._end)
-            self._start("server", "serve", "--quiet")
+            self._start("server", "serve", "--quiet", "--no-shm")
             self._wait_for_server()
             for name, *options in WORKLOADS:
                 self._start(name, "simulate", name, *options, "--steps", "0", "--rate", str(RATE))

@@ -3,10 +3,12 @@
 For each group: how many, bytes requested, bytes held (reserved in all banks, where that is known),
 and the share of what is held of that kind on that device. Below it the largest single entries:
 size, age, id, address, and their origin: references, name, program, cores, call site. An id that is
-the address is not repeated. Then what dead processes left behind.
+the address is not repeated. Then what dead processes left behind. Of processes that only shared
+memory tells of there are sums, and no entries.
 
 exit codes: 0 done, 1 failed (with --exit-code: or something is allocated), 2 wrong arguments,
-3 no server, 4 the server refused
+3 neither server
+nor shared memory, 4 the server refused
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.top < 0:
         raise BadInput("--top must be 0 (all) or more")
-    whole = api.snapshot(options.socket, detail=("buffers", "programs"))
+    whole = api.snapshot(options.socket, detail=("buffers", "programs"), shm=options.shm)
     picture = select(whole, options.device, options.pid)
     dumps = dump_groups(picture, options.top)
     if options.json:

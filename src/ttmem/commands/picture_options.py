@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from ttmem.commands.source_options import add_source_options
+
 
 def add_picture_options(parser: argparse.ArgumentParser) -> None:
     """Where to ask, and what of it to show."""
-    parser.add_argument("--socket", metavar="PATH", help="the server's socket")
+    add_source_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.add_argument(
         "--device",

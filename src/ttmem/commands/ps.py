@@ -1,12 +1,14 @@
 """Show who uses the memory of each device, as a table or as JSON.
 
-One picture of all devices and processes that report to the server (`ttmem serve`). Sizes in the
-table are binary (KiB, MiB, GiB); JSON has bytes. Kernel code stands apart and is in no sum.
-docs/numbers.md says what each number means.
+One picture of all devices and processes: from the server (`ttmem serve`) if there is one, else from
+the counters that stock ttnn publishes in shared memory. Sizes in the table are binary (KiB, MiB,
+GiB); JSON has bytes. Kernel code stands apart and is in no sum. docs/numbers.md says what each
+number means.
 
 With --watch on a terminal the picture is cut to the window: what is left out is named below it.
 
-exit codes: 0 done, 1 failed, 2 wrong arguments, 3 no server, 4 the server refused
+exit codes: 0 done, 1 failed, 2 wrong arguments, 3 neither server nor shared memory, 4 the server
+refused
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import signal
 import sys
 import time
 from collections import deque
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ttmem.commands.picture_options import add_picture_options
 from ttmem.errors import BadInput, Refused, TtmemError
@@ -26,6 +29,9 @@ from ttmem.views.selection import NotThere, select
 from ttmem.views.table import render
 from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
 from ttmem.views.text import clean, wrap
+
+if TYPE_CHECKING:
+    from ttmem.feeds import Feed
 
 TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would contradict each other
 
@@ -53,14 +59,18 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints one picture, or one after the other."""
+    from ttmem.feeds import open_feed
+
     _check(options)
-    if options.watch is None:
-        print(_shown(options, _look(options)))
-        return 0
+    feed = open_feed(options.socket, options.shm)
     try:
-        _watch(options)
-    except KeyboardInterrupt:
-        pass  # how a watch ends
+        if options.watch is None:
+            print(_shown(options, _look(options, feed)))
+        else:
+            with suppress(KeyboardInterrupt):  # how a watch ends
+                _watch(options, feed)
+    finally:
+        feed.close()
     return 0
 
 
@@ -90,11 +100,9 @@ def _check(options: argparse.Namespace) -> None:
             raise BadInput(f"there is no detail {name!r}; known are {', '.join(DETAILS)}")
 
 
-def _look(options: argparse.Namespace) -> Snapshot:
-    from ttmem import api
-
+def _look(options: argparse.Namespace, feed: Feed) -> Snapshot:
     detail = ("programs",) if options.kernels else options.detail
-    return select(api.snapshot(options.socket, detail), options.device, options.pid)
+    return select(feed.read(detail), options.device, options.pid)
 
 
 def _shown(
@@ -117,7 +125,7 @@ def _shown(
     return spelled(text, sys.stdout)
 
 
-def _watch(options: argparse.Namespace) -> None:
+def _watch(options: argparse.Namespace, feed: Feed) -> None:
     in_place = sys.stdout.isatty() and not options.json
     if in_place:
         signal.signal(signal.SIGTERM, _leave)
@@ -127,7 +135,7 @@ def _watch(options: argparse.Namespace) -> None:
         while True:
             began = time.monotonic()
             try:
-                picture = _look(options)
+                picture = _look(options, feed)
             except TtmemError as problem:
                 said = _complain(screen, problem, said)
             else:

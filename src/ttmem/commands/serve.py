@@ -1,8 +1,8 @@
 """Collect reports from every process on this machine.
 
 Listens at a Unix socket for runtimes with the allocation client (TT_ALLOC_TRACKING_ENABLED=1) and for
-programs that use ttmem.client. `ttmem ps` shows what it knows. SIGUSR1 logs a summary; SIGTERM and
-Ctrl-C stop it.
+programs that use ttmem.client, and reads the counters that stock ttnn publishes in shared memory.
+`ttmem ps` shows what it knows. SIGUSR1 logs a summary; SIGTERM and Ctrl-C stop it.
 
 exit codes: 0 stopped, 2 wrong arguments, 5 another server has the socket
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 
 from ttmem.errors import BadInput
@@ -39,6 +40,10 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="L1 of a device (85MiB, 89128960), for clients that declare none",
     )
     parser.add_argument(
+        "--shm", metavar="DIR", help="where stock ttnn publishes its counters (default /dev/shm)"
+    )
+    parser.add_argument("--no-shm", action="store_true", help="do not read shared memory")
+    parser.add_argument(
         "--max-live",
         metavar="N",
         type=int,
@@ -55,8 +60,13 @@ def run(options: argparse.Namespace) -> int:
     """Serves until it is told to stop."""
     if options.max_live < 1:
         raise BadInput("--max-live must be 1 or more")
+    if options.shm and options.no_shm:
+        raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
+    if options.shm and not os.path.isdir(options.shm):
+        raise BadInput(f"--shm {options.shm} is no folder")
     from ttmem.server.device_options import DeviceOptions
     from ttmem.server.server import Server
+    from ttmem.sources.shared_memory.folder import shm_folder
 
     logging.basicConfig(
         stream=sys.stderr,
@@ -66,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
     server = Server(
         socket_path(options.socket),
         group=options.group,
+        shm=None if options.no_shm else shm_folder(options.shm),
         defaults=DeviceOptions(options.board, options.cluster, options.l1_capacity),
         log_events=options.log_events,
         max_live=options.max_live,

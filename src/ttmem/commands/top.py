@@ -2,24 +2,28 @@
 
 Views are switched by digits: overview, one device with its history, cores, kernels and programs,
 buffers, events. `h` shows all keys and how each number is made; `q` quits. The monitor asks the
-server (`ttmem serve`), and waits for it if it is not there yet.
+server (`ttmem serve`) if there is one, else it reads the counters that stock ttnn publishes in shared
+memory; if there is neither, it waits.
 
 --once prints one view as text, for a file or a program; `ttmem ps --json` has the same numbers as data.
 Without Textual (pip install 'ttmem[tui]'), `ttmem ps --watch` serves.
 
-exit codes: 0 done, 1 failed, 2 wrong arguments or no terminal, 3 no server (with --once), 4 the server refused
+exit codes: 0 done, 1 failed, 2 wrong arguments or no terminal, 3 neither server nor
+shared memory (with --once), 4 the server refused
 """
 
 from __future__ import annotations
 
 import argparse
 
+from ttmem.commands.source_options import add_source_options
+
 FASTEST, SLOWEST = 0.1, 3600.0  # seconds
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem top`."""
-    parser.add_argument("--socket", metavar="PATH", help="the server's socket")
+    add_source_options(parser)
     parser.add_argument(
         "--interval",
         metavar="SECONDS",
@@ -50,10 +54,10 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints one picture, or runs the monitor."""
     from ttmem.commands import live_monitor  # the pages would make every other verb start later
-    from ttmem.feeds import ServerFeed
+    from ttmem.feeds import open_feed
 
     show = live_monitor.print_once if options.once else live_monitor.watch_live
-    return show(ServerFeed(options.socket), options)
+    return show(open_feed(options.socket, options.shm), options)
 
 
 def _seconds(text: str) -> float:

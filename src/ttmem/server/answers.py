@@ -20,13 +20,19 @@ class Answers:
     """Questions to the books. `write` takes the dumps that the historical protocol wants in the log."""
 
     def __init__(
-        self, books: Books, socket_path: str, started_ns: int, write: Callable[[str], None]
+        self,
+        books: Books,
+        socket_path: str,
+        started_ns: int,
+        write: Callable[[str], None],
+        shm: str | None = None,
     ) -> None:
         self._books = books
         self._write = write
         self._host = {
             "ttmem": __version__,
             "server": {"pid": os.getpid(), "socket": socket_path, "started_ns": started_ns},
+            "shared_memory": shm,
         }
 
     # -- the historical protocol -------------------------------------------------------------------------------
@@ -36,7 +42,7 @@ class Answers:
         if head.type in (Message.DUMP_REMAINING, Message.DUMP_KERNELS):
             self.dump(Message(head.type))
             return None
-        devices = self._books.devices
+        devices = [device for device in self._books.devices if device.shown]
         found = self._books.device(head.device)
         kind = Message.RESPONSE if head.type == Message.QUERY else Message.DEVICE_INFO_RESPONSE
         tail: dict[str, int] = {"num_devices": len(devices), "is_available": int(bool(devices))}

@@ -20,6 +20,7 @@ from ttmem.server.event_words import EventWords
 from ttmem.server.file_limit import raise_file_limit
 from ttmem.server.log import Log
 from ttmem.server.process_table import ProcessTable, credentials
+from ttmem.server.shm_watch import ShmWatch
 from ttmem.server.summary import released, summary
 from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket_listener import Listener
@@ -34,13 +35,17 @@ ACCEPTS_PER_TURN = 64
 
 
 class Server:
-    """Owns the socket, the books and the loop. It is the sink of every peer."""
+    """Owns the socket, the books and the loop. It is the sink of every peer.
+
+    `shm` is the folder whose regions it reads too; None: none.
+    """
 
     def __init__(
         self,
         socket_path: str,
         *,
         group: str | None = None,
+        shm: str | None = None,
         defaults: DeviceDefaults | None = None,
         log_events: bool = False,
         max_live: int = 4_000_000,
@@ -50,7 +55,9 @@ class Server:
         self._listener = Listener(socket_path, group)
         self._started = time.time_ns()
         self.books = Books(defaults, self._log.trouble, max_live)
-        self._answers = Answers(self.books, socket_path, self._started, write)
+        self._shm = shm
+        self._shm_watch: ShmWatch | None = None
+        self._answers = Answers(self.books, socket_path, self._started, write, shm)
         self._words = EventWords(self.books, self._started, write) if log_events else None
         self._processes = ProcessTable(self.books)
         self._peers: dict[int, Peer] = {}
@@ -73,6 +80,8 @@ class Server:
             self._epoll.register(own, select.EPOLLIN)
         self._log.info(f"ttmem {__version__} listens at {self._listener.path} (pid {os.getpid()})")
         ready()
+        if self._shm is not None:
+            self._shm_watch = ShmWatch(self._shm, self._awake)
         next_tick = time.monotonic() + TICK
         try:
             while not self._stopping:
@@ -94,6 +103,9 @@ class Server:
     def stop(self) -> None:
         """Ends the loop; safe from any thread."""
         self._stopping = True
+        self._awake()
+
+    def _awake(self) -> None:
         with suppress(OSError):
             self._waker.send(b"\0")
 
@@ -104,6 +116,9 @@ class Server:
             self._ready(number, mask)
         if self._quiet:
             self._check_quiet()
+        reading = None if self._shm_watch is None else self._shm_watch.take()
+        if reading is not None:
+            self.books.sample(reading.devices, reading.remarks, time.time_ns())
         if self._summary_wanted:
             self._summary_wanted = False
             picture, live = self.books.snapshot(time.time_ns()), self.books.native.live()
@@ -318,6 +333,8 @@ class Server:
 
     def close(self) -> None:
         """Closes everything, and removes the socket file."""
+        if self._shm_watch is not None:
+            self._shm_watch.close()
         for peer in tuple(self._peers.values()):
             peer.socket.close()
         self._listener.close()

@@ -13,7 +13,8 @@ from ttmem.views.dump_groups import CB, DeviceDump, Entry, Group
 from ttmem.views.grid import Column, Grid
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import logical, model, short_command, short_pci
-from ttmem.views.notes import loss_notes, note_lines
+from ttmem.views.note import note_lines
+from ttmem.views.notes import loss_notes
 from ttmem.views.process_table import left_behind_table
 from ttmem.views.sections import page, section
 from ttmem.views.title import title_lines

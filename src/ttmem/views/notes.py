@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.hint import hint
-from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
+from ttmem.views.ink import Style
 from ttmem.views.names import DeviceNames
+from ttmem.views.note import Note
+from ttmem.views.source_notes import is_quiet
 
 NAMED = 3  # pids in one sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A sentence after its sign."""
-
-    sign: str
-    style: Style
-    text: str
-
-    def lines(self, width: int) -> list[Line]:
-        """In as many lines as it needs."""
-        by = len(self.sign) + 2
-        return indent(paragraph(self.text, width - by), by, ink(f" {self.sign}", self.style))
-
-    def line(self, width: int) -> Line:
-        """In one line; the cut shows."""
-        return clip_line((*ink(f" {self.sign} ", self.style), *ink(self.text)), width)
-
-
-def note_lines(notes: Iterable[Note], width: int, whole: bool = True) -> list[Line]:
-    """The notes, one under the other; else than `whole`, each is cut to one line."""
-    if not whole:
-        return [note.line(width) for note in notes]
-    return [line for note in notes for line in note.lines(width)]
 
 
 def anomaly_notes(snapshot: Snapshot) -> list[Note]:
     """One for each anomaly, with the devices it is on; impossible sums first."""
     names = DeviceNames(snapshot.devices)
-    found = [(anomaly, device) for device in snapshot.devices for anomaly in device.anomalies]
+    found = [
+        (anomaly, device)
+        for device in snapshot.devices
+        for anomaly in device.anomalies
+        if not is_quiet(anomaly)
+    ]
     where: dict[str, list[str]] = {}
     for anomaly, device in sorted(found, key=lambda pair: pair[0].kind != "over_capacity"):
         where.setdefault(anomaly.text, []).append(device.unique_id)

@@ -18,6 +18,7 @@ from ttmem.views.text import columns
 LEAST_COMMAND = 20
 DEVICES_ROOM = 13
 USER_ROOM = 12
+GHOST = "* ghost in shared memory: its counters were never cleared; `ttmem clean` clears them"
 NOT_CONNECTED = "* not connected: it keeps its memory until it dies or reports again"
 
 
@@ -73,7 +74,7 @@ def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
     names = DeviceNames(snapshot.devices)
     rows = [
         Row(
-            pid=str(left.pid),
+            pid=f"{left.pid}{'*' if left.ghost else ''}",
             who=_died(left, snapshot.time_ns),
             devices=_devices(names, left.devices),
             held=together(left.devices.values()),
@@ -82,7 +83,12 @@ def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
         )
         for left in sorted(snapshot.left_behind, key=lambda left: -(left.died_ns or 0))
     ]
-    return _table(rows, [], "DIED", width) if rows else []
+    if not rows:
+        return []
+    lines = _table(rows, [], "DIED", width)
+    if any(left.ghost for left in snapshot.left_behind):
+        lines += indent(paragraph(GHOST, width - 1, Style.FAINT), 1)
+    return lines
 
 
 def _died(left: LeftBehind, now: int) -> str:

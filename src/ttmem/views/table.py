@@ -12,22 +12,20 @@ from ttmem.views.extent import ALL, Extent, fitting
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernel_table import kernel_lines, kernel_type_table
 from ttmem.views.names import in_order
+from ttmem.views.no_device import no_device
+from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import (
-    Note,
     anomaly_notes,
     dead_notes,
     hint_notes,
     loss_notes,
     missing_notes,
-    note_lines,
 )
 from ttmem.views.process_table import left_behind_table, process_table
 from ttmem.views.sections import section, stack
+from ttmem.views.source_notes import blind_notes, quiet_notes, remark_notes
 from ttmem.views.title import title_lines
 
-NO_DEVICE = (
-    "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
-)
 NO_PROCESS = "no process reports"
 CHOICES = ("--device", "--pid")  # how `ttmem ps` shows less, and so all of it
 BY_TYPE = "* if resident everywhere; from LOADS on: of the whole device"
@@ -93,7 +91,7 @@ class _Picture:
     def _devices(self, extent: Extent) -> list[Line]:
         devices = self.snapshot.devices
         if not devices:
-            return indent(paragraph(NO_DEVICE, self.width - 1, Style.FAINT), 1)
+            return indent(paragraph(no_device(self.snapshot), self.width - 1, Style.FAINT), 1)
         most = extent.most_devices
         if most is None or most >= len(devices):
             return device_table(devices, self.width, extent.devices)
@@ -124,9 +122,12 @@ class _Picture:
         snapshot = self.snapshot
         return [
             *anomaly_notes(snapshot),
+            *remark_notes(snapshot),
             *loss_notes(snapshot, self.chosen),
             *(() if extent.left_behind else dead_notes(snapshot)),
             *missing_notes(snapshot),
+            *quiet_notes(snapshot),
+            *(blind_notes(snapshot) if extent.hints else ()),
             *(hint_notes(snapshot, self.earlier) if extent.hints else ()),
         ]
 

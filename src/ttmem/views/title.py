@@ -1,4 +1,4 @@
-"""The first line: which host, when, which server, how much there is."""
+"""The first line: which host, when, which source, how much there is."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def title_lines(
 def _server(snapshot: Snapshot) -> str:
     server, version = snapshot.host.get("server"), snapshot.host.get("ttmem")
     pid = server.get("pid") if isinstance(server, Mapping) else None
+    folder = snapshot.host.get("shared_memory")
     if pid is None:
-        return ""
+        return f"shared memory {folder}" if folder else ""
     return f"server {version} (pid {pid})" if version else f"server pid {pid}"
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from ttmem.snapshots import Snapshot
-from ttmem.views.ink import Line, Style, clip_line, faint, line_columns
-from ttmem.views.notes import Note, anomaly_notes, missing_notes
+from ttmem.views.ink import Line, clip_line, faint, line_columns
+from ttmem.views.notes import anomaly_notes, missing_notes
+from ttmem.views.source_notes import remark_notes
 
 
 def alarm_lines(snapshot: Snapshot, width: int) -> list[Line]:
     """One line, or none if all is well."""
     notes = [
         *anomaly_notes(snapshot),
-        *(Note("!", Style.WARN, remark.text) for remark in snapshot.remarks),
+        *remark_notes(snapshot),
         *missing_notes(snapshot),
     ]
     if not notes:

@@ -14,6 +14,7 @@ from ttmem.views.monitor.page import Look
 from ttmem.views.monitor.provenance_lines import provenance_lines
 from ttmem.views.note import note_lines
 from ttmem.views.notes import anomaly_notes, missing_notes
+from ttmem.views.source_notes import quiet_notes
 
 AIRY = 34  # lines; from that on, empty lines stand between the parts
 CHARTS = 5  # lines that charts keep before code has any
@@ -55,7 +56,8 @@ class DeviceLayout:
 def _notes(device: Device, look: Look) -> list[Line]:
     """Anomalies in full, and why capacities are unknown, in a part of the page."""
     alone = replace(look.snapshot, devices=(device,))
-    lines = note_lines([*anomaly_notes(alone), *missing_notes(alone)], look.width)
+    notes = [*anomaly_notes(alone), *missing_notes(alone), *quiet_notes(alone)]
+    lines = note_lines(notes, look.width)
     most = max(look.height // NOTES, 1)
     if len(lines) <= most:
         return lines

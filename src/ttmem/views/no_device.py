@@ -1,0 +1,19 @@
+"""What to say where there is no device, and what to do about it."""
+
+from __future__ import annotations
+
+from ttmem.snapshots import Snapshot
+from ttmem.views.text import clean
+
+NO_REPORT = (
+    "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
+)
+
+
+def no_device(snapshot: Snapshot) -> str:
+    """In the words of the picture's source."""
+    folder = snapshot.host.get("shared_memory")
+    if folder is None:
+        return NO_REPORT
+    counters = f"no region of stock ttnn (tt_device_*_memory) in {clean(str(folder))}"
+    return f"{NO_REPORT}; {counters}" if snapshot.host.get("server") else counters

@@ -1,0 +1,74 @@
+"""What the sources of a picture remarked, and what they cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ttmem.snapshots import Anomaly, Device, Snapshot
+from ttmem.views.ink import Style
+from ttmem.views.names import DeviceNames
+from ttmem.views.note import Note
+
+LEFT = ("ghost", "reused_pid")  # the table of what dead processes left behind has them
+DISAGREE = "totals_disagree", "chips_disagree"
+QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # no number of the picture is wrong by it
+COUNTERS = "shared memory"
+
+
+def remark_notes(snapshot: Snapshot) -> list[Note]:
+    """Of the host: files that were skipped, processes that publish nothing."""
+    return [Note("!", Style.WARN, remark.text) for remark in snapshot.remarks]
+
+
+def quiet_notes(snapshot: Snapshot) -> list[Note]:
+    """Of devices: what is odd in a region, and changes no sum."""
+    names = DeviceNames(snapshot.devices)
+    left = {left.pid for left in snapshot.left_behind}
+    where: dict[str, list[str]] = {}
+    disagreeing: dict[str, list[str]] = {}
+    for device in snapshot.devices:
+        for anomaly in device.anomalies:
+            if anomaly.kind in DISAGREE:
+                disagreeing.setdefault(device.unique_id, []).append(anomaly.text)
+            elif anomaly.kind in QUIET and not (anomaly.kind in LEFT and anomaly.pid in left):
+                where.setdefault(anomaly.text, []).append(device.unique_id)
+    if len(disagreeing) == 1:
+        ((unique_id, texts),) = disagreeing.items()
+        for text in texts:
+            where[text] = [unique_id]
+    elif disagreeing:
+        where[MANY_DISAGREE] = list(disagreeing)
+    return [
+        Note("-", Style.FAINT, f"{names.sentence(devices)}: {text}")
+        for text, devices in where.items()
+    ]
+
+
+MANY_DISAGREE = (
+    "the totals that the runtime stored are not the sum of the live processes; the processes count"
+)
+
+
+def is_quiet(anomaly: Anomaly) -> bool:
+    """Does it leave every number of the picture right?"""
+    return anomaly.kind in QUIET
+
+
+def blind_notes(snapshot: Snapshot) -> list[Note]:
+    """What the counters of the stock runtime cannot see."""
+    missed: dict[str, list[Device]] = {}
+    for device in snapshot.devices:
+        dram = device.provenance.get("dram")
+        if dram is not None and COUNTERS in dram.source and dram.misses:
+            missed.setdefault(
+                f"{dram.source}, requested bytes; not seen: {dram.misses}", []
+            ).append(device)
+    names = DeviceNames(snapshot.devices)
+    return [
+        Note("-", Style.FAINT, f"{names.sentence(_ids(devices))} by {text}")
+        for text, devices in missed.items()
+    ]
+
+
+def _ids(devices: Iterable[Device]) -> list[str]:
+    return [device.unique_id for device in devices]
