@@ -31,8 +31,12 @@ def _boot_time_ns() -> int:
 def _stat(pid: int) -> list[bytes] | None:
     """The fields of /proc/PID/stat from the state on; None if it is gone or hidden."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            text = stat.read()
+        # Half the time of a file object, and asked for every process at every look.
+        stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(stat, 4096)
+        finally:
+            os.close(stat)
     except OSError:
         return None
     # The command stands in brackets and may hold brackets and spaces itself.

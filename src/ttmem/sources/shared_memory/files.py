@@ -25,8 +25,13 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class RegionFile:
     """A file with the name of a region; `number` is the chip's unique id."""
 
-    path: str
+    folder: str
+    name: str
     number: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,9 @@ def region_files(folder: str) -> Iterator[RegionFile | Remark]:
             continue
         number = _number(match[1])
         if number is None:
-            yield Remark("not-a-region", f"{_shown(name)}: its name holds no chip id; skipped")
+            yield Remark("not_a_region", f"{_shown(name)}: its name holds no chip id; skipped")
         else:
-            found.append(RegionFile(os.path.join(folder, name), number))
+            found.append(RegionFile(folder, name, number))
     yield from sorted(found, key=lambda file: file.number)
 
 
@@ -67,17 +72,17 @@ def _number(digits: str) -> int | None:
 
 def read_contents(file: RegionFile) -> Contents | Remark | None:
     """The bytes, or why there are none; None if the file is gone meanwhile."""
-    name = os.path.basename(file.path)
+    name = file.name
     try:
         descriptor = os.open(file.path, _FLAGS)
     except OSError as error:
-        return _refusal(file.path, name, error)
+        return _refusal(file, error)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return Remark("not-a-region", f"{name}: not a plain file; skipped")
+            return Remark("not_a_region", f"{name}: not a plain file; skipped")
         if status.st_size != SIZE:
-            kind = "unknown-layout" if status.st_size else "initialising"
+            kind = "unknown_layout" if status.st_size else "initialising"
             return Remark(kind, f"{name}: {wrong_size(status.st_size)}; skipped")
         return Contents(steady_read(descriptor), (status.st_dev, status.st_ino))
     except OSError as error:
@@ -86,15 +91,16 @@ def read_contents(file: RegionFile) -> Contents | Remark | None:
         os.close(descriptor)
 
 
-def _refusal(path: str, name: str, error: OSError) -> Remark | None:
+def _refusal(file: RegionFile, error: OSError) -> Remark | None:
+    name = file.name
     if error.errno == errno.ENOENT:
         return None
     if error.errno == errno.ELOOP:
-        return Remark("not-a-region", f"{name}: a symbolic link; skipped")
+        return Remark("not_a_region", f"{name}: a symbolic link; skipped")
     if error.errno in (errno.EACCES, errno.EPERM):
         return Remark(
-            "other-user",
-            f"{name}: belongs to user {_owner(path)}, who alone may read it; "
+            "other_user",
+            f"{name}: belongs to user {_owner(file.path)}, who alone may read it; "
             "run ttmem as that user, or as root",
         )
     return Remark("unreadable", f"{name}: {_reason(error)}; skipped")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from ttmem.events import Counters, DeviceSample, Owner, ProcessSample, Remark
+from ttmem.events import Counters, Owner, ProcessSample, Remark
 from ttmem.events.samples import KINDS
 from ttmem.sizes import human
 from ttmem.sources.shared_memory.layout import PROCESSES, Region
@@ -12,7 +12,7 @@ from ttmem.sources.shared_memory.layout import PROCESSES, Region
 _ABANDONED = {
     Owner.DEAD: ("ghost", "has died and left {size} behind; no sum counts it"),
     Owner.REUSED: (
-        "reused-pid",
+        "reused_pid",
         "has died and left {size} behind; its pid belongs to a younger process now",
     ),
     Owner.ELSEWHERE: (
@@ -22,40 +22,38 @@ _ABANDONED = {
 }
 
 
-def owner_remarks(processes: Iterable[ProcessSample]) -> Iterator[Remark]:
-    for process in processes:
-        if process.owner is Owner.LIVE:
-            continue
-        kind, text = _ABANDONED[process.owner]
-        size = process.counters.all
-        said = text.format(size=human(size))
-        yield Remark(kind, f"process {process.pid} ({process.name}) {said}", process.pid, size)
+def owner_remark(process: ProcessSample) -> Remark:
+    """Of a process that is not simply alive."""
+    kind, text = _ABANDONED[process.owner]
+    size = process.counters.all
+    said = text.format(size=human(size))
+    return Remark(kind, f"process {process.pid} ({process.name}) {said}", process.pid, size)
 
 
 def table_remarks(region: Region) -> Iterator[Remark]:
     if len(region.slots) == PROCESSES:
         yield Remark(
-            "table-full",
+            "table_full",
             f"all {PROCESSES} process slots are in use: further processes are not listed, and "
             "what they hold is not known",
         )
 
 
-def cross_checks(sample: DeviceSample) -> Iterator[Remark]:
+def cross_checks(counted: Counters, region: Region) -> Iterator[Remark]:
     """The region says the same thing three times; live slots are what ttmem goes by."""
-    differences = _differences(sample.stored, sample.in_use)
+    differences = _differences(region.totals, counted)
     if differences:
-        why = "" if sample.version == 4 else " (the stored CB is that of the last writer alone)"
+        why = "" if region.version == 4 else " (the stored CB is that of the last writer alone)"
         yield Remark(
-            "totals-disagree",
+            "totals_disagree",
             f"the stored totals are not the sum of the live processes: {_in_words(differences)}"
             f"{why if 'cb' in differences else ''}",
             bytes=sum(there - here for there, here in differences.values()),
         )
-    differences = {} if sample.chips is None else _differences(sample.chips, sample.stored)
+    differences = {} if region.chips is None else _differences(region.chips, region.totals)
     if differences:
         yield Remark(
-            "chips-disagree",
+            "chips_disagree",
             f"the chip counters are not the stored totals: {_in_words(differences)}",
             bytes=sum(there - here for there, here in differences.values()),
         )

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 
-from ttmem.events import DeviceSample, Remark
+from ttmem.events import DeviceSample, ProcessSample, Remark
 from ttmem.sources.shared_memory.holders import Holder, Holders, RegionKey
 
 
-def silent_mappings(sample: DeviceSample, key: RegionKey, holders: Holders) -> Iterator[Remark]:
+def silent_mappings(
+    processes: Iterable[ProcessSample], file_name: str, key: RegionKey, holders: Holders
+) -> Iterator[Remark]:
     """Processes that map this device's region and have no slot in it."""
     mapping = holders.mapped_by.get(key)
-    keys = holders.keys_of.get(os.path.basename(sample.path))
+    keys = holders.keys_of.get(file_name)
     if mapping is None and keys is None:
         return
-    listed = {process.pid for process in sample.processes if process.owner.counts}
+    listed = {process.pid for process in processes if process.owner.counts}
     for pid in sorted((mapping or frozenset()) - listed):
         yield _silent(holders.by_pid[pid], "maps the region of this device")
     for other in sorted((keys or frozenset()) - {key}):
         for pid in sorted(holders.mapped_by[other]):
             yield Remark(
-                "replaced-region",
+                "replaced_region",
                 f"{_who(holders.by_pid[pid])} writes to a region of this device that was deleted "
                 "or replaced; what it holds cannot be read until it opens the device again",
                 pid,
@@ -42,14 +43,14 @@ def silent_holders(holders: Holders, devices: Iterable[DeviceSample]) -> Iterato
 def _silent(holder: Holder, doing: str) -> Remark:
     if holder.tracking_disabled:
         return Remark(
-            "tracking-disabled",
+            "tracking_disabled",
             f"{_who(holder)} {doing}, with TT_METAL_SHM_TRACKING_DISABLED=1 in its environment: "
             "what it holds is not known",
             holder.pid,
         )
     hidden = " (its environment is hidden: another user's)" * (holder.tracking_disabled is None)
     return Remark(
-        "publishes-nothing",
+        "publishes_nothing",
         f"{_who(holder)} {doing}, but has published nothing{hidden}: "
         "what it holds, if anything, is not known",
         holder.pid,

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
+
+from ttmem.events.samples import Counters, total
 
 SIZE = 8576
 HEAD = Struct("<IIQI4xQQI4x5Q")
@@ -45,17 +46,8 @@ PROTOTYPE_SIZES = (9216, 9248, 9280)
 _FREE_CHIP = 0xFFFFFFFF
 
 
-class Slot(NamedTuple):
-    """What one process slot says."""
-
-    pid: int
-    dram: int
-    l1: int
-    l1_small: int
-    trace: int
-    cb: int
-    updated_ns: int
-    name: bytes
+# pid, DRAM, L1, L1_SMALL, TRACE, CB, last update ns, name: plain, as there may be thousands.
+Slot = tuple[int, int, int, int, int, int, int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +57,8 @@ class Region:
     version: int
     references: int
     logical_id: int
-    totals: tuple[int, int, int, int, int]
-    chips: tuple[int, int, int, int, int] | None  # the sum over the chips; None if there are none
+    totals: Counters
+    chips: Counters | None  # the sum over the chips; None if there are none
     slots: tuple[Slot, ...]
 
 
@@ -106,7 +98,7 @@ def decode(data: bytes, number: int) -> Region:
         version=version,
         references=references,
         logical_id=logical_id,
-        totals=head[7:],
+        totals=Counters(*head[7:]),
         chips=_chips(data, version),
         slots=_slots(data),
     )
@@ -121,17 +113,13 @@ def wrong_size(size: int) -> str:
 
 def _slots(data: bytes) -> tuple[Slot, ...]:
     table = memoryview(data)[PROCESSES_AT:STATE_AT]
-    return tuple([Slot._make(fields) for fields in PROCESS.iter_unpack(table) if fields[0]])
+    return tuple([slot for slot in PROCESS.iter_unpack(table) if slot[0]])
 
 
-def _chips(data: bytes, version: int) -> tuple[int, int, int, int, int] | None:
+def _chips(data: bytes, version: int) -> Counters | None:
     table = memoryview(data)[CHIPS_AT:PROCESSES_AT]
-    used = [
-        fields[2:]
-        for fields in CHIP.iter_unpack(table)
-        if (any(fields[2:]) if version == 1 else fields[0] != _FREE_CHIP)
-    ]
-    if not used:
-        return None
-    dram, l1, l1_small, trace, cb = (sum(column) for column in zip(*used, strict=True))
-    return dram, l1, l1_small, trace, cb
+    if version == 1:  # free and the first chip look the same
+        used = [fields[2:] for fields in CHIP.iter_unpack(table) if any(fields[2:])]
+    else:
+        used = [fields[2:] for fields in CHIP.iter_unpack(table) if fields[0] != _FREE_CHIP]
+    return total(Counters(*fields) for fields in used) if used else None

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ttmem.events import Owner
-from ttmem.process_identity import is_alive, start_time_error_ns, start_time_ns
 from ttmem.sources.shared_memory.holders import Holders
-
-# The kernel counts start times in hundredths of a second.
-_TICK_NS = 10_000_000
+from ttmem.sources.shared_memory.lives import Lives
 
 
 class Claim(NamedTuple):
@@ -29,30 +26,6 @@ class Verdict(NamedTuple):
     container_pid: int | None = None
 
 
-class Lives:
-    """Asks the kernel once per process and reading, however many slots it has."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[bool, int | None]] = {}
-        self._error_ns = start_time_error_ns()
-
-    def of(self, pid: int) -> tuple[bool, int | None]:
-        """(alive, start time); somebody else's process may be alive with no known start."""
-        known = self._known.get(pid)
-        if known is None:
-            started = start_time_ns(pid)
-            known = (started is not None or is_alive(pid, None), started)
-            self._known[pid] = known
-        return known
-
-    def fits(self, pid: int, updated_ns: int) -> bool:
-        """Alive, and old enough to have written that update."""
-        alive, started = self.of(pid)
-        if not alive or started is None or not updated_ns:
-            return alive
-        return started + self._error_ns <= updated_ns + _TICK_NS
-
-
 def judge(claim: Claim, region: tuple[int, int], lives: Lives, holders: Holders) -> Verdict:
     """A process of this host first; then a container's, if only one can be meant."""
     pid = claim.pid
@@ -62,10 +35,10 @@ def judge(claim: Claim, region: tuple[int, int], lives: Lives, holders: Holders)
         verdict = _in_container(claim, region, inside, here, lives, holders)
         if verdict is not None:
             return verdict
-    alive, started = lives.of(pid)
+    life = lives[pid]
     if here:
-        return Verdict(Owner.LIVE, pid, started)
-    return Verdict(Owner.REUSED if alive else Owner.DEAD, pid, None)
+        return Verdict(Owner.LIVE, pid, life.start_time_ns)
+    return Verdict(Owner.REUSED if life.alive else Owner.DEAD, pid, None)
 
 
 def _in_container(
@@ -84,5 +57,5 @@ def _in_container(
         return None
     chosen = mapping or named
     if len(chosen) == 1:
-        return Verdict(Owner.LIVE, chosen[0], lives.of(chosen[0])[1], claim.pid)
+        return Verdict(Owner.LIVE, chosen[0], lives[chosen[0]].start_time_ns, claim.pid)
     return Verdict(Owner.ELSEWHERE, claim.pid, None, claim.pid) if chosen else None

@@ -3,79 +3,119 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from itertools import repeat
 
 from ttmem.events import Counters, Owner, ProcessSample, Remark
 from ttmem.events.device import LARGEST
 from ttmem.events.samples import total
+from ttmem.sources.shared_memory.findings import owner_remark
 from ttmem.sources.shared_memory.holders import Holders, RegionKey
 from ttmem.sources.shared_memory.layout import Slot
-from ttmem.sources.shared_memory.owners import Claim, Lives, judge
+from ttmem.sources.shared_memory.lives import FIRST_WALL_CLOCK_NS, Lives
+from ttmem.sources.shared_memory.moving import Moving
+from ttmem.sources.shared_memory.owners import Claim, Verdict, judge
 from ttmem.sources.shared_memory.printable import printable
 
 _RELEASING = -1
-_STEADY_CLOCK_BELOW_NS = 1 << 58  # nine years: no clock runs that long, and 1979 is long past
+# Named tuples, made without their constructors' detour: a full machine has 2,048 slots.
+_counters = partial(tuple.__new__, Counters)
+_process_sample = partial(tuple.__new__, ProcessSample)
 
 
-@dataclass(slots=True)
 class SlotReader:
-    """Reads the slots of one region, time after time; it remembers what it cannot see at once."""
+    """Reads the slots of one region, time after time."""
 
-    _updates_of_dead: dict[int, int] = field(default_factory=dict)
-    _moving: set[int] = field(default_factory=set)
+    def __init__(self) -> None:
+        self._moving = Moving()
 
     def read(
-        self, slots: Iterable[Slot], region: RegionKey, lives: Lives, holders: Holders
+        self, slots: Sequence[Slot], region: RegionKey, lives: Lives, holders: Holders
     ) -> tuple[tuple[ProcessSample, ...], list[Remark]]:
-        found: dict[tuple[int, Owner], ProcessSample] = {}
+        plain, odd = _divided(slots, lives, holders)
+        samples = _plain_samples(plain, lives)
         remarks: list[Remark] = []
-        dead: dict[int, int] = {}
-        for slot in slots:
-            pid, dram, l1, l1_small, trace, cb, updated_ns, raw_name = slot
-            if pid < 0 or max(dram, l1, l1_small, trace, cb) > LARGEST:
-                if pid != _RELEASING:
-                    remarks.append(_impossible(slot))
-                continue
-            if updated_ns < _STEADY_CLOCK_BELOW_NS:
-                updated_ns = _on_wall_clock(updated_ns)
-            name = _text(raw_name)
-            owner, host_pid, started, container_pid = judge(
-                Claim(pid, name, updated_ns), region, lives, holders
-            )
-            if owner is Owner.DEAD:
-                dead[pid] = updated_ns
-                if self._is_moving(pid, updated_ns):
-                    owner = Owner.ELSEWHERE
-            sample = ProcessSample(
-                host_pid,
-                started,
-                name,
-                owner,
-                Counters(dram, l1, l1_small, trace, cb),
-                updated_ns,
-                container_pid,
-            )
-            key = (host_pid, owner)
-            if key in found:
-                remarks.append(_twice(sample))
-                sample = _merged(found[key], sample)
-            found[key] = sample
-        self._updates_of_dead = dead
-        self._moving &= dead.keys()
-        return tuple(found.values()), remarks
+        if odd:
+            found = {sample.pid: sample for sample in samples}
+            for slot in odd:
+                self._add(slot, found, remarks, lambda claim: judge(claim, region, lives, holders))
+            samples = list(found.values())
+            remarks += [owner_remark(each) for each in samples if each.owner is not Owner.LIVE]
+        self._moving.end_of_reading()
+        return tuple(samples), remarks
 
-    def _is_moving(self, pid: int, updated_ns: int) -> bool:
-        """No such process here, yet its slot is written to: it lives where we cannot see it."""
-        if updated_ns > self._updates_of_dead.get(pid, updated_ns):
-            self._moving.add(pid)
-        return pid in self._moving
+    def _add(
+        self,
+        slot: Slot,
+        found: dict[int, ProcessSample],
+        remarks: list[Remark],
+        judged: Callable[[Claim], Verdict],
+    ) -> None:
+        if slot[0] == _RELEASING:
+            return
+        if not _is_possible(slot):
+            remarks.append(_impossible(slot))
+            return
+        claim = Claim(slot[0], _text(slot[7]), _on_wall_clock(slot[6]))
+        owner, pid, started_ns, container_pid = judged(claim)
+        if owner is Owner.DEAD and self._moving.has_moved(pid, claim.updated_ns):
+            owner = Owner.ELSEWHERE
+        sample = ProcessSample(
+            pid,
+            started_ns,
+            claim.name,
+            owner,
+            Counters(*slot[1:6]),
+            claim.updated_ns,
+            container_pid,
+        )
+        if pid in found:
+            remarks.append(_twice(sample))
+            sample = _merged(found[pid], sample)
+        found[pid] = sample
 
 
-def _on_wall_clock(steady_ns: int) -> int:
+def _divided(
+    slots: Sequence[Slot], lives: Lives, holders: Holders
+) -> tuple[Sequence[Slot], Sequence[Slot]]:
+    """(those of live processes of this host, with nothing to explain; the others)."""
+    inside = holders.in_containers
+    plain = [slot for slot in slots if lives[slot[0]].since_ns <= slot[6]]
+    if inside:
+        plain = [slot for slot in plain if slot[0] not in inside]
+    if len({slot[0] for slot in plain}) < len(plain) or not all(map(_is_possible, plain)):
+        return (), slots
+    if len(plain) == len(slots):
+        return plain, ()
+    kept = set(map(id, plain))
+    return plain, [slot for slot in slots if id(slot) not in kept]
+
+
+def _plain_samples(slots: Sequence[Slot], lives: Lives) -> list[ProcessSample]:
+    """Column by column: a third of the time that a loop over the slots takes."""
+    if not slots:
+        return []
+    pids, dram, l1, l1_small, trace, cb, updates, names = zip(*slots, strict=True)
+    counters = map(_counters, zip(dram, l1, l1_small, trace, cb, strict=True))
+    starts = [lives[pid].start_time_ns for pid in pids]
+    live, nowhere_else = repeat(Owner.LIVE), repeat(None)
+    columns = zip(
+        pids, starts, map(_text, names), live, counters, updates, nowhere_else, strict=False
+    )
+    return list(map(_process_sample, columns))
+
+
+def _is_possible(slot: Slot) -> bool:
+    """One test for all five counters: the limit is a power of two."""
+    return slot[0] > 0 and (slot[1] | slot[2] | slot[3] | slot[4] | slot[5]) < LARGEST
+
+
+def _on_wall_clock(updated_ns: int) -> int:
     """Early layouts stamped with the steady clock; 0 stays 0: never updated."""
-    return steady_ns + time.time_ns() - time.monotonic_ns() if steady_ns else 0
+    if updated_ns >= FIRST_WALL_CLOCK_NS or not updated_ns:
+        return updated_ns
+    return updated_ns + time.time_ns() - time.monotonic_ns()
 
 
 @lru_cache(maxsize=4096)
@@ -84,20 +124,22 @@ def _text(raw: bytes) -> str:
 
 
 def _merged(one: ProcessSample, other: ProcessSample) -> ProcessSample:
-    return replace(
-        one,
+    """Two slots for one pid: both are its own, or what its dead namesake left is passed over."""
+    if one.owner.counts != other.owner.counts:
+        return one if one.owner.counts else other
+    return one._replace(
         counters=total((one.counters, other.counters)),
         updated_ns=max(one.updated_ns, other.updated_ns),
     )
 
 
 def _impossible(slot: Slot) -> Remark:
-    return Remark(
-        "impossible",
-        f"the slot of pid {slot.pid} holds impossible figures (up to {max(slot[1:6])} bytes); left out",
-        slot.pid,
-    )
+    pid, largest = slot[0], max(slot[1:6])
+    text = f"the slot of pid {pid} holds impossible figures (up to {largest} bytes); left out"
+    return Remark("impossible", text, pid)
 
 
 def _twice(sample: ProcessSample) -> Remark:
-    return Remark("twice", f"process {sample.pid} has two slots; they are added", sample.pid)
+    return Remark(
+        "twice", f"process {sample.pid} has two slots; those that are its own are added", sample.pid
+    )

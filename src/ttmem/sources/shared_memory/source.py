@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ttmem.events import Counters, DeviceSample, Remark
+from ttmem.events import DeviceSample, Remark
+from ttmem.events.samples import in_use
 from ttmem.sources.shared_memory.capacity import Capacities
-from ttmem.sources.shared_memory.files import (
-    Contents,
-    RegionFile,
-    read_contents,
-    region_files,
-)
-from ttmem.sources.shared_memory.findings import cross_checks, owner_remarks, table_remarks
+from ttmem.sources.shared_memory.files import Contents, RegionFile, read_contents, region_files
+from ttmem.sources.shared_memory.findings import cross_checks, table_remarks
 from ttmem.sources.shared_memory.holder_findings import silent_holders, silent_mappings
 from ttmem.sources.shared_memory.holders import Holders, HoldersWatch
 from ttmem.sources.shared_memory.layout import Region, UnknownLayout, Unsettled, decode
+from ttmem.sources.shared_memory.lives import Lives
 from ttmem.sources.shared_memory.meaning import BY_VERSION
-from ttmem.sources.shared_memory.owners import Lives
 from ttmem.sources.shared_memory.slots import SlotReader
 
 # A region that is being initialised gets this long, together with all others of the same reading.
@@ -54,17 +49,17 @@ class SharedMemory:
         self._folder = folder
         self._holders = holders or HoldersWatch()
         self._capacities = capacities or Capacities(descriptor)
+        self._lives = Lives()
         self._readers: dict[int, SlotReader] = {}
 
     def read(self) -> Reading:
         remarks: list[Remark] = []
         regions = self._regions(remarks)
         holders = self._holders.picture()
-        lives = Lives()
+        self._lives.renew()
         self._forget_all_but({file.number for file, _, _ in regions})
         devices = tuple(
-            self._sample(file, contents, region, lives, holders)
-            for file, contents, region in regions
+            self._sample(file, contents, region, holders) for file, contents, region in regions
         )
         return Reading(devices, (*_bounded(remarks), *silent_holders(holders, devices)))
 
@@ -99,7 +94,7 @@ class SharedMemory:
         found.sort(key=lambda each: each[0].number)
         if len(found) > MAX_DEVICES:
             text = f"{len(found):,} regions are too many; the first {MAX_DEVICES:,} are read"
-            remarks.insert(0, Remark("too-many", text))
+            remarks.insert(0, Remark("too_many", text))
         return found[:MAX_DEVICES]
 
     def _sample(
@@ -107,46 +102,44 @@ class SharedMemory:
         file: RegionFile,
         contents: Contents,
         region: Region,
-        lives: Lives,
         holders: Holders,
     ) -> DeviceSample:
         reader = self._readers[file.number]
-        processes, remarks = reader.read(region.slots, contents.key, lives, holders)
+        processes, remarks = reader.read(region.slots, contents.key, self._lives, holders)
         capacity = self._capacities.of(file.number, region.logical_id, processes)
         meaning = BY_VERSION[region.version]
-        sample = DeviceSample(
+        remarks += table_remarks(region)
+        remarks += silent_mappings(processes, file.name, contents.key, holders)
+        if contents.copy.still:
+            remarks += cross_checks(in_use(processes), region)
+        return DeviceSample(
             unique_id=str(file.number),
             declaration=capacity.declaration,
             path=file.path,
             version=region.version,
             logical_id=region.logical_id,
             processes=processes,
-            stored=Counters(*region.totals),
-            chips=None if region.chips is None else Counters(*region.chips),
+            stored=region.totals,
+            chips=region.chips,
             cb_method=meaning.cb_method,
             misses=meaning.misses,
             capacity_source=capacity.source,
+            remarks=tuple(remarks),
             references=region.references,
         )
-        remarks += owner_remarks(processes)
-        remarks += table_remarks(region)
-        remarks += silent_mappings(sample, contents.key, holders)
-        if contents.copy.still:
-            remarks += cross_checks(sample)
-        return replace(sample, remarks=tuple(remarks))
 
 
 def _look(file: RegionFile) -> tuple[Contents, Region] | Remark | None:
     contents = read_contents(file)
     if not isinstance(contents, Contents):
         return contents
-    name = os.path.basename(file.path)
+    name = file.name
     try:
         return contents, decode(contents.copy.data, file.number)
     except Unsettled:
         return Remark("initialising", f"{name}: still being initialised by its first process")
     except UnknownLayout as reason:
-        return Remark("unknown-layout", f"{name}: {reason}; skipped")
+        return Remark("unknown_layout", f"{name}: {reason}; skipped")
 
 
 def _bounded(remarks: list[Remark]) -> tuple[Remark, ...]:

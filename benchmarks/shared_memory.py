@@ -1,0 +1,97 @@
+"""What reading every region of a full machine costs: 32 devices, 64 live processes on each."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+
+from benchmarks.table import Row
+from ttmem.sources.shared_memory import HoldersWatch, SharedMemory, scan_holders
+from ttmem.sources.shared_memory.layout import (
+    HEAD,
+    PROCESS,
+    PROCESSES_AT,
+    SIZE,
+)
+
+DEVICES = 32
+PROCESSES = 64
+READINGS = 200
+LIMIT_MS = 5.0
+
+
+def _region(number: int, pids: list[int], step: int) -> bytes:
+    held = (4096 * (1 + step), 2048, 0, 0, 1024)
+    now = time.time_ns()
+    totals = [len(pids) * size for size in held]
+    data = bytearray(SIZE)
+    HEAD.pack_into(data, 0, 3, len(pids), now, len(pids), 0, number, 0, *totals)
+    data[HEAD.size : PROCESSES_AT] = struct.pack("<II5Q", 0xFFFFFFFF, 0, 0, 0, 0, 0, 0) * 16
+    for slot, pid in enumerate(pids):
+        PROCESS.pack_into(data, PROCESSES_AT + slot * PROCESS.size, pid, *held, now, b"python")
+    return bytes(data)
+
+
+@contextmanager
+def _sleepers() -> Iterator[list[int]]:
+    children = [subprocess.Popen(["sleep", "600"]) for _ in range(PROCESSES)]
+    try:
+        yield [child.pid for child in children]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def _median_ms(
+    read: Callable[[], object], before: Callable[[int], None] = lambda step: None
+) -> float:
+    times = []
+    for step in range(READINGS):
+        before(step)
+        begun = time.perf_counter()
+        read()
+        times.append(time.perf_counter() - begun)
+    return 1000 * median(times)
+
+
+def measure() -> list[Row]:
+    """Every counter changes between two readings; the peer only opens and reads the files."""
+    numbers = [0x41 << 41 | n for n in range(DEVICES)]
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, _sleepers() as pids:
+        paths = [os.path.join(folder, f"tt_device_{number}_memory") for number in numbers]
+
+        def publish(step: int) -> None:
+            for path, number in zip(paths, numbers, strict=True):
+                with open(path, "wb") as file:
+                    file.write(_region(number, pids, step))
+
+        def plain() -> None:
+            for path in paths:
+                with open(path, "rb") as file:
+                    file.read()
+
+        publish(0)
+        source = SharedMemory(folder, holders=HoldersWatch(period_s=float("inf")))
+        assert all(len(device.processes) == PROCESSES for device in source.read().devices)
+        changing = _median_ms(source.read, publish)
+        plain_ms = _median_ms(plain)
+        begun = time.perf_counter()
+        scan_holders()
+        scan = 1000 * (time.perf_counter() - begun)
+    what = f"{DEVICES} regions x {PROCESSES} live processes"
+    return [
+        Row(
+            f"reading {what}",
+            changing,
+            "ms",
+            LIMIT_MS,
+            note=f"open and read alone {plain_ms:.2f} ms; walk over /proc, every 5 s: {scan:.0f} ms",
+        )
+    ]

@@ -1,0 +1,104 @@
+"""Who is alive, asked again at every reading, for thousands of slots and hardly any time.
+
+A pidfd stays with its process, whatever becomes of the pid, and one poll tells which of them
+have ended, zombies included: 64 processes take 20 us, where reading their /proc files takes 900.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import NamedTuple
+
+from ttmem.process_identity import is_alive, start_time_error_ns, start_time_ns
+
+# The kernel counts start times in hundredths of a second.
+_TICK_NS = 10_000_000
+NEVER = 1 << 64
+# Nine years: no clock that counts from boot is later, none that counts from 1970 earlier. It is
+# the bound of processes whose start is hidden from us.
+FIRST_WALL_CLOCK_NS = 1 << 58
+# Descriptors are scarce: beyond these, processes are asked for in /proc.
+_MAX_WATCHED = 256
+# Processes that no region lists any more must not be watched for ever.
+_READINGS_BEFORE_ALL_ANEW = 100
+
+
+class Life(NamedTuple):
+    """`since_ns`: no update before that can be its own; `NEVER` if it is dead."""
+
+    alive: bool
+    start_time_ns: int | None
+    since_ns: int
+
+
+class Lives(dict[int, Life]):
+    """Life by pid, good for one reading; `renew` begins the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._error_ns = start_time_error_ns()
+        self._pids: dict[int, int] = {}  # by pidfd
+        self._poll = select.poll()
+        self._unwatched: list[int] = []
+        self._readings = 0
+
+    def __missing__(self, pid: int) -> Life:
+        watched = self._watch(pid)
+        life = self._ask(pid)
+        if not (watched and life.alive):
+            self._unwatched.append(pid)
+        self[pid] = life
+        return life
+
+    def _ask(self, pid: int) -> Life:
+        started = start_time_ns(pid) if pid > 0 else None
+        if started is not None:
+            return Life(True, started, started + self._error_ns - _TICK_NS)
+        if pid > 0 and is_alive(pid, None):
+            return Life(True, None, FIRST_WALL_CLOCK_NS)
+        return Life(False, None, NEVER)
+
+    def fits(self, pid: int, updated_ns: int) -> bool:
+        """Alive, and old enough to have written that update; 0 is no update yet."""
+        life = self[pid]
+        return life.alive and (not updated_ns or life.since_ns <= updated_ns)
+
+    def renew(self) -> None:
+        """Forgets what may no longer be so."""
+        for pidfd, _ in self._poll.poll(0):
+            self._unwatched.append(self._release(pidfd))
+        for pid in self._unwatched:
+            self.pop(pid, None)
+        self._unwatched.clear()
+        self._readings += 1
+        error_ns = start_time_error_ns()
+        clock_was_set = abs(error_ns - self._error_ns) > _TICK_NS // 2
+        if clock_was_set or self._readings % _READINGS_BEFORE_ALL_ANEW == 0:
+            self._error_ns = error_ns
+            self.close()
+
+    def close(self) -> None:
+        """All is asked anew."""
+        for pidfd in list(self._pids):
+            self._release(pidfd)
+        self.clear()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _watch(self, pid: int) -> bool:
+        if pid <= 0 or len(self._pids) >= _MAX_WATCHED:
+            return False
+        try:
+            pidfd = os.pidfd_open(pid)
+        except (OSError, OverflowError):
+            return False
+        self._pids[pidfd] = pid
+        self._poll.register(pidfd, select.POLLIN)
+        return True
+
+    def _release(self, pidfd: int) -> int:
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        return self._pids.pop(pidfd)
