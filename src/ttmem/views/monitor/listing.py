@@ -88,7 +88,7 @@ class Listing(Generic[Row]):
             lines.append(row_line(cells, width, lit and start + at == self._cursor))
         if not self.rows and room:
             sentence = paragraph(self._nothing(), width - GUTTER, Style.FAINT)
-            lines += indent(sentence, GUTTER)[:room]
+            lines += [clip_line(line, width) for line in indent(sentence, GUTTER)[:room]]
         if self._has_footer(height):
             match = (len(self.rows), self._all, self._filter) if self._filter else None
             below = len(self.rows) - start - room
