@@ -17,19 +17,19 @@ SCROLL = "Device charts"  # its cursor: how far the charts were turned
 
 
 def subjects(device: Device) -> list[Subject]:
-    """The sums first, then what they are made of."""
+    """The sums first, then what they are made of; kinds that were never used are last."""
     memory = device.memory
     used = Subject(
         L1_USED, device.l1_used, device.l1_capacity, device.l1_peak, device.l1_peak_time_ns
     )
-    return [
-        _subject(DRAM, memory.dram),
-        used,
+    parts = [
         Subject(CB, memory.cb.used, None, bounded=False),
         _subject(L1, memory.l1),
         _subject(L1_SMALL, memory.l1_small),
         _subject(TRACE, memory.trace),
     ]
+    unused = [one for one in parts if not one.held and not one.peak]
+    return [_subject(DRAM, memory.dram), used, *(p for p in parts if p not in unused), *unused]
 
 
 def _subject(kind: Kind, use: MemoryUse) -> Subject:

@@ -132,12 +132,19 @@ def process_columns(units: Units) -> list[ListColumn[ProcessRow]]:
 
 
 def process_totals(rows: Sequence[ProcessRow], look: Look) -> Line:
-    """'PROCESSES 2  DRAM 18.0 GiB  ...': what the live ones hold together."""
+    """'PROCESSES 2  DRAM 18.0 GiB  ...': what the live ones hold together; in a narrow window
+    'L1 used' stands for L1 + L1_SMALL + CB."""
     live = [row for row in rows if not row.dead]
     held = together(row.held for row in live)
     title = (*ink("PROCESSES ", Style.TITLE), *ink(f"{len(live):,}"))
-    sums = [facts.amount(title, getattr(held, name), look) for title, name in KINDS if live]
-    return clip_line(flow([title, *sums], 1 << 30)[0], look.width)
+    if not live:
+        return clip_line(title, look.width)
+    sums = [facts.amount(name, getattr(held, field), look) for name, field in KINDS]
+    short = (("DRAM", held.dram), ("TRACE", held.trace), ("L1 used", held.l1_used))
+    line = flow([title, *sums], look.width)
+    if len(line) > 1:
+        line = flow([title, *(facts.amount(name, count, look) for name, count in short)], 1 << 30)
+    return clip_line(line[0], look.width)
 
 
 def legend(rows: Sequence[ProcessRow]) -> list[Line]:

@@ -25,7 +25,7 @@ HELP = (
     ("distinct", "how many different binaries there are"),
     ("loads, dispatches", "counters: they only grow"),
     ("hits, misses, rate", "of the program cache of the runtime"),
-    ("if resident everywhere", "binary x cores by type; cached programs are not all resident"),
+    ("footprint", "binary x cores by type, if resident everywhere; cached programs are not"),
     ("processes", "what each holds on this device; x, ! and * as on the Overview"),
     ("WHERE FROM", "source and method of each number, and what it is known to miss"),
 )

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.views.builders import NOW
+from tests.views.cases import CASES
+from tests.views.monitor.page_pictures import SIZES, compare, draw
+from tests.views.monitor.pasts import SECOND, look_back
+from tests.views.snapshots import snapshots
+from ttmem.snapshots import MemoryUse, Provenance, Snapshot
+from ttmem.views.monitor.pages.device import DevicePage
+from ttmem.views.monitor.state import SPANS, State, Units
+
+PICTURED = (
+    "empty_host",
+    "one_device",
+    "four_devices",
+    "thirty_two_devices",
+    "sixty_processes",
+    "seed_004_on_a_real_n300",
+    "unknown_capacities",
+    "hostile_strings",
+)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("case", PICTURED)
+def test_the_device_page_looks_as_it_did(case: str, width: int, height: int) -> None:
+    picture = draw(DevicePage(), look_back(CASES[case](), width, height))
+    compare(f"device-{case}-{width}x{height}", picture)
+
+
+def test_the_device_page_looks_as_it_did_in_ascii() -> None:
+    look = replace(look_back(CASES["four_devices"](), 80, 20), ascii=True)
+    compare("device-ascii-80x20", draw(DevicePage(), look))
+
+
+def test_the_chosen_device_is_shown() -> None:
+    four = CASES["four_devices"]()
+    look = look_back(four, state=State(device=four.devices[2].unique_id))
+    picture = draw(DevicePage(), look)
+    assert picture[0].startswith(" device 2 ")
+    assert "59.4 MiB" in "\n".join(picture)
+
+
+def test_a_time_without_samples_is_a_gap() -> None:
+    picture = draw(DevicePage(), look_back(CASES["four_devices"](), 200, 56))
+    floor = next(line for line in picture if line.lstrip().startswith("0│"))
+    before, _, rest = floor.partition("│")[2].partition(" ")
+    assert before
+    assert set(rest.split("0│")[0].strip()) <= {chr(sign) for sign in range(0x2801, 0x2900)}
+    assert rest.startswith("   ")
+
+
+def test_a_peak_between_two_samples_is_marked_with_its_time() -> None:
+    one = CASES["one_device"]()
+    (device,) = one.devices
+    peaked = replace(device, l1_peak=77 << 20, l1_peak_time_ns=NOW - 30 * SECOND)
+    picture = draw(DevicePage(), look_back(replace(one, devices=(peaked,)), 200, 56))
+    assert "◆ 77.0 MiB 14:02:41" in picture[1]
+
+
+def test_a_peak_before_the_span_is_in_the_table_only() -> None:
+    one = CASES["one_device"]()
+    (device,) = one.devices
+    peaked = replace(device, l1_peak=77 << 20, l1_peak_time_ns=NOW - 400 * SECOND)
+    picture = draw(DevicePage(), look_back(replace(one, devices=(peaked,)), 200, 56))
+    (row,) = [line for line in picture if line.startswith(" L1 used ") and "◆" not in line]
+    assert "◆ 77.0 MiB" not in "\n".join(picture)
+    assert row.split()[-3:] == ["77.0", "MiB", "13:56:31"]
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_the_chart_shows_the_chosen_span(span: int) -> None:
+    picture = draw(DevicePage(), look_back(CASES["one_device"](), 200, 56, State(span=span)))
+    axis = next(line for line in picture if re.match(r" +\d\d:\d\d:\d\d ", line))
+    first, last = (datetime.strptime(text, "%H:%M:%S") for text in axis.split()[:2])
+    assert abs((last - first).total_seconds() - span) <= span / 20
+
+
+def test_other_charts_are_a_key_away() -> None:
+    look = look_back(CASES["four_devices"](), 80, 20)
+    page = DevicePage()
+    seen = {draw(page, look)[1].split()[0]}
+    for _ in range(5):
+        seen.add(draw(page, look, ["c"])[1].split()[0])
+    assert seen == {"DRAM", "L1", "CB", "L1_SMALL", "TRACE"}  # 'L1' is L1 used as well
+
+
+def test_every_figure_is_the_snapshots_to_the_byte() -> None:
+    four = CASES["four_devices"]()
+    memory = four.devices[1].memory
+    exact = MemoryUse(
+        10_000_019, 3_000_017, 4_000_037, 4_000_037, 6_000_011, 5_000_011, 1_234, 5_000_077, NOW
+    )
+    device = replace(four.devices[1], memory=replace(memory, dram=exact))
+    shown = replace(four, devices=(device,))
+    picture = draw(DevicePage(), look_back(shown, 200, 56, State(units=Units.BYTES)))
+    (row,) = [
+        line
+        for line in picture
+        if line.startswith(" DRAM ") and "14:03:11" in line and "◆" not in line
+    ]
+    numbers = (4_000_037, 10_000_019, 3_000_017, 4_000_037, 6_000_011, 5_000_011, 1_234, 5_000_077)
+    assert row.split() == ["DRAM", *(f"{number:,}" for number in numbers), "14:03:11"]
+
+
+def test_the_program_cache_has_a_hit_rate() -> None:
+    picture = "\n".join(draw(DevicePage(), look_back(CASES["four_devices"](), 200, 56)))
+    assert "cached programs 180  hits 47,940  misses 180" in picture
+    assert "hit rate 99.6 %" in picture
+
+
+def test_anomalies_are_there_in_full() -> None:
+    trouble = CASES["seed_004_on_a_real_n300"]()
+    picture = draw(DevicePage(), look_back(trouble, 120, 36))
+    (anomaly,) = trouble.devices[0].anomalies
+    assert anomaly.text in " ".join(" ".join(line.split()) for line in picture)
+
+
+def test_provenance_is_there_where_there_is_room() -> None:
+    one = CASES["one_device"]()
+    (device,) = one.devices
+    said = {"dram": Provenance("socket", "requested bytes", "what came before the server")}
+    told = replace(one, devices=(replace(device, provenance=said),))
+    picture = draw(DevicePage(), look_back(told, 200, 56))
+    assert " dram  socket: requested bytes; misses: what came before the server" in picture
+
+
+def test_only_the_holders_of_the_device_are_listed() -> None:
+    four = CASES["four_devices"]()
+    look = look_back(four, 200, 56, State(device=four.devices[0].unique_id))
+    picture = "\n".join(draw(DevicePage(), look))
+    assert "41235" in picture
+    assert "42001" not in picture
+
+
+def test_enter_shows_the_buffers_of_the_process() -> None:
+    look = look_back(CASES["four_devices"]())
+    assert DevicePage().key("enter", look) == "Buffers"
+    assert look.state.filter == "41235"
+
+
+any_picture = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+sizes = st.tuples(st.integers(20, 240), st.integers(5, 70))
+
+
+@any_picture
+@given(snapshots(), sizes, st.sampled_from(list(Units)), st.sampled_from(SPANS), st.booleans())
+def test_any_snapshot_fits_any_size(
+    snapshot: Snapshot, size: tuple[int, int], units: Units, span: int, ascii: bool
+) -> None:
+    look = replace(look_back(snapshot, *size, State(units=units, span=span)), ascii=ascii)
+    draw(DevicePage(), look, ["c", "down", "s", "S", "end"])

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.views.builders import NOW, device, process, snapshot
+from tests.views.cases import CASES
+from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
+from tests.views.monitor.pasts import look_back
+from tests.views.snapshots import snapshots
+from ttmem.sizes import human
+from ttmem.snapshots import Anomaly, Snapshot
+from ttmem.views.holdings import amounts, together
+from ttmem.views.ink import Style
+from ttmem.views.monitor.page import Look
+from ttmem.views.monitor.pages.overview import Overview
+from ttmem.views.monitor.state import State, Units
+
+PICTURED = (
+    "empty_host",
+    "one_device",
+    "four_devices",
+    "thirty_two_devices",
+    "sixty_processes",
+    "seed_004_on_a_real_n300",
+    "unknown_capacities",
+    "hostile_strings",
+    "everything_at_once",
+)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("case", PICTURED)
+def test_the_overview_looks_as_it_did(case: str, width: int, height: int) -> None:
+    picture = draw(Overview(), look_back(CASES[case](), width, height))
+    compare(f"overview-{case}-{width}x{height}", picture)
+
+
+def test_the_overview_looks_as_it_did_in_ascii() -> None:
+    look = replace(look_back(CASES["four_devices"](), 80, 20), ascii=True)
+    compare("overview-ascii-80x20", draw(Overview(), look))
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 20), (120, 36), (200, 56), (50, 12)])
+def test_devices_and_processes_are_both_in_sight(width: int, height: int) -> None:
+    """Be there 32 of one or 60 of the other."""
+    crowd = replace(
+        CASES["thirty_two_devices"](),
+        processes=tuple(process(7000 + n, f"worker {n}", {}) for n in range(60)),
+    )
+    picture = "\n".join(draw(Overview(), look_back(crowd, width, height)))
+    assert re.search(r"^> ?0 ", picture, re.M)
+    assert "7000" in picture
+
+
+def test_thirty_two_devices_have_a_line_each_where_there_is_height() -> None:
+    picture = draw(Overview(), look_back(CASES["thirty_two_devices"](), 200, 56))
+    assert sum("ubb" in line for line in picture) == 32
+
+
+def test_what_dead_processes_left_is_marked_last_and_in_no_sum() -> None:
+    four = CASES["four_devices"]()
+    for key in ("", "S", "s", "S"):
+        state = State()
+        picture = draw(Overview(), look_back(four, 200, 56, state), [key] if key else [])
+        marked = [at for at, line in enumerate(picture) if "39870x" in line]
+        assert [picture[at] for at in marked if "left behind: python train.py" in picture[at]]
+        assert all(str(pid) in "\n".join(picture[: marked[0]]) for pid in (41235, 42001))
+    assert total_of(picture) == expected_total(four)
+
+
+def test_a_process_with_losses_is_marked_and_the_mark_explained() -> None:
+    picture = "\n".join(draw(Overview(), look_back(CASES["four_devices"](), 120, 36)))
+    assert "41235!" in picture
+    assert "! its client lost events or buffers" in picture
+
+
+def test_more_than_there_is_is_neither_cut_nor_hidden() -> None:
+    picture = "\n".join(draw(Overview(), look_back(CASES["seed_004_on_a_real_n300"](), 120, 36)))
+    assert "159.8 MiB / 85.0 MiB" in picture
+    assert "over capacity" in picture
+    assert "! device 0: L1 with L1_SMALL and circular buffers: reports add up to" in picture
+
+
+def test_the_worst_of_several_anomalies_is_said_and_the_others_counted() -> None:
+    (troubled,) = CASES["seed_004_on_a_real_n300"]().devices
+    odd = Anomaly("unknown_free", "something was freed that was never seen")
+    host = snapshot(
+        [device(0, unique_id="other", anomalies=(odd,)), replace(troubled, logical_id=1)]
+    )
+    (alarm,) = [line for line in draw(Overview(), look_back(host)) if line.startswith(" ! ")]
+    assert alarm.startswith(" ! device 1: L1 with L1_SMALL and circular buffers: reports add up")
+    assert alarm.endswith("and 1 more")
+
+
+def test_amounts_are_exact_when_units_are_bytes() -> None:
+    one = CASES["one_device"]()
+    picture = "\n".join(draw(Overview(), look_back(one, 200, 56, State(units=Units.BYTES))))
+    (chip,) = one.devices
+    for count in (chip.memory.dram.held, chip.l1_used, chip.l1_capacity):
+        assert f"{count:,}" in picture
+
+
+# -- one cursor through devices and processes ----------------------------------------------------
+
+
+def test_enter_on_a_device_shows_it() -> None:
+    look = look_back(CASES["four_devices"]())
+    page = Overview()
+    draw(page, look, ["down", "down"])
+    assert page.key("enter", look) == "Device"
+    assert look.state.device == look.snapshot.devices[2].unique_id
+
+
+def test_enter_on_a_process_shows_its_buffers() -> None:
+    look = look_back(CASES["four_devices"]())
+    page = Overview()
+    draw(page, look, ["down"] * 5)
+    assert page.key("enter", look) == "Buffers"
+    assert look.state.filter == "42001"
+
+
+def test_up_goes_back_from_the_processes_to_the_last_device() -> None:
+    look = look_back(CASES["four_devices"]())
+    picture = draw(Overview(), look, ["end", "down", "up"])
+    assert [line[:4] for line in picture if line.startswith(">")] == ["> 3 "]
+
+
+def test_in_the_fleet_arrows_go_by_rows_and_columns() -> None:
+    look = look_back(CASES["thirty_two_devices"](), 80, 20)
+    page = Overview()
+    draw(page, look, ["down", "right"])
+    page.key("enter", look)
+    assert look.state.device == look.snapshot.devices[5].unique_id  # four stand in a row
+
+
+def test_every_column_sorts() -> None:
+    sixty = CASES["sixty_processes"]()
+    look = look_back(sixty, 200, 56)
+    orders = set()
+    for _ in range(10):
+        picture = draw(Overview(), look, ["s"])
+        orders.add(next(line for line in picture if "▼" in line or "▲" in line))
+    assert len(orders) == 10
+
+
+def test_a_filter_leaves_the_processes_that_match() -> None:
+    look = look_back(CASES["sixty_processes"](), 200, 56, State(filter="rank 42"))
+    picture = "\n".join(draw(Overview(), look))
+    assert "7042" in picture
+    assert "7041" not in picture
+
+
+def test_a_click_chooses_and_a_second_one_goes_deeper() -> None:
+    look = look_back(CASES["four_devices"]())
+    page = Overview()
+    assert click(page, look, "> 0  n300") == "Device"
+    assert click(page, look, "  2  n300") is None
+    assert click(page, look, "> 2  n300") == "Device"
+    assert look.state.device == look.snapshot.devices[2].unique_id
+    assert click(page, look, "  42001") is None
+    assert click(page, look, "> 42001") == "Buffers"
+
+
+def test_a_click_on_a_title_sorts() -> None:
+    look = look_back(CASES["four_devices"](), 200, 56)
+    page = Overview()
+    drawn = page.draw(look)
+    texts = draw(page, look)
+    line = next(at for at, text in enumerate(texts) if "L1_SMALL      TRACE" in text)
+    column = texts[line].index("TRACE")
+    (target,) = [t for t in drawn.targets if t.line == line and t.start <= column < (t.stop or 0)]
+    assert target.act(look.state) is None
+    assert "TRACE▼" in draw(page, look)[line]
+
+
+def click(page: Overview, look: Look, beginning: str) -> str | None:
+    line = next(at for at, text in enumerate(draw(page, look)) if text.startswith(beginning))
+    target = next(t for t in page.draw(look).targets if t.line == line)
+    return target.act(look.state)
+
+
+# -- any snapshot --------------------------------------------------------------------------------
+
+sizes = st.tuples(st.integers(20, 240), st.integers(5, 70))
+any_picture = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@any_picture
+@given(snapshots(), sizes, st.sampled_from(list(Units)), st.booleans())
+def test_any_snapshot_fits_any_size(
+    any_host: Snapshot, size: tuple[int, int], units: Units, ascii: bool
+) -> None:
+    look = replace(look_back(any_host, *size, State(units=units)), ascii=ascii)
+    draw(Overview(), look, ["down", "right", "pagedown", "s", "S", "up", "end"])
+
+
+@any_picture
+@given(snapshots())
+def test_the_sums_are_those_of_the_snapshot(any_host: Snapshot) -> None:
+    picture = draw(Overview(), look_at(any_host, 400, 60))
+    assert total_of(picture) == (expected_total(any_host) if any_host.processes else "")
+    if any_host.devices:
+        dram = human(sum(one.memory.dram.held for one in any_host.devices))
+        l1 = human(sum(one.l1_used for one in any_host.devices))
+        assert f" DRAM {dram} / " in picture[0]
+        assert f" L1 {l1} / " in picture[0]
+
+
+def total_of(picture: list[str]) -> str:
+    """What stands after the number of processes."""
+    (line,) = [line for line in picture if line.startswith("PROCESSES ")]
+    return line.partition("  ")[2]
+
+
+def expected_total(host: Snapshot) -> str:
+    held = together(one for p in host.processes for one in p.devices.values())
+    names = ("DRAM", "L1", "L1_SMALL", "TRACE", "CB")
+    return "  ".join(
+        f"{name} {human(count)}" for name, count in zip(names, amounts(held), strict=True)
+    )
+
+
+def test_the_chosen_row_keeps_the_colours_of_its_bars() -> None:
+    drawn = Overview().draw(look_back(CASES["four_devices"]()))
+    (row,) = [line for line in drawn.lines if line and line[0].text == ">"]
+    assert {Style.DRAM, Style.CB} <= {span.style for span in row}
+
+
+def test_a_clock_that_stands_before_every_sample_draws_no_past() -> None:
+    look = look_back(CASES["one_device"]())
+    early = replace(look, snapshot=replace(look.snapshot, time_ns=NOW - 3600 * 1_000_000_000))
+    assert "▂" not in "\n".join(draw(Overview(), early))
