@@ -1,1 +1,20 @@
-"""The pages of the monitor, one module each."""
+"""The views of the monitor, in the order of their digits."""
+
+from __future__ import annotations
+
+from ttmem.views.monitor.page import Page
+from ttmem.views.monitor.pages.buffers import Buffers
+from ttmem.views.monitor.pages.cores import Cores
+from ttmem.views.monitor.pages.device import DevicePage
+from ttmem.views.monitor.pages.events import Events
+from ttmem.views.monitor.pages.kernels import Kernels
+from ttmem.views.monitor.pages.overview import Overview
+
+PAGES: tuple[Page, ...] = (
+    Overview(),
+    DevicePage(),
+    Cores(),
+    Kernels(),
+    Buffers(),
+    Events(),
+)
