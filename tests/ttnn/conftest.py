@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.ttnn.bench.environment import Environment, prepare
+from tests.ttnn.bench.environment import Environment, add_ttmem, prepare
 from tests.ttnn.bench.interpreter import Unavailable, find_interpreter
 from tests.ttnn.bench.machine import Machine
 
@@ -15,18 +15,32 @@ _WHY_SKIPPED = pytest.StashKey[str]()
 
 
 @pytest.fixture(scope="session")
-def environment(request: pytest.FixtureRequest) -> Environment:
+def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Tells the person who waits, past pytest's capture."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
-    def say(what: str) -> None:
+    def line(what: str) -> None:
         with capture.global_and_fixture_disabled():
             print(f"\nttnn bench: {what}", flush=True)
 
+    return line
+
+
+@pytest.fixture(scope="session")
+def environment(request: pytest.FixtureRequest, say: Callable[[str], None]) -> Environment:
+    """Stock ttnn; children run ttmem from the source tree."""
     try:
         return prepare(find_interpreter(), say)
     except Unavailable as reason:
         request.config.stash[_WHY_SKIPPED] = str(reason)
         pytest.skip(f"ttnn bench: {reason}")
+
+
+@pytest.fixture(scope="session")
+def environment_with_ttmem(environment: Environment, say: Callable[[str], None]) -> Environment:
+    """The same, with ttmem built and installed as a user would install it."""
+    add_ttmem(environment, say)
+    return environment
 
 
 @pytest.fixture

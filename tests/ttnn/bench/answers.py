@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+FAREWELL = "null\n"
+
 
 class Block(TypedDict):
     """One block of a bank's free list; `address` is an offset in the bank."""

@@ -1,8 +1,8 @@
-"""The environment of the bench: a venv with stock ttnn and ttmem, made once and kept.
+"""The environment of the bench: a venv with stock ttnn, made once and kept.
 
 <cache>/ttnn-0.81.1-cp3.12.1-1a2b3c4d/
     lock              held while something is installed: two runs do not meet
-    venv/             ttnn, ttmem, and the stand-in for the device compiler
+    venv/             ttnn, the stand-in for the device compiler, and ttmem once a test asks for it
     ttnn.done         written last; a venv without it was interrupted, and is made anew
     ttmem.done        what was installed of ttmem, by content
     kernels-5e6f7a8b/ what the runtime compiled with this version of the stand-in
@@ -36,6 +36,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True)
 class Environment:
+    root: Path
     python: Path
     kernel_cache: Path
 
@@ -77,16 +78,22 @@ def prepare(interpreter: Interpreter, say: Callable[[str], None]) -> Environment
             say(f"installing ttnn {TTNN_VERSION} (once: 100 MB to fetch, 670 MB on disk)")
             install_ttnn(python, TTNN_VERSION)
             (root / "ttnn.done").touch()
-        digest = source_digest(REPOSITORY)
-        done = root / "ttmem.done"
-        if not done.exists() or done.read_text() != digest:
-            say("installing ttmem beside it")
-            install_ttmem(python, REPOSITORY)
-            done.write_text(digest)
         install_compiler(python)
     kernels = root / f"kernels-{zlib.crc32(Path(compiler.__file__).read_bytes()):08x}"
     kernels.mkdir(exist_ok=True)
-    return Environment(python, kernels)
+    return Environment(root, python, kernels)
+
+
+def add_ttmem(environment: Environment, say: Callable[[str], None]) -> None:
+    """Installs this ttmem, unless it is there. Sessions need it not: they use the source tree."""
+    digest = source_digest(REPOSITORY)
+    done = environment.root / "ttmem.done"
+    with _only_one(environment.root / "lock", say):
+        if not done.exists() or done.read_text() != digest:
+            say("installing ttmem beside ttnn")
+            done.unlink(missing_ok=True)
+            install_ttmem(environment.python, REPOSITORY)
+            done.write_text(digest)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-from tests.ttnn.bench.answers import CoreBuffer, Views
+from tests.ttnn.bench.answers import FAREWELL, CoreBuffer, Views
 
 # The first matmul of a 32-chip machine compiles for seconds on a busy machine; nothing takes minutes.
 PATIENCE_SECONDS = 300.0
@@ -95,10 +95,11 @@ class Session:
     def close(self) -> None:
         """Lets the process close its device and leave; one that does not is killed."""
         if self._requests >= 0:
-            os.close(self._requests)
-            self._requests = -1
             try:
+                os.write(self._requests, FAREWELL.encode())
                 self.process.wait(PATIENCE_SECONDS)
+            except BrokenPipeError:
+                pass
             except subprocess.TimeoutExpired:
                 self.process.kill()
         self._release()

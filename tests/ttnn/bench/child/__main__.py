@@ -4,7 +4,8 @@ One request and one answer per line, in JSON; all that the runtime prints goes t
 
     {"code": "...", "names": {...}}   ->   {"value": ...}   or   {"error": "traceback"}
 
-It ends when the pipe does: closes the device if the parent closed the pipe, or at once if the parent is gone.
+A farewell, the line `null`, lets it close its device and leave. If the pipe ends without one, the parent is dead: it
+leaves at once, whatever it does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TextIO, TypeVar
 
+from tests.ttnn.bench.answers import FAREWELL
 from tests.ttnn.bench.child.views import core_buffers, views
 
 Answer = TypeVar("Answer")
@@ -46,13 +48,13 @@ def in_thread(work: Callable[[], Answer]) -> Answer:
 
 def read_requests(descriptor: int, waiting: queue.SimpleQueue[str | None]) -> None:
     """In a thread, so that the parent's death is noticed while a snippet runs."""
-    parent = os.getppid()
     with open(descriptor, encoding="utf-8") as requests:
         for line in requests:
+            if line == FAREWELL:
+                waiting.put(None)
+                return
             waiting.put(line)
-    if os.getppid() != parent:
-        os._exit(1)
-    waiting.put(None)
+    os._exit(1)
 
 
 def serve(waiting: queue.SimpleQueue[str | None], answers: TextIO, names: dict[str, Any]) -> None:
