@@ -6,7 +6,8 @@ A chip's unique id is made from its board id in more than one way, or not at all
 |------------------------------------|--------------------------------------------------|
 | board id                           | a Blackhole chip without a trained Ethernet link |
 | board id << 5, or << 1 (older)     | a Blackhole chip with links, its place below     |
-| low half of board id, chip above   | Wormhole: the product is lost                    |
+| chip, then bits 32 to 35 of the    | Wormhole: the product is lost                    |
+| board id, then its bits 0 to 27    |                                                  |
 | board id << 8, chip below          | the first layout of the shared memory            |
 | a number of the chip itself        | newer firmware: nothing is known                 |
 """
@@ -29,7 +30,6 @@ _PRODUCTS = {
     0x46: "p300",
     0x47: "bh-galaxy",
 }
-_LOW_HALF = 0xFFFFFFFF
 
 
 def board_of_id(board_id: int) -> Board | None:
@@ -51,4 +51,5 @@ def is_on_board(unique_id: int, board_id: int) -> bool:
         return True
     if unique_id >> 8 == board_id & (1 << 56) - 1:
         return True
-    return unique_id >> 32 < 256 and unique_id & _LOW_HALF == board_id & _LOW_HALF
+    short = (board_id >> 32 & 0xF) << 28 | board_id & 0xFFFFFFF
+    return 0 < unique_id >> 32 < 256 and unique_id & 0xFFFFFFFF == short

@@ -1,0 +1,39 @@
+"""Real processes that own slots."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
+from ttmem.sources.shared_memory.capacity import Capacities
+
+Spawn = Callable[[], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Starts a process that lives until the test ends, or kills it."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        children.append(subprocess.Popen(["sleep", "600"]))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> SharedMemory:
+    """Reads `tmp_path`, on a machine without a driver; /proc is walked once."""
+    return SharedMemory(
+        str(tmp_path),
+        holders=HoldersWatch(period_s=float("inf")),
+        capacities=Capacities(sysfs=str(tmp_path / "no sysfs")),
+    )

@@ -1,0 +1,183 @@
+"""Processes that map a region, hold a card or live in a container, found in /proc."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.sources.region_writer import Slot, Written
+from ttmem.events import Counters, DeviceSample, Owner
+from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
+
+HELD = (4096, 0, 0, 0, 0)
+DISABLED = {"TT_METAL_SHM_TRACKING_DISABLED": "1"}
+
+MAPS_AND_WAITS = """
+import mmap, sys
+files = [open(path, "rb") for path in sys.argv[1:]]
+maps = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for file in files]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+HOLDS_AND_WAITS = """
+import sys
+files = [open(path, "rb") for path in sys.argv[1:]]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def _child(
+    script: str,
+    *paths: Path,
+    before: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[int]:
+    """The pid of a process that runs the script, once it is ready."""
+    child = subprocess.Popen(
+        [*before, sys.executable, "-c", script, *map(str, paths)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **(environment or {})},
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        ready = child.stdout.readline() == b"ready\n"
+        if before and not ready:
+            pytest.skip(f"{before[0]} is not allowed here")
+        assert ready
+        yield child.pid
+    finally:
+        child.stdin.close()
+        child.stdout.close()
+        child.wait()
+
+
+def _remarks(device: DeviceSample) -> list[tuple[str, int | None]]:
+    return [(remark.kind, remark.pid) for remark in device.remarks]
+
+
+def test_a_process_that_maps_a_region_and_says_nothing_is_shown(
+    source: SharedMemory, tmp_path: Path
+) -> None:
+    region = Written().write(tmp_path)
+
+    with _child(MAPS_AND_WAITS, region) as pid:
+        (device,) = source.read().devices
+
+    assert _remarks(device) == [("publishes_nothing", pid)]
+
+
+def test_a_process_that_switched_tracking_off_is_told_apart(
+    source: SharedMemory, tmp_path: Path
+) -> None:
+    region = Written().write(tmp_path)
+
+    with _child(MAPS_AND_WAITS, region, environment=DISABLED) as pid:
+        (device,) = source.read().devices
+
+    assert _remarks(device) == [("tracking_disabled", pid)]
+
+
+def test_a_process_that_publishes_is_not_accused(source: SharedMemory, tmp_path: Path) -> None:
+    region = Written().write(tmp_path)
+
+    with _child(MAPS_AND_WAITS, region) as pid:
+        region.write_bytes(Written(slots=[Slot(pid, HELD)]).bytes())
+        (device,) = source.read().devices
+
+    assert (_remarks(device), device.in_use) == ([], Counters(*HELD))
+
+
+def test_a_process_that_writes_to_a_replaced_region_is_shown(
+    source: SharedMemory, tmp_path: Path
+) -> None:
+    region = Written().write(tmp_path)
+
+    with _child(MAPS_AND_WAITS, region) as pid:
+        new = tmp_path / "new"
+        new.write_bytes(Written().bytes())
+        new.replace(region)
+        (device,) = source.read().devices
+
+    assert _remarks(device) == [("replaced_region", pid)]
+
+
+@pytest.mark.parametrize(
+    ("environment", "kind"),
+    [({}, "publishes_nothing"), (DISABLED, "tracking_disabled")],
+)
+def test_a_process_with_a_card_open_and_no_slot_is_shown(
+    tmp_path: Path, environment: dict[str, str], kind: str
+) -> None:
+    cards = tmp_path / "tenstorrent"
+    cards.mkdir()
+    (cards / "0").write_bytes(b"")
+    source = SharedMemory(str(tmp_path), holders=HoldersWatch(cards=str(cards)))
+
+    with _child(HOLDS_AND_WAITS, cards / "0", environment=environment) as pid:
+        (remark,) = source.read().remarks
+
+    assert (remark.kind, remark.pid) == (kind, pid)
+    assert f"{cards}/0" in remark.text
+
+
+def test_a_picture_is_kept_for_its_period(tmp_path: Path) -> None:
+    watch = HoldersWatch(period_s=float("inf"))
+
+    assert watch.picture() is watch.picture()
+
+
+NEEDED = () if os.getuid() == 0 else ("--user",)
+CONTAINER = ("unshare", *NEEDED, "--pid", "--fork", "--kill-child")
+
+
+def _inside(pid: int) -> int:
+    """The pid of the only child of `unshare`."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux is not installed")
+@pytest.mark.parametrize("script", [MAPS_AND_WAITS, HOLDS_AND_WAITS])
+def test_a_containers_pid_is_mapped_to_the_hosts(
+    source: SharedMemory, tmp_path: Path, script: str
+) -> None:
+    region = Written().write(tmp_path)
+
+    with _child(script, region, before=CONTAINER) as outer:
+        pid = _inside(outer)
+        name = Path(f"/proc/{pid}/comm").read_bytes().strip()
+        region.write_bytes(Written(slots=[Slot(1, HELD, name)]).bytes())
+        (device,) = source.read().devices
+
+    (process,) = device.processes
+    assert (process.owner, process.pid, process.container_pid) == (Owner.LIVE, pid, 1)
+    assert device.in_use == Counters(*HELD)
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux is not installed")
+def test_a_containers_pid_that_two_could_have_is_counted_but_not_named(
+    source: SharedMemory, tmp_path: Path
+) -> None:
+    region = Written().write(tmp_path)
+
+    with (
+        _child(MAPS_AND_WAITS, region, before=CONTAINER),
+        _child(MAPS_AND_WAITS, region, before=CONTAINER),
+    ):
+        region.write_bytes(Written(slots=[Slot(1, HELD)]).bytes())
+        (device,) = source.read().devices
+
+    (process,) = device.processes
+    assert (process.owner, process.pid, process.container_pid) == (Owner.ELSEWHERE, 1, 1)
+    assert device.in_use == Counters(*HELD)
+    assert ("elsewhere", 1) in _remarks(device)

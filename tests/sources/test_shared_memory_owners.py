@@ -1,0 +1,142 @@
+"""A slot counts if its process is alive, and older than what it wrote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.sources.conftest import Spawn
+from tests.sources.region_writer import Slot, Written
+from ttmem.events import Counters, Owner
+from ttmem.process_identity import start_time_error_ns, start_time_ns
+from ttmem.sources.shared_memory import SharedMemory
+
+HELD = (4096, 2048, 0, 0, 512)
+SECOND_NS = 1_000_000_000
+
+
+def _started_ns(pid: int) -> int:
+    return (start_time_ns(pid) or 0) + start_time_error_ns()
+
+
+def test_after_a_kill_the_others_are_exact_and_the_ghost_is_shown(
+    source: SharedMemory, tmp_path: Path, spawn: Spawn
+) -> None:
+    children = [spawn() for _ in range(3)]
+    Written(slots=[Slot(child.pid, HELD) for child in children]).write(tmp_path)
+    (before,) = source.read().devices
+
+    children[1].kill()
+    # Not reaped: for its parent it is still there, for its memory it is not.
+    os.waitid(os.P_PID, children[1].pid, os.WEXITED | os.WNOWAIT)
+    (after,) = source.read().devices
+
+    assert before.in_use == Counters(*(3 * size for size in HELD))
+    assert after.in_use == Counters(*(2 * size for size in HELD))
+    assert after.stored == before.in_use
+    ghosts = [remark for remark in after.remarks if remark.kind == "ghost"]
+    assert [(ghost.pid, ghost.bytes) for ghost in ghosts] == [(children[1].pid, sum(HELD))]
+    (disagreement,) = [r for r in after.remarks if r.kind == "totals_disagree"]
+    assert disagreement.bytes == sum(HELD)
+
+
+def test_a_younger_process_with_the_same_pid_does_not_inherit(
+    source: SharedMemory, tmp_path: Path, spawn: Spawn
+) -> None:
+    pid = spawn().pid
+    Written(slots=[Slot(pid, HELD, updated_ns=_started_ns(pid) - SECOND_NS)]).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    assert [process.owner for process in device.processes] == [Owner.REUSED]
+    assert device.in_use == Counters()
+    assert device.remarks[0].kind == "reused_pid"
+
+
+def test_a_process_that_wrote_as_soon_as_it_could_is_the_owner(
+    source: SharedMemory, tmp_path: Path, spawn: Spawn
+) -> None:
+    pid = spawn().pid
+    Written(slots=[Slot(pid, HELD, updated_ns=_started_ns(pid) + 1)]).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    assert device.in_use == Counters(*HELD)
+
+
+def test_a_process_that_stops_is_alive(source: SharedMemory, tmp_path: Path, spawn: Spawn) -> None:
+    child = spawn()
+    Written(slots=[Slot(child.pid, HELD)]).write(tmp_path)
+
+    child.send_signal(signal.SIGSTOP)
+
+    assert source.read().devices[0].in_use == Counters(*HELD)
+
+
+def test_a_ghost_whose_slot_is_written_to_lives_where_we_cannot_see_it(
+    source: SharedMemory, tmp_path: Path
+) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    Written(slots=[Slot(gone.pid, HELD)]).write(tmp_path)
+    (before,) = source.read().devices
+
+    Written(slots=[Slot(gone.pid, HELD, updated_ns=time.time_ns() + SECOND_NS)]).write(tmp_path)
+    (after,) = source.read().devices
+
+    assert before.processes[0].owner is Owner.DEAD
+    assert after.processes[0].owner is Owner.ELSEWHERE
+    assert after.in_use == Counters(*HELD)
+    assert after.remarks[0].kind == "elsewhere"
+
+
+def test_two_slots_of_one_process_are_added(
+    source: SharedMemory, tmp_path: Path, spawn: Spawn
+) -> None:
+    pid = spawn().pid
+    Written(slots=[Slot(pid, HELD), Slot(pid, HELD)]).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    assert [process.counters for process in device.processes] == [
+        Counters(*(2 * size for size in HELD))
+    ]
+    assert [remark.kind for remark in device.remarks] == ["twice"]
+
+
+def test_a_full_table_says_that_it_is_full(source: SharedMemory, tmp_path: Path) -> None:
+    Written(slots=[Slot(os.getpid(), HELD)] * 64).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    assert "table_full" in [remark.kind for remark in device.remarks]
+
+
+def test_chip_counters_that_disagree_are_shown(source: SharedMemory, tmp_path: Path) -> None:
+    Written(
+        slots=[Slot(os.getpid(), HELD)], totals=HELD, chips=[(0, (65_159_168, 2048, 0, 0, 512))]
+    ).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    (remark,) = device.remarks
+    assert (remark.kind, remark.bytes) == ("chips_disagree", 65_159_168 - 4096)
+    assert "62.1 MiB instead of 4.0 KiB" in remark.text
+    assert device.in_use == Counters(*HELD)
+
+
+def test_counters_near_the_end_of_their_range_are_in_no_sum(
+    source: SharedMemory, tmp_path: Path, spawn: Spawn
+) -> None:
+    wrapped = (2**64 - 4096, 0, 0, 0, 0)
+    Written(
+        slots=[Slot(os.getpid(), HELD), Slot(spawn().pid, wrapped)], totals=HELD, chips=[(0, HELD)]
+    ).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    assert device.in_use == Counters(*HELD)
+    assert [remark.kind for remark in device.remarks] == ["impossible"]
