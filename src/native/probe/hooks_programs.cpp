@@ -49,19 +49,18 @@ void created(const Recording& recording, std::uint64_t program) {
     append(region, thread, event);
 }
 
-// ".../kernels/reader_unary/1234/brisc/brisc.elf" -> "reader_unary/brisc"
+// ".../kernels/reader_unary/1234//brisc/brisc.elf" -> "reader_unary/brisc"
 std::string kernel_name(const std::string& path) {
-    std::size_t cuts[5];
-    std::size_t at = path.size();
-    for (std::size_t& cut : cuts) {
-        at = at ? path.rfind('/', at - 1) : std::string::npos;
-        if (at == std::string::npos) {
-            return path;
+    std::vector<std::string> parts;
+    for (std::size_t end = path.size(); end != std::string::npos && end > 0 && parts.size() < 4;) {
+        const std::size_t slash = path.rfind('/', end - 1);
+        const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
+        if (start < end) {
+            parts.push_back(path.substr(start, end - start));
         }
-        cut = at;
+        end = slash;
     }
-    const std::string name = path.substr(cuts[3] + 1, cuts[2] - cuts[3] - 1);
-    return name + path.substr(cuts[1], cuts[0] - cuts[1]);
+    return parts.size() == 4 ? parts[3] + "/" + parts[1] : path;
 }
 
 // The path has a hash of source and options in it: equal paths are equal binaries, in every process.
@@ -105,9 +104,10 @@ void compiled(const Recording& recording, const void* program, const void* devic
     }
 }
 
-void tell(const Recording& recording, std::uint8_t what, const void* program, const void* device) {
+std::uint64_t tell(const Recording& recording, std::uint8_t what, const void* program, const void* device) {
     const DeviceGroup group = group_of_device(recording.region(), device);
     append(recording.region(), recording.thread(), notice(what, group, program_id(program)));
+    return group.mask;
 }
 
 // Programs that are made meanwhile belong to the fabric or to dispatch.
@@ -139,7 +139,7 @@ constexpr std::uint8_t FABRIC = 1, DISPATCH = 2;
 TTMEM_HOOK(void, on_created, TT_INSPECTOR "15program_createdEPKNS0_6detail11ProgramImplE", const void*)
 void on_created(const void* program) {
     on_created_real(program);
-    if (const Recording recording; recording) {
+    if (const Recording recording; recording && program_id(program)) {
         created(recording, program_id(program));
     }
 }
@@ -172,7 +172,8 @@ TTMEM_HOOK(void, on_compiled, TT_INSPECTOR "24program_compile_finishedEPKNS0_6de
 void on_compiled(const void* program, const void* device, std::uint64_t build_key) {
     on_compiled_real(program, device, build_key);
     if (const Recording recording; recording) {
-        tell(recording, PROGRAM_COMPILED, program, device);
+        const std::uint64_t devices = tell(recording, PROGRAM_COMPILED, program, device);
+        count(recording.region(), devices, &Activity::programs_compiled);
     }
 }
 

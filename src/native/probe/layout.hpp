@@ -49,6 +49,8 @@ enum Section : std::uint32_t {
 enum State : std::uint32_t { MAKING = 0, IN_USE = 1, ENDED = 2 };
 enum Option : std::uint32_t { CALL_SITES = 1, STACKS = 2 };
 
+// A program's number is its id in the runtime + 1: 0 means 'none' everywhere.
+
 // Counters: the runtime's five kinds, then what programs hold in L1.
 enum Counted : std::uint32_t { CB_DEMAND = 5, DATAFLOW_DEMAND = 6, KERNEL_BINARIES = 7, COUNTED = 8 };
 
@@ -130,7 +132,7 @@ struct alignas(128) Activity {
     std::atomic<std::uint64_t> dispatches;
     std::atomic<std::uint64_t> hits;
     std::atomic<std::uint64_t> misses;
-    std::atomic<std::uint64_t> programs_created;
+    std::atomic<std::uint64_t> programs_compiled;
     std::atomic<std::uint64_t> programs_destroyed;
     std::atomic<std::uint64_t> kernels_loaded;
     std::atomic<std::uint64_t> kernels_unloaded;

@@ -12,9 +12,6 @@ namespace {
 AddressTable<ProgramParts, 65536> programs;
 Function<std::uint64_t(const void*)> get_id{"_ZNK2tt8tt_metal6detail11ProgramImpl6get_idEv"};
 
-// An id may be 0, a key may not.
-std::uint64_t key_of(std::uint64_t program) { return program + 1; }
-
 // Circular buffers and dataflow buffers never meet in one program, but are laid out by different functions.
 void release_part(Region& region, const ThreadState& thread, const ProgramLayout& layout, ProgramParts& parts) {
     std::uint64_t devices = 0;
@@ -34,10 +31,13 @@ void release_part(Region& region, const ThreadState& thread, const ProgramLayout
 }  // namespace
 
 ProgramParts* parts_of(std::uint64_t program, bool make) {
-    return make ? programs.find_or_insert(key_of(program)) : programs.find(key_of(program));
+    if (!program) {
+        return nullptr;
+    }
+    return make ? programs.find_or_insert(program) : programs.find(program);
 }
 
-std::uint64_t program_id(const void* program) { return program ? get_id(program) : 0; }
+std::uint64_t program_id(const void* program) { return program && get_id.address() ? get_id(program) + 1 : 0; }
 
 void keep_layout(Region& region, ThreadState& thread) {
     ProgramLayout& layout = thread.layout;
@@ -87,7 +87,7 @@ void release_program(Region& region, const ThreadState& thread, std::uint64_t pr
                 release(region, thread, key, KERNEL_UNLOAD);
             }
         }
-        programs.remove(key_of(program));
+        programs.remove(program);
     }
     LiveEntry entry;
     if (take(region, live_key(PROGRAM, program), entry)) {

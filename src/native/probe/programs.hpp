@@ -21,7 +21,8 @@ struct ProgramParts {
 // Null if there is no room, or if the program was never seen.
 ProgramParts* parts_of(std::uint64_t program, bool make);
 
-std::uint64_t program_id(const void* program);  // ProgramImpl*; 0 if that cannot be told
+// Of a ProgramImpl*; 0 if that cannot be told.
+std::uint64_t program_id(const void* program);
 
 // The circular buffers of a finished layout take the place of those that the program had on the same devices.
 void keep_layout(Region& region, ThreadState& thread);

@@ -1,0 +1,136 @@
+"""The region's layout, as `native/probe/layout.hpp` draws it. A golden region in `tests/data` holds both to it."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from struct import Struct
+
+MAGIC = b"TTMEMPRB"
+VERSION = 1
+HEADER_SIZE = 4096
+FILE_PREFIX = "ttmem_"
+SET_OF_DEVICES = 1 << 31
+KINDS = 8  # counters of a device: the runtime's five kinds, then `Counted`
+
+HEADER = Struct("<8sIIQIIQQQI4x")
+SECTION = Struct("<QII")
+SECTIONS_AT = 64
+TRACKING_AT = 28
+TICKETS_AT = 512
+GIVEN_UP_AT = 576
+LIVE_AT = 640
+STRINGS_AT = 704
+TABLES_AT = 768
+FAILURES_AT = 832
+UNPAIRED_AT = 896
+
+COUNTER = Struct("<7QII64x")
+ACTIVITY = Struct("<11Q40x")
+SLOT_SIZE = 88
+SIDE = Struct("<IHBx")
+LIVE = Struct("<7Q6IHHBBxxII")
+STRING = Struct("<QII")
+DEVICE = Struct("<QQ5Q5I5IQ")
+SET = Struct("<QII64H")
+CORES = Struct("<QII64H")
+FEATURE = Struct("<56sII")
+FAILURE = Struct("<4Q6I968s")
+
+
+class Section(IntEnum):
+    """The tables of a region, in the order of its header."""
+
+    COUNTERS = 0
+    ACTIVITY = 1
+    RING = 2
+    LIVE_KEYS = 3
+    LIVE = 4
+    STRINGS = 5
+    TEXT = 6
+    DEVICES = 7
+    SETS = 8
+    CORES = 9
+    FEATURES = 10
+    FAILURES = 11
+
+
+STRIDES = {
+    Section.COUNTERS: COUNTER.size,
+    Section.ACTIVITY: ACTIVITY.size,
+    Section.RING: SLOT_SIZE,
+    Section.LIVE_KEYS: 8,
+    Section.LIVE: LIVE.size,
+    Section.STRINGS: STRING.size,
+    Section.TEXT: 1,
+    Section.DEVICES: DEVICE.size,
+    Section.SETS: SET.size,
+    Section.CORES: CORES.size,
+    Section.FEATURES: FEATURE.size,
+    Section.FAILURES: FAILURE.size,
+}
+LARGEST = {
+    Section.COUNTERS: 4096 * KINDS,
+    Section.ACTIVITY: 4096,
+    Section.RING: 1 << 24,
+    Section.LIVE_KEYS: 1 << 24,
+    Section.LIVE: 1 << 24,
+    Section.STRINGS: 1 << 20,
+    Section.TEXT: 1 << 28,
+    Section.DEVICES: 4096,
+    Section.SETS: 1 << 16,
+    Section.CORES: 1 << 16,
+    Section.FEATURES: 4096,
+    Section.FAILURES: 4096,
+}
+
+
+class State(IntEnum):
+    """How far the process has come."""
+
+    MAKING = 0
+    IN_USE = 1
+    ENDED = 2  # in order; a killed process stays IN_USE
+
+
+class Option(IntFlag):
+    """What the process was asked for."""
+
+    CALL_SITES = 1
+    STACKS = 2
+
+
+class Counted(IntEnum):
+    """Counters beside the kinds of memory."""
+
+    CB_DEMAND = 5
+    DATAFLOW_DEMAND = 6
+    KERNEL_BINARIES = 7  # a part of DRAM
+
+
+class Notice(IntEnum):
+    """`Event.op` of what the ledger does not take."""
+
+    DEVICE_OPENED = 64
+    DEVICE_CLOSED = 65
+    PROGRAM_CREATED = 66
+    PROGRAM_COMPILED = 67
+    PROGRAM_FINALIZED = 68
+    TRACE_BEGUN = 69
+    TRACE_CAPTURED = 70
+    TRACE_REPLAYED = 71
+    TRACE_RELEASED = 72
+    ALLOCATION_FAILED = 73
+    PHASE_ENTERED = 74
+
+
+class LiveType(IntEnum):
+    """The upper byte of a live key."""
+
+    BUFFER = 1
+    CIRCULAR_BUFFER = 2
+    PROGRAM = 3
+    KERNEL = 4
+
+
+HOLDS_BINARIES = 256  # a flag of a live buffer
+ID_MASK = (1 << 56) - 1

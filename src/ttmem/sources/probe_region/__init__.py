@@ -1,0 +1,21 @@
+"""Regions of the probe: what stock ttnn processes did, event by event, and what they hold."""
+
+from ttmem.sources.probe_region.cursor import Batch
+from ttmem.sources.probe_region.names import RegionName, find_regions
+from ttmem.sources.probe_region.region import Losses, ProbeRegion, switch
+from ttmem.sources.probe_region.region_file import BadRegion
+from ttmem.sources.probe_region.tables import Activity, Counter, Failure, LiveThing
+
+__all__ = [
+    "Activity",
+    "BadRegion",
+    "Batch",
+    "Counter",
+    "Failure",
+    "LiveThing",
+    "Losses",
+    "ProbeRegion",
+    "RegionName",
+    "find_regions",
+    "switch",
+]

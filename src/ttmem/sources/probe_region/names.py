@@ -1,0 +1,38 @@
+"""Regions are found by their names: ttmem_PID_STARTTICKS."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_DIRECTORY = "/dev/shm"
+_NAME = re.compile(r"ttmem_([0-9]{1,10})_([0-9]{1,20})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class RegionName:
+    """A file that may be a region."""
+
+    path: str
+    pid: int
+    start_ticks: int
+
+
+def region_directory() -> str:
+    """Where processes of this user make their regions."""
+    return os.environ.get("TTMEM_REGION_DIR") or DEFAULT_DIRECTORY
+
+
+def find_regions(directory: str | None = None) -> Iterator[RegionName]:
+    """Every region by name; whether it can be read shows when it is opened."""
+    try:
+        entries = sorted(os.scandir(directory or region_directory()), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        match = _NAME.match(entry.name)
+        if match and entry.is_file(follow_symlinks=False):
+            yield RegionName(str(Path(entry.path)), int(match[1]), int(match[2]))

@@ -1,0 +1,157 @@
+"""One process as its region tells it, while it runs and after it has died."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from struct import Struct
+
+from ttmem.events.device import DeviceDeclaration
+from ttmem.probe import _records, layout
+from ttmem.probe.layout import Section
+from ttmem.process_identity import is_alive, start_time_ns
+from ttmem.sources.probe_region import tables
+from ttmem.sources.probe_region.cursor import Batch, Cursor
+from ttmem.sources.probe_region.region_file import BadRegion, Header, RegionFile
+
+_TABLE_COUNTS = Struct("<IIII")
+_LIVE_COUNTS = Struct("<QQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What the probe could not keep. Counters have it all the same."""
+
+    given_up: int  # events whose place in the ring was taken
+    live_without_room: int
+    strings_without_room: int
+    tables_without_room: int
+    unpaired_frees: int  # of things that were made while tracking was off
+
+
+class ProbeRegion:
+    """Declarations, counters, what is alive, strings and new events. Every call reads the file anew."""
+
+    def __init__(self, path: str, from_start: bool = True) -> None:
+        self._file = RegionFile(path)
+        self.path = path
+        header = self._file.header()
+        self.pid = header.pid
+        self.start_ticks = header.start_ticks
+        self.created_ns = header.created_ns
+        self._strings = 1  # number 0 is 'none'
+        self._cores = 1
+        self._cursor = Cursor(
+            self._file, 0 if from_start else self._file.word(layout.TICKETS_AT)
+        )
+
+    def close(self) -> None:
+        """Done with it."""
+        self._file.close()
+
+    def header(self) -> Header:
+        """State, options and the switch, as they are now."""
+        header = self._file.header()
+        if (header.pid, header.start_ticks) != (self.pid, self.start_ticks):
+            raise BadRegion(f"{self.path} belongs to another process now")
+        return header
+
+    def process_alive(self) -> bool:
+        """True unless the process has ended, or another one has its pid."""
+        started = start_time_ns(self.pid)
+        return is_alive(self.pid, started) and self._ticks_of(self.pid) == self.start_ticks
+
+    @staticmethod
+    def _ticks_of(pid: int) -> int | None:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stat:
+                text = stat.read()
+            return int(text[text.rfind(b")") + 2 :].split()[19])
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def _table_counts(self) -> tuple[int, int, int, int]:
+        devices, sets, cores, without_room = _TABLE_COUNTS.unpack(
+            self._file.read(layout.TABLES_AT, _TABLE_COUNTS.size)
+        )
+        return devices, sets, cores, without_room
+
+    def sets(self) -> list[tuple[int, ...]]:
+        """Chips of each set of devices."""
+        return tables.read_sets(self._file, self._table_counts()[1])
+
+    def devices(self) -> list[DeviceDeclaration | None]:
+        """One declaration for each row of `counters`."""
+        return tables.read_devices(self._file, self._table_counts()[0])
+
+    def counters(self) -> list[list[tables.Counter]]:
+        """Absolute figures: one row for each device, one column for each kind."""
+        return tables.read_counters(self._file, self._table_counts()[0])
+
+    def activity(self) -> list[tables.Activity]:
+        """Dispatches, cache hits, traces: one for each row of `counters`."""
+        return tables.read_activity(self._file, self._table_counts()[0])
+
+    def live(self) -> list[tables.LiveThing]:
+        """All that is alive, or was when the process ended."""
+        return tables.read_live(self._file, self.sets())
+
+    def failures(self) -> list[tables.Failure]:
+        """The last failed allocations."""
+        return tables.read_failures(self._file, self.sets())
+
+    def features(self) -> dict[str, bool]:
+        """What the probe can see of this runtime."""
+        return tables.read_features(self._file)
+
+    def losses(self) -> Losses:
+        """What could not be kept."""
+        _, live_without_room, _ = _LIVE_COUNTS.unpack(
+            self._file.read(layout.LIVE_AT, _LIVE_COUNTS.size)
+        )
+        return Losses(
+            given_up=self._file.word(layout.GIVEN_UP_AT),
+            live_without_room=live_without_room,
+            strings_without_room=self._file.word(layout.STRINGS_AT + 8),
+            tables_without_room=self._table_counts()[3],
+            unpaired_frees=self._file.word(layout.UNPAIRED_AT),
+        )
+
+    def new_strings(self) -> dict[int, str]:
+        """Texts that were interned since the last call."""
+        word = self._file.word(layout.STRINGS_AT)
+        count = min(word & 0xFFFFFFFF, self._file.count(Section.STRINGS))
+        used = min(word >> 32, self._file.count(Section.TEXT))
+        first, self._strings = self._strings, max(count, self._strings)
+        if count <= first:
+            return {}
+        records = self._file.records(Section.STRINGS, first, count - first)
+        texts = _records.whole_strings(records, self._file.records(Section.TEXT, 0, used))
+        return {first + i: text for i, text in enumerate(texts) if text is not None}
+
+    def new_cores(self) -> dict[int, list[tables.Rectangle]]:
+        """Core sets that were named since the last call."""
+        count = min(self._table_counts()[2], self._file.count(Section.CORES))
+        first, self._cores = self._cores, max(count, self._cores)
+        return tables.read_cores(self._file, first, count) if count > first else {}
+
+    def new_events(self) -> Batch:
+        """Events since the last call. Read strings and cores afterwards: they are there before their events."""
+        ended = not self.process_alive()
+        count = self._table_counts()[1]
+        return self._cursor.drain(self._file.records(Section.SETS, 0, count), ended)
+
+    @property
+    def lost(self) -> int:
+        """Events that this reader came too late for, or that were never finished."""
+        return self._cursor.lost
+
+
+def switch(path: str, on: bool) -> None:
+    """Turns tracking on or off in a running process: one word of its region."""
+    RegionFile(path).close()  # only what is a region is written to
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.pwrite(file, int(on).to_bytes(4, "little"), layout.TRACKING_AT)
+    finally:
+        os.close(file)

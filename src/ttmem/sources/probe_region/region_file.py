@@ -1,0 +1,128 @@
+"""The file of one region: read with `pread`, so that no truncation can hurt the reader, and trusted in nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from struct import Struct
+
+from ttmem.probe import layout
+from ttmem.probe.layout import Section, State
+
+U64 = Struct("<Q")
+
+
+class BadRegion(Exception):
+    """This file is no region that can be read; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a section is."""
+
+    offset: int
+    count: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The head of a region, checked."""
+
+    state: State
+    pid: int
+    tracking: bool
+    start_ticks: int
+    created_ns: int
+    ended_ns: int | None
+    options: layout.Option
+    sections: tuple[Place, ...]
+
+
+class RegionFile:
+    """An open region."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as problem:
+            raise BadRegion(f"{path}: {problem.strerror}") from problem
+        try:
+            self._places = self.header().sections
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Done with it."""
+        os.close(self._file)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly that many bytes; `BadRegion` if the file has become shorter."""
+        parts = []
+        while size:
+            try:
+                part = os.pread(self._file, min(size, 1 << 26), offset)
+            except OSError as problem:
+                raise BadRegion(f"{self.path}: {problem.strerror}") from problem
+            if not part:
+                raise BadRegion(f"{self.path} is shorter than its header says: somebody cut it")
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def header(self) -> Header:
+        """The header as it is now."""
+        data = self.read(0, layout.HEADER_SIZE)
+        magic, version, state, size, pid, tracking, ticks, created, ended, options = (
+            layout.HEADER.unpack_from(data)
+        )
+        if magic != layout.MAGIC:
+            raise BadRegion(f"{self.path} is no probe region")
+        if version != layout.VERSION:
+            raise BadRegion(
+                f"{self.path} has version {version}, this ttmem reads {layout.VERSION}"
+            )
+        if state not in list(State) or state == State.MAKING:
+            raise BadRegion(f"{self.path} is not ready")
+        return Header(
+            State(state),
+            pid,
+            bool(tracking),
+            ticks,
+            created,
+            ended or None,
+            layout.Option(options & 3),
+            tuple(self._place(data, section, size) for section in Section),
+        )
+
+    def _place(self, data: bytes, section: Section, file_size: int) -> Place:
+        offset, count, stride = layout.SECTION.unpack_from(
+            data, layout.SECTIONS_AT + section * layout.SECTION.size
+        )
+        fits = layout.HEADER_SIZE <= offset and offset + count * stride <= file_size
+        power = count & (count - 1) == 0 or section not in (Section.RING, Section.LIVE)
+        if (
+            stride != layout.STRIDES[section]
+            or not 0 < count <= layout.LARGEST[section]
+            or not (fits and power)
+        ):
+            raise BadRegion(f"{self.path}: the place of {section.name} is impossible")
+        return Place(offset, count, stride)
+
+    def count(self, section: Section) -> int:
+        """How many records a section has room for."""
+        return self._places[section].count
+
+    def records(self, section: Section, first: int, count: int) -> bytes:
+        """Some records of a section, as bytes."""
+        place = self._places[section]
+        first = min(first, place.count)
+        count = min(count, place.count - first)
+        return self.read(place.offset + first * place.stride, count * place.stride)
+
+    def word(self, offset: int) -> int:
+        """One 64-bit counter of the header."""
+        return int(U64.unpack(self.read(offset, 8))[0])
