@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import NOW, device, process, snapshot
+from tests.views.builders import NOW, device, process, snapshot, use
 from tests.views.cases import CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from tests.views.monitor.pasts import look_back
@@ -60,6 +60,13 @@ def test_devices_and_processes_are_both_in_sight(width: int, height: int) -> Non
 def test_thirty_two_devices_have_a_line_each_where_there_is_height() -> None:
     picture = draw(Overview(), look_back(CASES["thirty_two_devices"](), 200, 56))
     assert sum("ubb" in line for line in picture) == 32
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 20), (30, 60)])
+def test_a_cell_without_a_capacity_says_so(width: int, height: int) -> None:
+    chips = [device(n, unique_id=f"chip{n}", dram=use(5), l1_capacity=None) for n in range(30)]
+    picture = "\n".join(draw(Overview(), look_back(snapshot(chips), width, height)))
+    assert picture.count("N/A") >= 60
 
 
 def test_what_dead_processes_left_is_marked_last_and_in_no_sum() -> None:

@@ -85,14 +85,14 @@ def _columns(devices: Sequence[DeviceParts], figures: bool, bar: int) -> list[_C
         return (
             *(pairs.line(*one.dram) if figures else ()),
             *_gap(figures),
-            *one.dram_meter(room - said),
+            *one.dram_meter(room - said, alone=not figures),
         )
 
     def l1(one: DeviceParts, room: int) -> Line:
         return (
             *(pairs.line(*one.l1) if figures else ()),
             *_gap(figures),
-            *one.l1_meter(room - said),
+            *one.l1_meter(room - said, alone=not figures),
         )
 
     span = span_text(devices[0].look)

@@ -33,15 +33,19 @@ class DeviceParts:
         """L1 used, capacity."""
         return self.device.l1_used, self.device.l1_capacity
 
-    def dram_meter(self, room: int) -> Line:
-        """Bar and percentage."""
+    def dram_meter(self, room: int, alone: bool = False) -> Line:
+        """Bar and percentage; `alone`: no capacity stands beside it, so it says if there is none."""
         dram, ascii = self.device.memory.dram, self.look.ascii
         part = (dram.held, DRAM.bar_sign(ascii), DRAM.style)
+        if alone and dram.capacity is None:
+            return faint("N/A".rjust(room))
         return stacked_meter([part], dram.capacity, room, ascii)
 
-    def l1_meter(self, room: int) -> Line:
+    def l1_meter(self, room: int, alone: bool = False) -> Line:
         """Bar in three parts, and percentage."""
         ascii = self.look.ascii
+        if alone and self.device.l1_capacity is None:
+            return faint("N/A".rjust(room))
         parts = [(held, kind.bar_sign(ascii), kind.style) for kind, held in self._l1_parts]
         return stacked_meter(parts, self.device.l1_capacity, room, ascii)
 

@@ -59,9 +59,9 @@ def _cell(one: DeviceParts, title: str, name: int, bar: int, chosen: bool) -> Li
         *ink(">" if chosen else " ", Style.CURSOR if chosen else Style.PLAIN),
         *pad(ink(title, style), name, right=True),
         *faint(" D "),
-        *one.dram_meter(room),
+        *one.dram_meter(room, alone=True),
         *faint(" L "),
-        *one.l1_meter(room),
+        *one.l1_meter(room, alone=True),
     )
 
 

@@ -17,6 +17,7 @@ from ttmem.views.monitor.page import Look
 from ttmem.views.monitor.state import Units
 from ttmem.views.names import DeviceNames, short_command
 from ttmem.views.process_table import is_away
+from ttmem.views.text import columns
 
 DEAD, LOST, AWAY = "x", "!", "*"
 MARKS = (
@@ -24,6 +25,7 @@ MARKS = (
     (LOST, "its client lost events or buffers"),
     (AWAY, "not connected: keeps its memory until it dies"),
 )
+DEVICES_ROOM = 9
 FIRST = 3  # DRAM sorts until the user chooses
 Key = TypeVar("Key")
 
@@ -92,7 +94,7 @@ def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessR
 
 
 class _Names:
-    """Names of sets of devices; ranks of one job share theirs."""
+    """Names of sets of devices, or how many they are; ranks of one job share theirs."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._names = DeviceNames(snapshot.devices)
@@ -101,7 +103,9 @@ class _Names:
     def some(self, devices: Iterable[str]) -> str:
         key = tuple(devices)
         if key not in self._known:
-            self._known[key] = self._names.some(key)
+            text = self._names.some(key)
+            short = columns(text) <= DEVICES_ROOM or len(key) < 2
+            self._known[key] = text if short else f"{len(key)} devices"
         return self._known[key]
 
 
@@ -124,7 +128,9 @@ def process_columns(units: Units) -> list[ListColumn[ProcessRow]]:
     return [
         ListColumn("PID", _pid, _alive(lambda row: row.pid), right=True, width=7),
         ListColumn("USER", _user, _alive(lambda row: row.user), width=8, rank=4),
-        ListColumn("DEVICES", _devices, _alive(lambda row: row.devices), width=8, rank=2),
+        ListColumn(
+            "DEVICES", _devices, _alive(lambda row: row.devices), width=DEVICES_ROOM, rank=2
+        ),
         *(sums(title, name) for title, name in KINDS),
         number("AGE", _age, _alive(lambda row: row.age_ns), width=6, rank=5),
         ListColumn("COMMAND", _command, _alive(lambda row: row.command), width=16, grow=1, rank=3),
