@@ -262,7 +262,6 @@ private:
     void kernel_unload(Context& at, const Event& event);
     void remove_kernel(Context& at, Kernel& kernel);
     void count_kernel(Context& at, const Kernel& kernel, bool in);
-    void count_content(Device& device, const Kernel& kernel, bool in);
     void count_binary(Context& at, const Kernel& kernel, bool in);
     void dispatch(Context& at, const Event& event);
     void count_dispatch(Context& at, Program* program, const Event& event);

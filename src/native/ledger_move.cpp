@@ -26,6 +26,25 @@ void move_sums(const Account& account, Device& from, Device& to) {
     to.cache_seen |= account.cache_seen;
 }
 
+// The size of a content is what was first said of it, so it goes along.
+void move_content(const Kernel& kernel, Device& from, Device& to) {
+    if (kernel.content == 0 || !kernel.binary_known) {
+        --from.unknown_contents;
+        ++to.unknown_contents;
+        return;
+    }
+    Content& old = from.contents[kernel.content];
+    Content& content = to.contents[kernel.content];
+    if (content.kernels++ == 0) {
+        content.bytes = old.bytes;
+        to.distinct_bytes += content.bytes;
+    }
+    if (--old.kernels == 0) {
+        from.distinct_bytes -= old.bytes;
+        from.contents.erase(kernel.content);
+    }
+}
+
 }  // namespace
 
 bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t device, std::uint64_t now) {
@@ -65,7 +84,7 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
         }
     };
     each(process.buffers, [&](Buffer& buffer) { place(from.device, buffer, false); });
-    each(process.kernels, [&](Kernel& kernel) { count_content(from.device, kernel, false); });
+    each(process.kernels, [&](Kernel& kernel) { move_content(kernel, from.device, devices_[device]); });
     move_sums(from.account, from.device, devices_[device]);
     process.accounts[device] = std::move(process.accounts[old]);
     process.accounts.erase(old);
@@ -81,10 +100,7 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
         moves(buffers_, buffer);
     });
     each(process.circular_buffers, [&](CircularBuffer& cb) { moves(circular_buffers_, cb); });
-    each(process.kernels, [&](Kernel& kernel) {
-        count_content(to.device, kernel, true);
-        moves(kernels_, kernel);
-    });
+    each(process.kernels, [&](Kernel& kernel) { moves(kernels_, kernel); });
     each(process.programs, [&](Program& program) { moves(programs_, program); });
     std::sort(resident.begin(), resident.end(), [](const auto& one, const auto& other) {
         return one.first->last_dispatch < other.first->last_dispatch;

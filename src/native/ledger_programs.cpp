@@ -106,21 +106,17 @@ void Ledger::count_kernel(Context& at, const Kernel& kernel, bool in) {
     at.account.footprint[kernel.type] += sign * kernel.footprint;
     at.account.kernels[kernel.type] += sign;
     count_binary(at, kernel, in);
-    count_content(at.device, kernel, in);
-}
-
-void Ledger::count_content(Device& device, const Kernel& kernel, bool in) {
     if (kernel.content == 0 || !kernel.binary_known) {
-        device.unknown_contents += in ? 1 : ~0ull;
+        at.device.unknown_contents += sign;
         return;
     }
-    Content& content = device.contents[kernel.content];
+    Content& content = at.device.contents[kernel.content];
     if (in && content.kernels++ == 0) {
         content.bytes = kernel.binary;
-        device.distinct_bytes += content.bytes;
+        at.device.distinct_bytes += content.bytes;
     } else if (!in && --content.kernels == 0) {
-        device.distinct_bytes -= content.bytes;
-        device.contents.erase(kernel.content);
+        at.device.distinct_bytes -= content.bytes;
+        at.device.contents.erase(kernel.content);
     }
 }
 
