@@ -35,7 +35,7 @@ check: install ## ruff and mypy --strict
 bench: install ## every benchmark, one table
 	@$(BIN)/python -m benchmarks
 
-fuzz: install ## 100,000 random and mutated streams against decoder and server
+fuzz: install ## 100,000 mutated streams, and as many regions, against decoders and server
 	@$(BIN)/python -m fuzz
 
 clean: ## removes what the other targets made

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.table import Row, show
 
-ALL = ("client", "server", "snapshot", "ledger", "model", "monitor")
+ALL = ("client", "server", "snapshot", "ledger", "model", "monitor", "shared_memory")
 
 
 def main() -> int:

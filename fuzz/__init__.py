@@ -1,1 +1,1 @@
-"""Random and mutated streams against the decoders, the ledger and the server."""
+"""Random and mutated streams and regions against decoders, ledger, server and sources."""

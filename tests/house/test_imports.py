@@ -72,7 +72,13 @@ def test_importing_ttmem_loads_one_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["import ttmem.client", "import ttmem.api", "import ttmem.commands.ps"]
+    "statement",
+    [
+        "import ttmem.client",
+        "import ttmem.api",
+        "import ttmem.commands.ps",
+        "import ttmem.sources.shared_memory",
+    ],
 )
 def test_client_snapshot_and_ps_need_neither_numpy_nor_yaml_nor_native_code(statement: str) -> None:
     loaded = _loaded_by(statement)

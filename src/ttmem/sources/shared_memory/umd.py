@@ -7,9 +7,7 @@ neither crash a monitor nor make it wait.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import tempfile
 import threading
 from importlib.util import find_spec
 
@@ -46,6 +44,10 @@ class Discovery:
         return os.path.isdir(self._cards) and find_spec("tt_umd") is not None
 
     def _run(self) -> None:
+        # Slow to import, and wanted on machines with a card and the extra alone.
+        import subprocess
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="ttmem-umd-") as folder:
             path = os.path.join(folder, "cluster.yaml")
             try:
