@@ -11,6 +11,8 @@ PEAK, ASCII_PEAK = "◆", "^"
 _BRAILLE = 0x2800
 _LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)  # so many dots from the bottom
 _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
+_DOTS = [[chr(_BRAILLE + left + right) for right in _RIGHT] for left in _LEFT]
+_DOTS[0][0] = " "
 _ASCII = " .#"  # none, lower half, all of a cell
 
 
@@ -23,9 +25,7 @@ class Raster:
 
     def sign(self, filled: Sequence[int]) -> str:
         """The cell with so many levels filled in each of its columns."""
-        if self.across == 1:
-            return _ASCII[filled[0]]
-        return chr(_BRAILLE + _LEFT[filled[0]] + _RIGHT[filled[1]]) if any(filled) else " "
+        return _ASCII[filled[0]] if self.across == 1 else _DOTS[filled[0]][filled[1]]
 
 
 FINE, COARSE = Raster(2, 4), Raster(1, 2)
@@ -57,12 +57,10 @@ def chart(
     out = []
     for row in range(rows - 1, -1, -1):
         base = row * grain.levels
-        signs = [
-            grain.sign(
-                [max(0, min(h - base, grain.levels)) for h in heights[at : at + grain.across]]
-            )
-            for at in range(0, len(heights), grain.across)
-        ]
+        # What each height fills of this row, once, instead of once for every column.
+        fills = [max(0, min(h - base, grain.levels)) for h in range(rows * grain.levels + 1)]
+        filled = [fills[height] for height in heights]
+        signs = [grain.sign(cell) for cell in zip(*[iter(filled)] * grain.across, strict=True)]
         above = limit is not None and top * row >= limit * rows
         out.append(_line("".join(signs), Style.ALARM if above else style, peak, row, mark))
     return out
