@@ -70,6 +70,7 @@ class Remark:
     text: str
     pid: int | None = None
     bytes: int | None = None
+    path: str | None = None  # of the file that it is about, if it is about one
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,9 @@ def region_files(folder: str) -> Iterator[RegionFile | Remark]:
     try:
         names = os.listdir(folder)
     except OSError as error:
-        yield Remark("unreadable", f"{folder}: {_reason(error)}; no shared memory is read")
+        yield Remark(
+            "unreadable", f"{folder}: {_reason(error)}; no shared memory is read", path=folder
+        )
         return
     found: list[RegionFile] = []
     for name in names:
@@ -56,7 +58,8 @@ def region_files(folder: str) -> Iterator[RegionFile | Remark]:
             continue
         number = _number(match[1])
         if number is None:
-            yield Remark("not_a_region", f"{_shown(name)}: its name holds no chip id; skipped")
+            text = f"{_shown(name)}: its name holds no chip id; skipped"
+            yield Remark("not_a_region", text, path=f"{folder}/{name}")
         else:
             found.append(RegionFile(folder, name, number))
     yield from sorted(found, key=lambda file: file.number)
@@ -80,13 +83,13 @@ def read_contents(file: RegionFile) -> Contents | Remark | None:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return Remark("not_a_region", f"{name}: not a plain file; skipped")
+            return Remark("not_a_region", f"{name}: not a plain file; skipped", path=file.path)
         if status.st_size != SIZE:
             kind = "unknown_layout" if status.st_size else "initialising"
-            return Remark(kind, f"{name}: {wrong_size(status.st_size)}; skipped")
+            return Remark(kind, f"{name}: {wrong_size(status.st_size)}; skipped", path=file.path)
         return Contents(steady_read(descriptor), (status.st_dev, status.st_ino))
     except OSError as error:
-        return Remark("unreadable", f"{name}: {_reason(error)}; skipped")
+        return Remark("unreadable", f"{name}: {_reason(error)}; skipped", path=file.path)
     finally:
         os.close(descriptor)
 
@@ -96,14 +99,15 @@ def _refusal(file: RegionFile, error: OSError) -> Remark | None:
     if error.errno == errno.ENOENT:
         return None
     if error.errno == errno.ELOOP:
-        return Remark("not_a_region", f"{name}: a symbolic link; skipped")
+        return Remark("not_a_region", f"{name}: a symbolic link; skipped", path=file.path)
     if error.errno in (errno.EACCES, errno.EPERM):
         return Remark(
             "other_user",
             f"{name}: belongs to user {_owner(file.path)}, who alone may read it; "
             "run ttmem as that user, or as root",
+            path=file.path,
         )
-    return Remark("unreadable", f"{name}: {_reason(error)}; skipped")
+    return Remark("unreadable", f"{name}: {_reason(error)}; skipped", path=file.path)
 
 
 def _owner(path: str) -> str:

@@ -75,11 +75,11 @@ class SharedMemory:
                 remarks.append(entry)
             else:
                 waiting.append(entry)
-        for look in range(LOOKS):
-            last = look == LOOKS - 1
+        for attempt in range(LOOKS):
+            last = attempt == LOOKS - 1
             again: list[RegionFile] = []
             for file in waiting:
-                result = _look(file)
+                result = read_region(file)
                 if isinstance(result, Remark):
                     if result.kind == "initialising" and not last:
                         again.append(file)
@@ -129,7 +129,8 @@ class SharedMemory:
         )
 
 
-def _look(file: RegionFile) -> tuple[Contents, Region] | Remark | None:
+def read_region(file: RegionFile) -> tuple[Contents, Region] | Remark | None:
+    """The region in a file, or why there is none; None if the file is gone meanwhile."""
     contents = read_contents(file)
     if not isinstance(contents, Contents):
         return contents
@@ -137,9 +138,10 @@ def _look(file: RegionFile) -> tuple[Contents, Region] | Remark | None:
     try:
         return contents, decode(contents.copy.data, file.number)
     except Unsettled:
-        return Remark("initialising", f"{name}: still being initialised by its first process")
+        text = f"{name}: still being initialised by its first process"
+        return Remark("initialising", text, path=file.path)
     except UnknownLayout as reason:
-        return Remark("unknown_layout", f"{name}: {reason}; skipped")
+        return Remark("unknown_layout", f"{name}: {reason}; skipped", path=file.path)
 
 
 def _bounded(remarks: list[Remark]) -> tuple[Remark, ...]:
