@@ -27,11 +27,16 @@ def serving(path: Path, *options: str) -> Iterator[None]:
     command = [sys.executable, "-c", _SERVE, "--socket", str(path), "--quiet", *options]
     server = subprocess.Popen(command)
     try:
-        _until(path.exists)
+        _until(lambda: _answers(path))
         yield
     finally:
         server.terminate()
         server.wait(10)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 def _until(true: object, seconds: float = 10.0) -> None:

@@ -17,6 +17,8 @@ from types import TracebackType
 
 _SEQUENCE = re.compile(rb"\x1b\[[0-9;?<>=$]*[A-Za-z]|\x1b[=>78]")
 _MODE = re.compile(rb"\x1b\[\?(\d+)([hl])")
+_COLOUR = re.compile(rb"\x1b\[([0-9;]*)m")
+_CHOOSES = re.compile(rb"(?:^|;)(?:[349][0-7]|10[0-7]|[34]8)(?:;|$)")
 CLEAN = {1049: False, 25: True, 7: True, 1000: False, 1006: False, 1004: False, 2004: False}
 PATIENCE = 60.0  # seconds; the machine may be slow and busy
 
@@ -65,9 +67,15 @@ class TerminalProgram:
 
     def press(self, keys: str) -> None:
         """Types; what comes later is new to `wait_for`."""
-        self.pump(0.0)
+        self.press_bytes(keys.encode())
+
+    def press_bytes(self, keys: bytes) -> None:
+        """What no keyboard sends, too."""
+        while self.pump(0.0):
+            pass
         self._seen = len(self.output)
-        os.write(self._terminal, keys.encode())
+        if keys:
+            os.write(self._terminal, keys)
 
     def resize(self, width: int, height: int) -> None:
         """The window has another size."""
@@ -102,6 +110,23 @@ class TerminalProgram:
         while self.pump(0.05):
             pass
         return self.process.returncode
+
+    def wait_for_stop(self) -> None:
+        """Until it has stopped itself, as Ctrl-Z makes it."""
+        end = time.monotonic() + PATIENCE
+        state = ""
+        while state != "T":
+            assert time.monotonic() < end, f"it does not stop: state {state}"
+            self.pump(0.05)
+            with open(f"/proc/{self.process.pid}/stat", encoding="ascii", errors="replace") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+        while self.pump(0.05):
+            pass
+
+    @property
+    def colours(self) -> set[bytes]:
+        """Every sequence that chose a colour."""
+        return {s for s in _COLOUR.findall(self.output) if _CHOOSES.search(s)}
 
     def signal(self, number: signal.Signals) -> None:
         """As `kill` sends it."""

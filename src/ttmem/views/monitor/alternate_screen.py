@@ -58,6 +58,10 @@ class AlternateScreen:
     def give_back(self) -> None:
         """The terminal as it was found; also when it is already, or when it is gone."""
         self._write(_LEAVE)
+        self.restore_line()
+
+    def restore_line(self) -> None:
+        """Echo and lines as they were; the screen stays. Textual takes these for the user's own."""
         if self._before is not None:
             try:
                 termios.tcsetattr(self._input, termios.TCSANOW, self._before)

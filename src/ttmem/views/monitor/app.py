@@ -12,6 +12,7 @@ from collections.abc import Callable
 from textual import events
 from textual.app import App, ComposeResult
 
+from ttmem.views.monitor.alternate_screen import AlternateScreen
 from ttmem.views.monitor.canvas import Canvas
 from ttmem.views.monitor.driver import MonitorDriver
 from ttmem.views.monitor.follower import Follower, Question
@@ -36,18 +37,23 @@ class MonitorApp(App[int]):
         watch: Watch,
         follower: Follower,
         depth: Depth,
-        give_back: Callable[[], None] = lambda: None,
+        screen: AlternateScreen | None = None,
     ) -> None:
         super().__init__(driver_class=MonitorDriver, ansi_color=True)
         self._monitor = monitor
         self._watch = watch
         self._follower = follower
-        self._give_back = give_back
+        self._terminal = screen
         self._themes = {dark: Theme(depth, dark) for dark in (True, False)}
         self._dark = monitor.dark
         self._canvas = Canvas(self._themes[self._dark])
         self._drawn_at = 0.0
         self._asked: tuple[Question, float] | None = None
+
+    def restore_line(self) -> None:
+        """See `AlternateScreen.restore_line`."""
+        if self._terminal is not None:
+            self._terminal.restore_line()
 
     def compose(self) -> ComposeResult:
         """One widget."""
@@ -131,7 +137,8 @@ class MonitorApp(App[int]):
         self.exit(128 + number)
 
     def _leave_at_once(self, number: int) -> None:
-        self._give_back()
+        if self._terminal is not None:
+            self._terminal.give_back()
         os._exit(128 + number)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ttmem.views.ink import Line, Style, ink
+from ttmem.views.text import columns
 
 # Five lines of pixels per letter.
 _LETTERS = {
@@ -20,7 +21,6 @@ _LETTERS = {
     "U": ("#  #", "#  #", "#  #", "#  #", " ## "),
 }
 _HALVES = {"  ": " ", "# ": "▀", " #": "▄", "##": "█"}
-ROOM_BESIDE = 24  # columns that a sentence needs beside the letters
 
 
 def banner_lines(
@@ -31,7 +31,7 @@ def banner_lines(
     wide = len(rows[0]) + 2
     if small or wide > width:
         return [ink(f" {word} ", Style.BANNER) + ink(" " + " · ".join(sentences))]
-    if width - wide >= ROOM_BESIDE + max(map(len, sentences[:-1]), default=0):
+    if len(sentences) <= len(rows) and wide + 2 + max(map(columns, sentences)) <= width:
         beside = [*sentences, *[""] * len(rows)]
         return [
             ink(f" {row}  ", style) + ink(text) for row, text in zip(rows, beside, strict=False)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from textual.drivers.linux_driver import LinuxDriver
 
 _ALTERNATE_SCREEN = "\x1b[?1049h"
+
+
+@runtime_checkable
+class TerminalOwner(Protocol):
+    """The application, as the driver knows it."""
+
+    def restore_line(self) -> None:
+        """Echo and lines as the user had them."""
 
 
 class MonitorDriver(LinuxDriver):
@@ -18,6 +26,12 @@ class MonitorDriver(LinuxDriver):
         if sys.__stdout__ is not None:
             self._file = sys.__stdout__
         self._taken_over = False
+
+    def start_application_mode(self) -> None:
+        """Textual remembers the line discipline that it finds, and gives that back when it stops."""
+        if isinstance(self._app, TerminalOwner):
+            self._app.restore_line()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def write(self, data: str) -> None:
         """Leaves out the first switch to the alternate screen, which would wipe the first picture."""

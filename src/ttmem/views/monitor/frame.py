@@ -127,8 +127,8 @@ class Frame:
             why = wrap(clean(status.problem), self.width - 2)[:2]
             out.append(("DISCONNECTED", [*why, f"trying again{self._of_when()}"], Style.ALARM))
         elif status.stale:
-            text = f"no answer for {status.age:.0f} s"
-            out.append(("STALE", [text, f"still waiting{self._of_when()}"], Style.ALARM))
+            text = f"no answer for {status.age:.0f} s; still waiting"
+            out.append(("STALE", [text], Style.ALARM))
         return out
 
     def _of_when(self) -> str:

@@ -47,7 +47,7 @@ def run_session(monitor: Monitor, watch: Watch, follower: Follower, depth: Depth
             # What is imported now stays: a collector that walks it again and again costs 3 % of a core.
             gc.collect()
             gc.freeze()
-            app = MonitorApp(monitor, watch, follower, depth, screen.give_back)
+            app = MonitorApp(monitor, watch, follower, depth, screen)
             return app.run() or 0
     finally:
         follower.stop()

@@ -100,7 +100,7 @@ _LIGHT: Mapping[Style, tuple[Rgb, int]] = {
     Style.HEAT_0: ((160, 166, 172), 8),
     Style.HEAT_1: ((92, 166, 132), 6),
     Style.HEAT_2: ((10, 118, 78), 2),
-    Style.HEAT_3: ((176, 120, 0), 3),
+    Style.HEAT_3: ((150, 100, 0), 3),
     Style.HEAT_4: ((196, 32, 52), 1),
 }
 _GROUND: Mapping[bool, tuple[Rgb, int]] = {True: ((16, 20, 24), 0), False: ((250, 250, 250), 15)}

@@ -31,6 +31,8 @@ class Shown:
     def answers(self, question: Question) -> bool:
         """Everything that the question asks for was asked."""
         known = self.question
+        if not question.detail:
+            return True
         return set(question.detail) <= set(known.detail) and known.device in (None, question.device)
 
 

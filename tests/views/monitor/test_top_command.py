@@ -1,0 +1,263 @@
+"""`ttmem top` as people start it: in a terminal of its own, against a real server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.views.monitor.terminal_program import TerminalProgram
+from tests.views.servers import reporting, serving
+from ttmem.views.monitor.pages import PAGES
+from ttmem.wire.historical import Head, Message
+
+MIB = 1 << 20
+WEIGHTS = Head(Message.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
+TOP = (sys.executable, "-m", "ttmem", "top", "--interval", "0.2")
+
+
+def top(path: Path, *options: str, **environment: str) -> TerminalProgram:
+    command = [*TOP, "--socket", str(path), *options]
+    return TerminalProgram(command, environment=environment)
+
+
+def once(path: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [*TOP, "--socket", str(path), "--once", *options]
+    given = {**os.environ, "PYTHONIOENCODING": "utf-8", **environment}
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=given)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    with serving(tmp_path / "s", "--board", "n300"), reporting(tmp_path / "s", WEIGHTS):
+        yield tmp_path / "s"
+
+
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_once_prints_each_view_as_text(path: Path, page: str) -> None:
+    done = once(path, "--page", page, COLUMNS="100", LINES="30")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100
+    assert f" {page}" in lines[1]
+    assert "\x1b" not in done.stdout
+
+
+def test_once_in_ascii_has_nothing_else(path: Path) -> None:
+    assert once(path, "--ascii").stdout.isascii()
+    assert once(path, PYTHONIOENCODING="latin-1").stdout.isascii()
+
+
+def test_once_without_a_server_is_exit_code_3(tmp_path: Path) -> None:
+    done = once(tmp_path / "none")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "start one with `ttmem serve`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--page", "Bufers"), "there is no view 'Bufers'; known are Overview"),
+        (("--page", "7"), "there is no view '7'"),
+        (("--interval", "0"), "is no number of seconds"),
+        (("--interval", "nan"), "is no number of seconds"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    path: Path, options: tuple[str, ...], sentence: str
+) -> None:
+    done = once(path, *options)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+def test_without_a_terminal_it_says_what_to_use(path: Path) -> None:
+    command = [*TOP, "--socket", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert "`ttmem top --once`" in done.stderr
+    assert "`ttmem ps --watch`" in done.stderr
+
+
+def test_a_dumb_terminal_gets_the_same_sentence(path: Path) -> None:
+    with top(path, TERM="dumb") as program:
+        assert program.wait_for_end() == 2
+    assert "`ttmem ps --watch`" in program.text
+    assert "\x1b" not in program.text
+
+
+def test_without_textual_it_says_how_to_get_it(path: Path) -> None:
+    hide = "import sys, importlib.util as u; find = u.find_spec;"
+    hide += "u.find_spec = lambda name, *more: None if name == 'textual' else find(name, *more);"
+    hide += "from ttmem.commands import main; sys.exit(main())"
+    command = [sys.executable, "-c", hide, "top", "--socket", str(path)]
+    with TerminalProgram(command) as program:
+        assert program.wait_for_end() == 1
+    assert "pip install 'ttmem[tui]'" in program.text
+    assert "`ttmem ps --watch`" in program.text
+
+
+def test_keys_change_the_screen_and_q_leaves_the_terminal_clean(path: Path) -> None:
+    with top(path) as program:
+        program.wait_for("64.0 MiB", "1 Overview")
+        program.press("h")
+        program.wait_for("Keys of every view")
+        program.press("q")
+        assert program.wait_for_end() == 0
+        assert program.is_clean
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_leaves_the_terminal_clean(path: Path, number: signal.Signals) -> None:
+    with top(path) as program:
+        program.wait_for("64.0 MiB")
+        program.press("h")
+        program.wait_for("Keys of every view")
+        program.signal(number)
+        assert program.wait_for_end() in (128 + number, 0)
+        assert program.is_clean
+        assert "Traceback" not in program.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_textual_is_there_leaves_the_terminal_clean(
+    path: Path, number: signal.Signals
+) -> None:
+    with top(path) as program:
+        program.wait_for("ttmem")
+        program.signal(number)
+        assert program.wait_for_end() in (128 + number, 0)
+        assert program.is_clean
+        assert "Traceback" not in program.text
+
+
+def test_ctrl_c_ends_it(path: Path) -> None:
+    with top(path) as program:
+        program.wait_for("64.0 MiB")
+        program.press("h")
+        program.wait_for("Keys of every view")
+        program.press("\x03")
+        assert program.wait_for_end() == 0
+        assert program.is_clean
+
+
+def test_it_can_be_stopped_and_goes_on(path: Path) -> None:
+    with top(path) as program:
+        program.wait_for("64.0 MiB")
+        program.press("h")
+        program.wait_for("Keys of every view")
+        program.press("\x1a")
+        program.wait_for_stop()
+        assert program.is_clean
+
+        program.press("")
+        program.signal(signal.SIGCONT)
+        program.wait_for("Keys of every view")
+        program.press("q")
+        assert program.wait_for_end() == 0
+        assert program.is_clean
+
+
+def test_keys_that_are_no_text_are_skipped(path: Path) -> None:
+    with top(path) as program:
+        program.wait_for("64.0 MiB")
+        program.press("h")
+        program.wait_for("Keys of every view")
+        program.press_bytes(b"\xff\xfe\x80")
+        while program.process.poll() is None:  # a key in the same read is skipped too
+            program.press("q")
+            program.pump(0.1)
+        assert program.wait_for_end() == 0
+        assert "Traceback" not in program.text
+
+
+def test_it_waits_for_a_server_and_survives_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with top(path) as program:
+        program.wait_for("no server at", "trying again")
+        with serving(path), reporting(path, WEIGHTS):
+            program.wait_for("64.0 MiB")
+        program.press("")
+        program.wait_for("trying again; the last picture is")
+        with serving(path), reporting(path, WEIGHTS):
+            program.press("2")
+            program.wait_for("64.0 MiB")
+        program.press("q")
+        assert program.wait_for_end() == 0
+        assert program.is_clean
+
+
+@contextmanager
+def talking_nonsense(path: Path, words: bytes) -> Iterator[None]:
+    """A server that says the same to everyone."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+
+    def answer() -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                try:
+                    peer.sendall(words)
+                    peer.recv(1 << 16)
+                except OSError:
+                    pass
+
+    speaker = threading.Thread(target=answer, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        speaker.join()
+
+
+@pytest.mark.parametrize("words", [b"", b"\x00" * 200, b"HTTP/1.1 400 Bad\r\n\r\n", b"\xff" * 500])
+def test_garbage_from_the_server_is_a_sentence(tmp_path: Path, words: bytes) -> None:
+    with talking_nonsense(tmp_path / "s", words), top(tmp_path / "s") as program:
+        program.wait_for("trying again")
+        program.press("h")
+        program.wait_for("Keys of every view")
+        program.press("q")
+        assert program.wait_for_end() == 0
+        assert program.is_clean
+        assert b"Traceback" not in program.output
+
+
+def test_a_small_window_says_so_and_a_large_one_shows_more(path: Path) -> None:
+    with top(path) as program:
+        program.wait_for("64.0 MiB")
+        program.press("h")
+        program.wait_for("Keys of every view")
+        program.press("")
+        program.resize(20, 5)
+        program.wait_for("window too small")
+        program.press("h")
+        program.resize(160, 50)
+        program.wait_for("64.0 MiB")
+        program.press("q")
+        assert program.wait_for_end() == 0
+
+
+def test_no_colour_means_none(path: Path) -> None:
+    with top(path, NO_COLOR="1") as program:
+        program.wait_for("64.0 MiB")
+        program.press("h")
+        program.wait_for("Keys of every view")
+        program.press("q")
+        program.wait_for_end()
+    assert program.colours == set()
