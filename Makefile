@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp src/native/probe/*.cpp src/native/probe/*.hpp)
+NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp src/native/*/*.cpp src/native/*/*.hpp)
 
 .PHONY: help install demo test test-ttnn check bench fuzz clean
 
