@@ -266,6 +266,7 @@ private:
     void dispatch(Context& at, const Event& event);
     void count_dispatch(Context& at, Program* program, const Event& event);
     void set_resident(Context& at, Program& program, const CoreMask& cores);
+    void evict(Context& at, const Program& program, const CoreMask& cores);
     void weigh_resident(Context& at, Program& program);
     void clear_resident(Context& at, Program& program);
     void destroy_program(Context& at, const Event& event);

@@ -68,12 +68,13 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
             }
         }
     };
-    std::vector<std::pair<Program*, CoreMask>> resident;
+    std::vector<Program*> resident;
+    std::vector<Program*>& residents = from.device.residents;
     each(process.programs, [&](Program& program) {
         if (!program.resident.empty()) {
-            resident.emplace_back(&program, program.resident);
+            resident.push_back(&program);
+            residents.erase(std::find(residents.begin(), residents.end(), &program));
         }
-        clear_resident(from, program);
         if (from.device.last_dispatched == &program) {
             from.device.last_dispatched = nullptr;
         }
@@ -102,11 +103,10 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
     each(process.circular_buffers, [&](CircularBuffer& cb) { moves(circular_buffers_, cb); });
     each(process.kernels, [&](Kernel& kernel) { moves(kernels_, kernel); });
     each(process.programs, [&](Program& program) { moves(programs_, program); });
-    std::sort(resident.begin(), resident.end(), [](const auto& one, const auto& other) {
-        return one.first->last_dispatch < other.first->last_dispatch;
-    });
-    for (const auto& [program, cores] : resident) {
-        set_resident(to, *program, cores);
+    for (Program* program : resident) {
+        evict(to, *program, program->resident);
+        to.device.residents.push_back(program);
+        to.device.last_dispatched = nullptr;  // the next dispatch compares nothing
     }
     for (Finding& finding : findings_) {
         if (finding.process == index && finding.device == old) {

@@ -217,6 +217,17 @@ void Ledger::set_resident(Context& at, Program& program, const CoreMask& cores) 
     if (cores.empty() || (again && !program.footprint_stale)) {
         return;
     }
+    evict(at, program, cores);
+    if (program.resident.empty() && !cores.empty()) {
+        at.device.residents.push_back(&program);
+    }
+    program.resident = program.resident | cores;
+    weigh_resident(at, program);
+    at.device.last_dispatched = &program;
+}
+
+// A core has room for the circular buffers of one program at a time.
+void Ledger::evict(Context& at, const Program& program, const CoreMask& cores) {
     for (std::size_t i = 0; i < at.device.residents.size();) {
         Program& other = *at.device.residents[i];
         if (&other == &program || (other.resident & cores).empty()) {
@@ -232,12 +243,6 @@ void Ledger::set_resident(Context& at, Program& program, const CoreMask& cores) 
             ++i;
         }
     }
-    if (program.resident.empty() && !cores.empty()) {
-        at.device.residents.push_back(&program);
-    }
-    program.resident = program.resident | cores;
-    weigh_resident(at, program);
-    at.device.last_dispatched = &program;
 }
 
 // What the program's circular buffers take on the cores where it ran last.

@@ -14,8 +14,8 @@ from ttmem.snapshots import Snapshot
 class HostFeed:
     """Asks the server while there is one; each `read` looks for it anew, so one may come and go."""
 
-    def __init__(self) -> None:
-        self._server = ServerFeed()
+    def __init__(self, server: ServerFeed | None = None) -> None:
+        self._server = server or ServerFeed()
         self._local: LocalFeed | None = None
         self._name = self._server.name
 

@@ -1,0 +1,117 @@
+"""Which feed is opened, and what is said where there is nothing to read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.server.harness import OldClient, RunningServer
+from tests.sources.region_writer import Slot, Written
+from ttmem import api
+from ttmem.errors import BadInput, ClosedToYou, NoServer, TtmemError
+from ttmem.feeds import HostFeed, LocalFeed, ServerFeed, open_feed
+from ttmem.wire import socket_path
+
+CHIP = 4476187513037
+
+
+@pytest.fixture
+def usual_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a server usually listens; no real one of this machine is asked."""
+    place = tmp_path / "allocation.sock"
+    monkeypatch.delenv("TTMEM_SOCKET", raising=False)
+    monkeypatch.setattr(socket_path, "DEFAULT_SOCKET", str(place))
+    return place
+
+
+@pytest.fixture
+def shm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This machine's shared memory, for the test."""
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    monkeypatch.setenv("TTMEM_SHM", str(folder))
+    return folder
+
+
+def test_a_named_socket_is_that_server_and_a_named_folder_is_read(
+    tmp_path: Path, usual_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(open_feed(socket="/nowhere"), ServerFeed)
+    assert isinstance(open_feed(shm=str(tmp_path)), LocalFeed)
+    assert isinstance(open_feed(), HostFeed)
+    with pytest.raises(BadInput, match="give one of them"):
+        open_feed("/nowhere", str(tmp_path))
+    with pytest.raises(BadInput, match="is no folder"):
+        open_feed(shm=str(tmp_path / "missing"))
+
+    monkeypatch.setenv("TTMEM_SOCKET", "/nowhere")
+    assert isinstance(open_feed(), ServerFeed)
+
+
+def test_nothing_to_read_says_what_is_missing_and_what_to_do(usual_place: Path, shm: Path) -> None:
+    with pytest.raises(NoServer) as caught:
+        open_feed().read()
+
+    assert "ttmem serve" in str(caught.value)
+    assert f"tt_device_*_memory in {shm}" in str(caught.value)
+
+
+def test_shared_memory_serves_until_a_server_comes_and_after_it_has_gone(
+    tmp_path: Path, usual_place: Path, shm: Path
+) -> None:
+    Written(CHIP, slots=[Slot(os.getpid(), (5000, 0, 0, 0, 0))]).write(shm)
+    feed = open_feed()
+    assert feed.read().devices[0].memory.dram.held == 5000
+    assert feed.name == f"shared memory {shm}"
+
+    server = RunningServer(tmp_path).wait_ready()
+    try:
+        assert "server" in feed.read().host
+        assert feed.name == f"server {usual_place}"
+    finally:
+        server.stop()
+    with pytest.raises(TtmemError, match="closed the connection"):
+        feed.read()  # a watcher says so, and tries anew
+    assert feed.read().devices[0].memory.dram.held == 5000
+    feed.close()
+
+
+def test_the_server_has_both_as_one_picture(tmp_path: Path, usual_place: Path, shm: Path) -> None:
+    Written(CHIP, slots=[Slot(os.getpid(), (5000, 0, 0, 0, 0))]).write(shm)
+    server = RunningServer(tmp_path).wait_ready()
+    try:
+        with OldClient(server.path) as client:
+            client.alloc(4096, id=1, kind=0)
+            picture = server.sees(lambda p: any(one.cross_check for one in p.processes))
+    finally:
+        server.stop()
+
+    (device,) = picture.devices
+    assert (device.unique_id, device.memory.dram.held) == (str(CHIP), 4096)
+
+
+def test_a_server_that_is_closed_to_you_is_said_beside_what_can_be_read(
+    usual_place: Path, shm: Path
+) -> None:
+    problem = ClosedToYou("the socket belongs to somebody else")
+
+    class Closed(ServerFeed):
+        def read(self, *_: object, **__: object) -> object:  # type: ignore[override]
+            raise problem
+
+    feed = HostFeed(Closed())
+    with pytest.raises(ClosedToYou, match="no process has opened a device"):
+        feed.read()
+    Written(CHIP).write(shm)
+    assert [remark.text for remark in feed.read().remarks] == [str(problem)]
+
+
+def test_python_programs_need_no_server_either(usual_place: Path, shm: Path) -> None:
+    Written(CHIP, slots=[Slot(os.getpid(), (5000, 0, 0, 0, 0))]).write(shm)
+
+    assert api.snapshot().devices[0].unique_id == str(CHIP)
+    assert api.memory_allocated(str(CHIP)) == 5000
+    with pytest.raises(NoServer):  # one look is no peak
+        api.max_memory_allocated(str(CHIP))
