@@ -27,8 +27,10 @@ void closed(const Recording& recording, const DeviceGroup& group) {
     Region& region = recording.region();
     for (std::uint32_t place = 0; group.mask && place < region.counts[LIVE]; ++place) {
         const std::uint64_t key = region.live_keys[place].load(std::memory_order_acquire);
-        if (key >> 56 == BUFFER && mask_of(region.live[place].devices) & group.mask) {
-            release(region, recording.thread(), key, FREE);
+        const std::uint64_t type = key >> 56;
+        const bool on_a_device = type == BUFFER || type == CIRCULAR_BUFFER || type == KERNEL;
+        if (on_a_device && mask_of(region.live[place].devices) & group.mask) {
+            release(region, recording.thread(), key, type == BUFFER ? FREE : type == KERNEL ? KERNEL_UNLOAD : CB_FREE);
         }
     }
     count(region, group.mask, &Activity::closed);

@@ -41,9 +41,7 @@ class ProbeRegion:
         self.created_ns = header.created_ns
         self._strings = 1  # number 0 is 'none'
         self._cores = 1
-        self._cursor = Cursor(
-            self._file, 0 if from_start else self._file.word(layout.TICKETS_AT)
-        )
+        self._cursor = Cursor(self._file, 0 if from_start else self._file.word(layout.TICKETS_AT))
 
     def close(self) -> None:
         """Done with it."""

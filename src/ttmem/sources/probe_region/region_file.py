@@ -82,9 +82,7 @@ class RegionFile:
         if magic != layout.MAGIC:
             raise BadRegion(f"{self.path} is no probe region")
         if version != layout.VERSION:
-            raise BadRegion(
-                f"{self.path} has version {version}, this ttmem reads {layout.VERSION}"
-            )
+            raise BadRegion(f"{self.path} has version {version}, this ttmem reads {layout.VERSION}")
         if state not in list(State) or state == State.MAKING:
             raise BadRegion(f"{self.path} is not ready")
         return Header(
@@ -102,7 +100,7 @@ class RegionFile:
         offset, count, stride = layout.SECTION.unpack_from(
             data, layout.SECTIONS_AT + section * layout.SECTION.size
         )
-        fits = layout.HEADER_SIZE <= offset and offset + count * stride <= file_size
+        fits = offset >= layout.HEADER_SIZE and offset + count * stride <= file_size
         power = count & (count - 1) == 0 or section not in (Section.RING, Section.LIVE)
         if (
             stride != layout.STRIDES[section]

@@ -161,8 +161,10 @@ def read_counters(file: RegionFile, devices: int) -> list[list[Counter]]:
     """Eight counters for each device: five kinds of memory, then `layout.Counted`."""
     data = file.records(Section.COUNTERS, 0, devices * layout.KINDS)
     found = [
-        Counter(*values[:6], values[6] or None, *values[7:])
-        for values in layout.COUNTER.iter_unpack(data)
+        Counter(requested, reserved, count, allocations, frees, peak, peak_ns or None, name, site)
+        for requested, reserved, count, allocations, frees, peak, peak_ns, name, site in (
+            layout.COUNTER.iter_unpack(data)
+        )
     ]
     return [found[i : i + layout.KINDS] for i in range(0, len(found), layout.KINDS)]
 
@@ -202,7 +204,7 @@ def read_failures(file: RegionFile, sets: list[tuple[int, ...]]) -> list[Failure
                     name,
                     site,
                     what[min(code, 2)],
-                    text[:length].decode("utf-8", "replace"),
+                    text[:length].decode("utf-8", "replace").split("\nbacktrace:")[0],
                 )
             )
     return sorted(found, key=lambda failure: failure.time_ns)

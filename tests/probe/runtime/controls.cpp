@@ -1,0 +1,98 @@
+// What a test calls: the runtime's functions in the order in which the runtime calls them, as plain C.
+#include "tt_metal.hpp"
+
+using namespace tt::tt_metal;
+
+#define CONTROL extern "C" __attribute__((visibility("default")))
+
+CONTROL void* mesh_open(int chips) {
+    auto* mesh = new distributed::MeshDevice;
+    for (int chip = 0; chip < chips; ++chip) {
+        mesh->impl.chips.push_back(chip);
+        SharedMemoryStatsProvider(1000 + chip, chip, false, false);
+    }
+    Inspector::mesh_device_initialized(&mesh->impl);
+    return mesh;
+}
+
+CONTROL void mesh_close(void* handle) {
+    auto* mesh = static_cast<distributed::MeshDevice*>(handle);
+    for (const int chip : mesh->impl.chips) {
+        Device(chip).close();
+    }
+    delete mesh;
+}
+
+CONTROL void* buffer_make(void* mesh, std::uint64_t number, int type, std::uint64_t bytes, std::uint64_t per_bank) {
+    const auto place = static_cast<std::uint32_t>(0x100000 + number * 64);
+    return new Buffer{number, bytes, per_bank, place, static_cast<BufferType>(type),
+                      static_cast<distributed::MeshDevice*>(mesh)};
+}
+
+// 1 if the runtime refused.
+CONTROL int buffer_allocate(void* handle) {
+    try {
+        AllocatorImpl().allocate_buffer(static_cast<Buffer*>(handle));
+    } catch (const std::runtime_error&) {
+        return 1;
+    }
+    GraphTracker().track_allocate(static_cast<Buffer*>(handle));
+    return 0;
+}
+
+CONTROL void buffer_free(void* handle) {
+    GraphTracker().track_deallocate(static_cast<Buffer*>(handle));
+    delete static_cast<Buffer*>(handle);
+}
+
+CONTROL void churn(void* mesh, std::uint64_t first, std::uint64_t pairs) {
+    for (std::uint64_t number = first; number < first + pairs; ++number) {
+        void* buffer = buffer_make(mesh, number, 0, 4096, 512);
+        buffer_allocate(buffer);
+        buffer_free(buffer);
+    }
+}
+
+CONTROL void* program_make(std::uint64_t number, void* mesh, std::uint64_t cb_size, int cbs) {
+    auto* program = new detail::ProgramImpl;
+    program->number = number;
+    program->sizes.assign(static_cast<std::size_t>(cbs), cb_size);
+    for (const int chip : static_cast<distributed::MeshDevice*>(mesh)->impl.chips) {
+        program->devices.push_back(new Device(chip));
+    }
+    Inspector::program_created(program);
+    program->allocate_circular_buffers(static_cast<distributed::MeshDevice*>(mesh));
+    return program;
+}
+
+CONTROL void program_destroy(void* handle) {
+    auto* program = static_cast<detail::ProgramImpl*>(handle);
+    program->deallocate_circular_buffers();
+    Inspector::program_destroyed(program);
+    for (IDevice* device : program->devices) {
+        delete device;
+    }
+    delete program;
+}
+
+CONTROL void load_binaries(void* buffer) {
+    distributed::MeshCommandQueue queue;
+    distributed::MeshWorkloadImpl workload;
+    workload.binaries = static_cast<Buffer*>(buffer);
+    workload.load_binaries(queue);
+}
+
+#ifndef HALF
+CONTROL void program_lay_out_dataflow(void* handle, void* mesh) {
+    static_cast<detail::ProgramImpl*>(handle)->allocate_dataflow_buffers(static_cast<distributed::MeshDevice*>(mesh));
+}
+
+CONTROL void trace_all(void* handle, std::uint32_t id) {
+    auto& mesh = static_cast<distributed::MeshDevice*>(handle)->impl;
+    const distributed::MeshTraceId trace{id};
+    mesh.begin_mesh_trace(0, trace);
+    mesh.end_mesh_trace(0, trace);
+    mesh.replay_mesh_trace(0, trace, false);
+    mesh.release_mesh_trace(trace);
+}
+#endif

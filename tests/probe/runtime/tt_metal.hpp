@@ -1,0 +1,157 @@
+// As much of the runtime as the probe can see: the same names, and objects that say what a test told them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ttsl {
+template <typename T, typename Tag>
+struct StrongType {
+    T value;
+};
+}  // namespace ttsl
+
+namespace tt {
+enum class ARCH { BLACKHOLE = 3 };
+
+namespace tt_metal {
+
+enum class BufferType { DRAM, L1, SYSTEM_MEMORY, L1_SMALL, TRACE };
+enum class HalMemType : std::uint8_t { L1 = 0 };
+struct xy {
+    std::size_t x, y;
+};
+struct CoreRange {
+    xy start, end;
+};
+class CoreRangeSet {
+public:
+    const std::vector<CoreRange>& ranges() const;
+    std::vector<CoreRange> all;
+};
+
+class Allocator {
+public:
+    std::uint32_t get_num_banks(const BufferType& type) const;
+    std::uint64_t get_bank_size(const BufferType& type) const;
+    std::uint32_t get_alignment(BufferType type) const;
+    std::uint64_t get_base_allocator_addr(const HalMemType& type) const;
+};
+
+class IDevice {
+public:
+    virtual ~IDevice() = default;
+    virtual ARCH arch() const { return ARCH::BLACKHOLE; }
+    virtual int id() const = 0;
+};
+
+class Device : public IDevice {
+public:
+    explicit Device(int chip) : chip(chip) {}
+    int id() const override { return chip; }
+    bool close();
+    int chip;
+};
+
+class Buffer {
+public:
+    std::uint64_t size() const;
+    std::uint32_t address() const;
+    BufferType buffer_type() const;
+    std::uint64_t unique_id() const;
+    int buffer_layout() const;
+    std::uint64_t aligned_size_per_bank() const;
+    IDevice* device() const;
+    Allocator* allocator() const;
+
+    std::uint64_t number, bytes, per_bank;
+    std::uint32_t place;
+    BufferType type;
+    IDevice* where;
+};
+
+class AllocatorImpl {
+public:
+    std::uint64_t allocate_buffer(Buffer* buffer);
+};
+
+class SharedMemoryStatsProvider {
+public:
+    SharedMemoryStatsProvider(std::uint64_t unique_id, int chip, bool, bool);
+};
+
+class GraphTracker {
+public:
+    void track_allocate(const Buffer* buffer);
+    void track_deallocate(Buffer* buffer);
+    void track_allocate_cb(const CoreRangeSet&, std::uint64_t, std::uint64_t, bool, const IDevice*);
+};
+
+namespace detail {
+class ProgramImpl {
+public:
+    struct CircularBufferAllocator {
+        CoreRange range;
+        void mark_address(std::uint64_t address, std::uint64_t size, std::uint64_t base);
+    };
+    std::uint64_t get_id() const;
+    void allocate_circular_buffers(const IDevice* device);
+    void deallocate_circular_buffers();
+    void allocate_dataflow_buffers(const IDevice* device);
+    void validate_circular_buffer_region(const IDevice* device);
+
+    std::uint64_t number = 0;
+    std::vector<std::uint64_t> sizes;
+    std::vector<IDevice*> devices;
+};
+}  // namespace detail
+
+namespace distributed {
+struct MeshTraceIdTag;
+using MeshTraceId = ttsl::StrongType<std::uint32_t, MeshTraceIdTag>;
+
+class MeshDeviceImpl {
+public:
+    std::vector<int> get_device_ids() const;
+    const std::unique_ptr<Allocator>& allocator() const;
+    xy compute_with_storage_grid_size() const;
+    std::uint32_t l1_size_per_core() const;
+    ARCH arch() const;
+    void begin_mesh_trace(std::uint8_t queue, const MeshTraceId& id);
+    void end_mesh_trace(std::uint8_t queue, const MeshTraceId& id);
+    void replay_mesh_trace(std::uint8_t queue, const MeshTraceId& id, bool blocking);
+    void release_mesh_trace(const MeshTraceId& id);
+
+    std::vector<int> chips;
+    std::unique_ptr<Allocator> memory{new Allocator};
+};
+
+class MeshDevice : public IDevice {
+public:
+    int id() const override;
+    std::vector<int> get_device_ids() const;
+    MeshDeviceImpl impl;
+};
+
+class MeshCommandQueue {};
+class MeshWorkloadImpl {
+public:
+    void load_binaries(MeshCommandQueue& queue);
+    Buffer* binaries = nullptr;
+};
+}  // namespace distributed
+
+class Inspector {
+public:
+    static void mesh_device_initialized(const distributed::MeshDeviceImpl* mesh) noexcept;
+    static void program_created(const detail::ProgramImpl* program) noexcept;
+    static void program_destroyed(const detail::ProgramImpl* program) noexcept;
+};
+
+}  // namespace tt_metal
+}  // namespace tt

@@ -1,0 +1,94 @@
+"""A process under the probe, with a small runtime of our own: it is told what to do, line by line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ttmem.probe import environment
+from ttmem.sources.probe_region import ProbeRegion, find_regions
+
+SOURCES = Path(__file__).parent / "runtime"
+PRELUDE = """
+import ctypes, os, sys, threading
+lib = ctypes.CDLL(sys.argv[1])
+for name in ("mesh_open", "buffer_make", "program_make"):
+    getattr(lib, name).restype = ctypes.c_void_p
+u64, address = ctypes.c_uint64, ctypes.c_void_p
+lib.buffer_make.argtypes = [address, u64, ctypes.c_int, u64, u64]
+lib.program_make.argtypes = [u64, address, u64, ctypes.c_int]
+lib.churn.argtypes = [address, u64, u64]
+for name in ("mesh_close", "buffer_allocate", "buffer_free", "program_destroy", "load_binaries"):
+    getattr(lib, name).argtypes = [address]
+probe = ctypes.CDLL(None)
+def buffer(mesh, number, type, size, per_bank=512):
+    made = lib.buffer_make(mesh, number, type, size, per_bank)
+    return None if lib.buffer_allocate(made) else made
+def say(word):
+    print(word, flush=True)
+"""
+
+
+def build_runtime(folder: Path, half: bool = False) -> Path:
+    """Compiles the small runtime; with `half`, only half of its names."""
+    library = folder / "libtt_metal.so"
+    command = ["g++", "-std=c++20", "-O1", "-fPIC", "-shared", "-o", str(library)]
+    command += ["-DHALF"] if half else []
+    subprocess.run([*command, *map(str, sorted(SOURCES.glob("*.cpp")))], check=True)
+    return library
+
+
+class Watched:
+    """One watched process. Its regions are in a folder of its own."""
+
+    def __init__(self, library: Path, folder: Path, script: str, **variables: str) -> None:
+        self.folder = folder
+        env = environment({**os.environ, "TTMEM_REGION_DIR": str(folder), **variables})
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + script, str(library)],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_for(self, word: str) -> None:
+        """Returns when the process has said `word`."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.strip() == word:
+                return
+        raise AssertionError(f"the process ended before {word!r}: {self.errors()}")
+
+    def go_on(self) -> None:
+        """Lets a process go on that waits in `input()`."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self) -> str:
+        """Waits for the end; what it said to standard error."""
+        _, errors = self.process.communicate(timeout=120)
+        assert self.process.returncode == 0, errors
+        return errors
+
+    def errors(self) -> str:
+        """Standard error of a process that has ended."""
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
+
+    def close(self) -> None:
+        """Ends the process, whatever it does."""
+        self.process.kill()
+        self.process.communicate()
+
+    def regions(self) -> list[ProbeRegion]:
+        """All regions that this process and its children made."""
+        return [ProbeRegion(name.path) for name in find_regions(str(self.folder))]
+
+    def region(self) -> ProbeRegion:
+        """The region of the process itself."""
+        return next(found for found in self.regions() if found.pid == self.process.pid)
