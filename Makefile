@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp src/native/*/*.cpp src/native/*/*.hpp)
 
-.PHONY: help install demo test test-ttnn check bench fuzz clean
+.PHONY: help install demo test test-ttnn check bench soak pictures fuzz clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,12 @@ check: install ## ruff and mypy --strict
 
 bench: install ## every benchmark, one table
 	@$(BIN)/python -m benchmarks
+
+soak: install ## an hour of the monitor on a busy host (SOAK_SECONDS); its memory must stay flat
+	@$(BIN)/python -m benchmarks.soak
+
+pictures: install ## the pictures of the README and the docs, from the real program
+	@$(BIN)/python -m docs.make_pictures
 
 fuzz: install ## 100,000 mutated streams, and as many regions, against decoders and server
 	@$(BIN)/python -m fuzz

@@ -58,9 +58,9 @@ def _start(path: str) -> float:
 
 def _cpu(path: str, interval: str) -> float:
     with _top(path, interval) as program:
-        _read_for(program, WARM)
+        program.read_for(WARM)
         before, begun = _used(program.process.pid), time.perf_counter()
-        _read_for(program, SECONDS)
+        program.read_for(SECONDS)
         return (_used(program.process.pid) - before) / (time.perf_counter() - begun)
 
 
@@ -68,21 +68,15 @@ def _keys(path: str) -> list[float]:
     """The help opens and closes: nearly every line of the screen changes."""
     times = []
     with _top(path, "0.1") as program:
-        _read_for(program, WARM)
+        program.read_for(WARM)
         for number in range(KEYS):
-            _read_for(program, 0.13)
+            program.read_for(0.13)
             word = "32 devices" if number % 2 else "Keys of every view"
             begun = time.perf_counter()
             program.press("h")
             program.wait_for(word)
             times.append(time.perf_counter() - begun)
     return times
-
-
-def _read_for(program: TerminalProgram, seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    while (left := end - time.perf_counter()) > 0:
-        program.pump(left)
 
 
 def _used(pid: int) -> float:

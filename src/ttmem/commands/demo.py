@@ -1,8 +1,9 @@
 """Try ttmem with no card and no server: made-up devices, a real server, the table.
 
 A private server, and two applications on a model of the runtime: a transformer on four p150 chips, and
-two processes that serve requests on the first of them. On a terminal the table follows them live;
-otherwise two pictures are printed. A summary of what happened comes last. Nothing stays behind.
+two processes that serve requests on the first of them. On a terminal the table follows them live, and
+--top shows them in the live monitor until you press q; otherwise two pictures are printed. A summary of
+what happened comes last. Nothing stays behind.
 """
 
 from __future__ import annotations
@@ -30,17 +31,26 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=8.0, help="how long it runs (default %(default)g)"
     )
+    parser.add_argument(
+        "--top", action="store_true", help="the live monitor instead of the table; q ends it"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Server, workloads and table in one process tree."""
     if not 0 < options.seconds <= LONGEST or math.isnan(options.seconds):
         raise BadInput(f"--seconds must be above 0, and at most {LONGEST:g}")
+    if options.top:
+        from ttmem.commands.live_monitor import check_terminal  # before anything is started
+
+        check_terminal()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)  # out through the `with`, which ends all processes
     with DemoProcesses() as processes:
         begun = time.monotonic()
-        if sys.stdout.isatty():
+        if options.top:
+            last = _monitor(processes)
+        elif sys.stdout.isatty():
             last = _follow(processes, begun + options.seconds)
         else:
             last = _print_pictures(processes, options.seconds)
@@ -73,6 +83,17 @@ def _story(device: Device) -> str:
 
 def _leave(number: int, _: object) -> None:
     sys.exit(128 + number)
+
+
+def _monitor(processes: DemoProcesses) -> Snapshot:
+    """`ttmem top` at the demo's own server."""
+    from ttmem.commands import live_monitor, top
+    from ttmem.feeds import ServerFeed
+
+    parser = argparse.ArgumentParser()
+    top.prepare(parser)
+    live_monitor.watch_live(ServerFeed(processes.socket), parser.parse_args([]))
+    return _look(processes)
 
 
 def _follow(processes: DemoProcesses, end: float) -> Snapshot:

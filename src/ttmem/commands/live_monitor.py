@@ -26,7 +26,7 @@ SIZE_OF_A_PIPE = (120, 40)
 
 def watch_live(feed: Feed, options: argparse.Namespace) -> int:
     """The monitor on this terminal until the user quits."""
-    _check_terminal()
+    check_terminal()
     watch = Watch(Choice(options.devices, tuple(options.pid)))
     monitor = _monitor(options, feed, watch)
     follower = Follower(feed, monitor.question, lambda: monitor.interval)
@@ -52,7 +52,7 @@ def print_once(feed: Feed, options: argparse.Namespace) -> int:
 
 def _monitor(options: argparse.Namespace, feed: Feed, watch: Watch, paper: bool = False) -> Monitor:
     return Monitor(
-        feed.name,
+        lambda: feed.name,
         watch,
         PAGES,
         interval=options.interval,
@@ -62,7 +62,8 @@ def _monitor(options: argparse.Namespace, feed: Feed, watch: Watch, paper: bool 
     )
 
 
-def _check_terminal() -> None:
+def check_terminal() -> None:
+    """BadInput or NoTextual, with what to use instead, where the live monitor cannot run."""
     instead = "use `ttmem top --once` for one picture as text, or `ttmem ps --watch`"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadInput(f"the live monitor needs a terminal; {instead}")

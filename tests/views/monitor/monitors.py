@@ -62,7 +62,11 @@ class Desk:
         self.first, self.second = Rows("First", deeper="Second"), Rows("Second", ["buffers"])
         pages = (self.first, self.second)
         self.monitor = Monitor(
-            "server /tmp/x.sock", self.watch, pages, zone=timezone.utc, ascii_only=ascii_only
+            lambda: "server /tmp/x.sock",
+            self.watch,
+            pages,
+            zone=timezone.utc,
+            ascii_only=ascii_only,
         )
 
     def answer(self, snapshot: Snapshot) -> Question:

@@ -77,6 +77,16 @@ class TerminalProgram:
         if keys:
             os.write(self._terminal, keys)
 
+    def forget(self) -> None:
+        """Drops what was written so far; a long run would fill the memory."""
+        self.output, self._seen = b"", 0
+
+    def read_for(self, seconds: float) -> None:
+        """Takes what the program writes, so that it is never held up."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.pump(left)
+
     def resize(self, width: int, height: int) -> None:
         """The window has another size."""
         size = struct.pack("HHHH", height, width, 0, 0)

@@ -61,7 +61,7 @@ class Driven:
 @asynccontextmanager
 async def driven(feed: Feed, width: int = 120, height: int = 40) -> AsyncIterator[Driven]:
     watch = Watch(Choice())
-    monitor = Monitor(feed.name, watch, PAGES, interval=0.1)
+    monitor = Monitor(lambda: feed.name, watch, PAGES, interval=0.1)
     follower = Follower(feed, monitor.question, lambda: monitor.interval)
     app = MonitorApp(monitor, watch, follower, Depth.TRUE)
     follower.start()

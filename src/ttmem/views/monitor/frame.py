@@ -98,7 +98,7 @@ class Frame:
         return _ends(left, right, self.width)
 
     def _notes(self) -> list[Line]:
-        """The filter, what was chosen and is missing, and losses; nothing if there is nothing."""
+        """The filter, losses, remarks of the sources, what was chosen and is missing; often nothing."""
         facts = []
         if self.status.typing or self.state.filter:
             cursor = "_" if self.status.typing else ""
@@ -106,6 +106,9 @@ class Frame:
             facts.append(ink(f"filter: {self.state.filter}{cursor}", Style.LABEL) + faint(hint))
         if self.snapshot and (lost := _lost(self.snapshot.losses)):
             facts.append(ink(f"! {lost}", Style.WARN))
+        if self.snapshot and (remarks := self.snapshot.remarks):
+            more = f"  (and {len(remarks) - 1} more: h)" if len(remarks) > 1 else ""
+            facts.append(ink(f"! {remarks[0].text}{more}", Style.WARN))
         if self.status.missing:
             facts.append(ink(f"! {self.status.missing}", Style.WARN))
         return [_joined(facts)] if facts else []

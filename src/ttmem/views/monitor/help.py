@@ -49,6 +49,8 @@ def help_lines(
         lines += _section(f"{page.name}: keys", page.keys, width)
         lines += _section(f"{page.name}: what is shown, and how it is made", page.help(), width)
     if snapshot is not None:
+        remarks = [(remark.kind, remark.text) for remark in snapshot.remarks]
+        lines += _section("Remarks of the sources", remarks, width)
         lines += _section("Where the numbers of this picture come from", _sources(snapshot), width)
     return lines
 

@@ -33,7 +33,7 @@ class Monitor:
 
     def __init__(
         self,
-        feed: str,
+        feed: Callable[[], str],
         watch: Watch,
         pages: Sequence[Page],
         *,
@@ -47,7 +47,7 @@ class Monitor:
         self.interval = interval
         self.dark = True
         self.done = False
-        self._feed = feed
+        self._feed = feed  # its name, which may change: a server came, or went
         self._watch = watch
         self._pages = pages
         self._watchers = [page for page in pages if isinstance(page, Watcher)]
@@ -95,7 +95,7 @@ class Monitor:
                 page.watch(shown.snapshot)
         frame = Frame(
             Status(
-                self._feed,
+                self._feed(),
                 self.interval,
                 watch.beats,
                 watch.age,
@@ -121,7 +121,7 @@ class Monitor:
         shown = self._watch.shown
         self._look = None
         if shown is None:
-            waiting = "" if self._watch.problem else f" waiting for the {self._feed}"
+            waiting = "" if self._watch.problem else f" waiting for the {self._feed()}"
             return Drawn([faint(waiting)])
         if not shown.answers(self._wanted()):
             return self._in_between()
