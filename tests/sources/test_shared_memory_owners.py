@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.sources.conftest import Spawn
 from tests.sources.region_writer import Slot, Written
 from ttmem.events import Counters, Owner
@@ -41,6 +43,35 @@ def test_after_a_kill_the_others_are_exact_and_the_ghost_is_shown(
     assert [(ghost.pid, ghost.bytes) for ghost in ghosts] == [(children[1].pid, sum(HELD))]
     (disagreement,) = [r for r in after.remarks if r.kind == "totals_disagree"]
     assert disagreement.bytes == sum(HELD)
+
+
+def test_a_kill_is_seen_without_pidfds_too(
+    source: SharedMemory, tmp_path: Path, spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    child = spawn()
+    Written(slots=[Slot(child.pid, HELD)]).write(tmp_path)
+    before = source.read().devices[0].in_use
+
+    child.kill()
+    child.wait()
+
+    assert (before, source.read().devices[0].in_use) == (Counters(*HELD), Counters())
+
+
+def test_descriptors_are_given_back(tmp_path: Path, spawn: Spawn) -> None:
+    def open_descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    Written(slots=[Slot(spawn().pid, HELD) for _ in range(3)]).write(tmp_path)
+    before = open_descriptors()
+    source = SharedMemory(str(tmp_path))
+    source.read()
+    during = open_descriptors()
+
+    del source
+
+    assert (during, open_descriptors()) == (before + 3, before)
 
 
 def test_a_younger_process_with_the_same_pid_does_not_inherit(

@@ -92,7 +92,7 @@ class Lives(dict[int, Life]):
             return False
         try:
             pidfd = os.pidfd_open(pid)
-        except (OSError, OverflowError):
+        except (OSError, AttributeError):  # interpreters built for old kernels have no such call
             return False
         self._pids[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)

@@ -84,8 +84,10 @@ def _divided(
     plain = [slot for slot in slots if lives[slot[0]].since_ns <= slot[6]]
     if inside:
         plain = [slot for slot in plain if slot[0] not in inside]
-    if len({slot[0] for slot in plain}) < len(plain) or not all(map(_is_possible, plain)):
-        return (), slots
+    if plain:
+        pids, *counters, _, _ = zip(*plain, strict=True)
+        if len(set(pids)) < len(pids) or max(map(max, counters)) >= LARGEST:
+            return (), slots
     if len(plain) == len(slots):
         return plain, ()
     kept = set(map(id, plain))
@@ -107,8 +109,7 @@ def _plain_samples(slots: Sequence[Slot], lives: Lives) -> list[ProcessSample]:
 
 
 def _is_possible(slot: Slot) -> bool:
-    """One test for all five counters: the limit is a power of two."""
-    return slot[0] > 0 and (slot[1] | slot[2] | slot[3] | slot[4] | slot[5]) < LARGEST
+    return slot[0] > 0 and max(slot[1:6]) < LARGEST
 
 
 def _on_wall_clock(updated_ns: int) -> int:
