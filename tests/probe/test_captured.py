@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tests.probe.watched import Watched
 from ttmem.events.kinds import MemoryKind, Op
 from ttmem.events.record import EVENT_SIZE, Event
+from ttmem.probe import phase
 from ttmem.probe.layout import HOLDS_BINARIES, Counted, LiveType, Notice
 from ttmem.sources.probe_region import Batch, ProbeRegion
 
@@ -201,12 +202,21 @@ def test_stacks_hold_every_frame(watch: Watch) -> None:
 
 def test_a_phase_tags_what_happens_inside(watch: Watch) -> None:
     process = watch(
-        "mesh = lib.mesh_open(1); before = probe.ttmem_probe_enter_phase(b'prefill')\n"
-        "buffer(mesh, 1, 0, 64); probe.ttmem_probe_leave_phase(before)\n"
-        "buffer(mesh, 2, 0, 64); say('made')"
+        "from ttmem.probe import phase\n"
+        "mesh = lib.mesh_open(1)\n"
+        "with phase('prefill'):\n"
+        "    with phase('attention'): buffer(mesh, 1, 0, 64)\n"
+        "    buffer(mesh, 2, 0, 64)\n"
+        "buffer(mesh, 3, 0, 64); say('made')"
     )
     process.wait_for("made")
     region = process.region()
     texts = region.new_strings()
 
-    assert {thing.id: texts.get(thing.phase) for thing in region.live()} == {1: "prefill", 2: None}
+    tags = {thing.id: texts.get(thing.phase) for thing in region.live()}
+    assert tags == {1: "attention", 2: "prefill", 3: None}
+
+
+def test_a_phase_without_the_probe_does_nothing() -> None:
+    with phase("prefill"):
+        pass

@@ -21,7 +21,6 @@ void raise_peak(Counter& counter, std::uint64_t now_held, const LiveEntry& entry
 void add(Counter& counter, const LiveEntry& entry) {
     counter.requested.fetch_add(entry.requested, std::memory_order_relaxed);
     const std::uint64_t now_held = counter.reserved.fetch_add(held(entry), std::memory_order_relaxed) + held(entry);
-    counter.count.fetch_add(1, std::memory_order_relaxed);
     counter.allocations.fetch_add(1, std::memory_order_relaxed);
     raise_peak(counter, now_held, entry);
 }
@@ -29,7 +28,6 @@ void add(Counter& counter, const LiveEntry& entry) {
 void subtract(Counter& counter, const LiveEntry& entry) {
     counter.requested.fetch_sub(entry.requested, std::memory_order_relaxed);
     counter.reserved.fetch_sub(held(entry), std::memory_order_relaxed);
-    counter.count.fetch_sub(1, std::memory_order_relaxed);
     counter.frees.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -11,6 +11,7 @@
 //       40   u64  created, ns      since 1970
 //       48   u64  ended, ns        0 = not yet, or not in order
 //       56   u32  options          Option bits
+//       60   u32  launcher         pid of the `ttmem run` that started the process; 0 = none
 //       64  12 x  section          u64 offset, u32 count, u32 stride; in the order of Section
 //      512   u64  tickets          events begun: the next event's number
 //      576   u64  given up         tickets whose slot was held by a writer that is a whole ring behind
@@ -92,7 +93,7 @@ struct Header {
     std::uint64_t created_ns;
     std::uint64_t ended_ns;
     std::uint32_t options;
-    std::uint32_t reserved;
+    std::uint32_t launcher;
     SectionPlace sections[SECTIONS];
     alignas(64) char gap[256];
     alignas(64) std::atomic<std::uint64_t> tickets;
@@ -118,8 +119,7 @@ static_assert(offsetof(Header, unpaired_frees) == 896 && sizeof(Header) <= HEADE
 struct alignas(128) Counter {
     std::atomic<std::uint64_t> requested;
     std::atomic<std::uint64_t> reserved;
-    std::atomic<std::uint64_t> count;
-    std::atomic<std::uint64_t> allocations;  // ever
+    std::atomic<std::uint64_t> allocations;  // ever; less `frees` = alive: one atomic operation less per event
     std::atomic<std::uint64_t> frees;        // ever
     std::atomic<std::uint64_t> peak;         // of reserved
     std::atomic<std::uint64_t> peak_ns;

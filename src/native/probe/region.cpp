@@ -58,6 +58,7 @@ void fill_header(Header& header, const Plan& plan, const Settings& settings, std
     header.start_ticks = ticks;
     header.created_ns = now_ns();
     header.options = (settings.call_sites ? +CALL_SITES : 0u) | (settings.stacks ? +STACKS : 0u);
+    header.launcher = settings.launcher;
     std::memcpy(header.sections, plan.sections, sizeof plan.sections);
     header.strings = 1;  // number 0 means 'none' everywhere
     header.cores = 1;

@@ -40,6 +40,8 @@ Settings Settings::from_environment() {
     settings.call_sites = flag("TTMEM_SITES", true) || settings.stacks;
     settings.events = power_of_two("TTMEM_EVENTS", 1u << 17);  // 160 ms of 16 threads at 50,000 events/s
     settings.live = power_of_two("TTMEM_LIVE", 1u << 16);
+    const char* launcher = std::getenv("TTMEM_LAUNCHER");
+    settings.launcher = launcher ? static_cast<std::uint32_t>(std::strtoul(launcher, nullptr, 10)) : 0;
     const char* directory = std::getenv("TTMEM_REGION_DIR");
     settings.directory = directory && *directory ? directory : "/dev/shm";
     return settings;

@@ -13,6 +13,7 @@ struct Settings {
     bool stacks;            // TTMEM_STACKS=1
     std::uint32_t events;   // TTMEM_EVENTS: slots of the ring, a power of two
     std::uint32_t live;     // TTMEM_LIVE: entries of the live table, a power of two
+    std::uint32_t launcher; // TTMEM_LAUNCHER: pid of the `ttmem run` that started us; 0 = none
     std::string directory;  // TTMEM_REGION_DIR
 
     static Settings from_environment();

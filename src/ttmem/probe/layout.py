@@ -12,7 +12,7 @@ FILE_PREFIX = "ttmem_"
 SET_OF_DEVICES = 1 << 31
 KINDS = 8  # counters of a device: the runtime's five kinds, then `Counted`
 
-HEADER = Struct("<8sIIQIIQQQI4x")
+HEADER = Struct("<8sIIQIIQQQII")
 SECTION = Struct("<QII")
 SECTIONS_AT = 64
 TRACKING_AT = 28
@@ -24,7 +24,7 @@ TABLES_AT = 768
 FAILURES_AT = 832
 UNPAIRED_AT = 896
 
-COUNTER = Struct("<7QII64x")
+COUNTER = Struct("<6QII72x")
 ACTIVITY = Struct("<11Q40x")
 SLOT_SIZE = 88
 SIDE = Struct("<IHBx")

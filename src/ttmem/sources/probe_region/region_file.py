@@ -36,6 +36,7 @@ class Header:
     created_ns: int
     ended_ns: int | None
     options: layout.Option
+    launcher: int | None  # pid of the `ttmem run` that started the process
     sections: tuple[Place, ...]
 
 
@@ -76,7 +77,7 @@ class RegionFile:
     def header(self) -> Header:
         """The header as it is now."""
         data = self.read(0, layout.HEADER_SIZE)
-        magic, version, state, size, pid, tracking, ticks, created, ended, options = (
+        magic, version, state, size, pid, tracking, ticks, created, ended, options, launcher = (
             layout.HEADER.unpack_from(data)
         )
         if magic != layout.MAGIC:
@@ -93,6 +94,7 @@ class RegionFile:
             created,
             ended or None,
             layout.Option(options & 3),
+            launcher or None,
             tuple(self._place(data, section, size) for section in Section),
         )
 

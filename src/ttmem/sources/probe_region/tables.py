@@ -20,13 +20,17 @@ class Counter:
 
     requested: int
     reserved: int
-    count: int
-    allocations: int
-    frees: int
+    allocations: int  # ever
+    frees: int  # ever
     peak: int  # of reserved
     peak_ns: int | None
     peak_name: int
     peak_site: int
+
+    @property
+    def count(self) -> int:
+        """How many are alive."""
+        return max(0, self.allocations - self.frees)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +165,8 @@ def read_counters(file: RegionFile, devices: int) -> list[list[Counter]]:
     """Eight counters for each device: five kinds of memory, then `layout.Counted`."""
     data = file.records(Section.COUNTERS, 0, devices * layout.KINDS)
     found = [
-        Counter(requested, reserved, count, allocations, frees, peak, peak_ns or None, name, site)
-        for requested, reserved, count, allocations, frees, peak, peak_ns, name, site in (
+        Counter(requested, reserved, allocations, frees, peak, peak_ns or None, name, site)
+        for requested, reserved, allocations, frees, peak, peak_ns, name, site in (
             layout.COUNTER.iter_unpack(data)
         )
     ]
