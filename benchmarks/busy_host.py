@@ -7,21 +7,25 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from benchmarks.senders import greeting
 from ttmem.api import snapshot
-from ttmem.events import Event, Flag, KernelType, MemoryKind, Op
+from ttmem.events import DeviceDeclaration, Event, Flag, KernelType, MemoryKind, Op
+from ttmem.hw import device_spec
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 
+BOARD = device_spec("p150")
 DEVICES, PROCESSES, PROGRAMS = 32, 64, 1000
 EACH = 4  # devices of a process
 CHANGES = 10  # per second and process
 HELD = 100  # buffers of a process that live at a time
 
 
-def _device(number: int) -> dict[str, object]:
-    return {"logical_id": number, "unique_id": f"{4_096_000_000 + number}", "board": "p150"}
+def _device(number: int) -> dict[str, Any]:
+    unique_id, pci = f"{4_096_000_000 + number}", f"0000:{number + 1:02x}:00.0"
+    return DeviceDeclaration.from_spec(BOARD, number, unique_id, pci).to_json()
 
 
 def _program(device: int, number: int) -> list[Event]:

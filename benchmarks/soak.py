@@ -20,7 +20,7 @@ VIEWS = "123456"
 def main() -> int:
     """Exit code 1 if the memory has grown too much."""
     seconds = float(os.environ.get("SOAK_SECONDS", "3600"))
-    with running_server() as path, busy_host(path):
+    with running_server("--no-shm") as path, busy_host(path):
         grown = growth(path, seconds)
     row = Row(f"monitor: growth of memory in {seconds:g} s at 10 Hz", grown, "MiB", MOST)
     print(show([row]))

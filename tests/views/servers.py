@@ -23,8 +23,8 @@ serve.run(parser.parse_args(sys.argv[1:]))
 
 @contextmanager
 def serving(path: Path, *options: str) -> Iterator[None]:
-    """`ttmem serve` at that socket, until the block ends."""
-    command = [sys.executable, "-c", _SERVE, "--socket", str(path), "--quiet", *options]
+    """`ttmem serve` at that socket, until the block ends; the host's own devices are not in it."""
+    command = [sys.executable, "-c", _SERVE, "--socket", str(path), "--quiet", "--no-shm", *options]
     server = subprocess.Popen(command)
     try:
         _until(lambda: _answers(path))
