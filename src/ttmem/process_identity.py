@@ -76,6 +76,7 @@ def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
     return ProcessFacts(pid, start_time_ns(pid), user_name(uid), _command(pid))
 
 
+@lru_cache(maxsize=1024)
 def user_name(uid: int | None) -> str | None:
     """The login name, or the number if it has none."""
     if uid is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.client.scripts import SOURCES
 
 HEAVY = ("numpy", "asyncio", "yaml", "multiprocessing", "ttmem._native", "ttmem.ledger", "ttmem.hw")
@@ -29,5 +31,8 @@ def test_importing_the_client_pulls_in_nothing_heavy() -> None:
 def test_the_front_door_exports_what_it_says() -> None:
     import ttmem.client as client
 
-    public = {name for name in vars(client) if name[0].isupper()}
-    assert set(client.__all__) == public
+    there = {name: getattr(client, name) for name in client.__all__}
+    public = {name for name in vars(client) if name[0].isupper() and name != "TYPE_CHECKING"}
+    assert set(there) == public
+    with pytest.raises(AttributeError):
+        _ = client.NoSuchName

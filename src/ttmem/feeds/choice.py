@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from ttmem.errors import BadInput
-from ttmem.feeds.feed import Feed
-from ttmem.feeds.host_feed import HostFeed
-from ttmem.feeds.local_feed import LocalFeed
-from ttmem.feeds.server_feed import ServerFeed
 from ttmem.wire.socket_path import SOCKET_VARIABLE
+
+if TYPE_CHECKING:
+    from ttmem.feeds.feed import Feed
 
 
 def open_feed(socket: str | None = None, shm: str | None = None) -> Feed:
@@ -22,7 +22,13 @@ def open_feed(socket: str | None = None, shm: str | None = None) -> Feed:
     if shm:
         if not os.path.isdir(shm):
             raise BadInput(f"--shm {shm} is no folder; regions usually lie in /dev/shm")
+        from ttmem.feeds.local_feed import LocalFeed
+
         return LocalFeed(shm)
     if socket or os.environ.get(SOCKET_VARIABLE):
+        from ttmem.feeds.server_feed import ServerFeed
+
         return ServerFeed(socket)
+    from ttmem.feeds.host_feed import HostFeed
+
     return HostFeed()

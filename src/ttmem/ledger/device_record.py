@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -151,7 +151,7 @@ def _layout(declared: DeviceDeclaration) -> tuple[Any, ...]:
 
 def made_up_id(logical_id: int) -> str:
     """The unique id of a device that is known by number only: host and number."""
-    return f"{socket.gethostname()}:{logical_id}"
+    return f"{os.uname().nodename}:{logical_id}"
 
 
 UNKNOWN_BOARD = (

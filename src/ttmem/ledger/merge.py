@@ -24,6 +24,9 @@ def owners(
     samples: Samples, processes: Mapping[int, ProcessRecord]
 ) -> Iterator[tuple[Account, ProcessRecord | None]]:
     """Each account of the counters, with the process if it sends events too."""
+    if not processes:
+        yield from ((account, None) for account in samples.accounts)
+        return
     by_pid: dict[int, list[ProcessRecord]] = defaultdict(list)
     for process in processes.values():
         by_pid[process.pid].append(process)
@@ -52,10 +55,9 @@ def counter_rows(
 
 def with_counters(row: DeviceRow, counted: Iterable[CounterRow]) -> DeviceRow:
     """The sums of a device, with what only the counters tell."""
-    held, cb_used = list(row.held), row.cb_used
-    for more in counted:
-        held = [one + other for one, other in zip(held, more.held, strict=True)]
-        cb_used += more.cb_used
+    rows = list(counted)
+    held = [sum(column) for column in zip(row.held, *(more.held for more in rows), strict=True)]
+    cb_used = row.cb_used + sum(more.cb_used for more in rows)
     l1 = held[MemoryKind.L1] + held[MemoryKind.L1_SMALL] + cb_used
     return row._replace(held=tuple(held), cb_used=cb_used, l1_used=l1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
     checks = books.counters.cross_checks(books.processes, rows)
     return Snapshot(
         time_ns=now,
-        host={"name": socket.gethostname(), **host},
+        host={"name": os.uname().nodename, **host},
         devices=tuple(describe(books, books.devices, rows, checks)),
         processes=tuple(process_list(books, rows, checks)),
         left_behind=(*books.left_behind, *books.counters.ghosts(books.left_behind)),

@@ -43,17 +43,29 @@ class Account:
     updated_ns: int
     here: bool  # its pid is one of this host
 
+    _row: CounterRow | None = None  # made once for each reading: a full host has 2,048 of them
+
     def row(self, process: int) -> CounterRow:
         """As a row of that process."""
+        if self._row is None or self._row.process != process:
+            self._row = self._made(process)
+        return self._row
+
+    def _made(self, process: int) -> CounterRow:
         counters = self.counters
-        bytes_ = tuple(_by_kind(counters).get(kind, 0) for kind in MemoryKind)
+        bytes_ = [0] * len(MemoryKind)
+        bytes_[MemoryKind.DRAM] = counters.dram
+        bytes_[MemoryKind.L1] = counters.l1
+        bytes_[MemoryKind.L1_SMALL] = counters.l1_small
+        bytes_[MemoryKind.TRACE] = counters.trace
+        held = tuple(bytes_)
         resident = self.sample.version >= RESIDENT_SINCE
         return _BLANK._replace(
             process=process,
             device=self.device.index,
-            requested=bytes_,
-            held=bytes_,
-            unreserved=(1,) * len(bytes_),
+            requested=held,
+            held=held,
+            unreserved=(1,) * len(held),
             cb_cached=0 if resident else counters.cb,
             cb_resident=counters.cb if resident else 0,
             cb_used=counters.cb,
@@ -152,15 +164,6 @@ def same(facts: ProcessFacts, pid: int, start_time_ns: int | None) -> bool:
 def held_of(counters: Counters) -> Held:
     """In the words of a snapshot."""
     return Held(counters.dram, counters.l1, counters.l1_small, counters.trace, counters.cb)
-
-
-def _by_kind(counters: Counters) -> dict[MemoryKind, int]:
-    return {
-        MemoryKind.DRAM: counters.dram,
-        MemoryKind.L1: counters.l1,
-        MemoryKind.L1_SMALL: counters.l1_small,
-        MemoryKind.TRACE: counters.trace,
-    }
 
 
 def _identity(one: ProcessSample) -> Identity:
