@@ -22,18 +22,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "events": FOUNDATION | {"hw"},
     "wire": FOUNDATION | {"events", "_native"},
     "snapshots": FOUNDATION | {"events", "wire"},
-    "probe": FOUNDATION,
+    "probe": FOUNDATION | {"events"},
     "sources": FOUNDATION | {"hw", "events", "wire", "probe"},
     "client": FOUNDATION | {"hw", "events", "wire"},
     "ledger": FOUNDATION | {"hw", "events", "wire", "snapshots", "_native"},
     "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger"},
     "feeds": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger", "client"},
+    "doctor": FOUNDATION | {"events", "sources"},
+    "clean": FOUNDATION | {"events", "sources", "doctor"},
     "api": FOUNDATION | {"client", "feeds", "snapshots"},
-    "views": FOUNDATION | {"events", "snapshots", "feeds"},
+    "views": FOUNDATION | {"events", "snapshots", "feeds", "sources", "doctor", "clean"},
     "model": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "sources", "server"}
-    | {"views", "client", "feeds", "model"},
+    | {"views", "client", "feeds", "model", "doctor", "clean"},
     "__main__": {"commands"},
     "__init__": {"api"},
 }

@@ -11,7 +11,7 @@ from importlib import import_module
 from ttmem import __version__
 from ttmem.errors import TtmemError
 
-VERBS = ("demo", "top", "ps", "serve", "dump", "simulate")
+VERBS = ("demo", "top", "ps", "serve", "dump", "doctor", "clean", "simulate")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,8 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = _parser()
-    options, strangers = parser.parse_known_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    # A verb is given first: then the others need not be loaded, which would take 100 ms.
+    parser = _parser(given[:1] if given[:1] and given[0] in VERBS else VERBS)
+    options, strangers = parser.parse_known_args(given)
     if not hasattr(options, "run"):
         parser.print_help()
         sys.exit(2)
@@ -43,13 +45,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ttmem", description="Shows who uses the memory of Tenstorrent accelerators."
     )
     parser.add_argument("--version", action="version", version=f"ttmem {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
-    for name in VERBS:
+    for name in names:
         module = import_module(f"ttmem.commands.{name}")
         summary = (module.__doc__ or "").strip()
         verb = verbs.add_parser(

@@ -72,9 +72,22 @@ class Listener:
         self._unlock()
 
     def _unlock(self) -> None:
-        with suppress(OSError):
-            os.unlink(_lock_path(self.path))
-        os.close(self._lock)
+        _unlock(self.path, self._lock)
+
+
+def remove_stale(path: str) -> None:
+    """Removes a socket file that nobody listens at, under the lock that servers take."""
+    lock = _lock(path)
+    try:
+        _clear_stale(path)
+    finally:
+        _unlock(path, lock)
+
+
+def _unlock(path: str, lock: int) -> None:
+    with suppress(OSError):
+        os.unlink(_lock_path(path))
+    os.close(lock)
 
 
 def _lock_path(path: str) -> str:

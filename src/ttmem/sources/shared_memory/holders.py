@@ -100,10 +100,11 @@ class HoldersWatch:
 def scan_holders(cards: str = CARDS) -> Holders:
     """Walks /proc once; processes that end meanwhile are left out."""
     open_cards = _open_cards(cards)
+    card_folder = os.path.isdir(cards)  # without it, 30 readlinks for each process are spared
     found: list[Holder] = []
     names: dict[int, str] = {}
     inside: dict[int, list[int]] = {}
-    for pid in _pids():
+    for pid in visible_pids():
         name, container_pid = _status(pid)
         if name is None:
             continue
@@ -111,14 +112,16 @@ def scan_holders(cards: str = CARDS) -> Holders:
         if container_pid is not None:
             inside.setdefault(container_pid, []).append(pid)
         mappings = _mappings(pid)
-        held = tuple(sorted({*_cards_of(pid, cards), *open_cards.get(pid, ())}))
+        own = _cards_of(pid, cards) if card_folder else ()
+        held = tuple(sorted({*own, *open_cards.get(pid, ())}))
         if mappings or held:
             started = start_time_ns(pid)
             found.append(Holder(pid, started, name, mappings, held, _tracking_disabled(pid)))
     return Holders.of(found, names, {number: tuple(pids) for number, pids in inside.items()})
 
 
-def _pids() -> Iterator[int]:
+def visible_pids() -> Iterator[int]:
+    """Of all processes that /proc shows to this user."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -126,6 +129,11 @@ def _pids() -> Iterator[int]:
     for name in names:
         if name.isascii() and name.isdigit():
             yield int(name)
+
+
+def process_file(pid: int, name: str) -> bytes:
+    """A file of /proc/PID; empty if the process is gone or hides it."""
+    return _content(f"/proc/{pid}/{name}")
 
 
 def _content(path: str) -> bytes:
@@ -140,7 +148,7 @@ def _status(pid: int) -> tuple[str | None, int | None]:
     """(name, pid inside its container or None if it has no other)."""
     name: str | None = None
     inside: int | None = None
-    for line in _content(f"/proc/{pid}/status").split(b"\n"):
+    for line in process_file(pid, "status").split(b"\n"):
         if line.startswith(b"Name:"):
             name = printable(line[5:].strip())
         elif line.startswith(b"NSpid:"):
@@ -151,7 +159,7 @@ def _status(pid: int) -> tuple[str | None, int | None]:
 
 
 def _mappings(pid: int) -> tuple[Mapping, ...]:
-    data = _content(f"/proc/{pid}/maps")
+    data = process_file(pid, "maps")
     if _MARK not in data:
         return ()
     found: dict[Mapping, None] = {}

@@ -1,0 +1,93 @@
+"""The rows of a region one by one: whose they are, clearing them, writing them back.
+
+A row is cleared as the runtime does it: figures and name first, the pid last, so that a process
+that looks for a free row never finds one that is half cleared. Each write is one `pwrite` into the
+live file: it is never cut, copied or replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ttmem.clean.steps import DeadSlot, Key
+from ttmem.events import Owner
+from ttmem.sources.shared_memory import Holders
+from ttmem.sources.shared_memory.layout import PROCESS, PROCESSES, PROCESSES_AT
+from ttmem.sources.shared_memory.lives import Lives
+from ttmem.sources.shared_memory.printable import printable
+from ttmem.sources.shared_memory.slots import SlotReader
+
+_PID = slice(0, 4)
+_REST = slice(4, PROCESS.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Of one region: those of dead processes, and whether anybody lives."""
+
+    dead: tuple[DeadSlot, ...]
+    live: bool
+
+
+def judge_rows(data: bytes, key: Key, lives: Lives, holders: Holders) -> Rows:
+    """Rows that are being released belong to nobody that could be judged."""
+    dead: list[DeadSlot] = []
+    live = False
+    for slot in _used(data):
+        owner = owner_of(slot.raw, key, lives, holders)
+        if owner in (Owner.DEAD, Owner.REUSED):
+            dead.append(slot)
+        elif owner is not None:
+            live = True
+    return Rows(tuple(dead), live)
+
+
+def owner_of(raw: bytes, key: Key, lives: Lives, holders: Holders) -> Owner | None:
+    """None if nobody can be meant. Figures play no part: a dead process's may be impossible."""
+    pid, *_, updated, name = PROCESS.unpack(raw)
+    slot = (pid, 0, 0, 0, 0, 0, updated, name)
+    samples, _ = SlotReader().read([slot], key, lives, holders)
+    if not samples:
+        return None
+    # A younger process that has the pid and uses this very region may take the row over any moment.
+    if samples[0].owner is Owner.REUSED and holders.maps(pid, key):
+        return Owner.LIVE
+    return samples[0].owner
+
+
+def _used(data: bytes) -> Iterator[DeadSlot]:
+    for index in range(PROCESSES):
+        raw = row_in(data, index)
+        pid, *counters, _, name = PROCESS.unpack(raw)
+        if pid:
+            text = printable(name.partition(b"\0")[0])
+            yield DeadSlot(index, pid, text, sum(counters), raw)
+
+
+def _place(index: int) -> int:
+    if not 0 <= index < PROCESSES:
+        raise ValueError(f"there is no row {index}")
+    return PROCESSES_AT + index * PROCESS.size
+
+
+def row_in(data: bytes, index: int) -> bytes:
+    """Of a whole region in memory."""
+    return data[_place(index) : _place(index) + PROCESS.size]
+
+
+def row(descriptor: int, index: int) -> bytes:
+    """As it is now."""
+    return os.pread(descriptor, PROCESS.size, _place(index))
+
+
+def clear_row(descriptor: int, index: int) -> None:
+    """Frees it."""
+    write_row(descriptor, index, bytes(PROCESS.size))
+
+
+def write_row(descriptor: int, index: int, raw: bytes) -> None:
+    """The pid last, in one write of its own."""
+    os.pwrite(descriptor, raw[_REST], _place(index) + _REST.start)
+    os.pwrite(descriptor, raw[_PID], _place(index))

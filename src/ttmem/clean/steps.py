@@ -1,0 +1,82 @@
+"""What there is to do, and what is left alone: plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Key = tuple[int, int]  # (device, inode): the file that was judged, not another of the same name
+
+
+@dataclass(frozen=True, slots=True)
+class DeadSlot:
+    """One process's row in a region; `raw` is what it held when it was judged."""
+
+    index: int
+    pid: int
+    name: str
+    held: int
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClearSlots:
+    """The region is in use: only rows of dead processes are cleared."""
+
+    path: str
+    key: Key
+    slots: tuple[DeadSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveRegion:
+    """Nobody uses the region; `data` is all of it."""
+
+    path: str
+    key: Key
+    data: bytes
+    slots: tuple[DeadSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSocket:
+    """Nobody listens there."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveProbe:
+    """Region of the probe whose process died over an hour ago."""
+
+    path: str
+    key: Key
+    pid: int
+    size: int
+
+
+Step = ClearSlots | RemoveRegion | RemoveSocket | RemoveProbe
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Something that ttmem may not or will not touch; `command` is what a user can do."""
+
+    path: str
+    reason: str
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be done, and what not."""
+
+    steps: tuple[Step, ...]
+    left: tuple[LeftAlone, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`problem` is None if the step was done."""
+
+    step: Step
+    problem: str | None = None

@@ -1,0 +1,34 @@
+"""Steps in words, the same on screen and in JSON."""
+
+from __future__ import annotations
+
+import os
+
+from ttmem.clean.steps import ClearSlots, DeadSlot, RemoveProbe, RemoveRegion, Step
+from ttmem.sizes import human
+
+NAMED = 4
+
+
+def step_words(step: Step) -> str:
+    """What the step does, with the exact bytes."""
+    name = os.path.basename(step.path)
+    if isinstance(step, ClearSlots):
+        return f"clear {_dead(step.slots)} in {name}; live processes keep theirs"
+    if isinstance(step, RemoveRegion):
+        return f"remove {name}, which nobody uses{', with ' * bool(step.slots)}{_dead(step.slots)}"
+    if isinstance(step, RemoveProbe):
+        size = f"{human(step.size)} ({step.size:,} B)"
+        return f"remove {name}: the probe region of dead process {step.pid}, {size}"
+    return f"remove {step.path}: nobody listens there"
+
+
+def _dead(slots: tuple[DeadSlot, ...]) -> str:
+    """'6.0 MiB (6,291,456 B) of dead process 4711 (python)'."""
+    if not slots:
+        return ""
+    total = sum(slot.held for slot in slots)
+    named = ", ".join(f"{slot.pid} ({slot.name})" for slot in slots[:NAMED])
+    more = f" and {len(slots) - NAMED} more" if len(slots) > NAMED else ""
+    word = "process" if len(slots) == 1 else "processes"
+    return f"{human(total)} ({total:,} B) of dead {word} {named}{more}"

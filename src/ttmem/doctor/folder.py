@@ -1,0 +1,31 @@
+"""The folder that holds the regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ttmem.doctor.finding import Finding, Level
+from ttmem.sizes import human
+from ttmem.sources.host import FolderFacts
+
+# A region takes three pages; a runtime that finds no room for them dies of SIGBUS at its first
+# write. Host libraries put far larger things there, so little room is worth a word before.
+LEAST = 1 << 20
+LITTLE_SHARE = 0.05
+
+
+def folder_findings(folder: FolderFacts) -> Iterator[Finding]:
+    if folder.size is None or folder.free is None:
+        return  # the reader's own remark says why
+    mend = f"sudo mount -o remount,size={_twice(folder.size)} {folder.path}"
+    advice = "in a container: docker run --shm-size=SIZE ..."
+    left = f"{human(folder.free)} of {human(folder.size)} are left in {folder.path}"
+    if folder.free < LEAST:
+        text = f"{left}: a runtime that starts now may be killed (SIGBUS) or publish nothing"
+        yield Finding("shm_full", Level.ERROR, text, mend, advice, path=folder.path)
+    elif folder.free < LITTLE_SHARE * folder.size:
+        yield Finding("shm_nearly_full", Level.WARNING, left, mend, advice, path=folder.path)
+
+
+def _twice(size: int) -> str:
+    return f"{max(2 * size >> 20, 64)}M"

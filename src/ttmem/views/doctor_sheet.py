@@ -1,0 +1,164 @@
+"""`ttmem doctor`: what is here, then what is wrong, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ttmem.doctor import Finding, Level
+from ttmem.sizes import human
+from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts, SocketFacts, SocketState
+from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
+from ttmem.views.sections import page, section
+
+_SIGNS = {
+    Level.ERROR: ("error", Style.ALARM),
+    Level.WARNING: ("warning", Style.WARN),
+    Level.INFO: ("info", Style.FAINT),
+}
+_BY = 10  # columns of the widest sign and its margins
+NAMED = 6  # pids in one line
+SHOWN = 16  # regions, one under the other
+
+
+def doctor_sheet(facts: HostFacts, findings: Sequence[Finding], *, width: int, color: bool) -> str:
+    """No line is wider than `width`."""
+    here = [*_labelled("card", _cards(facts), width), *_labelled("ttnn", _runtimes(facts), width)]
+    here += _labelled("region", _regions(facts), width)
+    here += _labelled("probe", _probes(facts), width)
+    here += _labelled("server", [_socket(each) for each in facts.sockets], width)
+    wrong = [
+        line
+        for finding, below in zip(findings, [*findings[1:], None], strict=True)
+        for line in _finding(finding, below, width)
+    ]
+    return page(
+        [section("HERE", "", here), section("FINDINGS", "", wrong), [_verdict(findings)]],
+        width,
+        color,
+    )
+
+
+def _labelled(label: str, facts: Sequence[Sequence[Line]], width: int) -> list[Line]:
+    out: list[Line] = []
+    for fact in facts:
+        first = faint(f" {label}") if not out else ()
+        out += indent(flow(fact, width - _BY), _BY, first)
+    return out
+
+
+def _cards(facts: HostFacts) -> list[list[Line]]:
+    driver = ink(f"driver {facts.driver}") if facts.driver else faint("no driver")
+    if not facts.cards:
+        return [[faint("none"), driver]]
+    rows = []
+    for card in facts.cards:
+        where = [faint(f"PCI {card.pci or 'N/A'}"), faint(card.node or "no device file")]
+        rows.append([ink(card.name, Style.LABEL), ink(card.board or "board N/A"), *where])
+    return [*rows, [driver]]
+
+
+def _runtimes(facts: HostFacts) -> list[list[Line]]:
+    if not facts.runtimes:
+        return [[faint("no process has it loaded")]]
+    return [
+        [ink(use.version or "version N/A", Style.LABEL), ink(_pids(use.pids)), faint(use.path)]
+        for use in facts.runtimes
+    ]
+
+
+def _regions(facts: HostFacts) -> list[list[Line]]:
+    folder = facts.folder
+    room = faint(f"{human(folder.free)} of {human(folder.size)} free in {folder.path}")
+    used = [each for each in facts.regions if each.sample.processes or each.mapped_by]
+    rows = [list(_region(each)) for each in used[:SHOWN]]
+    if len(used) > SHOWN:
+        rows.append([faint(f"and {len(used) - SHOWN:,} more (--json has all)")])
+    idle = len(facts.regions) - len(used)
+    if idle:
+        rows.append([ink(f"{idle:,} idle"), faint("they hold nothing, and nobody maps them")])
+    return [*(rows or [[faint("none")]]), [room]]
+
+
+def _region(region: RegionFacts) -> Iterator[Line]:
+    sample = region.sample
+    live = sum(process.owner.counts for process in sample.processes)
+    yield ink(sample.unique_id, Style.LABEL)
+    yield ink(f"layout {sample.version}")
+    yield ink(f"{human(sample.in_use.all)} of {_processes(live)}" if live else "not in use")
+    if dead := len(sample.processes) - live:
+        yield ink(f"{dead} dead", Style.WARN)
+    yield faint(f"{region.size:,} B, mode {region.mode:04o} of {region.user or 'N/A'}")
+    yield faint(f"mapped by {_pids(region.mapped_by)}" if region.mapped_by else "not mapped")
+
+
+def _probes(facts: HostFacts) -> list[list[Line]]:
+    live = [each for each in facts.probes if each.alive]
+    rows = [list(_probe(each)) for each in live[:SHOWN]]
+    if len(live) > SHOWN:
+        rows.append([faint(f"and {len(live) - SHOWN:,} more (--json has all)")])
+    dead = [each.size for each in facts.probes if not each.alive]
+    if dead:
+        word = "process" if len(dead) == 1 else "processes"
+        rows.append([ink(f"{len(dead):,} of dead {word}"), faint(human(sum(dead)))])
+    return rows
+
+
+def _probe(probe: ProbeFacts) -> Iterator[Line]:
+    yield ink(f"pid {probe.pid}", Style.LABEL)
+    yield faint(f"{human(probe.size)} of {probe.user or 'N/A'}")
+    if probe.problem is not None:
+        yield ink("cannot be read", Style.WARN)
+        return
+    yield ink("tracking" if probe.tracking else "tracking is off")
+    seen = sum(there for _, there in probe.features)
+    total = len(probe.features)
+    yield faint(f"sees {seen} of {total} features" if total else "no device opened yet")
+
+
+def _socket(socket: SocketFacts) -> list[Line]:
+    if socket.state is not SocketState.SERVED:
+        word = "none" if socket.state is SocketState.ABSENT else socket.state.value
+        return [ink(word), faint(f"at {socket.path}")]
+    pid = "N/A" if socket.server_pid is None else str(socket.server_pid)
+    return [
+        ink(f"pid {pid}", Style.LABEL),
+        faint(f"at {socket.path}, of {socket.user or 'N/A'}"),
+        faint(socket.server or "command N/A"),
+    ]
+
+
+def _finding(finding: Finding, below: Finding | None, width: int) -> list[Line]:
+    """The remedy stands once, under the last of those that it mends."""
+    word, style = _SIGNS[finding.level]
+    room = width - _BY
+    lines = paragraph(finding.text, room)
+    if below is None or _remedy(finding) != _remedy(below):
+        if finding.command is not None:
+            command = paragraph(finding.command, room - 2, Style.GOOD)
+            lines += indent(command, 2, ink("$", Style.FAINT))
+        if finding.advice is not None:
+            lines += paragraph(finding.advice, room, Style.FAINT)
+    return indent(lines, _BY, ink(f" {word}", style))
+
+
+def _remedy(finding: Finding) -> tuple[Level, str | None, str | None]:
+    return finding.level, finding.command, finding.advice
+
+
+def _verdict(findings: Sequence[Finding]) -> Line:
+    wrong = [finding for finding in findings if finding.level > Level.INFO]
+    if not wrong:
+        return ink("Nothing is wrong.", Style.GOOD)
+    errors = sum(finding.level is Level.ERROR for finding in wrong)
+    counts = [(errors, "error"), (len(wrong) - errors, "warning")]
+    words = [f"{count} {word}{'s' * (count > 1)}" for count, word in counts if count]
+    return ink(f"{' and '.join(words)}.", Style.ALARM if errors else Style.WARN)
+
+
+def _processes(count: int) -> str:
+    return f"{count} process{'es' * (count != 1)}"
+
+
+def _pids(pids: Sequence[int]) -> str:
+    more = f" and {len(pids) - NAMED} more" if len(pids) > NAMED else ""
+    return f"pid{'s' * (len(pids) > 1)} {', '.join(map(str, pids[:NAMED]))}{more}"
