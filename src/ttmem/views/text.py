@@ -35,8 +35,12 @@ def _visible(letter: str) -> str:
 
 def columns(text: str) -> int:
     """How many terminal columns a clean text takes."""
-    if text.isascii():
-        return len(text)
+    return len(text) if text.isascii() else _columns(text)
+
+
+@lru_cache(1 << 13)
+def _columns(text: str) -> int:
+    """A monitor measures the same bars again and again."""
     return sum(map(_columns_of, text))
 
 

@@ -11,7 +11,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ttmem.views.ink import Line, Style, pad
+from ttmem.views.ink import Line, Style
 from ttmem.views.monitor.theme import TURNED, Rgb, Theme, Tone
 
 
@@ -34,7 +34,7 @@ class Canvas(Widget):
         self._lines = []
 
     def show(self, lines: Sequence[Line], width: int) -> None:
-        """Replaces the picture by lines that fit; asks Textual to paint those that differ."""
+        """Replaces the picture by lines of exactly that width; asks Textual to paint those that differ."""
         same_size = width == self._width and len(lines) == len(self._lines)
         old: Sequence[Line | None] = self._lines if same_size else [None] * len(lines)
         strips = self._strips if same_size else [Strip.blank(width)] * len(lines)
@@ -53,7 +53,7 @@ class Canvas(Widget):
 
     def _strip(self, line: Line, width: int) -> Strip:
         styles = self._styles
-        runs = _runs(pad(line, width))
+        runs = _runs(line)
         return Strip([Segment(text, styles[style]) for text, style in runs], width)
 
 

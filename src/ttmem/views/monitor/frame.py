@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from ttmem.snapshots import Losses, Snapshot
-from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, ink, line_columns
+from ttmem.views.ink import EMPTY, Line, Span, Style, faint, fitted, ink, line_columns
 from ttmem.views.moments import moment
 from ttmem.views.monitor.banner import banner_lines
 from ttmem.views.monitor.page import Drawn, Target
@@ -54,9 +54,9 @@ class Frame:
     ascii: bool = False
 
     def around(self, body: Body) -> Drawn:
-        """Exactly `height` lines, none wider than `width`."""
+        """Exactly `height` lines of exactly `width` columns."""
         if self.width < NARROWEST or self.height < LOWEST:
-            return Drawn(self._too_small())
+            return Drawn([fitted(line, self.width) for line in self._too_small()])
         tabs, targets = _tab_line(self.tabs, self.state.page, self.width)
         top = [self._header(), tabs, *self._notes(), *self._banners()]
         foot = [_footer(self.keys, self.width)] if self.keys else []
@@ -70,7 +70,7 @@ class Frame:
             if 0 <= target.line < room
         ]
         return Drawn(
-            [clip_line(line, self.width) for line in lines[: self.height]], [*targets, *inside]
+            [fitted(line, self.width) for line in lines[: self.height]], [*targets, *inside]
         )
 
     def _too_small(self) -> list[Line]:
@@ -80,7 +80,7 @@ class Frame:
             "q quits",
         ]
         state = next((word for word, _, _ in self._alarms()), None)
-        lines = [clip_line(ink(text), self.width) for text in ([state] if state else []) + words]
+        lines = [ink(text) for text in ([state] if state else []) + words]
         return [*lines, *[EMPTY] * self.height][: self.height]
 
     def _header(self) -> Line:

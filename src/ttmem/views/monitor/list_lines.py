@@ -21,11 +21,13 @@ def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:
 def row_line(cells: Iterable[Cell], width: int, cursor: bool = False) -> Line:
     """Cells side by side; the row under the cursor is marked over the whole width."""
     spans = [Span((">" if cursor else " ") * GUTTER)]
+    taken = GUTTER
     for at, (cell, size, right) in enumerate(cells):
         if at:
             spans.append(Span(" " * GAP))
         spans.extend(fitted(cell, size, right))
-    line = clip_line(tuple(spans), width)
+        taken += size + (GAP if at else 0)
+    line = tuple(spans) if taken <= width else clip_line(tuple(spans), width)
     if not cursor:
         return line
     return (Span("".join(span.text for span in pad(line, width)), Style.CURSOR),)

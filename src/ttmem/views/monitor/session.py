@@ -44,13 +44,21 @@ def run_session(monitor: Monitor, watch: Watch, follower: Follower, depth: Depth
             screen.paint(monitor.picture(width, height), width, Theme(depth, monitor.dark))
             from ttmem.views.monitor.app import MonitorApp
 
-            # What is imported now stays: a collector that walks it again and again costs 3 % of a core.
-            gc.collect()
-            gc.freeze()
+            _calm_collector()
             app = MonitorApp(monitor, watch, follower, depth, screen)
             return app.run() or 0
     finally:
         follower.stop()
+
+
+def _calm_collector() -> None:
+    """What is imported now stays, and a picture is 10,000 objects that die without a collector.
+
+    With Python's own thresholds it runs 14 times per picture; that is an eighth of the CPU time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 def _settings(depth: Depth) -> None:

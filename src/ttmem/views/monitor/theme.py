@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ttmem.views.ink import Line, Style, clip_line, pad
+from ttmem.views.ink import Line, Style, fitted
 
 Rgb = tuple[int, int, int]
 
@@ -122,7 +122,7 @@ class Theme:
 
     def painted(self, line: Line, width: int) -> str:
         """The line for a terminal, filled with the ground to that width."""
-        spans = pad(clip_line(line, width), width)
+        spans = fitted(line, width)
         return "".join(f"\x1b[0;{self._sgr[s.style]}m{s.text}" for s in spans) + "\x1b[0m"
 
     def _tone(self, style: Style) -> Tone:
