@@ -23,6 +23,7 @@ from tests.views.builders import (
     use,
     with_owner,
 )
+from tests.views.stock_cases import STOCK_CASES
 from ttmem.snapshots import Device, Held, LeftBehind, Losses, Provenance, Snapshot
 from ttmem.views.holdings import amounts
 
@@ -264,5 +265,6 @@ CASES: dict[str, Callable[[], Snapshot]] = {
         unknown_capacities,
         hostile_strings,
         everything_at_once,
+        *STOCK_CASES,
     )
 }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ttmem.snapshots import Anomaly, Device, Snapshot
+from ttmem.snapshots import Anomaly, Snapshot
 from ttmem.views.ink import Style
 from ttmem.views.names import DeviceNames
 from ttmem.views.note import Note
@@ -12,7 +10,13 @@ from ttmem.views.note import Note
 LEFT = ("ghost", "reused_pid")  # the table of what dead processes left behind has them
 DISAGREE = "totals_disagree", "chips_disagree"
 QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # no number of the picture is wrong by it
+MANY_DISAGREE = (
+    "the totals that the runtime stored are not the sum of the live processes; the processes count"
+)
 COUNTERS = "shared memory"
+THREADS_SEEN = "shared memory v4"
+BLIND = "dataflow buffers, kernel code (docs/numbers.md)"
+BY_COUNTERS = "requested bytes, by the counters of stock ttnn, which do not see:"
 
 
 def remark_notes(snapshot: Snapshot) -> list[Note]:
@@ -44,31 +48,21 @@ def quiet_notes(snapshot: Snapshot) -> list[Note]:
     ]
 
 
-MANY_DISAGREE = (
-    "the totals that the runtime stored are not the sum of the live processes; the processes count"
-)
-
-
 def is_quiet(anomaly: Anomaly) -> bool:
     """Does it leave every number of the picture right?"""
     return anomaly.kind in QUIET
 
 
 def blind_notes(snapshot: Snapshot) -> list[Note]:
-    """What the counters of the stock runtime cannot see."""
-    missed: dict[str, list[Device]] = {}
+    """What the counters of the stock runtime cannot see; provenance has it in full."""
+    seen: dict[str, list[str]] = {}
     for device in snapshot.devices:
         dram = device.provenance.get("dram")
-        if dram is not None and COUNTERS in dram.source and dram.misses:
-            missed.setdefault(
-                f"{dram.source}, requested bytes; not seen: {dram.misses}", []
-            ).append(device)
+        if dram is not None and COUNTERS in dram.source:
+            blind = BLIND if THREADS_SEEN in dram.source else f"buffers of other threads, {BLIND}"
+            seen.setdefault(blind, []).append(device.unique_id)
     names = DeviceNames(snapshot.devices)
     return [
-        Note("-", Style.FAINT, f"{names.sentence(_ids(devices))} by {text}")
-        for text, devices in missed.items()
+        Note("-", Style.FAINT, f"{names.sentence(devices)}: {BY_COUNTERS} {blind}")
+        for blind, devices in seen.items()
     ]
-
-
-def _ids(devices: Iterable[Device]) -> list[str]:
-    return [device.unique_id for device in devices]

@@ -27,6 +27,7 @@ from ttmem.views.source_notes import blind_notes, quiet_notes, remark_notes
 from ttmem.views.title import title_lines
 
 NO_PROCESS = "no process reports"
+NO_COUNTERS = "no process publishes counters"
 CHOICES = ("--device", "--pid")  # how `ttmem ps` shows less, and so all of it
 BY_TYPE = "* if resident everywhere; from LOADS on: of the whole device"
 
@@ -111,7 +112,8 @@ class _Picture:
 
     def _processes(self, extent: Extent) -> list[Line]:
         if not self.snapshot.processes:
-            return [faint(f" {NO_PROCESS}")]
+            local = not self.snapshot.host.get("server") and self.snapshot.host.get("shared_memory")
+            return [faint(f" {NO_COUNTERS if local else NO_PROCESS}")]
         return process_table(self.snapshot, self.width, extent.processes, extent.commands)
 
     def _left_behind(self) -> list[Line]:
