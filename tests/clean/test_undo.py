@@ -1,0 +1,113 @@
+"""What was taken comes back, byte for byte, unless somebody would be hurt."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.clean.conftest import Mapper, Planner, Start
+from tests.sources.region_writer import Slot, Written
+from ttmem.clean import Backups, carry_out, undo
+from ttmem.errors import BadInput
+
+HELD = (4096, 2048, 0, 0, 512)
+
+
+def test_a_removed_region_comes_back_as_it_was(
+    shm: Path, plan: Planner, backups: Backups, dead: Start
+) -> None:
+    path = Written(slots=[Slot(dead(), HELD)]).write(shm)
+    path.chmod(0o640)
+    before = path.read_bytes()
+    carry_out(plan(), backups)
+
+    (restored,) = undo(backups.open())
+
+    assert restored.problem is None
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert backups.ids() == []
+
+
+def test_cleared_rows_come_back_once_the_region_is_free(
+    shm: Path, plan: Planner, backups: Backups, dead: Start
+) -> None:
+    path = Written(slots=[Slot(dead(), HELD)]).write(shm)
+    before = path.read_bytes()
+    with path.open("r+b"):  # in use, so that only the row is cleared
+        carry_out(plan(), backups)
+    cleared = path.read_bytes()
+
+    (restored,) = undo(backups.open())
+
+    assert restored.problem is None
+    assert cleared != before
+    assert path.read_bytes() == before
+
+
+def test_rows_of_a_region_in_use_do_not_come_back_and_can_be_tried_again(
+    shm: Path, plan: Planner, backups: Backups, dead: Start, mapping: Mapper
+) -> None:
+    path = Written(slots=[Slot(dead(), HELD)]).write(shm)
+    mapping(path)
+    carry_out(plan(), backups)
+    cleared = path.read_bytes()
+
+    (restored,) = undo(backups.open())
+
+    assert restored.problem is not None
+    assert "is in use by a live process" in restored.problem
+    assert path.read_bytes() == cleared
+    assert len(backups.ids()) == 1
+
+
+def test_a_new_region_of_the_same_name_is_not_overwritten(
+    shm: Path, plan: Planner, backups: Backups, dead: Start
+) -> None:
+    Written(slots=[Slot(dead(), HELD)]).write(shm)
+    carry_out(plan(), backups)
+    new = Written(references=7).write(shm)
+    before = new.read_bytes()
+
+    (restored,) = undo(backups.open())
+
+    assert restored.problem == "there is a new file of that name, which is left as it is"
+    assert new.read_bytes() == before
+
+
+def test_the_latest_run_is_undone_first(
+    shm: Path, plan: Planner, backups: Backups, dead: Start
+) -> None:
+    first = Written(number=1, slots=[Slot(dead(), HELD)]).write(shm)
+    carry_out(plan(), backups)
+    second = Written(number=2, slots=[Slot(dead(), HELD)]).write(shm)
+    carry_out(plan(), backups)
+
+    undo(backups.open())
+
+    assert (first.exists(), second.exists()) == (False, True)
+
+
+def test_there_is_a_sentence_for_every_backup_that_cannot_be_used(backups: Backups) -> None:
+    with pytest.raises(BadInput, match="nothing to undo"):
+        backups.open()
+    with pytest.raises(BadInput, match="no backup 'x'; known are: none"):
+        backups.open("x")
+    for number, text in enumerate(["", "[]", "{}", '{"schema": "other"}', "\x00", "nul"]):
+        (backups.folder / str(number)).mkdir(parents=True)
+        (backups.folder / str(number) / "manifest.json").write_text(text)
+        with pytest.raises(BadInput, match="cannot be used"):
+            backups.open(str(number))
+
+
+def test_a_forged_entry_is_a_problem_and_no_crash(backups: Backups, tmp_path: Path) -> None:
+    backup = backups.begin()
+    entries = [{}, {"copy": "x", "kind": "file"}, {"copy": "x", "kind": "odd", "path": "y"}]
+    backup.folder.mkdir(parents=True)
+    backup.entries += entries
+
+    outcomes = undo(backup)
+
+    assert all(outcome.problem for outcome in outcomes)
