@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.probe.watched import Watched
 from ttmem.events.kinds import MemoryKind, Op
 from ttmem.events.record import EVENT_SIZE, Event
-from ttmem.probe import phase
+from ttmem.probe.phases import phase
 from ttmem.probe.layout import HOLDS_BINARIES, Counted, LiveType, Notice
 from ttmem.sources.probe_region import Batch, ProbeRegion
 
@@ -202,7 +202,7 @@ def test_stacks_hold_every_frame(watch: Watch) -> None:
 
 def test_a_phase_tags_what_happens_inside(watch: Watch) -> None:
     process = watch(
-        "from ttmem.probe import phase\n"
+        "from ttmem.probe.phases import phase\n"
         "mesh = lib.mesh_open(1)\n"
         "with phase('prefill'):\n"
         "    with phase('attention'): buffer(mesh, 1, 0, 64)\n"
