@@ -8,8 +8,8 @@ from collections.abc import Callable
 from tests.probe.watched import Watched
 from ttmem.events.kinds import MemoryKind, Op
 from ttmem.events.record import EVENT_SIZE, Event
-from ttmem.probe.phases import phase
 from ttmem.probe.layout import HOLDS_BINARIES, Counted, LiveType, Notice
+from ttmem.probe.phases import phase
 from ttmem.sources.probe_region import Batch, ProbeRegion
 
 Watch = Callable[..., Watched]
@@ -214,7 +214,7 @@ def test_a_phase_tags_what_happens_inside(watch: Watch) -> None:
     texts = region.new_strings()
 
     tags = {thing.id: texts.get(thing.phase) for thing in region.live()}
-    assert tags == {1: "attention", 2: "prefill", 3: None}
+    assert tags == {1: "prefill/attention", 2: "prefill", 3: None}
 
 
 def test_a_phase_without_the_probe_does_nothing() -> None:
