@@ -160,7 +160,7 @@ def test_a_tensor_is_cut_by_rows_by_columns_or_by_both() -> None:
     pages, grid = (64, 30), (8, 4)
 
     assert Sharded.over("height", pages, grid, 2048) == Sharded("height", 32, 2 * 30 * 2048)
-    assert Sharded.over("width", pages, grid, 2048) == Sharded("width", 32, 64 * 1 * 2048)
+    assert Sharded.over("width", pages, grid, 2048) == Sharded("width", 30, 64 * 1 * 2048)
     assert Sharded.over("block", pages, grid, 2048) == Sharded("block", 32, 16 * 4 * 2048)
 
 

@@ -108,7 +108,7 @@ def test_the_clash_with_an_l1_buffer_has_the_runtimes_figures() -> None:
     layout = allocated(1024, cores=GRID)
     layout.check_clash(BASE + 1024, P150.l1_per_core, 7)
 
-    with pytest.raises(ClashFault, match=r"program 7 clash.*\(x=10,y=9\)\].* 112767 .* 112768"):
+    with pytest.raises(ClashFault, match=r"program 7 clash.*- 10-9\].* 112767 .* 112768"):
         layout.check_clash(BASE + 1023, P150.l1_per_core, 7)
 
 

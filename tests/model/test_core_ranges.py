@@ -34,7 +34,7 @@ def test_a_core_that_two_ranges_name_is_counted_once() -> None:
 
 
 def test_a_range_prints_as_in_the_runtimes_messages() -> None:
-    assert str(CoreRange(0, 0, 7, 6)) == "[(x=0,y=0) - (x=7,y=6)]"
+    assert str(CoreRange(0, 0, 7, 6)) == "[0-0 - 7-6]"
 
 
 def test_rows_of_equal_width_merge_into_one_rectangle() -> None:
@@ -44,7 +44,7 @@ def test_rows_of_equal_width_merge_into_one_rectangle() -> None:
 
 
 def test_a_range_outside_the_grid_is_refused_with_both() -> None:
-    with pytest.raises(OutsideGrid, match=r"\(x=11,y=0\).*11 x 10"):
+    with pytest.raises(OutsideGrid, match=r"- 11-0\].*11 x 10"):
         check_inside((CoreRange(0, 0, 11, 0),), Grid(11, 10))
 
 

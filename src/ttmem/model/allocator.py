@@ -90,8 +90,9 @@ class Allocator:
     def memory_view(self, kind: MemoryKind) -> MemoryView:
         """Size, use and largest hole of each bank."""
         blocks = self.free_list(kind)
+        none = kind == MemoryKind.L1_SMALL and not blocks.size  # its banks are made at need
         return MemoryView(
-            num_banks=self.num_banks(kind),
+            num_banks=0 if none else self.num_banks(kind),
             total_bytes_per_bank=blocks.size,
             total_bytes_allocated_per_bank=blocks.allocated_bytes,
             total_bytes_free_per_bank=blocks.free_bytes,

@@ -48,7 +48,7 @@ class CoreRange(NamedTuple):
         )
 
     def __str__(self) -> str:
-        return f"[(x={self.x0},y={self.y0}) - (x={self.x1},y={self.y1})]"
+        return f"[{self.x0}-{self.y0} - {self.x1}-{self.y1}]"
 
 
 CoreRangeSet = tuple[CoreRange, ...]

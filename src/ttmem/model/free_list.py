@@ -86,6 +86,16 @@ class FreeList:
         """(address, size), lowest first."""
         return sorted(self._free.items())
 
+    def blocks(self) -> list[tuple[int, int, bool]]:
+        """(address, size, whether it is allocated), lowest first: all of the range, without a gap.
+
+        A range of no bytes is one free block, as the runtime shows it.
+        """
+        if not self.size:
+            return [(self.base, 0, False)]
+        taken = [(address, size, True) for address, size in self._allocated.items()]
+        return sorted(taken + [(address, size, False) for address, size in self._free.items()])
+
     def _find(self, wanted: int, top_down: bool) -> int | None:
         first = wanted.bit_length()
         if first >= len(self._classes):

@@ -38,13 +38,17 @@ class Sharded:
     def over(
         cls, strategy: Strategy, pages: tuple[int, int], grid: tuple[int, int], page_size: int
     ) -> Sharded:
-        """Cuts (rows, columns) of pages for a grid of (x, y) cores."""
+        """Cuts (rows, columns) of pages for a grid of (x, y) cores; those without a page have no shard."""
         (rows, columns), (x, y) = pages, grid
         cores = x * y
         across, down = {"height": (1, cores), "width": (cores, 1)}.get(strategy, (x, y))
         if across < 1 or down < 1:
             raise BadBuffer(f"cannot shard over a grid of {x} x {y} cores")
-        return cls(strategy, cores, -(-rows // down) * -(-columns // across) * page_size)
+        if rows < 1 or columns < 1:
+            raise BadBuffer(f"cannot shard {rows} x {columns} pages")
+        high, wide = -(-rows // down), -(-columns // across)
+        used = -(-rows // high) * -(-columns // wide)
+        return cls(strategy, used, high * wide * page_size)
 
 
 Layout: TypeAlias = Interleaved | Sharded

@@ -41,6 +41,7 @@ class MeshDevice:
         *,
         tracker: GraphTracker | None = None,
         num_command_queues: int = 1,
+        mock: bool = False,
     ) -> None:
         if num_command_queues not in COMMAND_QUEUES:
             raise BadInput(f"num_command_queues must be 1 or 2, not {num_command_queues}")
@@ -49,6 +50,7 @@ class MeshDevice:
         self.allocator = Allocator(self.spec)
         self.tracker = GraphTracker.instance() if tracker is None else tracker
         self.num_command_queues = num_command_queues
+        self.mock = mock
         self.lock = threading.RLock()
         self.target = ReportedMesh(devices)
         self.buffers: dict[int, Buffer] = {}  # allocated ones, by id

@@ -34,6 +34,7 @@ def open_device(
     worker_l1_size: int = 0,
     num_command_queues: int = 1,
     version: str = NEWEST,
+    mock: bool = False,
     tracker: GraphTracker | None = None,
 ) -> MeshDevice:
     """One device, which is a 1x1 mesh, as in ttnn; `cluster` wins over `board`."""
@@ -48,6 +49,7 @@ def open_device(
         worker_l1_size=worker_l1_size,
         num_command_queues=num_command_queues,
         version=version,
+        mock=mock,
         tracker=tracker,
     )
 
@@ -64,9 +66,14 @@ def open_mesh_device(
     worker_l1_size: int = 0,
     num_command_queues: int = 1,
     version: str = NEWEST,
+    mock: bool = False,
     tracker: GraphTracker | None = None,
 ) -> MeshDevice:
-    """A mesh of (rows, columns): the chips of a cluster, or as many cards of a board as it takes."""
+    """A mesh of (rows, columns): the chips of a cluster, or as many cards of a board as it takes.
+
+    With `mock` it leaves out what the runtime leaves out on mock devices: kernel text, its copy in DRAM, and the
+    kernels of fabric and dispatch.
+    """
     rows, columns = _checked_shape(shape)
     described = None if cluster is None else cluster_from(cluster)
     system = None if described is not None else board_by_name(board)
@@ -84,9 +91,14 @@ def open_mesh_device(
         spec_of = partial(described.spec, dispatch=dispatch, version=version, **options)
         devices = described_devices(described, numbers, spec_of)
     mesh = MeshDevice(
-        (rows, columns), devices, tracker=tracker, num_command_queues=num_command_queues
+        (rows, columns),
+        devices,
+        tracker=tracker,
+        num_command_queues=num_command_queues,
+        mock=mock,
     )
-    load_system_kernels(mesh)
+    if not mock:
+        load_system_kernels(mesh)
     return mesh
 
 

@@ -8,7 +8,7 @@ from itertools import count
 from ttmem.events.kinds import KernelType
 from ttmem.hw import DeviceSpec, Dispatch, Grid
 from ttmem.model.circular_buffers import BufferKind, L1Layout, ProgramBuffer, ProgramFault
-from ttmem.model.core_ranges import Core, CoreRangeSet, CoreType, check_inside, cores_of
+from ttmem.model.core_ranges import Core, CoreRangeSet, CoreType, check_inside, cores_of, merge
 from ttmem.model.kernels import KERNEL_CACHE, Kernel, KernelCache
 from ttmem.model.program_buffers import ProgramBuffers
 from ttmem.model.semaphores import Semaphore, free_id
@@ -72,11 +72,15 @@ class Program:
         indices: tuple[int, ...] | None = None,
         remote_indices: tuple[int, ...] = (),
         address: int | None = None,
+        merged: bool = True,
     ) -> int:
-        """With an address it is globally allocated: it uses the L1 buffer that lies there."""
+        """With an address it is globally allocated: it uses the L1 buffer that lies there.
+
+        A program made from a descriptor keeps its ranges as they are; otherwise they are merged.
+        """
         new = ProgramBuffer(BufferKind.CIRCULAR, cores, size, address=address)
         new.remote_indices = remote_indices
-        return self._add_buffer(new, indices)
+        return self._add_buffer(new, indices, merged)
 
     def add_dataflow_buffer(
         self,
@@ -85,16 +89,17 @@ class Program:
         *,
         alias_of: int | None = None,
         address: int | None = None,
+        merged: bool = True,
     ) -> int:
         """With an address it borrows a tensor's memory; an alias shares another one's."""
         new = ProgramBuffer(BufferKind.DATAFLOW, cores, size, address=address)
         if alias_of is not None:
             self._buffers.get(alias_of, BufferKind.DATAFLOW)
             new.alias_of = alias_of
-        return self._add_buffer(new, None)
+        return self._add_buffer(new, None, merged)
 
     def add_scratchpad(self, cores: CoreRangeSet, size: int) -> int:
-        return self._add_buffer(ProgramBuffer(BufferKind.SCRATCHPAD, cores, size), ())
+        return self._add_buffer(ProgramBuffer(BufferKind.SCRATCHPAD, cores, size), (), True)
 
     def update_circular_buffer_total_size(self, handle: int, size: int) -> None:
         self._buffers.resize(self._buffers.get(handle, BufferKind.CIRCULAR), size)
@@ -136,12 +141,13 @@ class Program:
         """Places dataflow buffers and scratchpads too. Was there anything to do?"""
         return self._buffers.place(base)
 
-    def finalize_offsets(self) -> ProgramLayout:
-        """Computes once."""
+    def finalize_offsets(self, *, mock: bool = False) -> ProgramLayout:
+        """Computes once. For a mock device kernels have no text."""
         if not self.is_compiled:
             raise ProgramFault(f"Program {self.id} is not compiled; its kernels have no size yet")
         if self.layout is None:
-            self.layout = self._finalize()
+            layout = self._finalize()
+            self.layout = layout.without_text() if mock else layout
         return self.layout
 
     def _finalize(self) -> ProgramLayout:
@@ -159,9 +165,13 @@ class Program:
             launch_messages=(int(CoreType.TENSIX in used), int(CoreType.ACTIVE_ETH in used)),
         )
 
-    def _add_buffer(self, buffer: ProgramBuffer, indices: tuple[int, ...] | None) -> int:
+    def _add_buffer(
+        self, buffer: ProgramBuffer, indices: tuple[int, ...] | None, merged: bool
+    ) -> int:
         self._check_open(buffer.kind.value)
         check_inside(buffer.cores, self._grid(CoreType.TENSIX))
+        if merged:
+            buffer.cores = merge(buffer.cores)
         buffer.is_global = buffer.address is not None
         return self._buffers.add(buffer, indices)
 

@@ -7,7 +7,7 @@ from itertools import count
 from ttmem.errors import BadInput
 from ttmem.hw import DeviceSpec
 from ttmem.model.circular_buffers import BufferKind, L1Layout, ProgramBuffer, ProgramFault
-from ttmem.model.core_ranges import CoreRangeSet, intersects, merge
+from ttmem.model.core_ranges import CoreRangeSet, intersects
 from ttmem.model.slot_layout import circular_buffers_per_core
 
 
@@ -23,7 +23,6 @@ class ProgramBuffers:
         """Without indices it gets the lowest that is free on all its cores."""
         _check_size(buffer.size)
         self._check_not_mixed(buffer.kind)
-        buffer.cores = merge(buffer.cores)
         used = self._used_indices(buffer.cores)
         if indices is None:
             indices = (next(index for index in count() if index not in used),)

@@ -7,7 +7,7 @@ offset 0, everything aligned to 16 bytes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -62,6 +62,13 @@ class ProgramLayout:
     def program_config_sizes(self) -> tuple[int, ...]:
         """Bytes per core type, then one flag each for multicast and unicast launch messages."""
         return (*(slot.size for slot in self.slots), *self.launch_messages)
+
+    def without_text(self) -> ProgramLayout:
+        """On a mock device no kernel is sent anywhere."""
+        slots = tuple(
+            replace(slot, sizes=slot.sizes._replace(kernel_text=0)) for slot in self.slots
+        )
+        return replace(self, slots=slots, binary_data_bytes=0)
 
     @property
     def kernel_text_sizes(self) -> tuple[int, ...]:

@@ -46,7 +46,7 @@ class MeshWorkload:
         assert program.l1 is not None
         lowest = mesh.allocator.lowest_occupied_l1_address()
         program.l1.check_clash(lowest, program.spec.l1_per_core, self.id)
-        layout = program.finalize_offsets()
+        layout = program.finalize_offsets(mock=mesh.mock)
         if self._mesh is None:
             self._mesh = mesh
             mesh.workloads[self.id] = self

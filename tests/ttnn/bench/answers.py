@@ -46,10 +46,14 @@ class Views(TypedDict):
 
 
 class CoreBuffer(TypedDict):
-    """A circular or dataflow buffer that an op wants; `borrowed` ones lie in a tensor's memory."""
+    """A circular or dataflow buffer that an op wants; `borrowed` ones lie in a tensor's memory.
+
+    The address is 0 unless the op was dispatched.
+    """
 
     kind: str
     size: int
     cores: str
     device_id: int
     borrowed: bool
+    address: int

@@ -52,16 +52,20 @@ def _buffer(info: Any) -> LiveBuffer:
     )
 
 
-def core_buffers(ttnn: Any, work: Callable[[], object]) -> list[CoreBuffer]:
+def core_buffers(
+    ttnn: Any, work: Callable[[], object], *, dispatched: bool = False
+) -> list[CoreBuffer]:
     """The circular and dataflow buffers of these ops, captured while nothing is dispatched.
 
+    If they are dispatched, what the program cache has is left out, dataflow buffers too, and the others have addresses.
     The capture asks for torch, which weighs gigabytes; a module with a class `Tensor` is all that it looks at.
     """
     if "torch" not in sys.modules:
         torch = types.ModuleType("torch")
         torch.__dict__["Tensor"] = type("Tensor", (), {})
         sys.modules["torch"] = torch
-    ttnn.graph.begin_graph_capture(ttnn.graph.RunMode.NO_DISPATCH)
+    modes = ttnn.graph.RunMode
+    ttnn.graph.begin_graph_capture(modes.NORMAL if dispatched else modes.NO_DISPATCH)
     try:
         work()
     finally:
@@ -79,6 +83,7 @@ def core_buffers(ttnn: Any, work: Callable[[], object]) -> list[CoreBuffer]:
                     cores=facts["core_range_set"],
                     device_id=facts["device_id"],
                     borrowed=borrowed,
+                    address=facts.get("address", 0),
                 )
             )
     return found

@@ -1,0 +1,1 @@
+"""Small scripts as data, which run on the model and on the real runtime alike."""

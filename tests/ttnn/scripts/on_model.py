@@ -1,0 +1,157 @@
+"""Runs the steps of scripts on the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict
+from typing import cast
+
+from tests.model.recorder import RecordingTracker
+from tests.ttnn.bench.answers import Block, CoreBuffer, KindView
+from tests.ttnn.bench.boards import BenchBoard, Sizes
+from tests.ttnn.scripts.model_programs import launched_program, op_program
+from tests.ttnn.scripts.states import KINDS, State, fault_text
+from tests.ttnn.scripts.steps import (
+    Allocate,
+    ClearCache,
+    Free,
+    Launch,
+    Operate,
+    Step,
+)
+from tests.ttnn.scripts.tensor_spec import TensorSpec
+from ttmem.events import MemoryKind
+from ttmem.model import (
+    Buffer,
+    Interleaved,
+    MeshDevice,
+    Program,
+    Sharded,
+    create_buffer,
+    open_mesh_device,
+)
+from ttmem.model.circular_buffers import BufferKind, union_bytes
+from ttmem.model.errors import RuntimeFault
+from ttmem.model.layouts import Layout, Strategy
+
+
+class ModelRunner:
+    """A freshly opened mesh, which leaves out what mock devices leave out."""
+
+    def __init__(self, board: BenchBoard, sizes: Sizes) -> None:
+        self._mesh = open_mesh_device(
+            (board.rows, board.columns),
+            board=board.product,
+            mock=True,
+            tracker=RecordingTracker(),
+            **asdict(sizes),
+        )
+        self._tensors: dict[str, tuple[TensorSpec, Buffer]] = {}
+
+    def run(self, step: Step, wanted: Sequence[CoreBuffer]) -> State:
+        """`wanted` are the buffers of an op's program, as the runtime told of them; where they lie, the model says."""
+        if isinstance(step, Allocate):
+            return self._allocate(step.name, step.tensor)
+        if isinstance(step, Free):
+            self._free(step.name)
+            return self.state()
+        if isinstance(step, ClearCache):
+            self._mesh.clear_program_cache()
+            return self.state()
+        if any(name not in self._tensors for name in step.needs):
+            return self.state()
+        if isinstance(step, Launch):
+            addresses = {name: self._tensors[name][1].address for name in step.needs}
+            key = (step, *addresses.values()) if len(addresses) > 1 else step
+            return self._enqueue(key, lambda: launched_program(self._mesh, step, addresses))
+        return self._operate(step, wanted)
+
+    def requested(self) -> dict[str, int]:
+        """The bytes that were asked for on each device, by kind."""
+        held = dict.fromkeys(KINDS, 0)
+        for tensor, _ in self._tensors.values():
+            held[tensor.kind.lower()] += tensor.size
+        return held
+
+    def circular_buffer_bytes(self) -> int:
+        """What the runtime publishes: the union over all cached programs, without dataflow buffers."""
+        programs = [workload.program for workload in self._mesh.workloads.values()]
+        layouts = [
+            program.l1
+            for program in programs
+            if all(one.kind is BufferKind.CIRCULAR for one in program.buffers)
+        ]
+        return union_bytes(layout.regions_per_core() for layout in layouts if layout is not None)
+
+    def state(self, address: int | None = None, error: str | None = None) -> State:
+        return State(
+            address=address,
+            error=error,
+            circular=[],
+            program_cache_entries=self._mesh.num_program_cache_entries(),
+            kinds={kind: _view(self._mesh, MemoryKind[kind.upper()]) for kind in KINDS},
+        )
+
+    def _allocate(self, name: str, tensor: TensorSpec) -> State:
+        layout: Layout = Interleaved()
+        if tensor.strategy != "interleaved":
+            strategy = cast(Strategy, tensor.strategy)
+            layout = Sharded.over(strategy, tensor.pages, tensor.grid, tensor.page_size)
+        kind = MemoryKind[tensor.kind]
+        try:
+            buffer = create_buffer(self._mesh, tensor.size, tensor.page_size, kind, layout)
+        except RuntimeFault as fault:
+            return self.state(error=str(fault))
+        self._tensors[name] = tensor, buffer
+        return self.state(address=buffer.address)
+
+    def _free(self, name: str) -> None:
+        _, buffer = self._tensors.pop(name, (None, None))
+        if buffer is not None:
+            buffer.deallocate()
+
+    def _operate(self, step: Operate, wanted: Sequence[CoreBuffer]) -> State:
+        """The output comes before the program, and goes with it if it fails."""
+        made = self._allocate(step.name, step.output)
+        if made["error"] is not None:
+            return made
+        inputs = tuple(self._tensors[name][0] for name in step.inputs)
+        key = (step.op, inputs, step.output)
+        state = self._enqueue(key, lambda: op_program(self._mesh, wanted))
+        state["address"] = made["address"]
+        if state["error"] is not None:
+            self._free(step.name)
+            return self.state(error=state["error"])
+        return state
+
+    def _enqueue(self, key: Hashable, make: Callable[[], Program]) -> State:
+        cache = self._mesh.program_cache
+        missed = cache.misses
+        try:
+            program = cache.run(key, make).program
+        except RuntimeFault as fault:
+            return self.state(error=fault_text(fault) or str(fault))
+        state = self.state()
+        if cache.misses > missed:
+            state["circular"] = [
+                one.address or 0
+                for one in program.buffers
+                if one.kind is BufferKind.CIRCULAR and not one.is_global
+            ]
+        return state
+
+
+def _view(mesh: MeshDevice, kind: MemoryKind) -> KindView:
+    view = mesh.memory_view(kind)
+    blocks = mesh.allocator.free_list(kind)
+    return KindView(
+        num_banks=view.num_banks,
+        total_bytes_per_bank=view.total_bytes_per_bank,
+        total_bytes_allocated_per_bank=view.total_bytes_allocated_per_bank,
+        total_bytes_free_per_bank=view.total_bytes_free_per_bank,
+        largest_contiguous_bytes_free_per_bank=view.largest_contiguous_bytes_free_per_bank,
+        block_table=[
+            Block(address=address - blocks.base, size=size, allocated=allocated)
+            for address, size, allocated in blocks.blocks()
+        ],
+    )

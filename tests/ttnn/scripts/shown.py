@@ -1,0 +1,22 @@
+"""What ttmem shows of one process, device by device."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tests.ttnn.bench.machine import Machine
+from ttmem.feeds import LocalFeed
+
+Figures: TypeAlias = dict[str, int | None]
+
+NOTHING: Figures = dict.fromkeys(("dram", "l1", "l1_small", "trace", "cb"), 0)
+
+
+def shown(feed: LocalFeed, machine: Machine, pid: int) -> dict[int, Figures]:
+    """By unique id of the device; a process that is not listed there holds nothing."""
+    found = dict.fromkeys(machine.unique_ids, NOTHING)
+    for process in feed.read().processes:
+        if process.pid == pid:
+            for unique, held in process.devices.items():
+                found[int(unique)] = {kind: getattr(held, kind) for kind in NOTHING}
+    return found
