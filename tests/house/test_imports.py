@@ -28,16 +28,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ledger": FOUNDATION | {"hw", "events", "wire", "snapshots", "_native"},
     "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger"},
     "feeds": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger", "client"},
+    "analysis": FOUNDATION | {"events", "probe", "sources"},
     "doctor": FOUNDATION | {"events", "sources"},
     "clean": FOUNDATION | {"events", "sources", "doctor"},
     "api": FOUNDATION | {"client", "feeds", "snapshots"},
-    "views": FOUNDATION | {"events", "snapshots", "feeds", "sources", "doctor", "clean"},
+    "views": FOUNDATION | {"events", "snapshots", "feeds", "sources", "doctor", "clean"}
+    | {"analysis", "probe"},
     "model": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "sources", "server"}
-    | {"views", "client", "feeds", "model", "doctor", "clean"},
+    | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe"},
     "__main__": {"commands"},
-    "__init__": {"api"},
+    "__init__": {"api", "probe"},
 }
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from ttmem import __version__
 from ttmem.errors import TtmemError
 
-VERBS = ("demo", "top", "ps", "serve", "dump", "doctor", "clean", "simulate")
+VERBS = ("demo", "top", "ps", "run", "serve", "dump", "doctor", "clean", "simulate")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,6 +1,5 @@
 """The probe: a native library that is preloaded into stock ttnn, and the region in which it tells what it saw."""
 
 from ttmem.probe.library import environment, library_path
-from ttmem.probe.phases import phase
 
-__all__ = ["environment", "library_path", "phase"]
+__all__ = ["environment", "library_path"]

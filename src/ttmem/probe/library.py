@@ -12,6 +12,7 @@ variable            meaning
 ``TTMEM_LIVE``      buffers, circular buffers, programs and kernels that may be alive (65536)
 ``TTMEM_REGION_DIR`` where regions are made (default /dev/shm)
 ``TTMEM_LOG``       a file for the library's few lines; default standard error
+``TTMEM_LAUNCHER``  pid of the `ttmem run` that sums up at the end; it sets this itself
 =================== ============================================================================
 """
 
@@ -40,6 +41,8 @@ def library_path() -> Path:
 def environment(base: Mapping[str, str]) -> dict[str, str]:
     """`base` with the probe in it: for the command that is to be watched."""
     library = str(library_path())
+    if " " in library or ":" in library:
+        raise NoProbe(f"{library} cannot be preloaded: install ttmem in a path without ' ' and ':'")
     preloaded = base.get("LD_PRELOAD", "").replace(":", " ").split()
     if library not in preloaded:
         preloaded.insert(0, library)

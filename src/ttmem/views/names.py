@@ -44,6 +44,14 @@ class DeviceNames:
         return f"{'device' if len(chosen) == 1 else 'devices'} {self.some(chosen)}"
 
 
+def numbers(logical_ids: Iterable[int]) -> str:
+    """'device 0' or 'devices 0-3,7', of one process and in its own numbers; '' for none."""
+    chosen = sorted(set(logical_ids))
+    if not chosen:
+        return ""
+    return f"{'device' if len(chosen) == 1 else 'devices'} {','.join(_runs(chosen))}"
+
+
 def in_order(snapshot: Snapshot) -> Snapshot:
     """The same picture with its devices by logical id, not in the order in which they were seen."""
     first = sys.maxsize

@@ -24,6 +24,7 @@ class Losses:
 
     given_up: int  # events whose place in the ring was taken
     live_without_room: int
+    live_uncounted: int  # of those the buffers that are alive now
     strings_without_room: int
     tables_without_room: int
     unpaired_frees: int  # of things that were made while tracking was off
@@ -98,18 +99,23 @@ class ProbeRegion:
         """The last failed allocations."""
         return tables.read_failures(self._file, self.sets())
 
+    def failure_count(self) -> int:
+        """How many allocations failed so far; `failures` has the last of them."""
+        return self._file.word(layout.FAILURES_AT)
+
     def features(self) -> dict[str, bool]:
         """What the probe can see of this runtime."""
         return tables.read_features(self._file)
 
     def losses(self) -> Losses:
         """What could not be kept."""
-        _, live_without_room, _ = _LIVE_COUNTS.unpack(
+        _, live_without_room, uncounted = _LIVE_COUNTS.unpack(
             self._file.read(layout.LIVE_AT, _LIVE_COUNTS.size)
         )
         return Losses(
             given_up=self._file.word(layout.GIVEN_UP_AT),
             live_without_room=live_without_room,
+            live_uncounted=uncounted,
             strings_without_room=self._file.word(layout.STRINGS_AT + 8),
             tables_without_room=self._table_counts()[3],
             unpaired_frees=self._file.word(layout.UNPAIRED_AT),

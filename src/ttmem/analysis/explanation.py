@@ -1,0 +1,127 @@
+"""Why an allocation failed: exhausted or fragmented, and who holds the memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ttmem.analysis import runtime_messages
+from ttmem.analysis.free_blocks import Room, room_in_bank
+from ttmem.analysis.holders import Holder, on_chip, on_one_chip
+from ttmem.analysis.peaks import bank_of
+from ttmem.analysis.process_picture import FailedAllocation, Holding
+from ttmem.events.device import DeviceDeclaration
+from ttmem.events.kinds import MemoryKind
+
+
+class Verdict(Enum):
+    """What helps against it differs."""
+
+    EXHAUSTED = "exhausted"  # free something
+    FRAGMENTED = "fragmented"  # enough is free, but not in one piece
+    TOO_LARGE = "too large"  # it would not fit into an empty device
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Figures are of one bank (of L1: of one core), because a bank is what is full."""
+
+    failure: FailedAllocation
+    verdict: Verdict
+    needed: int | None
+    free: int | None
+    largest: int | None
+    size: int | None
+    banks: int | None
+    clash: runtime_messages.Clash | None
+    in_the_way: Holding | None  # the buffer that a program's circular buffers reach into
+    holders: tuple[Holder, ...]  # largest first
+
+
+def explain(failure: FailedAllocation, device: DeviceDeclaration | None) -> Explanation:
+    """The runtime's own figures where it tells them; else what was counted."""
+    return (_of_program if failure.what != "buffer" else _of_buffer)(failure, device)
+
+
+def _of_buffer(failure: FailedAllocation, device: DeviceDeclaration | None) -> Explanation:
+    said = runtime_messages.bank_figures(failure.message)
+    counted = _counted(failure, device)
+    banks, size = bank_of(device, failure.kind) if device else (None, None)
+    needed = None
+    if said:
+        banks, needed, size = said.banks, said.needed, said.bank_size or size
+    elif banks and failure.requested is not None:
+        needed = -(-failure.requested // banks)
+    free = said.free if said and said.free is not None else counted.free
+    largest = said.largest if said and said.largest is not None else counted.largest
+    return Explanation(
+        failure,
+        _verdict(needed, free, largest, size),
+        needed,
+        free,
+        largest,
+        size,
+        banks,
+        None,
+        None,
+        _holders(failure),
+    )
+
+
+def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> Explanation:
+    """Circular buffers grow from the bottom of L1, buffers from its top; the gap between is what a program has."""
+    clash = runtime_messages.clash(failure.message)
+    over = runtime_messages.too_large(failure.message)
+    counted = _counted(failure, device)
+    banks, size = bank_of(device, MemoryKind.L1) if device else (None, None)
+    base = device.cb_base if device else None
+    needed = largest = None
+    if clash and base is not None:
+        needed, largest = clash.end - base, clash.lowest_buffer - base
+    elif over and base is not None:
+        needed, size = over.end - base, over.limit - base
+    in_the_way = None
+    if clash and failure.chips:
+        held = on_chip(failure.holdings, MemoryKind.L1, failure.chips[0])
+        in_the_way = next((one for one in held if one.address == clash.lowest_buffer), None)
+    return Explanation(
+        failure,
+        Verdict.TOO_LARGE if over else _verdict(needed, counted.free, largest, size),
+        needed,
+        counted.free,
+        largest,
+        size,
+        banks,
+        clash,
+        in_the_way,
+        _holders(failure),
+    )
+
+
+def _counted(failure: FailedAllocation, device: DeviceDeclaration | None) -> Room:
+    if device is None:
+        return Room(None, None)
+    kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
+    return room_in_bank(device, kind, on_chip(failure.holdings, kind, device.logical_id))
+
+
+def _holders(failure: FailedAllocation) -> tuple[Holder, ...]:
+    if not failure.chips:
+        return ()
+    kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
+    return tuple(on_one_chip(failure.holdings, kind, failure.chips[0]))
+
+
+def _verdict(
+    needed: int | None, free: int | None, largest: int | None, size: int | None
+) -> Verdict:
+    if needed is None:
+        return Verdict.UNKNOWN
+    if size is not None and needed > size:
+        return Verdict.TOO_LARGE
+    if free is None:
+        return Verdict.UNKNOWN
+    if free < needed:
+        return Verdict.EXHAUSTED
+    return Verdict.FRAGMENTED if largest is None or largest < needed else Verdict.UNKNOWN

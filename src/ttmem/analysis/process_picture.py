@@ -1,0 +1,72 @@
+"""One process under the probe as plain data: what the questions of this room are asked of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttmem.events.device import DeviceDeclaration
+from ttmem.events.kinds import MemoryKind
+from ttmem.probe.layout import Counted
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who did it; what is unknown is None."""
+
+    op: str | None = None
+    site: str | None = None  # 'file:line function'; with stacks, the callers in the lines below
+    phase: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HighWater:
+    """The most that one kind of memory ever held on one device, and who made it so."""
+
+    kind: MemoryKind | Counted
+    bytes: int
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """One device of the process."""
+
+    declaration: DeviceDeclaration
+    peaks: tuple[HighWater, ...]  # of kinds that were used, and of those whose size users choose
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A buffer that is or was alive."""
+
+    kind: int
+    chips: tuple[int, ...]
+    held: int  # on each chip: reserved in all banks, else what was asked for
+    address: int
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAllocation:
+    """An allocation that the runtime refused, and who held what at that moment."""
+
+    what: str  # 'buffer', 'circular buffers', 'dataflow buffers'
+    kind: int
+    chips: tuple[int, ...]
+    requested: int | None
+    message: str
+    origin: Origin
+    holdings: tuple[Holding, ...]  # all kinds
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPicture:
+    """What is left of a process, or what it is now."""
+
+    pid: int
+    running: bool
+    in_order: bool  # it ended, and said so
+    devices: tuple[DeviceUse, ...]
+    never_freed: tuple[Holding, ...]  # or freed only because its device was closed
+    failures: int
+    losses: tuple[str, ...]  # in words

@@ -1,0 +1,120 @@
+"""One look at a region: its numbers become texts, and its tables a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ttmem.analysis.process_picture import (
+    DeviceUse,
+    FailedAllocation,
+    HighWater,
+    Holding,
+    Origin,
+    ProcessPicture,
+)
+from ttmem.analysis.ring_history import Block, RingHistory
+from ttmem.events.device import DeviceDeclaration
+from ttmem.events.kinds import MemoryKind
+from ttmem.probe.layout import Counted, State
+from ttmem.sources.probe_region import Failure, Losses, ProbeRegion
+
+USER_SIZED = (
+    MemoryKind.L1_SMALL,
+    MemoryKind.TRACE,
+)  # unused, they are told too: a region may be too large
+_COUNTED = (*MemoryKind, *Counted)  # in the order of the counters
+
+
+class RegionReading:
+    """Takes the whole ring, so the region must be one that nobody has read from."""
+
+    def __init__(self, region: ProbeRegion) -> None:
+        self._region = region
+        self._history = RingHistory(region.live(), region.new_events())
+        self._texts = region.new_strings()
+
+    def picture(self) -> ProcessPicture:
+        """What the process did so far."""
+        region = self._region
+        return ProcessPicture(
+            pid=region.pid,
+            running=region.process_alive(),
+            in_order=region.header().state is State.ENDED,
+            devices=tuple(self._devices()),
+            never_freed=self._told([*self._history.freed_with_device(), *self._history.now()]),
+            failures=region.failure_count(),
+            losses=tuple(_in_words(region.losses())),
+        )
+
+    def failures(self, since_ns: int) -> list[tuple[int, FailedAllocation]]:
+        """Those after an instant, oldest first, each with its own instant."""
+        return [
+            (failure.time_ns, self._failed(failure))
+            for failure in self._region.failures()
+            if failure.time_ns > since_ns
+        ]
+
+    def declaration(self, chip: int) -> DeviceDeclaration | None:
+        """What the runtime said of one of its devices."""
+        declared = (one for one in self._region.devices() if one is not None)
+        return next((one for one in declared if one.logical_id == chip), None)
+
+    def _devices(self) -> Iterator[DeviceUse]:
+        for declared, counters in zip(
+            self._region.devices(), self._region.counters(), strict=False
+        ):
+            if declared is not None:
+                marks = (
+                    HighWater(kind, one.peak, self._origin(one.peak_name, one.peak_site))
+                    for kind, one in zip(_COUNTED, counters, strict=True)
+                    if one.peak or kind in USER_SIZED
+                )
+                yield DeviceUse(declared, tuple(marks))
+
+    def _failed(self, failure: Failure) -> FailedAllocation:
+        alive, phase = self._history.at_failure(failure.time_ns)
+        return FailedAllocation(
+            failure.what,
+            failure.kind,
+            failure.chips,
+            failure.requested,
+            failure.message,
+            self._origin(failure.name, failure.site, phase),
+            self._told(alive),
+        )
+
+    def _told(self, blocks: Iterable[Block]) -> tuple[Holding, ...]:
+        """One holding for all chips of a buffer."""
+        chips: dict[Block, list[int]] = {}
+        for block in blocks:
+            chips.setdefault(block._replace(chip=0), []).append(block.chip)
+        return tuple(
+            Holding(
+                one.kind,
+                tuple(sorted(where)),
+                one.held,
+                one.address,
+                self._origin(one.name, one.site, one.phase),
+            )
+            for one, where in chips.items()
+        )
+
+    def _origin(self, name: int, site: int, phase: int = 0) -> Origin:
+        texts = self._texts
+        return Origin(texts.get(name), texts.get(site), texts.get(phase))
+
+
+def _in_words(losses: Losses) -> Iterator[str]:
+    if losses.live_without_room:
+        yield (
+            f"{losses.live_without_room:,} buffers, circular buffers, programs or kernels had no room in the list of "
+            "what is alive: sums are right, lists are not (--live makes more room)"
+        )
+    if losses.given_up:
+        yield f"{losses.given_up:,} events were lost: sums are right, lists may miss something"
+    if losses.strings_without_room:
+        yield f"{losses.strings_without_room:,} ops or lines had no room for their text"
+    if losses.tables_without_room:
+        yield f"{losses.tables_without_room:,} devices or core sets had no room"
+    if losses.unpaired_frees:
+        yield f"{losses.unpaired_frees:,} buffers were freed that were allocated while tracking was off"

@@ -1,0 +1,123 @@
+"""Run a command and see every allocation of stock ttnn in it and in its children.
+
+    ttmem run -- python model.py
+
+While it runs, `ttmem top` and `ttmem ps` show its buffers, circular buffers, programs and kernels
+with the op and the line of Python that made them. An allocation that fails is explained at once:
+asked for, free, largest block, and who holds the rest. At the end there is a summary on standard
+error: peaks and the lines that made them, what was never freed. Exit code and signals are those
+of the command.
+
+Where the command line cannot be changed (MPI, pytest, a notebook), the environment does the same,
+without a summary: eval "$(ttmem run --env)"
+
+exit codes: those of the command; 2 wrong arguments, 6 the probe was not built, 126 the command
+cannot be run, 127 there is no such command
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import time
+
+from ttmem.errors import BadInput
+
+LOOK_EVERY_S = 0.1
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    """Options of `ttmem run`."""
+    parser.add_argument(
+        "--no-sites", action="store_true", help="do not look for the op and the line of Python"
+    )
+    parser.add_argument(
+        "--stacks", action="store_true", help="whole Python stacks instead of one line"
+    )
+    parser.add_argument(
+        "--events", metavar="N", type=int, help="events that the ring holds (default 131072)"
+    )
+    parser.add_argument(
+        "--live",
+        metavar="N",
+        type=int,
+        help="buffers, circular buffers, programs and kernels that may be alive (default 65536)",
+    )
+    parser.add_argument("--shm", metavar="DIR", help="make regions here (default /dev/shm)")
+    parser.add_argument("--log", metavar="FILE", help="the probe's own few lines go to this file")
+    parser.add_argument(
+        "--quiet", action="store_true", help="no summary, and no words about what failed"
+    )
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--env", action="store_true", help="run nothing: print the variables for a shell to eval"
+    )
+    instead.add_argument(
+        "--print-preload", action="store_true", help="run nothing: print the path of the library"
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run, after --")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the command; its exit code."""
+    from ttmem.probe import environment, library_path
+
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    variables = _variables(options)
+    if options.print_preload or options.env:
+        if command:
+            raise BadInput("--env and --print-preload run no command")
+        print(_exports(environment({}) | variables) if options.env else library_path())
+        return 0
+    if not command:
+        raise BadInput("no command; write it after --: ttmem run -- python model.py")
+    ours = {"TTMEM": "1", "TTMEM_LAUNCHER": str(os.getpid())}
+    return _run(command, environment({**os.environ, **variables, **ours}), options)
+
+
+def _run(command: list[str], variables: dict[str, str], options: argparse.Namespace) -> int:
+    from ttmem.commands.run_watch import RunWatch
+    from ttmem.probe.launch import Launched, end_like
+
+    watch = RunWatch(variables.get("TTMEM_REGION_DIR"), time.time_ns())
+    launched = Launched(command, variables)
+    code = launched.wait(_nothing if options.quiet else watch.look, LOOK_EVERY_S)
+    if not options.quiet:
+        watch.end()
+    return end_like(code)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _variables(options: argparse.Namespace) -> dict[str, str]:
+    """Only what was asked for: the rest is as the environment says."""
+    given = {
+        "TTMEM_SITES": "0" if options.no_sites else None,
+        "TTMEM_STACKS": "1" if options.stacks else None,
+        "TTMEM_EVENTS": _positive("--events", options.events),
+        "TTMEM_LIVE": _positive("--live", options.live),
+        "TTMEM_REGION_DIR": _folder(options.shm),
+        "TTMEM_LOG": os.path.abspath(options.log) if options.log else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _positive(name: str, number: int | None) -> str | None:
+    if number is not None and not 64 <= number <= 1 << 24:
+        raise BadInput(f"{name} must be between 64 and {1 << 24}")
+    return None if number is None else str(number)
+
+
+def _folder(path: str | None) -> str | None:
+    if path is not None and not os.path.isdir(path):
+        raise BadInput(f"{path} is no folder; --shm names the folder in which regions are made")
+    return None if path is None else os.path.abspath(path)
+
+
+def _exports(variables: dict[str, str]) -> str:
+    library = shlex.quote(variables.pop("LD_PRELOAD"))
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(variables.items())]
+    return "\n".join([f'export LD_PRELOAD={library}"${{LD_PRELOAD:+:$LD_PRELOAD}}"', *lines])

@@ -1,0 +1,94 @@
+"""The regions of one `ttmem run`: failed allocations are told at once, everything else at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+from ttmem.analysis.explanation import Explanation, explain
+from ttmem.analysis.process_picture import FailedAllocation, ProcessPicture
+from ttmem.analysis.region_reading import RegionReading
+from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
+from ttmem.views.failure_text import render_failure
+from ttmem.views.run_summary import render_summary
+from ttmem.views.terminal import spelled, wants_color, width
+
+DIFFERENT = 5  # failures told in full for each process, of different origin: some programs try until it fits
+
+
+class RunWatch:
+    """Looks at the regions of the processes that this process has launched."""
+
+    def __init__(self, directory: str | None, started_ns: int) -> None:
+        self._directory = directory
+        self._started_ns = started_ns
+        self._ours: dict[str, ProbeRegion] = {}
+        self._strangers: set[str] = set()
+        self._seen: dict[str, int] = {}  # failures of each region
+        self._seen_until: dict[str, int] = {}  # the instant of the last of them
+        self._told: dict[str, set[object]] = {}
+
+    def look(self) -> None:
+        """Finds new regions, and tells what failed since the last look."""
+        self._find()
+        for path, region in self._ours.items():
+            with suppress(BadRegion):  # somebody else cut or removed it: the program goes on
+                if region.failure_count() > self._seen.get(path, 0):
+                    self._tell_failures(path)
+
+    def end(self) -> None:
+        """The rest of the failures, and the summary."""
+        self.look()
+        say(render_summary(list(self._pictures()), width=width(sys.stderr), color=_color()))
+        for region in self._ours.values():
+            region.close()
+
+    def _find(self) -> None:
+        for name in find_regions(self._directory):
+            if name.path in self._ours or name.path in self._strangers:
+                continue
+            try:
+                region = ProbeRegion(name.path, from_start=False)
+            except BadRegion:
+                continue  # not ready yet, or none: the next look knows more
+            header = region.header()
+            if header.launcher == os.getpid() and header.created_ns >= self._started_ns:
+                self._ours[name.path] = region
+            else:
+                self._strangers.add(name.path)
+                region.close()
+
+    def _tell_failures(self, path: str) -> None:
+        with closing(ProbeRegion(path)) as region:
+            reading = RegionReading(region)
+            self._seen[path] = region.failure_count()
+            told = self._told.setdefault(path, set())
+            for time_ns, failure in reading.failures(self._seen_until.get(path, 0)):
+                self._seen_until[path] = time_ns
+                why = _explained(reading, failure)
+                cause = (failure.what, failure.kind, failure.origin, why.verdict)
+                if cause not in told and len(told) < DIFFERENT:
+                    told.add(cause)
+                    say(render_failure(region.pid, why, width=width(sys.stderr), color=_color()))
+
+    def _pictures(self) -> Iterator[ProcessPicture]:
+        for path in self._ours:
+            with suppress(BadRegion), closing(ProbeRegion(path)) as region:
+                yield RegionReading(region).picture()
+
+
+def _explained(reading: RegionReading, failure: FailedAllocation) -> Explanation:
+    device = reading.declaration(failure.chips[0]) if failure.chips else None
+    return explain(failure, device)
+
+
+def _color() -> bool:
+    return wants_color(sys.stderr)
+
+
+def say(text: str) -> None:
+    """To standard error: standard output belongs to the command."""
+    with suppress(OSError):  # the terminal is gone; the command's exit code still counts
+        print(spelled(text, sys.stderr), file=sys.stderr, flush=True)
