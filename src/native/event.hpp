@@ -35,7 +35,10 @@ enum Op : std::uint8_t {
     RING = 19,
     COUNTERS = 20,
     CACHE_ENTRIES = 21,
+    PROGRAM_NAME = 22,
 };
+
+constexpr std::uint8_t FIRST_NOTICE = 64;  // from here on: what happened beside the accounts (ttmem/events/notices.py)
 
 enum Flag : std::uint16_t {
     KIND_KNOWN = 1,
@@ -45,6 +48,7 @@ enum Flag : std::uint16_t {
     CACHE_HIT = 16,
     CACHE_MISS = 32,
     FOOTPRINT = 64,
+    WITH_DEVICE = 128,
 };
 
 constexpr int KINDS = 5;

@@ -85,6 +85,9 @@ std::size_t Ledger::apply(std::uint32_t process, const Event* events, std::size_
     Account* account = nullptr;
     for (std::size_t i = 0; i < count; ++i) {
         const Event& event = events[i];
+        if (event.op >= FIRST_NOTICE && owner.follows_table) {
+            continue;
+        }
         if (event.device != known_logical || account == nullptr) {
             const auto found = owner.bound.find(event.device);
             if (found == owner.bound.end()) {
@@ -116,6 +119,7 @@ void Ledger::one(Context& at, const Event& event) {
         case RING: return set_ring(at, event);
         case COUNTERS: return set_counters(at, event);
         case CACHE_ENTRIES: return set_cache_entries(at, event);
+        case PROGRAM_NAME: return name_program(at, event);
         default: return reject(at, Reject::OP, event);
     }
 }
@@ -163,12 +167,20 @@ void Ledger::report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint
     finding.last_id = id;
 }
 
+void Ledger::report_unknown(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id) {
+    if (!at.process.follows_table) {
+        report(at, anomaly, bytes, id);
+    }
+}
+
 void Ledger::index_findings() {
     finding_index_.clear();
     for (std::size_t i = 0; i < findings_.size(); ++i) {
         finding_index_[finding_key(findings_[i].anomaly, findings_[i].process, findings_[i].device)] = i;
     }
 }
+
+void Ledger::follow_table(std::uint32_t process) { processes_[process].follows_table = true; }
 
 void Ledger::begin_resync(std::uint32_t process) { ++processes_[process].generation; }
 

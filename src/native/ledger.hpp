@@ -78,7 +78,7 @@ struct Chain {
 struct Buffer : Chained<Buffer> {
     Key key;
     std::uint64_t size, reserved, address, time, order;
-    std::uint32_t references, name, site;
+    std::uint32_t references, name, site, phase;
     std::uint16_t generation;
     std::uint64_t held() const { return reserved ? reserved : size; }
     bool placed() const { return reserved && address; }
@@ -125,6 +125,7 @@ struct Program : Chained<Program> {
     CoreMask resident;  // where it was dispatched last
     std::vector<std::pair<CoreMask, std::uint64_t>> footprint;  // CB bytes per core, as laid out at the last dispatch
     bool footprint_stale = true, had_kernels = false, dying = false;
+    std::uint32_t name = 0, site = 0;
     std::uint8_t status = 0;
     bool status_known = false;
     std::uint16_t generation = 0;
@@ -173,6 +174,7 @@ struct Device {
 
 struct Process {
     bool open = false;
+    bool follows_table = false;  // see follow_table
     std::uint16_t generation = 1;
     std::uint64_t events = 0, live = 0;
     std::unordered_map<std::uint32_t, std::uint32_t> bound;  // logical id -> device
@@ -207,6 +209,9 @@ public:
     // False: the process has an account on both devices, so they are two.
     bool move_account(std::uint32_t process, std::uint32_t old, std::uint32_t device, std::uint64_t now);
     void define_cores(std::uint32_t process, std::uint32_t id, const CoreMask& mask);
+    // What this process holds was read from a table while it went on: the next events may repeat what the table said,
+    // or end what it no longer had. Every id is used once, so repetitions are known; neither is an anomaly.
+    void follow_table(std::uint32_t process);
     void begin_resync(std::uint32_t process);
     void end_resync(std::uint32_t process);
     void reset_peak(std::uint32_t device);
@@ -271,6 +276,7 @@ private:
     void clear_resident(Context& at, Program& program);
     void destroy_program(Context& at, const Event& event);
     void set_status(Context& at, const Event& event);
+    void name_program(Context& at, const Event& event);
     void set_ring(Context& at, const Event& event);
     void set_counters(Context& at, const Event& event);
     void set_cache_entries(Context& at, const Event& event);
@@ -282,6 +288,7 @@ private:
     void give_back(Context& at, std::uint64_t entries);
     void reject(Context& at, Reject reason, const Event& event);
     void report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id);
+    void report_unknown(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id);
     void raise_peaks(Context& at);
     void index_findings();
     Context context(std::uint32_t process, std::uint32_t device, std::uint64_t time);

@@ -20,7 +20,8 @@ void Ledger::allocate(Context& at, const Event& event) {
         Buffer& buffer = *found;
         if (buffer.size == event.size) {
             const std::uint32_t resent = std::max(1u, std::min(event.number, MAX_REFERENCES));
-            buffer.references = event.flags & RESENT ? resent : std::min(buffer.references + 1, MAX_REFERENCES);
+            const bool known = event.flags & RESENT || at.process.follows_table;
+            buffer.references = known ? resent : std::min(buffer.references + 1, MAX_REFERENCES);
             buffer.generation = at.process.generation;
             return;
         }
@@ -45,6 +46,7 @@ void Ledger::insert_buffer(Context& at, const Key& key, const Event& event) {
     buffer.references = std::max(1u, std::min(event.number, MAX_REFERENCES));
     buffer.name = event.name;
     buffer.site = event.site;
+    buffer.phase = event.cores;
     buffer.generation = at.process.generation;
     at.process.buffers.push(buffer);
     count_buffer(at, buffer, true);
@@ -58,7 +60,7 @@ void Ledger::deallocate(Context& at, const Event& event) {
     }
     const Buffer* match = match_buffer(at.process_index, at.device_index, named ? event.kind : -1, event.id);
     if (!match) {
-        return report(at, Anomaly::UNKNOWN_FREE, 0, event.id);
+        return report_unknown(at, Anomaly::UNKNOWN_FREE, 0, event.id);
     }
     Buffer& buffer = const_cast<Buffer&>(*match);
     if (--buffer.references == 0) {

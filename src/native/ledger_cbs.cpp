@@ -32,10 +32,13 @@ void Ledger::cb_allocate(Context& at, const Event& event) {
     std::shared_ptr<const CoreMask> mask;
     if (event.cores) {
         const auto known = at.process.cores.find(event.cores);
-        if (known == at.process.cores.end() || known->second->empty() || event.size % known->second->count()) {
+        const bool usable =
+            known != at.process.cores.end() && !known->second->empty() && event.size % known->second->count() == 0;
+        if (usable) {
+            mask = known->second;
+        } else if (!at.process.follows_table) {  // a table may have no room for a set: its cores are unknown
             return reject(at, Reject::CORES, event);
         }
-        mask = known->second;
     }
     const Key key = cb_key(event, at.process_index, at.device_index);
     if (CircularBuffer* found = circular_buffers_.find(key)) {
@@ -47,7 +50,8 @@ void Ledger::cb_allocate(Context& at, const Event& event) {
 }
 
 void Ledger::repeat_cb(Context& at, CircularBuffer& cb, const Event& event) {
-    const bool first_resent = event.flags & RESENT && cb.generation != at.process.generation;
+    const bool first_resent =
+        at.process.follows_table || (event.flags & RESENT && cb.generation != at.process.generation);
     const std::uint32_t before = cb.references;
     const std::uint32_t after = std::min((first_resent ? 0 : before) + references_of(event), MAX_REFERENCES);
     cb.generation = at.process.generation;
@@ -95,7 +99,8 @@ void Ledger::insert_cb(Context& at, const Key& key, const Event& event, std::sha
 // A free names id and size, and program and cores if the client has them. Clients of the first days sent no size:
 // theirs is the latest of that id.
 CircularBuffer* Ledger::find_cb(Context& at, const Event& event) {
-    if (CircularBuffer* exact = circular_buffers_.find(cb_key(event, at.process_index, at.device_index))) {
+    CircularBuffer* exact = circular_buffers_.find(cb_key(event, at.process_index, at.device_index));
+    if (exact || at.process.follows_table) {
         return exact;
     }
     const SameId* same = same_id_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
@@ -112,7 +117,7 @@ CircularBuffer* Ledger::find_cb(Context& at, const Event& event) {
 void Ledger::cb_deallocate(Context& at, const Event& event) {
     CircularBuffer* cb = find_cb(at, event);
     if (!cb) {
-        return report(at, Anomaly::UNKNOWN_CB_FREE, event.size, event.id);
+        return report_unknown(at, Anomaly::UNKNOWN_CB_FREE, event.size, event.id);
     }
     if (cb->references > 1) {
         count_cb(at, *cb, 1, false);

@@ -35,7 +35,7 @@ void Ledger::kernel_load(Context& at, const Event& event) {
             if (kernel.program) {
                 kernel.program->generation = at.process.generation;
             }
-            if (!(event.flags & RESENT)) {
+            if (!(event.flags & RESENT) && !at.process.follows_table) {
                 ++kernel.dispatches;
                 count_dispatch(at, kernel.program, event);
             }
@@ -81,7 +81,7 @@ void Ledger::kernel_load(Context& at, const Event& event) {
 void Ledger::kernel_unload(Context& at, const Event& event) {
     Kernel* kernel = kernels_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
     if (!kernel) {
-        return report(at, Anomaly::UNKNOWN_UNLOAD, event.size, event.id);
+        return report_unknown(at, Anomaly::UNKNOWN_UNLOAD, event.size, event.id);
     }
     ++at.account.counters.unloads, ++at.device.counters.unloads;
     remove_kernel(at, *kernel);
@@ -170,7 +170,7 @@ void Ledger::drop_program_if_empty(Context& at, Program& program) {
 void Ledger::destroy_program(Context& at, const Event& event) {
     Program* found = programs_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
     if (!found) {
-        return report(at, Anomaly::UNKNOWN_UNLOAD, 0, event.id);
+        return report_unknown(at, Anomaly::UNKNOWN_UNLOAD, 0, event.id);
     }
     Program& program = *found;
     clear_resident(at, program);
@@ -187,6 +187,10 @@ void Ledger::destroy_program(Context& at, const Event& event) {
 
 void Ledger::dispatch(Context& at, const Event& event) {
     Program* program = program_for(at, event.id);
+    if (program && event.name) {
+        program->name = event.name;
+        program->site = event.site;
+    }
     count_dispatch(at, program, event);
 }
 
@@ -298,6 +302,13 @@ void Ledger::set_status(Context& at, const Event& event) {
     program->status_known = true;
     for (const Kernel* kernel = program->kernels; kernel; kernel = kernel->program_next) {
         count_binary(at, *kernel, true);
+    }
+}
+
+void Ledger::name_program(Context& at, const Event& event) {
+    if (Program* program = programs_.find(Key{event.id, 0, at.process_index, at.device_index, 0})) {
+        program->name = event.name;
+        program->site = event.site;
     }
 }
 

@@ -36,7 +36,7 @@ PyObject* listing(const Ledger& ledger, const Narrowed& by, Chain<T> Process::* 
 
 void buffer_row(Rows& rows, const Buffer& b) {
     rows << b.key.process << b.key.device << b.key.kind << b.key.id << b.size << b.reserved << b.address << b.time
-         << b.references << b.name << b.site;
+         << b.references << b.name << b.site << b.phase;
 }
 
 PyObject* mask_bytes(const CoreMask& mask) {
@@ -118,7 +118,7 @@ PyObject* program_rows(const Ledger& ledger, const Narrowed& by) {
         ledger, by, &Process::programs, [](const Program& p) { return p.last_dispatch; },
         [](Rows& rows, const Program& p) {
             rows << p.key.process << p.key.device << p.key.id << p.status << (p.status_known ? 1 : 0) << p.dispatches
-                 << p.hits << p.misses << p.last_dispatch << p.resident_bytes << p.resident.count();
+                 << p.hits << p.misses << p.last_dispatch << p.resident_bytes << p.resident.count() << p.name << p.site;
         });
 }
 

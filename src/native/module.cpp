@@ -275,6 +275,7 @@ PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS, nullptr},
     {"move_account", move_account, METH_VARARGS, nullptr},
     {"define_cores", define_cores, METH_VARARGS, nullptr},
+    {"follow_table", on_index<&Ledger::follow_table, process_exists>, METH_VARARGS, nullptr},
     {"begin_resync", on_index<&Ledger::begin_resync, process_exists>, METH_VARARGS, nullptr},
     {"end_resync", on_index<&Ledger::end_resync, process_exists>, METH_VARARGS, nullptr},
     {"reset_peak", on_index<&Ledger::reset_peak, device_exists>, METH_VARARGS, nullptr},

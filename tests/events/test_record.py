@@ -25,13 +25,13 @@ def test_unpacking_is_the_inverse_of_packing(values: tuple[int, ...]) -> None:
 def test_native_code_reads_every_field_where_python_writes_it() -> None:
     books = Books()
     process = books.open_process(ProcessFacts(1, 0, None, None))
-    buffer = Event(Op.ALLOC, MemoryKind.L1, 0, 3, 11, 22, 33, 44, 55, 2, 0, 66, 77)
+    buffer = Event(Op.ALLOC, MemoryKind.L1, 0, 3, 11, 22, 33, 44, 55, 2, 88, 66, 77)
     kernel = Event(Op.KERNEL_LOAD, KernelType.DISPATCH, 0, 3, 12, 23, 34, 45, 56, 7, 0, 67, 78)
     for event in (buffer, kernel):
         books.apply(process, event.pack(), 0, EVENT_SIZE, 1000)
 
     (row,) = flat_rows(BufferRow, books.native.buffers())
-    assert row == BufferRow(0, 0, MemoryKind.L1, 22, 33, 44, 55, 11, 2, 66, 77)
+    assert row == BufferRow(0, 0, MemoryKind.L1, 22, 33, 44, 55, 11, 2, 66, 77, 88)
     (loaded,) = flat_rows(KernelRow, books.native.kernels())
     assert loaded == KernelRow(0, 0, KernelType.DISPATCH, 23, 34, 1, 7, 238, 56, 45, 0, 12, 67, 78)
 

@@ -71,17 +71,16 @@ Event event_of(Op op, const LiveEntry& entry, std::uint64_t time) {
     event.kind = entry.kind;
     event.device = entry.devices;
     event.time = time;
+    event.id = entry.key & 0x00FFFFFFFFFFFFFFull;
     event.size = entry.requested;
     event.address = entry.address;
     event.name = entry.name;
     event.site = entry.site;
     if (live_type(entry) == BUFFER) {
         event.flags = op == FREE ? KIND_KNOWN : 0;
-        event.id = entry.key & 0x00FFFFFFFFFFFFFFull;
         event.extra = entry.reserved;
     } else {
         event.flags = entry.flags & (GLOBAL | DATAFLOW);
-        event.id = live_type(entry) == CIRCULAR_BUFFER ? entry.address : entry.key & 0x00FFFFFFFFFFFFFFull;
         event.extra = entry.program;
         event.number = entry.number;
         event.cores = entry.cores;
@@ -99,13 +98,15 @@ bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const Dev
     return room;
 }
 
-bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op) {
+bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op, std::uint16_t flags) {
     LiveEntry entry;
     if (!take(region, key, entry)) {
         return false;
     }
     count_out(region, entry, mask_of(entry.devices));
-    append(region, thread, event_of(op, entry, now_ns()), entry.layout);
+    Event event = event_of(op, entry, now_ns());
+    event.flags |= flags;
+    append(region, thread, event, entry.layout);
     return true;
 }
 

@@ -15,8 +15,8 @@ Event event_of(Op op, const LiveEntry& entry, std::uint64_t time);
 // False if the live table has no room. The counters have it all the same.
 bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const DeviceGroup& group, Op op);
 
-// Takes the entry of a key out and tells of it; false if there is none.
-bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op);
+// Takes the entry of a key out and tells of it, with more flags if they are given; false if there is none.
+bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op, std::uint16_t flags = 0);
 
 // The counters alone.
 void count_in(Region& region, const LiveEntry& entry, std::uint64_t mask);

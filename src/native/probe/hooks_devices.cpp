@@ -22,7 +22,8 @@ void opened(const Recording& recording, const void* mesh) {
     append(region, recording.thread(), notice(DEVICE_OPENED, group, 0));
 }
 
-// What is still there when a device closes is gone with its allocator, without a word from the runtime.
+// What is still there when a device closes is gone with its allocator, without a word from the runtime. The events say
+// that nobody freed it: `ttmem dump` lists that after the end.
 void closed(const Recording& recording, const DeviceGroup& group) {
     Region& region = recording.region();
     for (std::uint32_t place = 0; group.mask && place < region.counts[LIVE]; ++place) {
@@ -30,7 +31,8 @@ void closed(const Recording& recording, const DeviceGroup& group) {
         const std::uint64_t type = key >> 56;
         const bool on_a_device = type == BUFFER || type == CIRCULAR_BUFFER || type == KERNEL;
         if (on_a_device && mask_of(region.live[place].devices) & group.mask) {
-            release(region, recording.thread(), key, type == BUFFER ? FREE : type == KERNEL ? KERNEL_UNLOAD : CB_FREE);
+            const Op op = type == BUFFER ? FREE : type == KERNEL ? KERNEL_UNLOAD : CB_FREE;
+            release(region, recording.thread(), key, op, WITH_DEVICE);
         }
     }
     count(region, group.mask, &Activity::closed);

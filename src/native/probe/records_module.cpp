@@ -33,11 +33,15 @@ public:
     Taken(const char* sets, std::size_t size) : sets_(sets), count_(size / sizeof(SetRecord)) {}
 
     void add(const SlotCopy& slot) {
-        if (!(slot.event.device & SET_OF_DEVICES)) {
-            return put(slot.event, slot.side);
+        Event event = slot.event;
+        if (event.op == ALLOC || event.op == FREE) {
+            event.cores = slot.side.phase;  // where the ledger looks for it: a buffer has no cores
+        }
+        if (!(event.device & SET_OF_DEVICES)) {
+            return put(event, slot.side);
         }
         SetRecord set;
-        const std::uint32_t number = slot.event.device & ~SET_OF_DEVICES;
+        const std::uint32_t number = event.device & ~SET_OF_DEVICES;
         if (number >= count_) {
             return;
         }
@@ -45,7 +49,6 @@ public:
         if (set.check != checksum(&set, sizeof set)) {
             return;
         }
-        Event event = slot.event;
         for (std::uint32_t i = 0; i < set.count && i < MAX_DEVICES; ++i) {
             event.device = set.chips[i];
             put(event, slot.side);

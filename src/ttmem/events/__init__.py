@@ -2,6 +2,7 @@
 
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.kinds import BinaryStatus, KernelType, MemoryKind, Op
+from ttmem.events.notices import Notice
 from ttmem.events.record import EVENT, EVENT_SIZE, Event, Flag
 from ttmem.events.samples import Counters, DeviceSample, Owner, ProcessSample, Remark
 
@@ -16,6 +17,7 @@ __all__ = [
     "Flag",
     "KernelType",
     "MemoryKind",
+    "Notice",
     "Op",
     "Owner",
     "ProcessSample",

@@ -51,3 +51,4 @@ class Op(IntEnum):
     RING = 19
     COUNTERS = 20
     CACHE_ENTRIES = 21
+    PROGRAM_NAME = 22

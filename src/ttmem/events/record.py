@@ -13,14 +13,15 @@ offset size field    meaning
 32     u64  extra    reserved bytes (buffer; 0 = unknown), program id (CB, kernel)
 40     u64  address  device address (buffer, CB), content id (kernel; 0 = unknown)
 48     u32  number   references (buffer, CB; 0 = 1), cores (kernel; 0 = size is the footprint)
-52     u32  cores    id of a declared core set; 0 = unknown
+52     u32  cores    id of a declared core set, 0 = unknown; of a buffer the string that names its phase
 56     u32  name     id of a declared string; 0 = none
 60     u32  site     id of a declared string: the call site; 0 = none
 ====== ==== ======== =======================================================================
 
 RING uses id = occupied bytes of the device, size = capacity (0 = unknown), extra = wraps, address = syncs,
 number = programs in the ring. COUNTERS carries absolute values: id = loads, size = unloads, extra = dispatches,
-address = cache hits, number = cache misses. CACHE_ENTRIES carries size = entries.
+address = cache hits, number = cache misses. CACHE_ENTRIES carries size = entries. PROGRAM_NAME says by whom a program
+that is already known was made: id, name, site. From 64 on: `Notice`.
 
 Invariant: the layout is `native/event.hpp`'s too; a test compares them.
 """
@@ -45,6 +46,7 @@ class Flag(IntFlag):
     CACHE_HIT = 16
     CACHE_MISS = 32
     FOOTPRINT = 64  # a kernel load whose size is binary x cores already (historical wire)
+    WITH_DEVICE = 128  # freed by nobody: it went when its device was closed
 
 
 class Event(NamedTuple):

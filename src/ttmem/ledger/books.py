@@ -20,8 +20,10 @@ from ttmem.ledger.device_register import (
     NoDefaults,
 )
 from ttmem.ledger.location import locate
+from ttmem.ledger.probed import ProbedProcesses
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, held, holding
+from ttmem.ledger.samples import same
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import Device, Held, LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
@@ -53,14 +55,26 @@ class Books:
         self._findings_said: set[tuple[int, int, int]] = set()
         self._recent: deque[tuple[ProcessRecord, int, bytes]] = deque()
         self._recent_events = 0
+        self.probed = ProbedProcesses(self)
 
     # -- processes -------------------------------------------------------------------------------------------
 
     def open_process(self, facts: ProcessFacts, source: str = "socket") -> ProcessRecord:
         """A new account; identity is the caller's business."""
         process = ProcessRecord(self.native.open_process(), facts, {source})
+        process.counted_as = self.probed.overruled_by(facts)
         self.processes[process.index] = process
         return process
+
+    def overrule(self, winner: ProcessRecord) -> None:
+        """What other accounts have of the same process counts no more."""
+        for process in self.processes.values():
+            if process is not winner and same(
+                process.facts, winner.pid, winner.facts.start_time_ns
+            ):
+                process.counted_as = winner
+                self.native.begin_resync(process.index)
+                self.native.end_resync(process.index)
 
     def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
         """A dead process holds nothing; what it held is kept for show, if it was anything."""
@@ -71,6 +85,9 @@ class Books:
             device.withdraw(process.index)
         del self._core_sets[process.index]
         self._findings_said = {said for said in self._findings_said if said[1] != process.index}
+        for other in self.processes.values():
+            if other.counted_as is process:
+                other.counted_as = None
         self.counters.released(process)
         self.dead_losses.update(dropped=process.dropped + process.overflow, gaps=process.gaps)
         if not (left_over := holding(had)):
@@ -95,14 +112,16 @@ class Books:
 
     # -- devices ---------------------------------------------------------------------------------------------
 
-    def declare(self, process: ProcessRecord, declaration: DeviceDeclaration) -> None:
+    def declare(
+        self, process: ProcessRecord, declaration: DeviceDeclaration, by: str = "client"
+    ) -> None:
         """A client says what its device is; ValueError if it cannot be one."""
         if declaration.logical_id > MAX_LOGICAL_ID:
             raise ValueError(f"logical id {declaration.logical_id} is above {MAX_LOGICAL_ID}")
-        record = self._register.declared(declaration, "client")
+        record = self._register.declared(declaration, by)
         if record is None:
             raise ValueError(f"more than {MAX_DEVICES} devices")
-        record.declare(process.index, declaration)
+        record.declare(process.index, declaration, by)
         self._bind(process, declaration.logical_id, record)
 
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
@@ -116,23 +135,33 @@ class Books:
             self._bind(process, logical_id, record)
         return record is not None
 
+    def device_indices(self, process: ProcessRecord) -> dict[int, int]:
+        """Where the devices of a process stand among all, by the numbers that it uses."""
+        found = {number: self._register.find(id_) for number, id_ in process.devices.items()}
+        return {number: record.index for number, record in found.items() if record is not None}
+
     # -- events ----------------------------------------------------------------------------------------------
 
     def apply(
         self, process: ProcessRecord, events: bytes, offset: int, length: int, now: int
     ) -> None:
-        """Accounts a batch, in its order."""
-        end = offset + length
-        at = offset
+        """Accounts a batch, in its order, and remembers it; of an overruled process it does neither."""
+        if process.counted_as is None:
+            batch = events[offset : offset + length]
+            self.account(process, batch, now)
+            self.remember(process, batch, now)
+
+    def account(self, process: ProcessRecord, events: bytes, now: int) -> None:
+        """Accounts events; no list of events shows them."""
+        at = 0
         while True:
-            at += EVENT_SIZE * self.native.apply(process.index, events, at, end - at, now)
-            if at + EVENT_SIZE > end:
+            at += EVENT_SIZE * self.native.apply(process.index, events, at, len(events) - at, now)
+            if at + EVENT_SIZE > len(events):
                 break
             logical_id = Event.unpack(events, at).device
             if not self._bind_undeclared(process, logical_id):
                 self.reject(f"device/{process.pid}", _impossible_device(logical_id, process))
                 at += EVENT_SIZE
-        self._remember(process, events[offset:end], now)
         if self.native.rejected() != self._rejected_seen:
             self._say_rejections()
 
@@ -147,9 +176,13 @@ class Books:
             self._core_sets[process.index] += 1
             self.native.define_cores(process.index, number, mask.to_bytes(128, "little"))
 
-    def _remember(self, process: ProcessRecord, events: bytes, now: int) -> None:
-        self._recent.append((process, now, events))
-        self._recent_events += len(events) // EVENT_SIZE
+    def remember(self, process: ProcessRecord, events: bytes, now: int) -> None:
+        """Keeps events for lists; older ones go."""
+        kept = events[-LAST_EVENTS * EVENT_SIZE :]
+        if not kept:
+            return
+        self._recent.append((process, now, kept))
+        self._recent_events += len(kept) // EVENT_SIZE
         while self._recent_events - len(self._recent[0][2]) // EVENT_SIZE >= LAST_EVENTS:
             self._recent_events -= len(self._recent.popleft()[2]) // EVENT_SIZE
 
@@ -197,7 +230,11 @@ class Books:
 
     def account_rows(self) -> list[AccountRow]:
         """What each process holds on each device, as rows: by its events, else by counters."""
-        return self.counters.rows(self.processes, grouped_rows(AccountRow, self.native.accounts()))
+        return self.counters.rows(self.processes, self.event_rows())
+
+    def event_rows(self) -> list[AccountRow]:
+        """What each process holds on each device by its events alone."""
+        return grouped_rows(AccountRow, self.native.accounts())
 
     def device_rows(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
         """Sums and peaks, by device index; `rows` are all accounts of this instant."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ttmem.events import EVENT_SIZE, Event
 from ttmem.ledger.event_document import event_document
 from ttmem.snapshots.detail import Names, cores_of
-from ttmem.wire.rows import BufferRow, KernelRow
+from ttmem.wire.rows import BufferRow, KernelRow, ProgramRow
 
 if TYPE_CHECKING:
     from ttmem.ledger.books import Books
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 NO_DEVICE = 0xFFFF  # the ledger never hands out this index
 MOST_ROWS = 1 << 40
-_NAMED: dict[str, type[BufferRow] | type[KernelRow]] = {
+_NAMED: dict[str, type[BufferRow] | type[KernelRow] | type[ProgramRow]] = {
     "buffers": BufferRow,
     "l1_buffers": BufferRow,
     "kernels": KernelRow,
+    "programs": ProgramRow,
 }
+_STRINGS = ("name", "site", "phase")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,6 @@ def _strings_in(key: str, rows: bytes) -> set[tuple[int, int]]:
     processes = numbers[columns["process"] :: len(columns)].tolist()
     return {
         pair
-        for name in ("name", "site")
+        for name in columns.keys() & _STRINGS
         for pair in zip(processes, numbers[columns[name] :: len(columns)].tolist(), strict=True)
     }

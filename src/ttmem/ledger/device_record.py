@@ -38,11 +38,11 @@ class DeviceRecord:
     polled: PolledPeaks = field(default_factory=PolledPeaks)
     one_layout: bool = True  # all that have the device open have split its banks in the same way
 
-    def declare(self, process: int, declaration: DeviceDeclaration) -> None:
-        """A client says what it opened. Each process chooses its own region sizes."""
+    def declare(self, process: int, declaration: DeviceDeclaration, by: str) -> None:
+        """A client or the probe says what was opened. Each process chooses its own region sizes."""
         self.by_process[process] = declaration
         self._join(declaration)
-        self.declared_by = "client"
+        self.declared_by = by
 
     def withdraw(self, process: int) -> None:
         """The process is gone; what others declared holds, or what was known last."""

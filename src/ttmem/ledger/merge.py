@@ -29,7 +29,8 @@ def owners(
         return
     by_pid: dict[int, list[ProcessRecord]] = defaultdict(list)
     for process in processes.values():
-        by_pid[process.pid].append(process)
+        if process.counted_as is None:
+            by_pid[process.pid].append(process)
     for account in samples.accounts:
         facts = account.process.facts
         found = (

@@ -74,6 +74,8 @@ def describe(
     odd: dict[int, list[Anomaly]] = defaultdict(list)
     for place, anomaly in books.counters.odd(checks, books.processes):
         odd[place[1]].append(anomaly)
+    for place, anomaly in books.probed.checks.odd(books.processes):
+        odd[place[1]].append(anomaly)
     for record in wanted:
         at = record.index
         if record.shown:

@@ -25,6 +25,8 @@ class ProcessRecord:
     devices: dict[int, str] = field(default_factory=dict)  # logical id -> unique id
     strings: dict[int, str] = field(default_factory=dict)
     string_bytes: int = 0
+    messages: dict[int, str] = field(default_factory=dict)  # of failed allocations, by time
+    counted_as: ProcessRecord | None = None  # the account of the same process that counts instead
 
     @property
     def pid(self) -> int:

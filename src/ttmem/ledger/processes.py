@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ttmem.ledger.books import Books
 
 MAX_LEFT_BEHIND = 64
+_ORDER = {"probe": 0, "socket": 1}
 
 
 def held(row: AccountRow) -> Held:
@@ -48,7 +49,13 @@ def process_list(
     for (process, device), check in checks.items():
         crossed.setdefault(process, {})[books.devices[device].unique_id] = check
     also = books.counters.sources(books.processes)
-    for record in (*books.processes.values(), *books.counters.strangers(books.processes)):
+    counted = []
+    for record in books.processes.values():
+        if record.counted_as is None:
+            counted.append(record)
+        else:
+            also.setdefault(record.counted_as.index, set()).update(record.sources)
+    for record in (*counted, *books.counters.strangers(books.processes)):
         yield _process(
             record,
             by_process.get(record.index, {}),
@@ -80,5 +87,5 @@ def _process(
 
 
 def in_words(sources: Iterable[str]) -> tuple[str, ...]:
-    """The better source first: 'socket', 'shared memory v3'."""
-    return tuple(sorted(sources, key=lambda source: (source != "socket", source)))
+    """The better source first: 'probe', 'socket', 'shared memory v3'."""
+    return tuple(sorted(sources, key=lambda source: (_ORDER.get(source, len(_ORDER)), source)))

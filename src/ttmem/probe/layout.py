@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from struct import Struct
 
+from ttmem.events.notices import Notice as Notice
+
 MAGIC = b"TTMEMPRB"
 VERSION = 1
 HEADER_SIZE = 4096
@@ -105,22 +107,6 @@ class Counted(IntEnum):
     CB_DEMAND = 5
     DATAFLOW_DEMAND = 6
     KERNEL_BINARIES = 7  # a part of DRAM
-
-
-class Notice(IntEnum):
-    """`Event.op` of what the ledger does not take."""
-
-    DEVICE_OPENED = 64
-    DEVICE_CLOSED = 65
-    PROGRAM_CREATED = 66
-    PROGRAM_COMPILED = 67
-    PROGRAM_FINALIZED = 68
-    TRACE_BEGUN = 69
-    TRACE_CAPTURED = 70
-    TRACE_REPLAYED = 71
-    TRACE_RELEASED = 72
-    ALLOCATION_FAILED = 73
-    PHASE_ENTERED = 74
 
 
 class LiveType(IntEnum):

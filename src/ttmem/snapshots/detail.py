@@ -88,6 +88,7 @@ def _buffers(names: Names, data: Rows) -> list[dict[str, Any]]:
             "time_ns": row.time,
             "name": names.text(row.process, row.name),
             "site": names.text(row.process, row.site),
+            "phase": names.text(row.process, row.phase),
         }
 
     return _each(flat_rows(BufferRow, data), names, make)
@@ -139,6 +140,8 @@ def _programs(names: Names, data: Rows) -> list[dict[str, Any]]:
             "last_dispatch_ns": row.last_dispatch or None,
             "resident": row.resident,
             "resident_cores": row.resident_cores,
+            "name": names.text(row.process, row.name),
+            "site": names.text(row.process, row.site),
         }
 
     return _each(flat_rows(ProgramRow, data), names, make)

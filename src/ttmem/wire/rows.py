@@ -90,6 +90,7 @@ class BufferRow(NamedTuple):
     references: int
     name: int
     site: int
+    phase: int
 
 
 class CircularBufferRow(NamedTuple):
@@ -140,6 +141,8 @@ class ProgramRow(NamedTuple):
     last_dispatch: int
     resident: int
     resident_cores: int
+    name: int
+    site: int
 
 
 class FindingRow(NamedTuple):

@@ -16,6 +16,10 @@ class BadRegion(Exception):
     """This file is no region that can be read; the text says why."""
 
 
+class NotReady(BadRegion):
+    """Its process is making it at this moment, or was killed while it did."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a section is."""
@@ -85,7 +89,7 @@ class RegionFile:
         if version != layout.VERSION:
             raise BadRegion(f"{self.path} has version {version}, this ttmem reads {layout.VERSION}")
         if state not in list(State) or state == State.MAKING:
-            raise BadRegion(f"{self.path} is not ready")
+            raise NotReady(f"{self.path} is not ready")
         return Header(
             State(state),
             pid,

@@ -115,15 +115,17 @@ def read_sets(file: RegionFile, count: int) -> list[tuple[int, ...]]:
 
 
 def read_cores(file: RegionFile, first: int, count: int) -> dict[int, list[Rectangle]]:
-    """Rectangles of core sets, by number."""
+    """Rectangles of core sets, by number; a set that had more of them than fit is unknown."""
     found = {}
     for i, record in enumerate(_whole(file, Section.CORES, count - first, first)):
         if record:
             values = layout.CORES.unpack(record)
             flat = values[3 : 3 + 4 * min(values[1], 16)]
-            found[first + i] = [
+            ranges = [
                 (flat[j], flat[j + 1], flat[j + 2], flat[j + 3]) for j in range(0, len(flat), 4)
             ]
+            if sum((x1 - x0 + 1) * (y1 - y0 + 1) for x0, y0, x1, y1 in ranges) == values[2]:
+                found[first + i] = ranges
     return found
 
 

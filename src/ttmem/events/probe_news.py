@@ -1,0 +1,59 @@
+"""What the region of one process has told since the last look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ttmem.events.device import DeviceDeclaration
+from ttmem.process_identity import ProcessFacts
+
+
+class KindCounter(NamedTuple):
+    """Absolute figures of one kind of memory on one device."""
+
+    requested: int
+    reserved: int
+    alive: int  # how many
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeCounters:
+    """What the probe itself counted on one device. Nothing that was lost on the way is missing here."""
+
+    kinds: tuple[KindCounter, ...]  # by MemoryKind
+    cb_demand: int  # circular and dataflow buffers
+    loads: int
+    unloads: int
+    dispatches: int
+    cache_hits: int
+    cache_misses: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeNews:
+    """In the order in which it is to be taken: definitions, the live table if it was read, events."""
+
+    facts: ProcessFacts
+    path: str
+    devices: tuple[DeviceDeclaration, ...] = ()  # new ones
+    strings: Mapping[int, str] = field(default_factory=dict)  # new ones
+    cores: Mapping[int, int] = field(default_factory=dict)  # new sets, as masks
+    messages: Mapping[int, str] = field(
+        default_factory=dict
+    )  # of failed allocations, by their time
+    earlier: bytes = b""  # events from before the table was read: to list, not to account
+    live: bytes | None = None  # all that is alive, as events; None: nothing was missed
+    events: bytes = b""
+    lost: int = 0  # events that this reader will never see
+    unlisted: int = 0  # live buffers that the table had no room for
+    unpaired: int = 0  # frees of what was allocated while tracking was off
+    tracking: bool = True
+    counters: Mapping[int, ProbeCounters] = field(default_factory=dict)  # by logical id
+    ended: bool = False  # the process is gone: these are its last words
+
+    @property
+    def identity(self) -> tuple[int, int | None]:
+        """Which process."""
+        return (self.facts.pid, self.facts.start_time_ns)

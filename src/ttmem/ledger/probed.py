@@ -1,0 +1,107 @@
+"""Processes that the probe watches: their news, taken into the books.
+
+Every byte of a process is taken from one source. The probe sees all threads and every allocation, so it
+wins over what the same process reports over a socket, and over counters (docs/numbers.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ttmem.events import Event, Flag, Op
+from ttmem.events.probe_news import ProbeCounters, ProbeNews
+from ttmem.ledger.probe_checks import ProbeChecks
+from ttmem.ledger.process_record import ProcessRecord
+from ttmem.ledger.samples import same
+from ttmem.ledger.unlisted import Unlisted
+from ttmem.process_identity import ProcessFacts
+from ttmem.snapshots import LeftBehind
+
+if TYPE_CHECKING:
+    from ttmem.ledger.books import Books
+
+SOURCE = "probe"
+U32 = 0xFFFFFFFF
+
+
+class ProbedProcesses:
+    """One account for each region, by its path."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._by_path: dict[str, ProcessRecord] = {}
+        self.checks = ProbeChecks()
+        self._unlisted = Unlisted(books)
+
+    def take(self, news: Iterable[ProbeNews], now: int) -> list[tuple[ProcessRecord, LeftBehind]]:
+        """Accounts everything; the processes that have ended, with what they held."""
+        told = list(news)
+        for one in told:
+            self._account(one, now)
+        rows = {(row.process, row.device): row for row in self._books.event_rows()}
+        for one in told:
+            process = self._by_path.get(one.path)
+            if process is not None:
+                self._unlisted.settle(process, one, rows, now)
+                self.checks.look(process, one, self._books.device_indices(process), rows)
+        ended = [self._end(one, now) for one in told if one.ended and one.path in self._by_path]
+        return [(process, left) for process, left in ended if left is not None]
+
+    def doubted(self) -> list[str]:
+        """Regions whose counters say something else than their events: their live tables must be read."""
+        indices = self.checks.take_doubts()
+        return [path for path, process in self._by_path.items() if process.index in indices]
+
+    def overruled_by(self, facts: ProcessFacts) -> ProcessRecord | None:
+        """The account that counts for a process which also reports in another way."""
+        for process in self._by_path.values():
+            if same(process.facts, facts.pid, facts.start_time_ns):
+                return process
+        return None
+
+    def _account(self, news: ProbeNews, now: int) -> None:
+        process = self._by_path.get(news.path) or self._open(news)
+        for declaration in news.devices:
+            self._books.declare(process, declaration, SOURCE)
+        for number, text in news.strings.items():
+            process.define_string(number, text)
+        for number, mask in news.cores.items():
+            self._books.define_cores(process, number, mask)
+        process.messages.update(news.messages)
+        self._books.count_lost(process, process.dropped + news.lost, news.unlisted)
+        native = self._books.native
+        if news.live is not None:
+            self._books.remember(process, news.earlier, now)
+            native.begin_resync(process.index)
+            self._books.account(process, news.live, now)
+            native.end_resync(process.index)
+        self._books.apply(process, news.events, 0, len(news.events), now)
+        counted = b"".join(_counters(chip, one) for chip, one in news.counters.items())
+        self._books.account(process, counted, now)
+
+    def _open(self, news: ProbeNews) -> ProcessRecord:
+        process = self._books.open_process(news.facts, SOURCE)
+        self._books.native.follow_table(process.index)
+        self._by_path[news.path] = process
+        self._books.overrule(process)
+        return process
+
+    def _end(self, news: ProbeNews, now: int) -> tuple[ProcessRecord, LeftBehind | None]:
+        process = self._by_path.pop(news.path)
+        self.checks.forget(process)
+        self._unlisted.forget(process)
+        return process, self._books.release(process, now)
+
+
+def _counters(chip: int, counted: ProbeCounters) -> bytes:
+    return Event(
+        Op.COUNTERS,
+        flags=Flag.RESENT,
+        device=chip,
+        id=counted.loads,
+        size=counted.unloads,
+        extra=counted.dispatches,
+        address=counted.cache_hits,
+        number=min(counted.cache_misses, U32),
+    ).pack()

@@ -1,0 +1,104 @@
+"""Regions of processes that have ended: what they never freed, until somebody cleans up, or for an hour."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ttmem.events import EVENT_SIZE, Event, Flag, Op
+from ttmem.events.probe_news import ProbeNews
+from ttmem.process_identity import ProcessFacts, user_name
+from ttmem.sources.probe_region import BadRegion, find_regions
+from ttmem.sources.probes.follower import Follower
+
+KEPT_NS = 3_600_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRegion:
+    """The last words of a process: `news.live` is all that it never freed."""
+
+    news: ProbeNews
+    ended_ns: int | None  # its own farewell; of a killed process the time of its last event
+    in_order: bool
+
+
+def ended_regions(folder: str | None = None) -> Iterator[EndedRegion]:
+    """Each region whose process is gone, oldest first by pid."""
+    for name in find_regions(folder):
+        with suppress(BadRegion):
+            follower = Follower(name.path)
+            try:
+                if not follower.alive():
+                    yield _ended(follower)
+            finally:
+                follower.close()
+
+
+def remove_expired(folder: str | None = None) -> None:
+    """Removes our own regions of processes that ended more than an hour ago."""
+    oldest = time.time_ns() - KEPT_NS
+    for name in find_regions(folder):
+        # Whatever was made within the hour has not ended before it: most regions are never opened here.
+        with suppress(OSError, BadRegion):
+            stat = os.lstat(name.path)
+            if stat.st_uid == os.geteuid() and stat.st_mtime_ns < oldest:
+                _remove_if_expired(name.path, oldest)
+
+
+def _remove_if_expired(path: str, oldest: int) -> None:
+    follower = Follower(path)
+    try:
+        ended = None if follower.alive() else _ended(follower).ended_ns
+    finally:
+        follower.close()
+    if ended is not None and ended < oldest:
+        os.unlink(path)
+
+
+def _ended(follower: Follower) -> EndedRegion:
+    follower.rebuild()
+    news = follower.look(ended=True)
+    facts = ProcessFacts(news.facts.pid, None, _owner(follower.path), None)
+    return EndedRegion(
+        news=_with_closed(news, facts),
+        ended_ns=follower.ended_ns or _last_time(news) or follower.created_ns,
+        in_order=follower.ended_ns is not None,
+    )
+
+
+def _with_closed(news: ProbeNews, facts: ProcessFacts) -> ProbeNews:
+    """What was there when its device was closed was never freed either."""
+    closed = [
+        event._replace(op=Op.ALLOC, flags=Flag.RESENT).pack()
+        for event in _events(news.earlier + news.events)
+        if event.op == Op.FREE and event.flags & Flag.WITH_DEVICE
+    ]
+    return ProbeNews(
+        facts=facts,
+        path=news.path,
+        devices=news.devices,
+        strings=news.strings,
+        cores=news.cores,
+        live=(news.live or b"") + b"".join(closed),
+        lost=news.lost,
+        unlisted=news.unlisted,
+    )
+
+
+def _events(data: bytes) -> Iterator[Event]:
+    return (Event.unpack(data, at) for at in range(0, len(data), EVENT_SIZE))
+
+
+def _last_time(news: ProbeNews) -> int | None:
+    return max((event.time for event in _events(news.earlier[-EVENT_SIZE:])), default=None)
+
+
+def _owner(path: str) -> str | None:
+    try:
+        return user_name(os.lstat(path).st_uid)
+    except OSError:
+        return None

@@ -1,0 +1,124 @@
+"""One region, followed: every look tells what is new, and reads the live table where something was missed."""
+
+from __future__ import annotations
+
+from ttmem.events import DeviceDeclaration, MemoryKind
+from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
+from ttmem.probe.layout import Counted
+from ttmem.process_identity import ProcessFacts, process_facts
+from ttmem.sources.probe_region import Activity, Counter, ProbeRegion
+from ttmem.sources.probes.core_masks import core_mask
+from ttmem.sources.probes.live_events import live_events
+
+ATTEMPTS = 3  # at reading the live table while the ring overtakes the reader
+
+
+class Follower:
+    """Reads a region from its first event on, or from what is alive, if the first ones are gone."""
+
+    def __init__(self, path: str) -> None:
+        self._region = ProbeRegion(path)
+        self.path = path
+        self.created_ns = self._region.created_ns
+        self.facts: ProcessFacts = process_facts(self._region.pid)
+        self._declared: set[int] = set()
+        self._told: set[int] = set()
+        self._rebuild = False
+
+    def close(self) -> None:
+        """Done with it."""
+        self._region.close()
+
+    def alive(self) -> bool:
+        """Is its process?"""
+        return self._region.process_alive()
+
+    @property
+    def ended_ns(self) -> int | None:
+        """When its process said farewell; None if it did not, or not yet."""
+        return self._region.header().ended_ns
+
+    def rebuild(self) -> None:
+        """The next look reads the live table, whatever the ring says."""
+        self._rebuild = True
+
+    def look(self, ended: bool = False) -> ProbeNews:
+        """What is new; BadRegion if the file is none any more. `ended`: its process is gone."""
+        header = self._region.header()
+        # Before the ring: whatever is in these figures has its event before the end of the ring.
+        activity = self._region.activity()
+        batch = self._region.new_events()
+        earlier, live, events, lost = b"", None, batch.events, batch.lost
+        if lost or self._rebuild:
+            earlier, live, events, more = self._read_live(batch.events)
+            lost += more
+        counters = self._region.counters()
+        devices = self._region.devices()
+        losses = self._region.losses()
+        return ProbeNews(
+            facts=self.facts,
+            path=self.path,
+            devices=self._new_devices(devices),
+            strings=self._region.new_strings(),
+            cores=self._new_cores(),
+            messages=self._messages(),
+            earlier=earlier,
+            live=live,
+            events=events,
+            lost=lost,
+            unlisted=losses.live_uncounted,
+            unpaired=losses.unpaired_frees,
+            tracking=header.tracking,
+            counters={
+                device.logical_id: _figures(row, done)
+                for device, row, done in zip(devices, counters, activity, strict=False)
+                if device is not None
+            },
+            ended=ended,
+        )
+
+    def _read_live(self, earlier: bytes) -> tuple[bytes, bytes, bytes, int]:
+        """(events from before, the table, events since, lost): what happens meanwhile is told by events."""
+        lost = 0
+        for _ in range(ATTEMPTS):
+            live = live_events(self._region.live())
+            batch = self._region.new_events()
+            lost += batch.lost
+            if not batch.lost:
+                break
+            earlier = batch.events
+        self._rebuild = batch.lost > 0
+        return earlier, live, batch.events, lost
+
+    def _new_devices(
+        self, devices: list[DeviceDeclaration | None]
+    ) -> tuple[DeviceDeclaration, ...]:
+        found = [d for d in devices if d is not None and d.logical_id not in self._declared]
+        self._declared.update(device.logical_id for device in found)
+        return tuple(found)
+
+    def _new_cores(self) -> dict[int, int]:
+        masks = {number: core_mask(found) for number, found in self._region.new_cores().items()}
+        return {number: mask for number, mask in masks.items() if mask is not None}
+
+    def _messages(self) -> dict[int, str]:
+        if not self._region.failure_count() > len(self._told):
+            return {}
+        found = {one.time_ns: one.message for one in self._region.failures()}
+        new = {time: text for time, text in found.items() if time not in self._told}
+        self._told.update(new)
+        return new
+
+
+def _figures(counters: list[Counter], activity: Activity) -> ProbeCounters:
+    kinds = [counters[kind] for kind in MemoryKind]
+    demand = counters[Counted.CB_DEMAND].reserved + counters[Counted.DATAFLOW_DEMAND].reserved
+    return ProbeCounters(
+        kinds=tuple(KindCounter(one.requested, one.reserved, one.count) for one in kinds),
+        cb_demand=demand,
+        loads=activity.kernels_loaded,
+        unloads=activity.kernels_unloaded,
+        dispatches=activity.dispatches,
+        cache_hits=activity.hits,
+        cache_misses=activity.misses,
+    )

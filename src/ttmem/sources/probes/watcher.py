@@ -1,0 +1,92 @@
+"""All regions of a folder, followed: processes come and go, and so do their files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from ttmem.events import Remark
+from ttmem.events.probe_news import ProbeNews
+from ttmem.sources.probe_region import BadRegion, NotReady, RegionName, find_regions
+from ttmem.sources.probes.follower import Follower
+
+Place = tuple[str, int]  # path and inode: a process that execs makes its region anew
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReading:
+    """One look at all regions."""
+
+    news: tuple[ProbeNews, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+
+
+@dataclass(slots=True)
+class ProbeWatcher:
+    """Keeps one follower for each live process. A region whose process had ended before is left alone."""
+
+    folder: str | None = None  # None: the usual one
+    _followers: dict[Place, Follower] = field(default_factory=dict)
+    _ended: set[Place] = field(default_factory=set)
+
+    def read(self) -> ProbeReading:
+        """What is new in all of them."""
+        remarks: list[Remark] = []
+        there = {place: name for name in find_regions(self.folder) if (place := _place(name))}
+        self._ended &= there.keys()
+        for place, name in there.items():
+            if place not in self._ended and place not in self._followers:
+                self._open(place, name, remarks)
+        return ProbeReading(tuple(self._looks(there, remarks)), tuple(remarks))
+
+    def rebuild(self, path: str) -> None:
+        """The next look at that region reads its live table."""
+        for follower in self._followers.values():
+            if follower.path == path:
+                follower.rebuild()
+
+    def close(self) -> None:
+        """Gives the files back; the next `read` begins anew."""
+        for follower in self._followers.values():
+            follower.close()
+        self._followers.clear()
+
+    def _open(self, place: Place, name: RegionName, remarks: list[Remark]) -> None:
+        try:
+            follower = Follower(name.path)
+        except NotReady:
+            return
+        except BadRegion as problem:
+            remarks.append(Remark("probe_region", str(problem), name.pid, path=name.path))
+            return
+        if follower.alive():
+            self._followers[place] = follower
+        else:
+            follower.close()
+            self._ended.add(place)
+
+    def _looks(self, there: Collection[Place], remarks: list[Remark]) -> Iterator[ProbeNews]:
+        paths = {path for path, _ in there}
+        for place, follower in list(self._followers.items()):
+            # A file that was deleted can still be read; one that was replaced is of a life before `exec`.
+            over = (place not in there and place[0] in paths) or not follower.alive()
+            try:
+                news = follower.look(over)
+            except BadRegion as problem:
+                pid = follower.facts.pid
+                remarks.append(Remark("probe_region", str(problem), pid, path=place[0]))
+                news = ProbeNews(follower.facts, follower.path, ended=True)
+            if news.ended:
+                follower.close()
+                del self._followers[place]
+            if over:
+                self._ended.add(place)
+            yield news
+
+
+def _place(name: RegionName) -> Place | None:
+    try:
+        return name.path, os.lstat(name.path).st_ino
+    except OSError:
+        return None
