@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -111,3 +112,30 @@ def test_a_forged_entry_is_a_problem_and_no_crash(backups: Backups, tmp_path: Pa
     outcomes = undo(backup)
 
     assert all(outcome.problem for outcome in outcomes)
+
+
+def test_what_cannot_be_backed_up_is_not_touched(
+    shm: Path, plan: Planner, tmp_path: Path, dead: Start
+) -> None:
+    (tmp_path / "state").write_text("a file where the folder should be")
+    path = Written(slots=[Slot(dead(), HELD)]).write(shm)
+
+    ((outcome,), backup) = carry_out(plan(), Backups(tmp_path / "state"))
+
+    assert outcome.problem is not None
+    assert "cannot be backed up" in outcome.problem
+    assert backup is None
+    assert path.exists()
+
+
+def test_backups_of_over_a_month_ago_are_removed_when_a_new_one_begins(
+    shm: Path, plan: Planner, backups: Backups, dead: Start
+) -> None:
+    Written(slots=[Slot(dead(), HELD)]).write(shm)
+    carry_out(plan(), backups)
+    (old,) = backups.ids()
+    os.utime(backups.folder / old / "manifest.json", (1.0, 1.0))
+
+    backups.begin()
+
+    assert backups.ids() == []

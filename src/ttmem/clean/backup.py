@@ -20,14 +20,14 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ttmem.clean.steps import ClearSlots
 from ttmem.clean.whole_copy import copy_out
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, TtmemError
 
 SCHEMA = "ttmem.clean/1"
 MANIFEST = "manifest.json"
@@ -50,12 +50,7 @@ class Backup:
     @contextmanager
     def keeping(self, entry: Entry, descriptor: int) -> Iterator[Entry]:
         """Copies the file; forgets the copy if what is done next fails."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        copy = self.folder / f"{len(self.entries)}.bin"
-        entry["copy"] = copy.name
-        copy_out(descriptor, copy)
-        self.entries.append(entry)
-        self.write()
+        copy = self._saved(entry, descriptor)
         try:
             yield entry
         except BaseException:
@@ -64,6 +59,21 @@ class Backup:
             raise
         finally:
             self.write()
+
+    def _saved(self, entry: Entry, descriptor: int) -> Path:
+        copy = self.folder / f"{len(self.entries)}.bin"
+        entry["copy"] = copy.name
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            copy_out(descriptor, copy)
+            self.entries.append(entry)
+            self.write()
+        except OSError as problem:
+            raise TtmemError(
+                f"cannot be backed up in {self.folder} ({problem.strerror}), so it was left as it "
+                "is; XDG_STATE_HOME names another place"
+            ) from problem
+        return copy
 
     def write(self) -> None:
         """In one step; without entries there is no backup."""
@@ -88,8 +98,9 @@ class Backups:
     def begin(self) -> Backup:
         """A new one; those of over a month ago are removed."""
         for old in self.ids():
-            if time.time() - (self.folder / old / MANIFEST).stat().st_mtime > _KEPT_S:
-                shutil.rmtree(self.folder / old, ignore_errors=True)
+            with suppress(OSError):
+                if time.time() - (self.folder / old / MANIFEST).stat().st_mtime > _KEPT_S:
+                    shutil.rmtree(self.folder / old)
         name = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         taken = sum(id.startswith(name) for id in self.ids())
         suffix = f"-{taken + 1}" if taken else ""

@@ -28,7 +28,7 @@ def doctor_sheet(facts: HostFacts, findings: Sequence[Finding], *, width: int, c
     here += _labelled("server", [_socket(each) for each in facts.sockets], width)
     wrong = [
         line
-        for finding, below in zip(findings, [*findings[1:], None], strict=True)
+        for finding, below in zip(findings, [*findings[1:], None], strict=False)
         for line in _finding(finding, below, width)
     ]
     return page(

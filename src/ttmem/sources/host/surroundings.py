@@ -17,7 +17,7 @@ def surroundings() -> Surroundings:
     return Surroundings(
         host_pids=_namespace("pid") == _FIRST_PID_NAMESPACE,
         host_ipc=_namespace("ipc") == _FIRST_IPC_NAMESPACE,
-        hidden_pids=not root and _proc_hides(_mounts()),
+        hidden_pids=not root and proc_hides(_mounts()),
         root=root,
     )
 
@@ -37,8 +37,8 @@ def _mounts() -> str:
         return ""
 
 
-def _proc_hides(mounts: str) -> bool:
-    """As /proc/self/mounts has it: device, folder, type, options, ..."""
+def proc_hides(mounts: str) -> bool:
+    """Whether hidepid is on, by /proc/self/mounts: device, folder, type, options, ..."""
     for line in mounts.splitlines():
         fields = line.split()
         if len(fields) > 3 and fields[1] == "/proc" and fields[2] == "proc":

@@ -1,0 +1,58 @@
+"""Hosts that are thought up: a sound one, to be changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ttmem.events import Counters, DeviceSample, Owner, ProcessSample, Remark
+from ttmem.sources.host import CardFacts, FolderFacts, HostFacts, RegionFacts, Surroundings
+
+SURROUNDINGS = Surroundings(host_pids=True, host_ipc=True, hidden_pids=False, root=True)
+CARD = CardFacts("0", "p150", "0000:01:00.0", "/dev/tenstorrent/0", True)
+HOST = HostFacts(
+    time_ns=1,
+    driver="2.4.0",
+    cards=(CARD,),
+    runtimes=(),
+    folder=FolderFacts("/dev/shm", 1 << 34, 1 << 33),
+    regions=(),
+    remarks=(),
+    other_folders=(),
+    sockets=(),
+    probes=(),
+    surroundings=SURROUNDINGS,
+)
+
+
+def host(**changes: Any) -> HostFacts:
+    """The sound host with something different about it."""
+    return replace(HOST, **changes)
+
+
+def process(owner: Owner, pid: int = 4711, held: int = 4096) -> ProcessSample:
+    return ProcessSample(pid, 1, "python", owner, Counters(held), 1)
+
+
+def region(
+    *remarks: Remark,
+    processes: tuple[ProcessSample, ...] = (),
+    version: int = 3,
+    mode: int = 0o600,
+    mapped_by: tuple[int, ...] = (),
+) -> RegionFacts:
+    sample = DeviceSample(
+        unique_id="7",
+        declaration=None,
+        path="/dev/shm/tt_device_7_memory",
+        version=version,
+        logical_id=0,
+        processes=processes,
+        stored=Counters(),
+        chips=None,
+        cb_method="",
+        misses="",
+        remarks=remarks,
+        references=1,
+    )
+    return RegionFacts(sample, 8576, mode, "ada", mapped_by)
