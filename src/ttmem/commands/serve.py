@@ -40,7 +40,9 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="L1 of a device (85MiB, 89128960), for clients that declare none",
     )
     parser.add_argument(
-        "--shm", metavar="DIR", help="where stock ttnn publishes its counters (default /dev/shm)"
+        "--shm",
+        metavar="DIR",
+        help="where stock ttnn publishes its counters, and the probe its regions (default /dev/shm)",
     )
     parser.add_argument("--no-shm", action="store_true", help="do not read shared memory")
     parser.add_argument(
@@ -66,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(f"--shm {options.shm} is no folder")
     from ttmem.server.device_options import DeviceOptions
     from ttmem.server.server import Server
+    from ttmem.sources.probes import probe_folder
     from ttmem.sources.shared_memory.folder import shm_folder
 
     logging.basicConfig(
@@ -77,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
         socket_path(options.socket),
         group=options.group,
         shm=None if options.no_shm else shm_folder(options.shm),
+        probes=None if options.no_shm else probe_folder(options.shm),
         defaults=DeviceOptions(options.board, options.cluster, options.l1_capacity),
         log_events=options.log_events,
         max_live=options.max_live,

@@ -36,21 +36,25 @@ class HostFeed:
         try:
             picture = self._server.read(wanted, device=device, limit=limit)
         except (NoServer, ClosedToYou) as problem:
-            picture = self._without_server(wanted, device, problem)
+            picture = self._without_server(wanted, device, limit, problem)
             self._name = self._local.name if self._local else self._server.name
         else:
             self._name = self._server.name
         return picture
 
     def _without_server(
-        self, detail: Iterable[str], device: str | None, problem: NoServer | ClosedToYou
+        self,
+        detail: Iterable[str],
+        device: str | None,
+        limit: int | None,
+        problem: NoServer | ClosedToYou,
     ) -> Snapshot:
         if self._local is None:
             self._local = LocalFeed()
         closed = isinstance(problem, ClosedToYou)
         said = [Remark("server_closed", str(problem))] if closed else []
-        picture = self._local.read(detail, device=device, remarks=said)
-        if not picture.devices and len(picture.remarks) == len(said):
+        picture = self._local.read(detail, device=device, limit=limit, remarks=said)
+        if not (picture.devices or picture.processes) and len(picture.remarks) == len(said):
             raise type(problem)(f"{problem}; {_no_region(self._local.folder)}")
         return picture
 

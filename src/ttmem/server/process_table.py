@@ -92,10 +92,10 @@ class ProcessTable:
         return self._handles.pop(process.index, None)
 
     def gone(self) -> list[ProcessRecord]:
-        """Processes without a pidfd that have died, by asking the kernel."""
-        watched = self._handles
-        records = list(self._books.processes.values())
-        return [p for p in records if p.index not in watched and not self._lives(p)]
+        """Processes of connections without a pidfd that have died, by asking the kernel."""
+        unwatched = self._peers.keys() - self._handles
+        records = [self._books.processes[index] for index in unwatched]
+        return [process for process in records if not self._lives(process)]
 
     def _lives(self, process: ProcessRecord) -> bool:
         if process.pid > 0:

@@ -12,13 +12,14 @@ from contextlib import suppress
 from typing import Any
 
 from ttmem import __version__
-from ttmem.events import DeviceDeclaration
+from ttmem.events import DeviceDeclaration, Remark
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.device_register import DeviceDefaults
 from ttmem.server.answers import Answers
 from ttmem.server.event_words import EventWords
 from ttmem.server.file_limit import raise_file_limit
 from ttmem.server.log import Log
+from ttmem.server.probe_watch import ProbeWatch
 from ttmem.server.process_table import ProcessTable, credentials
 from ttmem.server.shm_watch import ShmWatch
 from ttmem.server.summary import released, summary
@@ -37,7 +38,7 @@ ACCEPTS_PER_TURN = 64
 class Server:
     """Owns the socket, the books and the loop. It is the sink of every peer.
 
-    `shm` is the folder whose regions it reads too; None: none.
+    `shm` is the folder whose counters it reads too, `probes` that of the probe's regions; None: none.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Server:
         *,
         group: str | None = None,
         shm: str | None = None,
+        probes: str | None = None,
         defaults: DeviceDefaults | None = None,
         log_events: bool = False,
         max_live: int = 4_000_000,
@@ -57,6 +59,9 @@ class Server:
         self.books = Books(defaults, self._log.trouble, max_live)
         self._shm = shm
         self._shm_watch: ShmWatch | None = None
+        self._probes = probes
+        self._probe_watch: ProbeWatch | None = None
+        self._probe_remarks: tuple[Remark, ...] = ()
         self._answers = Answers(self.books, socket_path, self._started, write, shm)
         self._words = EventWords(self.books, self._started, write) if log_events else None
         self._processes = ProcessTable(self.books)
@@ -82,6 +87,8 @@ class Server:
         ready()
         if self._shm is not None:
             self._shm_watch = ShmWatch(self._shm, self._awake)
+        if self._probes is not None:
+            self._probe_watch = ProbeWatch(self._probes, self._awake)
         next_tick = time.monotonic() + TICK
         try:
             while not self._stopping:
@@ -116,14 +123,26 @@ class Server:
             self._ready(number, mask)
         if self._quiet:
             self._check_quiet()
+        if self._probe_watch is not None:
+            self._take_probes(self._probe_watch)
         reading = None if self._shm_watch is None else self._shm_watch.take()
         if reading is not None:
-            self.books.sample(reading.devices, reading.remarks, time.time_ns())
+            remarks = (*reading.remarks, *self._probe_remarks)
+            self.books.sample(reading.devices, remarks, time.time_ns())
         if self._summary_wanted:
             self._summary_wanted = False
             picture, live = self.books.snapshot(time.time_ns()), self.books.native.live()
             for sentence in summary(picture, len(self._peers), live):
                 self._log.info(sentence)
+
+    def _take_probes(self, watch: ProbeWatch) -> None:
+        reading = watch.take()
+        if reading is None:
+            return
+        self._probe_remarks = reading.remarks
+        for process, left in self.books.probed.take(reading.news, time.time_ns()):
+            self._log.info(f"{process.title} ended; released {released(left)}")
+        watch.rebuild(self.books.probed.doubted())
 
     def _ready(self, number: int, mask: int) -> None:
         peer = self._peers.get(number)
@@ -333,8 +352,9 @@ class Server:
 
     def close(self) -> None:
         """Closes everything, and removes the socket file."""
-        if self._shm_watch is not None:
-            self._shm_watch.close()
+        for watch in (self._shm_watch, self._probe_watch):
+            if watch is not None:
+                watch.close()
         for peer in tuple(self._peers.values()):
             peer.socket.close()
         self._listener.close()

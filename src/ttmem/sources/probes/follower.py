@@ -24,6 +24,7 @@ class Follower:
         self._declared: set[int] = set()
         self._told: set[int] = set()
         self._rebuild = False
+        self._late = True  # before its first look: what came earlier is not lost, but past
 
     def close(self) -> None:
         """Done with it."""
@@ -52,6 +53,7 @@ class Follower:
         if lost or self._rebuild:
             earlier, live, events, more = self._read_live(batch.events)
             lost += more
+        lost, self._late = 0 if self._late else lost, False
         counters = self._region.counters()
         devices = self._region.devices()
         losses = self._region.losses()

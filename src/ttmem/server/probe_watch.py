@@ -1,0 +1,62 @@
+"""Reads the regions of the probe beside the loop, so that no event of a socket waits for a file."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from ttmem.sources.probes import ProbeReading, ProbeWatcher, remove_expired
+
+PERIOD = 0.15  # seconds; the smallest ring by default lasts that long with 16 busy threads
+CLEANING_PERIOD = 60.0
+
+
+class ProbeWatch:
+    """A thread that follows all regions of a folder; `wake` tells that there is news.
+
+    Nothing is dropped between two readings: while the loop has not taken one, there is no next.
+    """
+
+    def __init__(self, folder: str, wake: Callable[[], None]) -> None:
+        self._folder = folder
+        self._watcher = ProbeWatcher(folder)
+        self._wake = wake
+        self._news: deque[ProbeReading] = deque()
+        self._doubted: deque[str] = deque()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="probe regions", daemon=True)
+        self._thread.start()
+
+    def take(self) -> ProbeReading | None:
+        """The latest reading, once."""
+        return self._news.popleft() if self._news else None
+
+    def rebuild(self, paths: Iterable[str]) -> None:
+        """The live tables of these regions are to be read."""
+        self._doubted.extend(paths)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._stop.set()
+        self._thread.join()
+        self._watcher.close()
+
+    def _run(self) -> None:
+        cleaned = float("-inf")
+        while not self._stop.is_set():
+            if time.monotonic() - cleaned >= CLEANING_PERIOD:
+                cleaned = time.monotonic()
+                remove_expired(self._folder)
+            if not self._news:
+                self._read()
+            self._stop.wait(PERIOD)
+
+    def _read(self) -> None:
+        while self._doubted:
+            self._watcher.rebuild(self._doubted.popleft())
+        reading = self._watcher.read()
+        self._news.append(reading)
+        if reading.news or reading.remarks:
+            self._wake()
