@@ -15,7 +15,7 @@ from ttmem.sources.host.surroundings import surroundings
 
 Planner = Callable[[], Plan]
 Start = Callable[[], int]
-Mapper = Callable[[Path], int]
+Mapper = Callable[..., int]
 
 _MAP = """
 import mmap, os, sys
@@ -80,11 +80,13 @@ def dead() -> Start:
 
 @pytest.fixture
 def mapping(children: ExitStack) -> Mapper:
-    """The pid of a process that maps the file, as a runtime does."""
+    """The pid of a process that maps the file, as a runtime does; `within` another command."""
 
-    def start(path: Path) -> int:
+    def start(path: Path, *within: str) -> int:
         child = subprocess.Popen(
-            [sys.executable, "-c", _MAP, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [*within, sys.executable, "-c", _MAP, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         children.enter_context(child)  # closes its pipes, which ends it, and waits
         assert child.stdout is not None

@@ -14,7 +14,7 @@ import pytest
 
 from tests.clean.conftest import Mapper, Planner, Start
 from tests.sources.region_writer import Slot, Written
-from ttmem.clean import Backups, Scope, carry_out, make_plan
+from ttmem.clean import Backups, ClearSlots, Scope, carry_out, make_plan
 
 HELD = (4096, 0, 0, 0, 0)
 OWNER = slice(856, 856 + 120)  # the first row
@@ -122,3 +122,18 @@ def test_in_a_container_rows_of_unseen_processes_are_left_alone(
     assert done.returncode == 4, done.stdout + done.stderr
     assert "a container with pids of its own" in " ".join(done.stdout.split())
     assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(not _containers_can_be_made(), reason="no user namespaces here")
+def test_rows_of_a_region_that_a_container_uses_are_left_alone(
+    shm: Path, dead: Start, mapping: Mapper
+) -> None:
+    path = Written(slots=[Slot(dead(), HELD)]).write(shm)
+    mapping(path, *_in_a_container())
+
+    made = make_plan(Scope(str(shm), None))
+    forced = make_plan(Scope(str(shm), None, force=True))
+
+    assert made.steps == ()
+    assert [left.command for left in made.left] == [f"ttmem clean --shm {shm} --force --yes"]
+    assert [type(step) for step in forced.steps] == [ClearSlots]

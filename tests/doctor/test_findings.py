@@ -74,6 +74,12 @@ def test_a_sound_host_has_no_finding() -> None:
             "sudo mount -o remount,hidepid=0 /proc",
         ),
         (
+            host(surroundings=replace(SURROUNDINGS, tracking_disabled=True)),
+            "tracking_disabled_here",
+            Level.WARNING,
+            "unset TT_METAL_SHM_TRACKING_DISABLED",
+        ),
+        (
             host(other_folders=((9, "/proc/9/root/dev/shm"),)),
             "region_elsewhere",
             Level.WARNING,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ttmem.clean.ownership import foreign
 from ttmem.clean.region_plan import Judge
 from ttmem.clean.steps import LeftAlone, Plan, RemoveSocket, Step
 from ttmem.events import Remark
@@ -50,6 +52,7 @@ def _socket(scope: Scope) -> Iterator[Step | LeftAlone]:
         return
     facts = knock(scope.socket)
     if facts.state is SocketState.STALE:
-        yield RemoveSocket(scope.socket)
+        command = f"ttmem clean --socket {shlex.quote(scope.socket)}"
+        yield foreign(scope.socket, command) or RemoveSocket(scope.socket)
     elif facts.state is SocketState.NO_SOCKET:
         yield LeftAlone(scope.socket, f"{scope.socket}: no socket, and so not ttmem's")

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from ttmem.clean.lease import Use, leased
 from ttmem.clean.open_file import Changed, key_of, opened
+from ttmem.clean.ownership import foreign
 from ttmem.clean.slots import Rows, judge_rows
 from ttmem.clean.steps import ClearSlots, Key, LeftAlone, RemoveProbe, RemoveRegion
 from ttmem.doctor.probes import is_left_over
 from ttmem.events import Remark
-from ttmem.process_identity import user_name
 from ttmem.sizes import human
 from ttmem.sources.host.probe_facts import probe_facts
 from ttmem.sources.host.surroundings import surroundings
@@ -42,21 +42,23 @@ class Judge:
         if seen is None:
             return None
         if isinstance(seen, Remark):
-            others = seen.kind == "other_user"
-            return LeftAlone(file.path, seen.text, _as_root(file.folder) if others else None)
+            helps = f"sudo {_command(file.folder)}" if seen.kind == "other_user" else None
+            return LeftAlone(file.path, seen.text, helps)
         contents, region = seen
-        foreign = _foreign(file.path)
-        if foreign is not None:
-            return foreign
+        others = foreign(file.path, _command(file.folder))
+        if others is not None:
+            return others
         data, key = contents.copy.data, contents.key
         rows = judge_rows(data, key, self._lives, self._holders)
-        use = _use(file.path, key)
         mappers = self._holders.mapped_by.get(key, frozenset())
-        if rows.live or mappers or use is Use.SOMEBODY:
+        use = Use.SOMEBODY if rows.live or mappers else _use(file.path, key)
+        if use is Use.SOMEBODY:
             return self._clearing(file, key, rows, region.version, mappers)
         doubt = None if use is Use.NOBODY else self._doubt(mappers)
         if doubt is not None:
-            return LeftAlone(file.path, f"{file.name}: {doubt}", _force(file.folder))
+            return LeftAlone(
+                file.path, f"{file.name}: {doubt}", f"{_command(file.folder)} --force --yes"
+            )
         return RemoveRegion(file.path, key, data, rows.dead)
 
     def _clearing(
@@ -74,7 +76,9 @@ class Judge:
             )
         doubt = self._doubt(mappers)
         if doubt is not None:
-            return LeftAlone(file.path, f"{file.name}: {doubt}", _force(file.folder))
+            return LeftAlone(
+                file.path, f"{file.name}: {doubt}", f"{_command(file.folder)} --force --yes"
+            )
         return ClearSlots(file.path, key, rows.dead)
 
     def _doubt(self, mappers: frozenset[int]) -> str | None:
@@ -98,39 +102,22 @@ class Judge:
             key = key_of(facts.path)
             if not is_left_over(facts) or key is None:
                 continue
-            foreign = _foreign(facts.path)
-            use = _use(facts.path, key) if foreign is None else Use.UNKNOWN
+            others = foreign(facts.path, _command(folder))
+            use = _use(facts.path, key) if others is None else Use.UNKNOWN
             doubt = None if use is Use.NOBODY else self._doubt(frozenset())
             name = os.path.basename(facts.path)
-            if foreign is not None:
-                yield foreign
+            if others is not None:
+                yield others
             elif use is Use.SOMEBODY:
                 yield LeftAlone(facts.path, f"{name}: its process is dead, but somebody reads it")
             elif doubt is not None:
-                yield LeftAlone(facts.path, f"{name}: {doubt}", _force(folder))
+                yield LeftAlone(facts.path, f"{name}: {doubt}", f"{_command(folder)} --force --yes")
             else:
                 yield RemoveProbe(facts.path, key, facts.pid, facts.size)
 
 
-def _foreign(path: str) -> LeftAlone | None:
-    """Files of others may be open to us, but they are not ours to clean."""
-    try:
-        uid = os.lstat(path).st_uid
-    except OSError:
-        return None  # gone: the step will find out
-    if os.geteuid() in (0, uid):
-        return None
-    name = os.path.basename(path)
-    reason = f"{name}: belongs to user {user_name(uid)}"
-    return LeftAlone(path, reason, _as_root(os.path.dirname(path)))
-
-
-def _as_root(folder: str) -> str:
-    return f"sudo ttmem clean --shm {shlex.quote(folder)}"
-
-
-def _force(folder: str) -> str:
-    return f"ttmem clean --shm {shlex.quote(folder)} --force --yes"
+def _command(folder: str) -> str:
+    return f"ttmem clean --shm {shlex.quote(folder)}"
 
 
 def _use(path: str, key: Key) -> Use:

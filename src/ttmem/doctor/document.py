@@ -49,6 +49,7 @@ def document(facts: HostFacts, findings: tuple[Finding, ...]) -> dict[str, Any]:
             "host_ipc": here.host_ipc,
             "hidden_pids": here.hidden_pids,
             "root": here.root,
+            "tracking_disabled": here.tracking_disabled,
         },
     }
 

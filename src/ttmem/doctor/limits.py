@@ -43,6 +43,14 @@ def limit_findings(facts: HostFacts) -> Iterator[Finding]:
             "sudo mount -o remount,hidepid=0 /proc",
             "or run ttmem as root",
         )
+    if here.tracking_disabled:
+        yield Finding(
+            "tracking_disabled_here",
+            Level.WARNING,
+            "TT_METAL_SHM_TRACKING_DISABLED=1 is in your environment: what you start from here "
+            "publishes nothing",
+            "unset TT_METAL_SHM_TRACKING_DISABLED",
+        )
     for pid, folder in facts.other_folders:
         yield Finding(
             "region_elsewhere",

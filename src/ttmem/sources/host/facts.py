@@ -94,6 +94,7 @@ class Surroundings:
     host_ipc: bool  # so is the ipc namespace, and with it, as a rule, /dev/shm
     hidden_pids: bool  # /proc hides other users' processes from this user
     root: bool
+    tracking_disabled: bool = False  # in the environment that processes started here inherit
 
     @property
     def pids_can_be_judged(self) -> bool:

@@ -19,6 +19,7 @@ def surroundings() -> Surroundings:
         host_ipc=_namespace("ipc") == _FIRST_IPC_NAMESPACE,
         hidden_pids=not root and proc_hides(_mounts()),
         root=root,
+        tracking_disabled=os.environ.get("TT_METAL_SHM_TRACKING_DISABLED", "").startswith("1"),
     )
 
 
