@@ -26,7 +26,8 @@ READINGS = 200
 LIMIT_MS = 5.0
 
 
-def _region(number: int, pids: list[int], step: int) -> bytes:
+def region(number: int, pids: list[int], step: int) -> bytes:
+    """A sound one; `step` changes every counter."""
     held = (4096 * (1 + step), 2048, 0, 0, 1024)
     now = time.time_ns()
     totals = [len(pids) * size for size in held]
@@ -34,15 +35,16 @@ def _region(number: int, pids: list[int], step: int) -> bytes:
     HEAD.pack_into(data, 0, 3, len(pids), now, len(pids), 0, number, 0, *totals)
     data[HEAD.size : PROCESSES_AT] = struct.pack("<II5Q", 0xFFFFFFFF, 0, 0, 0, 0, 0, 0) * 16
     for slot, pid in enumerate(pids):
-        PROCESS.pack_into(data, PROCESSES_AT + slot * PROCESS.size, pid, *held, now, b"python")
+        PROCESS.pack_into(data, PROCESSES_AT + slot * PROCESS.size, pid, *held, now, b"sleep")
     return bytes(data)
 
 
 @contextmanager
-def _sleepers() -> Iterator[list[int]]:
-    children = [subprocess.Popen(["sleep", "600"]) for _ in range(PROCESSES)]
+def sleepers(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Owners of slots."""
+    children = [subprocess.Popen(["sleep", "600"]) for _ in range(count)]
     try:
-        yield [child.pid for child in children]
+        yield children
     finally:
         for child in children:
             child.kill()
@@ -64,13 +66,14 @@ def _median_ms(
 def measure() -> list[Row]:
     """Every counter changes between two readings; the peer only opens and reads the files."""
     numbers = [0x41 << 41 | n for n in range(DEVICES)]
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, _sleepers() as pids:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, sleepers(PROCESSES) as owners:
+        pids = [owner.pid for owner in owners]
         paths = [os.path.join(folder, f"tt_device_{number}_memory") for number in numbers]
 
         def publish(step: int) -> None:
             for path, number in zip(paths, numbers, strict=True):
                 with open(path, "wb") as file:
-                    file.write(_region(number, pids, step))
+                    file.write(region(number, pids, step))
 
         def plain() -> None:
             for path in paths:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ttmem.events import MemoryKind
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.snapshots import CrossCheck, Held, Process
 from ttmem.wire.rows import AccountRow
@@ -19,14 +18,8 @@ _ORDER = {"probe": 0, "socket": 1}
 
 def held(row: AccountRow) -> Held:
     """What one process holds on one device, in the measure of the sums."""
-    kinds = row.held
-    return Held(
-        dram=kinds[MemoryKind.DRAM],
-        l1=kinds[MemoryKind.L1],
-        l1_small=kinds[MemoryKind.L1_SMALL],
-        trace=kinds[MemoryKind.TRACE],
-        cb=row.cb_used,
-    )
+    dram, l1, _, l1_small, trace = row.held  # in the order of MemoryKind
+    return Held(dram, l1, l1_small, trace, row.cb_used)
 
 
 def holding(devices: Mapping[str, Held]) -> dict[str, Held]:

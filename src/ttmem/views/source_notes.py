@@ -15,7 +15,7 @@ MANY_DISAGREE = (
 )
 COUNTERS = "shared memory"
 THREADS_SEEN = "shared memory v4"
-BLIND = "dataflow buffers, kernel code (docs/numbers.md)"
+BLIND = "dataflow buffers, kernel code (docs/shared-memory.md)"
 BY_COUNTERS = "requested bytes, by the counters of stock ttnn, which do not see:"
 
 

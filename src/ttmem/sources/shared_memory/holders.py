@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ttmem.process_identity import start_time_ns
 from ttmem.sources.shared_memory.printable import printable
 
 CARDS = "/dev/tenstorrent"
+DRIVER = "/proc/driver/tenstorrent"
 _MARK = b"/tt_device_"
 _LARGEST_FILE = 64 << 20
 
@@ -81,25 +82,33 @@ class Holders:
 
 
 class HoldersWatch:
-    """The latest picture, taken anew when it is older than `period_s`."""
+    """The latest picture, taken anew when it is older than `period_s`.
 
-    def __init__(self, period_s: float = 5.0, cards: str = CARDS) -> None:
+    `hurried`: the first one is left out where the reading explains itself.
+    """
+
+    def __init__(self, period_s: float = 5.0, cards: str = CARDS, *, hurried: bool = False) -> None:
         self._period_s = period_s
-        self._cards = cards
+        self.cards = cards
+        self._hurried = hurried
         self._taken: float | None = None
         self._picture = Holders()
 
-    def picture(self) -> Holders:
+    def picture(self, puzzling: Callable[[], bool] = lambda: True) -> Holders:
+        """`puzzling` tells whether the reading needs it."""
+        hurried, self._hurried = self._hurried, False
+        if hurried and not puzzling():
+            return self._picture
         now = time.monotonic()
         if self._taken is None or now - self._taken >= self._period_s:
-            self._picture = scan_holders(self._cards)
+            self._picture = scan_holders(self.cards)
             self._taken = time.monotonic()
         return self._picture
 
 
 def scan_holders(cards: str = CARDS) -> Holders:
     """Walks /proc once; processes that end meanwhile are left out."""
-    open_cards = _open_cards(cards)
+    by_driver = open_cards(cards)
     card_folder = os.path.isdir(cards)  # without it, 30 readlinks for each process are spared
     found: list[Holder] = []
     names: dict[int, str] = {}
@@ -113,7 +122,7 @@ def scan_holders(cards: str = CARDS) -> Holders:
             inside.setdefault(container_pid, []).append(pid)
         mappings = _mappings(pid)
         own = _cards_of(pid, cards) if card_folder else ()
-        held = tuple(sorted({*own, *open_cards.get(pid, ())}))
+        held = tuple(sorted({*own, *by_driver.get(pid, ())}))
         if mappings or held:
             started = start_time_ns(pid)
             found.append(Holder(pid, started, name, mappings, held, _tracking_disabled(pid)))
@@ -190,16 +199,15 @@ def _cards_of(pid: int, cards: str) -> Iterator[str]:
             yield target
 
 
-def _open_cards(cards: str) -> dict[int, list[str]]:
+def open_cards(cards: str) -> dict[int, list[str]]:
     """What the driver says, which anybody may read: it names other users' processes as well."""
     found: dict[int, list[str]] = {}
-    folder = "/proc/driver/tenstorrent"
     try:
-        numbers = os.listdir(folder)
+        numbers = os.listdir(DRIVER)
     except OSError:
         return found
     for number in numbers:
-        for word in _content(f"{folder}/{number}/pids").split():
+        for word in _content(f"{DRIVER}/{number}/pids").split():
             if word.isdigit():
                 found.setdefault(int(word), []).append(f"{cards}/{number}")
     return found

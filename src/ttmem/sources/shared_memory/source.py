@@ -15,6 +15,7 @@ from ttmem.sources.shared_memory.holders import Holders, HoldersWatch
 from ttmem.sources.shared_memory.layout import Region, UnknownLayout, Unsettled, decode
 from ttmem.sources.shared_memory.lives import Lives
 from ttmem.sources.shared_memory.meaning import BY_VERSION
+from ttmem.sources.shared_memory.puzzles import is_puzzling
 from ttmem.sources.shared_memory.slots import SlotReader
 
 # A region that is being initialised gets this long, together with all others of the same reading.
@@ -55,8 +56,10 @@ class SharedMemory:
     def read(self) -> Reading:
         remarks: list[Remark] = []
         regions = self._regions(remarks)
-        holders = self._holders.picture()
         self._lives.renew()
+        holders = self._holders.picture(
+            lambda: is_puzzling([r for _, _, r in regions], self._lives, self._holders.cards)
+        )
         self._forget_all_but({file.number for file, _, _ in regions})
         devices = tuple(
             self._sample(file, contents, region, holders) for file, contents, region in regions

@@ -1,0 +1,94 @@
+"""How fast `ttmem ps` is there on a full machine, and how soon a killed process is gone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.server import running_server
+from benchmarks.shared_memory import DEVICES, PROCESSES, region, sleepers
+from benchmarks.table import Row
+from ttmem.api import snapshot
+
+RUNS = 15
+KILLS = 10
+CHIP = 0x41 << 41
+LIMIT_MS = 150.0
+LIMIT_GONE_MS = 1000.0
+
+
+def measure() -> list[Row]:
+    """Start and end of whole processes; then deaths as the server's users see them."""
+    with sleepers(PROCESSES) as owners, _regions([owner.pid for owner in owners]) as folder:
+        empty, ps = _cpu_ms(["-c", "pass"], ["-m", "ttmem", "ps", "--shm", folder, "--json"])
+    what = f"ps --json with {DEVICES} regions x {PROCESSES} processes, beyond an empty Python"
+    note = f"{ps / empty:.1f} times the {empty:.0f} ms of python -c pass"
+    return [Row(what, ps - empty, "ms", LIMIT_MS, note=note), _gone()]
+
+
+@contextmanager
+def _regions(pids: list[int]) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        for number in range(CHIP, CHIP + DEVICES):
+            _publish(folder, number, pids)
+        yield folder
+
+
+def _publish(folder: str, number: int, pids: list[int]) -> None:
+    Path(folder, f"tt_device_{number}_memory").write_bytes(region(number, pids, 0))
+
+
+def _cpu_ms(*programs: Sequence[str]) -> list[float]:
+    """The least time of each, in turns: processor time, which is the wall's on an idle machine."""
+    # Installed packages come with their bytecode.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    best = [float("inf")] * len(programs)
+    for _ in range(RUNS):
+        for at, program in enumerate(programs):
+            child = subprocess.Popen(
+                [sys.executable, *program], stdout=subprocess.DEVNULL, env=environment
+            )
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            if child.returncode:
+                raise SystemExit(f"{program} failed")
+            best[at] = min(best[at], 1000 * (used.ru_utime + used.ru_stime))
+    return best
+
+
+def _gone() -> Row:
+    """From SIGKILL to the first picture in which the others are exact."""
+    worst = 0.0
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        running_server("--shm", folder) as path,
+        sleepers(KILLS + 2) as owners,
+    ):
+        _publish(folder, CHIP, [owner.pid for owner in owners])
+        _wait(path, len(owners))
+        for count, owner in enumerate(owners[:KILLS], 1):
+            begun = time.perf_counter()
+            owner.kill()
+            owner.wait()
+            _wait(path, len(owners) - count)
+            worst = max(worst, time.perf_counter() - begun)
+    return Row(
+        f"kill -9 until the server's sums are right, worst of {KILLS}",
+        1000 * worst,
+        "ms",
+        LIMIT_GONE_MS,
+    )
+
+
+def _wait(path: str, processes: int) -> None:
+    while True:
+        devices = snapshot(path).devices
+        if devices and devices[0].memory.dram.held == 4096 * processes:
+            return
+        time.sleep(0.005)
