@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.table import Row, show
 
-ALL = ("client", "server", "snapshot", "ledger", "model", "monitor", "shared_memory", "probe")
+ALL = ("client", "server", "snapshot", "ledger", "model", "monitor", "shared_memory", "ps", "probe")
 
 
 def main() -> int:
