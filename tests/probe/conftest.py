@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.probe.launched import Launcher
 from tests.probe.watched import Watched, build_runtime
 
 
@@ -30,3 +31,9 @@ def watch(runtime: Path, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
             return processes.enter_context(closing(Watched(library, tmp_path, script, **variables)))
 
         yield start
+
+
+@pytest.fixture
+def launcher(runtime: Path, tmp_path: Path) -> Launcher:
+    """Starts `ttmem run`."""
+    return Launcher(runtime, tmp_path)

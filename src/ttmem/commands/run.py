@@ -47,7 +47,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shm", metavar="DIR", help="make regions here (default /dev/shm)")
     parser.add_argument("--log", metavar="FILE", help="the probe's own few lines go to this file")
     parser.add_argument(
-        "--quiet", action="store_true", help="no summary, and no words about what failed"
+        "--quiet", action="store_true", help="say nothing: no summary, no word about what failed"
     )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
@@ -100,7 +100,7 @@ def _variables(options: argparse.Namespace) -> dict[str, str]:
         "TTMEM_EVENTS": _positive("--events", options.events),
         "TTMEM_LIVE": _positive("--live", options.live),
         "TTMEM_REGION_DIR": _folder(options.shm),
-        "TTMEM_LOG": os.path.abspath(options.log) if options.log else None,
+        "TTMEM_LOG": _log(options),
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -115,6 +115,12 @@ def _folder(path: str | None) -> str | None:
     if path is not None and not os.path.isdir(path):
         raise BadInput(f"{path} is no folder; --shm names the folder in which regions are made")
     return None if path is None else os.path.abspath(path)
+
+
+def _log(options: argparse.Namespace) -> str | None:
+    if options.log:
+        return os.path.abspath(options.log)
+    return os.devnull if options.quiet else None
 
 
 def _exports(variables: dict[str, str]) -> str:

@@ -1,0 +1,119 @@
+"""Phases tag what is allocated inside them, whoever enters and leaves them in whatever order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ttmem
+from tests.probe.watched import Watched
+
+Watch = Callable[..., Watched]
+BEGIN = "import asyncio\nfrom ttmem import phase\nmesh = lib.mesh_open(1)\n"
+
+
+def tags(watch: Watch, script: str) -> dict[int, str | None]:
+    """The phase of each buffer that is alive at the end of the script, by its number."""
+    process = watch(f"{BEGIN}{script}\nsay('done'); input()")
+    process.wait_for("done")
+    region = process.region()
+    texts = region.new_strings()
+    return {thing.id: texts.get(thing.phase) for thing in region.live()}
+
+
+def test_a_phase_inside_a_phase_is_a_path(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "with phase('decode'):\n"
+        "    with phase('attention'): buffer(mesh, 1, 0, 64)\n"
+        "    buffer(mesh, 2, 0, 64)\n"
+        "buffer(mesh, 3, 0, 64)",
+    )
+
+    assert found == {1: "decode/attention", 2: "decode", 3: None}
+
+
+def test_an_exception_leaves_the_phase(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "try:\n    with phase('load'): 1 / 0\nexcept ZeroDivisionError: buffer(mesh, 1, 0, 64)",
+    )
+
+    assert found == {1: None}
+
+
+def test_each_thread_has_its_own_phase(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "shared = phase('load')\n"
+        "def work():\n"
+        "    buffer(mesh, 1, 0, 64)\n"
+        "    with shared: buffer(mesh, 2, 0, 64)\n"
+        "with shared:\n"
+        "    thread = threading.Thread(target=work); thread.start(); thread.join()\n"
+        "    buffer(mesh, 3, 0, 64)\n"
+        "buffer(mesh, 4, 0, 64)",
+    )
+
+    assert found == {1: None, 2: "load", 3: "load", 4: None}
+
+
+def test_tasks_that_leave_in_another_order_leave_nothing_behind(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "async def task(name, number, turns):\n"
+        "    with phase(name):\n"
+        "        for _ in range(turns): await asyncio.sleep(0)\n"
+        "        buffer(mesh, number, 0, 64)\n"
+        "async def main(): await asyncio.gather(task('first', 1, 3), task('second', 2, 6))\n"
+        "asyncio.run(main())\n"
+        "buffer(mesh, 3, 0, 64)",
+    )
+
+    assert found == {1: "second", 2: "second", 3: None}  # one thread: what was entered last counts
+
+
+def test_a_phase_decorates_functions_and_coroutines(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "@phase('forward')\n"
+        "def forward(number): return number, buffer(mesh, number, 0, 64)\n"
+        "@phase('serve')\n"
+        "async def serve(number): return forward(number)\n"
+        "assert forward(1)[0] == 1\n"
+        "assert asyncio.run(serve(2))[0] == 2",
+    )
+
+    assert found == {1: "forward", 2: "serve/forward"}
+
+
+def test_a_child_of_a_fork_goes_back_to_its_own_phase(watch: Watch) -> None:
+    process = watch(
+        f"{BEGIN}"
+        "with phase('outer'):\n"
+        "    with phase('inner'):\n"
+        "        child = os.fork()\n"
+        "    if child == 0:\n"
+        "        mesh = lib.mesh_open(1); buffer(mesh, 5, 0, 64)\n"
+        "        say('child'); input()\n"
+        "os.waitpid(child, 0)"
+    )
+    process.wait_for("child")
+
+    (region,) = [found for found in process.regions() if found.pid != process.process.pid]
+    texts = region.new_strings()
+    assert [texts.get(thing.phase) for thing in region.live()] == ["outer"]
+
+
+def test_strange_names_are_taken_as_they_are(watch: Watch) -> None:
+    found = tags(watch, "with phase('a\\0b \\udcff é'): buffer(mesh, 1, 0, 64)")
+
+    assert found == {1: "a b ? é"}
+
+
+def test_without_the_probe_a_phase_does_nothing() -> None:
+    @ttmem.phase("forward")
+    def forward() -> int:
+        with ttmem.phase("inside"), ttmem.phase("further inside"):
+            return 7
+
+    assert forward() == 7

@@ -1,0 +1,200 @@
+"""What `ttmem run` says on standard error: at the end, and when an allocation fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from tests.probe.launched import Launcher
+
+TOO_MUCH = 2 << 40
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_a_peak_comes_with_its_size_and_the_line_that_made_it(launcher: Launcher) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1)\n"
+        "a = buffer(mesh, 1, 0, 1 << 20, 1 << 20)\n"
+        "b = lib.buffer_make(mesh, 2, 0, 1 << 20, 1 << 20)\n"
+        "lib.buffer_allocate(b)\n"
+        "lib.buffer_free(a); lib.buffer_free(b)\n"
+    )
+
+    (row,) = [row for row in rows(said) if row[:1] == ["DRAM"]]
+    assert row[1:5] == ["16.0", "MiB", "31.9", "GiB"]
+    assert row[-2:] == ["model.py:4", "<module>"]
+
+
+def test_regions_whose_size_users_choose_stand_beside_their_setting(launcher: Launcher) -> None:
+    said = launcher.summary("mesh = lib.mesh_open(1); buffer(mesh, 1, 3, 640, 640)")
+
+    (small,) = [line for line in said.splitlines() if line.startswith("  L1_SMALL  ")][:1]
+    assert "l1_small_size=32768, used 640" in small
+
+
+def test_a_region_that_was_never_used_is_told_as_well(launcher: Launcher) -> None:
+    said = launcher.summary("mesh = lib.mesh_open(1)")
+
+    (trace,) = [line for line in said.splitlines() if line.startswith("  TRACE")]
+    assert trace.split()[1:3] == ["0", "B"]
+    assert trace.endswith("never used")
+
+
+def test_devices_that_did_the_same_are_one_row(launcher: Launcher) -> None:
+    said = launcher.summary("mesh = lib.mesh_open(4); buffer(mesh, 1, 0, 4096)")
+
+    assert "devices 0-3" in said.splitlines()[0]
+    assert len([row for row in rows(said) if row[:1] == ["DRAM"]]) == 2  # its peak; never freed
+
+
+def test_what_a_process_holds_at_its_end_was_never_freed(launcher: Launcher) -> None:
+    script = "mesh = lib.mesh_open(1)\nfor i in range(3): lib.buffer_allocate(lib.buffer_make(mesh, i, 0, 8, 64))\n"
+    said = launcher.summary(script + "import os; os._exit(0)")
+
+    head, *_ = said.splitlines()
+    title = next(at for at, row in enumerate(rows(said)) if row[:2] == ["NEVER", "FREED"])
+    assert "did not end in order" in head
+    assert rows(said)[title + 1][:5] == ["DRAM", "1.5", "KiB", "3", "x"]
+    assert "model.py:2" in said.splitlines()[title + 1]
+
+
+def test_what_went_with_its_device_was_never_freed(launcher: Launcher) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1)\n"
+        "from ttmem import phase\n"
+        "with phase('load'): lib.buffer_allocate(lib.buffer_make(mesh, 1, 0, 8, 64))\n"
+        "lib.mesh_close(mesh)\n"
+    )
+
+    assert "model.py:3 <module>  in load" in said.split("NEVER FREED")[1]
+
+
+def test_what_was_freed_is_not_mentioned(launcher: Launcher) -> None:
+    said = launcher.summary("mesh = lib.mesh_open(1); lib.buffer_free(buffer(mesh, 1, 0, 8))")
+
+    assert "NEVER FREED" not in said
+
+
+def test_a_program_that_never_loads_the_runtime_has_one_line(launcher: Launcher) -> None:
+    done = launcher.run("true")
+
+    assert done.stderr == (
+        "ttmem: no process of this command opened a device, so there is nothing to tell\n"
+    )
+
+
+def test_quiet_says_nothing(launcher: Launcher) -> None:
+    script = f"mesh = lib.mesh_open(1); buffer(mesh, 1, 0, {TOO_MUCH})"
+
+    assert launcher.run(*launcher.program(script), options=("--quiet",)).stderr == ""
+
+
+def test_each_child_has_its_own_summary(launcher: Launcher) -> None:
+    child = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 8)"
+    parent = (
+        "import subprocess\n"
+        f"children = [subprocess.Popen({launcher.program(child)!r}) for _ in range(2)]\n"
+        "print(*[child.pid for child in children])\n"
+        "[child.wait() for child in children]\n"
+    )
+
+    done = launcher.run(sys.executable, "-c", parent)
+
+    heads = {line for line in done.stderr.splitlines() if line.startswith("ttmem: pid")}
+    assert heads == {f"ttmem: pid {pid}: device 0" for pid in done.stdout.split()}
+
+
+def test_regions_of_others_are_left_alone(launcher: Launcher) -> None:
+    launcher.run(*launcher.program("lib.mesh_open(1)"))
+
+    assert "nothing to tell" in launcher.run("true").stderr
+
+
+def test_a_process_that_outlives_the_command_is_still_running(launcher: Launcher) -> None:
+    script = "mesh = lib.mesh_open(1); say('open'); import signal; signal.pause()"
+    parent = (
+        "import subprocess\n"
+        f"child = subprocess.Popen({launcher.program(script)!r}, "
+        "stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\n"
+        "child.stdout.readline(); print(child.pid)\n"
+    )
+
+    done = launcher.run(sys.executable, "-c", parent)
+
+    child = int(done.stdout)
+    os.kill(child, signal.SIGKILL)
+    assert f"ttmem: pid {child} (still running): device 0" in done.stderr
+
+
+def test_a_failure_is_told_while_the_program_goes_on(launcher: Launcher) -> None:
+    script = f"mesh = lib.mesh_open(1); buffer(mesh, 1, 0, {TOO_MUCH}); input()"
+    with launcher.running(*launcher.program(script)) as process:
+        assert process.stderr is not None
+        assert process.stdin is not None
+
+        head = process.stderr.readline()
+
+        assert process.poll() is None
+        assert head.endswith("no room for a buffer in DRAM of device 0\n")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait() == 0
+
+
+def test_a_failure_names_those_who_held_the_memory_then(launcher: Launcher) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1)\n"
+        "held = [lib.buffer_make(mesh, i, 1, 8, 64 << i) for i in range(7)]\n"
+        "for one in held[:3]: lib.buffer_allocate(one)\n"
+        "for one in held[3:]: lib.buffer_allocate(one)\n"
+        f"late = lib.buffer_make(mesh, 8, 1, {TOO_MUCH}, 64); lib.buffer_allocate(late)\n"
+        "for one in held: lib.buffer_free(one)\n"
+        "lib.buffer_allocate(lib.buffer_make(mesh, 9, 1, 8, 64))\n"
+    )
+
+    failure = said.split("PEAK OF")[0].splitlines()
+    kib = [(64 << i) * 110 / 1024 for i in range(7)]
+    assert "model.py:5 <module>" in failure[1]
+    assert f"{sum(kib[3:]):.1f} KiB  4 x" in failure[5]
+    assert f"{sum(kib[:3]):.1f} KiB  3 x" in failure[6]
+
+
+def test_a_failure_without_figures_is_counted(launcher: Launcher) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1); buffer(mesh, 1, 1, 8, 1 << 20)\n"
+        f"lib.buffer_allocate(lib.buffer_make(mesh, 2, 1, {TOO_MUCH}, 64))\n"
+    )
+
+    free = next(line for line in said.splitlines() if line.startswith("  free"))
+    assert free.split()[1:6] == ["370.9", "KiB", "of", "1.4", "MiB"]
+    assert "too large" in said
+
+
+def test_the_same_failure_is_told_once_and_counted(launcher: Launcher) -> None:
+    said = launcher.summary(
+        f"mesh = lib.mesh_open(1)\nfor i in range(20): buffer(mesh, i, 0, {TOO_MUCH})"
+    )
+
+    assert said.count("no room for") == 1
+    assert "device 0, 20 allocations failed" in said
+
+
+def test_a_region_that_somebody_cut_or_removed_harms_nobody(launcher: Launcher) -> None:
+    script = "mesh = lib.mesh_open(1); say('open'); input(); sys.exit(5)"
+    with launcher.running(*launcher.program(script)) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        (region,) = launcher.folder.glob("ttmem_*")
+
+        region.unlink()
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+        assert process.wait() == 5
+        assert "Traceback" not in process.stderr.read()
