@@ -80,6 +80,16 @@ def test_ranges_that_overlap_in_part_can_collide_as_in_the_runtime() -> None:
     assert [buffer.address for buffer in placed] == [BASE, BASE, BASE + 1024]
 
 
+def test_a_program_from_a_descriptor_keeps_its_ranges_apart() -> None:
+    neighbours = (CoreRange(0, 2, 1, 3), CoreRange(0, 0, 1, 1))
+    program = Program(P150)
+
+    program.add_circular_buffer(neighbours, 64, merged=False)
+    program.add_circular_buffer(neighbours, 64)
+
+    assert [one.cores for one in program.buffers] == [neighbours, (CoreRange(0, 0, 1, 3),)]
+
+
 def test_a_global_circular_buffer_takes_its_buffers_address_and_no_region() -> None:
     program = Program(P150)
     program.add_circular_buffer(ONE, 4096, address=1_500_000)

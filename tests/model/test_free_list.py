@@ -121,3 +121,18 @@ def test_an_empty_range_has_room_for_nothing() -> None:
 
     assert blocks.allocate(1) is None
     assert (blocks.free_bytes, blocks.largest_free_bytes, blocks.lowest_occupied()) == (0, 0, None)
+    assert blocks.blocks() == [(64, 0, False)]
+
+
+def test_its_blocks_are_the_whole_range_in_order() -> None:
+    blocks = FreeList(64, 1024, 64)
+    for size in (64, 128, 192):
+        blocks.allocate(size)
+    blocks.free(128)
+
+    assert blocks.blocks() == [
+        (64, 64, True),
+        (128, 128, False),
+        (256, 192, True),
+        (448, 640, False),
+    ]

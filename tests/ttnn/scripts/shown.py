@@ -1,10 +1,13 @@
-"""What ttmem shows of one process, device by device."""
+"""What ttmem shows: of one process, device by device; and of all, by its command line."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import json
+import subprocess
+import sys
+from typing import Any, TypeAlias
 
-from tests.ttnn.bench.machine import Machine
+from tests.ttnn.bench.machine import SHARED_MEMORY, Machine
 from ttmem.feeds import LocalFeed
 
 Figures: TypeAlias = dict[str, int | None]
@@ -20,3 +23,10 @@ def shown(feed: LocalFeed, machine: Machine, pid: int) -> dict[int, Figures]:
             for unique, held in process.devices.items():
                 found[int(unique)] = {kind: getattr(held, kind) for kind in NOTHING}
     return found
+
+
+def printed() -> dict[str, Any]:
+    """`ttmem ps --json`, as a program would read it."""
+    command = (sys.executable, "-m", "ttmem", "ps", "--json", "--shm", str(SHARED_MEMORY))
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout))

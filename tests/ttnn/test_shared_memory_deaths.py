@@ -1,0 +1,95 @@
+"""Three processes on the same devices, and one is killed: ttmem counts the other two, the stock totals all three."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.ttnn.bench.machine import SHARED_MEMORY, Machine
+from tests.ttnn.bench.session import Session
+from tests.ttnn.scripts.amount import boards_with_three_processes
+from tests.ttnn.scripts.shown import NOTHING, Figures, printed, shown
+from ttmem.feeds import LocalFeed
+from ttmem.snapshots import Device
+
+TENSORS = """
+d = ttnn.zeros((1024, 32 * tiles), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)
+l = ttnn.zeros((32, 32 * tiles), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)
+"""
+TILE_BYTES = 2048
+
+
+def asked(tiles: int) -> Figures:
+    return NOTHING | {"dram": 32 * tiles * TILE_BYTES, "l1": tiles * TILE_BYTES}
+
+
+def stored_dram(region: Path) -> int:
+    """The total of layout version 3."""
+    return int(struct.unpack_from("<Q", region.read_bytes(), 48)[0])
+
+
+def killed_but_not_buried(session: Session) -> None:
+    """As by the out-of-memory killer, with a parent that looks elsewhere: a zombie holds nothing."""
+    os.kill(session.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, session.pid, os.WEXITED | os.WNOWAIT)
+
+
+def devices(feed: LocalFeed, machine: Machine) -> list[Device]:
+    return [one for one in feed.read().devices if int(one.unique_id) in machine.unique_ids]
+
+
+@pytest.mark.parametrize("board", boards_with_three_processes())
+def test_the_reading_after_a_kill_shows_the_other_two_exactly(
+    board: str, machine: Callable[[str], Machine]
+) -> None:
+    there = machine(board)
+    sessions = [there.session() for _ in range(3)]
+    for tiles, session in enumerate(sessions, start=1):
+        session.run(TENSORS, tiles=tiles)
+    feed = LocalFeed(str(SHARED_MEMORY))
+    whole = [asked(tiles) for tiles in (1, 2, 3)]
+    assert [shown(feed, there, one.pid) for one in sessions] == [
+        dict.fromkeys(there.unique_ids, figures) for figures in whole
+    ]
+
+    killed_but_not_buried(sessions[1])
+
+    left = [asked(1), NOTHING, asked(3)]
+    assert [shown(feed, there, one.pid) for one in sessions] == [
+        dict.fromkeys(there.unique_ids, figures) for figures in left
+    ]
+    memories = [one.memory for one in devices(feed, there)]
+    assert {one.dram.requested for one in memories} == {32 * 4 * TILE_BYTES}
+    assert {one.l1.requested for one in memories} == {4 * TILE_BYTES}
+    # Counters know nothing of banks.
+    assert {use.reserved for one in memories for use in (one.dram, one.l1)} == {None}
+    # The runtime's own totals keep the dead one.
+    assert {stored_dram(region) for region in there.regions} == {32 * 6 * TILE_BYTES}
+
+
+def test_what_the_dead_left_behind_is_told_and_counted_in_no_sum(
+    machine: Callable[[str], Machine],
+) -> None:
+    there = machine("p150")
+    dead, alive = there.session(), there.session()
+    for tiles, session in enumerate((dead, alive), start=1):
+        session.run(TENSORS, tiles=tiles)
+
+    dead.kill()
+    picture = printed()
+
+    [unique_id] = map(str, there.unique_ids)
+    [device] = [one for one in picture["devices"] if one["unique_id"] == unique_id]
+    ghosts = [one for one in device["anomalies"] if one["kind"] == "ghost"]
+    assert [(one["pid"], one["bytes"]) for one in ghosts] == [(dead.pid, 33 * TILE_BYTES)]
+    there_now = {
+        one["pid"]: one["devices"][unique_id]
+        for one in picture["processes"]
+        if unique_id in one["devices"]
+    }
+    assert there_now == {alive.pid: asked(2)}
