@@ -46,11 +46,15 @@ def percentage(used: int, capacity: int | None) -> str:
     return ">99%" if rounded == 100 and used < capacity else f"{rounded}%"
 
 
-def meter(used: int, capacity: int | None, room: int) -> Line:
-    """Bar and percentage in exactly `room` columns; blank for an unknown capacity."""
+def meter(used: int, capacity: int | None, room: int, style: Style | None = None) -> Line:
+    """Bar and percentage in exactly `room` columns; blank for an unknown capacity.
+
+    `style`: of what may well be full; else it is told by how full it is.
+    """
     if capacity is None:
         return (Span(" " * room),)  # 'N/A' stands before it
-    style = level(used, capacity)
+    if style is None or is_over(used, capacity):
+        style = level(used, capacity)
     if is_over(used, capacity):
         text = _OVER if room >= len(_OVER) else percentage(used, capacity)
         marks = room - len(text) - 1
@@ -59,17 +63,20 @@ def meter(used: int, capacity: int | None, room: int) -> Line:
     length = room - PERCENT - 1
     if length < 1:
         return pad(number, room, right=True)
-    return (*bar(used, capacity, length), Span(" "), *number)
+    return (*bar(used, capacity, length, style), Span(" "), *number)
 
 
-def bar(used: int, capacity: int | None, length: int) -> Line:
+def bar(used: int, capacity: int | None, length: int, style: Style | None = None) -> Line:
     """Blocks for what is used, in steps of an eighth; anything above 0 is visible."""
     eighths = 8 * length * used // capacity if capacity else 0
     if used and capacity:
         eighths = max(eighths, 1)
     full, part = divmod(eighths, 8)
     blocks = _FULL * full + (_EIGHTHS[part] if part else "")
-    return (Span(blocks, level(used, capacity)), Span(_REST * (length - len(blocks)), Style.FAINT))
+    return (
+        Span(blocks, style or level(used, capacity)),
+        Span(_REST * (length - len(blocks)), Style.FAINT),
+    )
 
 
 def of_capacity(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ttmem.snapshots import Ring
-from ttmem.views.ink import Line, faint, ink
-from ttmem.views.meter import PERCENT, level, meter
+from ttmem.views.ink import Line, Style, faint, ink
+from ttmem.views.meter import PERCENT, is_over, meter
 from ttmem.views.monitor.facts import counter
 from ttmem.views.monitor.page import Look
 
@@ -27,8 +27,10 @@ def ring_facts(ring: Ring, look: Look) -> list[Line]:
 
 
 def _filled(occupied: int, ring: Ring, look: Look) -> Line:
-    text = ink(look.state.units.text(occupied), level(occupied, ring.capacity))
+    # A ring that is full is at work: programs overwrite the oldest. Only more than full is wrong.
+    style = Style.ALARM if is_over(occupied, ring.capacity) else Style.RING
+    text = ink(look.state.units.text(occupied), style)
     room = min(BAR, look.width // 4)
     if ring.capacity is None or room <= PERCENT:
         return text
-    return (*meter(occupied, ring.capacity, room), *ink("  "), *text)
+    return (*meter(occupied, ring.capacity, room, style), *ink("  "), *text)
