@@ -24,6 +24,7 @@ class ProbeCounters:
 
     kinds: tuple[KindCounter, ...]  # by MemoryKind
     cb_demand: int  # circular and dataflow buffers
+    binaries: int | None  # bytes of DRAM that hold kernel binaries
     loads: int
     unloads: int
     dispatches: int
@@ -49,8 +50,9 @@ class ProbeNews:
     lost: int = 0  # events that this reader will never see
     unlisted: int = 0  # live buffers that the table had no room for
     unpaired: int = 0  # frees of what was allocated while tracking was off
-    tracking: bool = True
+    missing: tuple[str, ...] = ()  # what the probe cannot see of this runtime
     counters: Mapping[int, ProbeCounters] = field(default_factory=dict)  # by logical id
+    tracking: bool = True
     ended: bool = False  # the process is gone: these are its last words
 
     @property

@@ -20,7 +20,7 @@ from ttmem.ledger.device_register import (
     NoDefaults,
 )
 from ttmem.ledger.location import locate
-from ttmem.ledger.probed import ProbedProcesses
+from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, held, holding
 from ttmem.ledger.samples import same
@@ -234,7 +234,8 @@ class Books:
 
     def event_rows(self) -> list[AccountRow]:
         """What each process holds on each device by its events alone."""
-        return grouped_rows(AccountRow, self.native.accounts())
+        rows = grouped_rows(AccountRow, self.native.accounts())
+        return [with_binaries(self, row) for row in rows]
 
     def device_rows(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
         """Sums and peaks, by device index; `rows` are all accounts of this instant."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events import EVENT_SIZE, Event
-from ttmem.ledger.event_document import event_document
+from ttmem.ledger.event_document import event_device, event_document
 from ttmem.snapshots.detail import Names, cores_of
 from ttmem.wire.rows import BufferRow, KernelRow, ProgramRow
 
@@ -132,7 +132,7 @@ class Details:
         for process, arrived, batch in reversed(list(self._books.recent_events())):
             for offset in range(len(batch) - EVENT_SIZE, -1, -EVENT_SIZE):
                 event = Event.unpack(batch, offset)
-                if wanted is None or process.devices.get(event.device) == wanted:
+                if wanted is None or event_device(process, event) == wanted:
                     yield event_document(process, event, arrived)
 
 

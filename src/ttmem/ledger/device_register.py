@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import DeviceDeclaration, DeviceSample
@@ -12,6 +13,16 @@ from ttmem.snapshots import Provenance
 
 MAX_DEVICES = 256
 MAX_LOGICAL_ID = 1023
+
+
+OPENERS = ("client", "probe")  # who tells of a device because a process has it open
+HARDWARE = (
+    "board",
+    "pci",
+    "dram_base",
+    "ring_per_core",
+    "ring_capacity",
+)  # not a choice of a process
 
 
 class DeviceDefaults(Protocol):
@@ -100,8 +111,10 @@ class DeviceRegister:
         return record
 
     def _learn(self, record: DeviceRecord, sample: DeviceSample) -> None:
-        """A client knows best what it opened; then what the host tells; then the server's options."""
-        if record.declared_by == "client":
+        """Who opened it knows best; then what the host tells; then the server's options."""
+        if record.declared_by in OPENERS:
+            if sample.declaration is not None:
+                record.declaration = _filled(record.declaration, sample.declaration)
             return
         if sample.declaration is not None:
             record.declaration = sample.declaration
@@ -136,3 +149,13 @@ class DeviceRegister:
             return self._native.add_device()
         gone = (d.index for d in self.devices if d.by_counters and d.sample is None)
         return next(gone, None)
+
+
+def _filled(declared: DeviceDeclaration, host: DeviceDeclaration) -> DeviceDeclaration:
+    """With what the host knows of the hardware, and who opened it does not say."""
+    if None not in (declared.arch, host.arch) and declared.arch != host.arch:
+        return declared
+    known: dict[str, Any] = {
+        name: getattr(host, name) for name in HARDWARE if getattr(declared, name) is None
+    }
+    return replace(declared, **known)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from ttmem.events import BinaryStatus, Event, Flag, KernelType, MemoryKind, Op
+from ttmem.events import BinaryStatus, Event, Flag, KernelType, MemoryKind, Notice, Op
 from ttmem.ledger.process_record import ProcessRecord
 
-_OPS = {int(op): op.name for op in Op}
+_OPS = {int(op): op.name for op in (*Op, *Notice)}
+_OF_NO_DEVICE = {int(notice) for notice in Notice if not notice.of_device}
+_BUFFERS = (Op.ALLOC, Op.FREE)  # their `cores` is a phase
 _FLAGS = [(int(flag), flag.name) for flag in Flag]
 _KINDS: dict[int, type[IntEnum]] = {
     Op.ALLOC: MemoryKind,
     Op.FREE: MemoryKind,
     Op.KERNEL_LOAD: KernelType,
     Op.BINARY_STATUS: BinaryStatus,
+    Notice.PROGRAM_CREATED: KernelType,
+    Notice.ALLOCATION_FAILED: MemoryKind,
 }
 
 
@@ -23,7 +27,7 @@ def event_document(process: ProcessRecord, event: Event, arrived: int) -> dict[s
     return {
         "time_ns": event.time or arrived,
         "pid": process.pid,
-        "device": process.devices.get(event.device),
+        "device": event_device(process, event),
         "op": _OPS.get(event.op, event.op),
         "kind": _kind(event),
         "flags": [name for flag, name in _FLAGS if event.flags & flag],
@@ -32,10 +36,23 @@ def event_document(process: ProcessRecord, event: Event, arrived: int) -> dict[s
         "extra": event.extra,
         "address": event.address,
         "number": event.number,
-        "cores": event.cores,
+        "cores": 0 if event.op in _BUFFERS else event.cores,
+        "phase": process.strings.get(event.cores) if event.op in _BUFFERS else None,
+        "text": _text(process, event),
         "name": process.strings.get(event.name),
         "site": process.strings.get(event.site),
     }
+
+
+def event_device(process: ProcessRecord, event: Event) -> str | None:
+    """The unique id of the device on which it happened."""
+    return None if event.op in _OF_NO_DEVICE else process.devices.get(event.device)
+
+
+def _text(process: ProcessRecord, event: Event) -> str | None:
+    """What the runtime said."""
+    failed = event.op == Notice.ALLOCATION_FAILED
+    return process.messages.get(event.time) if failed else None
 
 
 def _kind(event: Event) -> str | None:

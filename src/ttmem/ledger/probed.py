@@ -17,6 +17,7 @@ from ttmem.ledger.samples import same
 from ttmem.ledger.unlisted import Unlisted
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import LeftBehind
+from ttmem.wire.rows import AccountRow
 
 if TYPE_CHECKING:
     from ttmem.ledger.books import Books
@@ -69,6 +70,12 @@ class ProbedProcesses:
         for number, mask in news.cores.items():
             self._books.define_cores(process, number, mask)
         process.messages.update(news.messages)
+        process.missing = news.missing
+        process.binaries = {
+            process.devices[chip]: counted.binaries
+            for chip, counted in news.counters.items()
+            if chip in process.devices
+        }
         self._books.count_lost(process, process.dropped + news.lost, news.unlisted)
         native = self._books.native
         if news.live is not None:
@@ -105,3 +112,12 @@ def _counters(chip: int, counted: ProbeCounters) -> bytes:
         address=counted.cache_hits,
         number=min(counted.cache_misses, U32),
     ).pack()
+
+
+def with_binaries(books: Books, row: AccountRow) -> AccountRow:
+    """The probe sees the buffers that hold binaries, where others must add up what they would take."""
+    seen = books.processes[row.process].binaries
+    if not seen:
+        return row
+    found = seen.get(books.devices[row.device].unique_id)
+    return row._replace(dram_binaries=found or 0, unknown_binaries=int(found is None))

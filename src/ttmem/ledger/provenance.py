@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ttmem.ledger.device_record import DeviceRecord
+from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.processes import in_words
 from ttmem.ledger.samples import CounterRow, source_of
 from ttmem.snapshots import Provenance
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _UNION = "cached: per-core union of address ranges over each process's live programs"
 _DEMAND = "demand: plain sum over all live programs"
 _OVERLAP = "an L1 buffer may lie where a cached program has circular buffers: both count"
+_OLDER = "buffers that are older than the server, of clients that do not resend"
+_UNTRACKED = "what was allocated while tracking was switched off"
 _PLAIN_SUM = "cores are unknown, so programs that share addresses are added up"
 
 
@@ -43,7 +46,8 @@ def device_provenance(
 
 def _of_events(books: Books, rows: list[AccountRow]) -> tuple[Provenance, Provenance]:
     """Of buffers, and of circular buffers."""
-    sources = {source for row in rows for source in books.processes[row.process].sources}
+    processes = [books.processes[row.process] for row in rows]
+    sources = {source for process in processes for source in process.sources}
     source = " + ".join(in_words(sources)) or "none"
     placed = all(not row.cb_unplaced and not row.cb_map_full for row in rows)
     reserved = all(not any(row.unreserved) for row in rows)
@@ -51,10 +55,20 @@ def _of_events(books: Books, rows: list[AccountRow]) -> tuple[Provenance, Proven
         source,
         "sum of live buffers, "
         + ("reserved bytes" if reserved else "requested bytes where reserved are unknown"),
-        "buffers that are older than the server, of clients that do not resend",
+        _misses(sources, processes),
     )
     circular = Provenance(source, _UNION if placed else _DEMAND, _OVERLAP if placed else _PLAIN_SUM)
     return buffers, circular
+
+
+def _misses(sources: set[str], processes: list[ProcessRecord]) -> str | None:
+    unseen = sorted({name for process in processes for name in process.missing})
+    parts = [
+        _OLDER if sources != {"probe"} else None,
+        _UNTRACKED if "probe" in sources else None,
+        f"{', '.join(unseen)}, which this runtime does not show to the probe" if unseen else None,
+    ]
+    return "; ".join(part for part in parts if part)
 
 
 def _of_counters(record: DeviceRecord) -> tuple[Provenance, Provenance]:

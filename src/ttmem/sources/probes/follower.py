@@ -10,6 +10,7 @@ from ttmem.sources.probe_region import Activity, Counter, ProbeRegion
 from ttmem.sources.probes.core_masks import core_mask
 from ttmem.sources.probes.live_events import live_events
 
+BINARIES = "kernel binaries"  # as the library names the feature
 ATTEMPTS = 3  # at reading the live table while the ring overtakes the reader
 
 
@@ -57,6 +58,7 @@ class Follower:
         counters = self._region.counters()
         devices = self._region.devices()
         losses = self._region.losses()
+        missing = [name for name, found in self._region.features().items() if not found]
         return ProbeNews(
             facts=self.facts,
             path=self.path,
@@ -71,8 +73,9 @@ class Follower:
             unlisted=losses.live_uncounted,
             unpaired=losses.unpaired_frees,
             tracking=header.tracking,
+            missing=tuple(missing),
             counters={
-                device.logical_id: _figures(row, done)
+                device.logical_id: _figures(row, done, BINARIES not in missing)
                 for device, row, done in zip(devices, counters, activity, strict=False)
                 if device is not None
             },
@@ -112,12 +115,13 @@ class Follower:
         return new
 
 
-def _figures(counters: list[Counter], activity: Activity) -> ProbeCounters:
+def _figures(counters: list[Counter], activity: Activity, binaries_seen: bool) -> ProbeCounters:
     kinds = [counters[kind] for kind in MemoryKind]
     demand = counters[Counted.CB_DEMAND].reserved + counters[Counted.DATAFLOW_DEMAND].reserved
     return ProbeCounters(
         kinds=tuple(KindCounter(one.requested, one.reserved, one.count) for one in kinds),
         cb_demand=demand,
+        binaries=counters[Counted.KERNEL_BINARIES].reserved if binaries_seen else None,
         loads=activity.kernels_loaded,
         unloads=activity.kernels_unloaded,
         dispatches=activity.dispatches,
