@@ -1,0 +1,83 @@
+"""`ttmem ps` on hosts with stock ttnn and no server, as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.feeds.owners import sleepers
+from tests.sources.region_writer import Slot, Written
+
+CHIP = 4476187513037
+GIB = 1 << 30
+
+
+def ttmem(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "TTMEM_SOCKET"} | variables
+    return subprocess.run(
+        [sys.executable, "-m", "ttmem", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def test_the_table_shows_who_holds_what_and_what_cannot_be_seen(tmp_path: Path) -> None:
+    with sleepers(1) as (owner,):
+        Written(CHIP, slots=[Slot(owner.pid, (3 * GIB, 0, 0, 0, 0))]).write(tmp_path)
+        done = ttmem("ps", "--shm", str(tmp_path))
+
+    assert done.returncode == 0
+    assert f" {owner.pid} " in done.stdout
+    assert "3.0 GiB" in done.stdout
+    assert "sleep 600" in done.stdout
+    assert "which do not see: buffers of other threads, dataflow buffers" in " ".join(
+        done.stdout.split()
+    )
+
+
+def test_json_has_bytes_and_null_for_what_counters_do_not_tell(tmp_path: Path) -> None:
+    with sleepers(1) as (owner,):
+        Written(CHIP, slots=[Slot(owner.pid, (5000, 0, 0, 0, 0))]).write(tmp_path)
+        document = json.loads(ttmem("ps", "--shm", str(tmp_path), "--json").stdout)
+
+    (device,) = document["devices"]
+    assert device["memory"]["dram"]["requested"] == 5000
+    assert device["memory"]["dram"]["reserved"] is None
+    assert device["kernels"]["loads"] is None
+    assert document["processes"][0]["sources"] == ["shared memory v3"]
+
+
+def test_dump_groups_what_counters_tell(tmp_path: Path) -> None:
+    with sleepers(1) as (owner,):
+        Written(CHIP, slots=[Slot(owner.pid, (5000, 0, 0, 0, 64))]).write(tmp_path)
+        done = ttmem("dump", "--shm", str(tmp_path), "--json", "--exit-code")
+
+    (device,) = json.loads(done.stdout)["devices"]
+    assert done.returncode == 1
+    assert [(g["kind"], g["held"], g["count"]) for g in device["memory"]] == [
+        ("DRAM", 5000, None),
+        ("CB", 64, None),
+    ]
+
+
+def test_a_named_socket_is_asked_and_nothing_else(tmp_path: Path) -> None:
+    Written(CHIP).write(tmp_path)
+    done = ttmem("ps", "--socket", str(tmp_path / "none.sock"), TTMEM_SHM=str(tmp_path))
+
+    assert done.returncode == 3
+    assert "start one with `ttmem serve`" in done.stderr
+    assert done.stdout == ""
+
+
+def test_contradicting_options_are_refused(tmp_path: Path) -> None:
+    both = ttmem("ps", "--socket", "/nowhere", "--shm", str(tmp_path))
+    missing = ttmem("ps", "--shm", str(tmp_path / "missing"))
+
+    assert (both.returncode, missing.returncode) == (2, 2)
+    assert "give one of them" in both.stderr
+    assert "is no folder" in missing.stderr
