@@ -119,7 +119,7 @@ def _folder(path: str | None) -> str | None:
 
 def _log(options: argparse.Namespace) -> str | None:
     if options.log:
-        return os.path.abspath(options.log)
+        return str(os.path.abspath(options.log))
     return os.devnull if options.quiet else None
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ttmem.analysis.explanation import Explanation, Verdict
 from ttmem.analysis.holders import Holder
+from ttmem.analysis.process_picture import Origin
 from ttmem.events.kinds import MemoryKind
 from ttmem.sizes import human
 from ttmem.views.ink import Line, Style, faint, ink, pad, paint
 from ttmem.views.names import numbers
-from ttmem.views.origins import operation, place
+from ttmem.views.origins import made_by
+from ttmem.views.text import columns
 
 HOLDERS = 5
 _LABEL = 11
@@ -19,12 +21,12 @@ def render_failure(pid: int, explanation: Explanation, *, width: int, color: boo
     failure = explanation.failure
     lines = [
         ink(f"ttmem: pid {pid}: {_headline(explanation)}", Style.ALARM),
-        _fact("asked by", f"{operation(failure.origin)}  {place(failure.origin)}"),
+        _fact("asked by", _who(failure.origin, "", width)),
         _fact("asked for", _asked(explanation)),
-        _fact("free", _free(explanation)),
+        _fact("free", _free(explanation, width)),
         _fact("verdict", _verdict(explanation), Style.WARN),
     ]
-    return paint([*lines, *_held(explanation.holders)], width, color)
+    return paint([*lines, *_held(explanation.holders, width)], width, color)
 
 
 def kind_name(kind: int) -> str:
@@ -36,42 +38,49 @@ def _fact(label: str, text: str, style: Style = Style.PLAIN) -> Line:
     return (*pad(faint(f"  {label}"), _LABEL + 2), *ink(text, style))
 
 
+def _who(origin: Origin, before: str, width: int, after: str = "") -> str:
+    """Op and line in the room between two texts."""
+    room = width - _LABEL - 2 - columns(before) - columns(after)
+    return f"{before}{made_by(origin, room)}{after}"
+
+
 def _headline(explanation: Explanation) -> str:
     failure, clash = explanation.failure, explanation.clash
     where = numbers(failure.chips) or "an unknown device"
     if failure.what == "buffer":
         return f"no room for a buffer in {kind_name(failure.kind)} of {where}"
     if clash:
-        return f"{failure.what} clash with L1 buffers on {where}, cores {clash.cores}"
+        return f"{failure.what} clash with L1 buffers on {where}"
     return f"no room for {failure.what} in L1 of {where}"
 
 
 def _asked(explanation: Explanation) -> str:
-    requested, needed = explanation.failure.requested, explanation.needed
+    needed, clash = human(explanation.needed), explanation.clash
+    if clash:
+        return f"{needed} on each core of {clash.cores}, up to address {clash.end:,}"
     if explanation.failure.what != "buffer":
-        end = f", up to address {explanation.clash.end:,}" if explanation.clash else ""
-        return f"{human(needed)} on each core{end}"
-    return f"{human(requested)}: {human(needed)} in each of {_known(explanation.banks)} banks"
+        return f"{needed} on each core"
+    asked = human(explanation.failure.requested)
+    return f"{asked}: {needed} in each of {_known(explanation.banks)} banks"
 
 
-def _free(explanation: Explanation) -> str:
+def _free(explanation: Explanation, width: int) -> str:
     free, largest, way = explanation.free, explanation.largest, explanation.in_the_way
     if explanation.clash is None:
         of = f"{human(free)} of {human(explanation.size)} in each bank"
         return f"{of}, largest block {human(largest)}"
     all_of_it = f"{human(free)} of {human(explanation.size)} on each core"
-    who = f": {operation(way.origin)}  {place(way.origin)}" if way else ""
-    below = f"{human(largest)} below the lowest buffer"
-    return f"{all_of_it}, {below} (at {explanation.clash.lowest_buffer:,}{who})"
+    at = f"{all_of_it}, {human(largest)} below {explanation.clash.lowest_buffer:,}"
+    return _who(way.origin, f"{at}, ", width) if way else at
 
 
 def _verdict(explanation: Explanation) -> str:
     missing = human((explanation.needed or 0) - (explanation.free or 0))
     where = "in each bank" if explanation.failure.what == "buffer" else "on each core"
     texts = {
-        Verdict.EXHAUSTED: f"exhausted: {missing} are missing {where}; free some of what is below",
-        Verdict.FRAGMENTED: "fragmented: enough is free, but not in one piece; allocate what lives long first",
-        Verdict.TOO_LARGE: "too large: it would not fit if nothing else were there; use a smaller block or DRAM",
+        Verdict.EXHAUSTED: f"exhausted: {missing} are missing {where}",
+        Verdict.FRAGMENTED: "fragmented: enough is free, but not in one piece",
+        Verdict.TOO_LARGE: "too large: it would not fit into an empty device",
         Verdict.UNKNOWN: f"unknown; the runtime says: {_last_line(explanation.failure.message)}",
     }
     return texts[explanation.verdict]
@@ -86,7 +95,7 @@ def _known(count: int | None) -> str:
     return "N/A" if count is None else f"{count:,}"
 
 
-def _held(holders: tuple[Holder, ...]) -> list[Line]:
+def _held(holders: tuple[Holder, ...], width: int) -> list[Line]:
     if not holders:
         return [_fact("held by", "nothing that the probe has seen")]
     sizes = [human(one.bytes) for one in holders[:HOLDERS]]
@@ -96,6 +105,7 @@ def _held(holders: tuple[Holder, ...]) -> list[Line]:
         times = f"{one.count:,} x " if one.count > 1 else ""
         more = len(holders) - HOLDERS
         rest = f"  (and {more:,} more)" if at == HOLDERS - 1 and more > 0 else ""
-        text = f"{size:>{widest}}  {times}{operation(one.origin)}  {place(one.origin)}{rest}"
+        before = f"{size:>{widest}}  {times}"
+        text = _who(one.origin, before, width, rest)
         lines.append(_fact("held by" if at == 0 else "", text))
     return lines

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from ttmem.analysis.process_picture import Origin
+from ttmem.views.text import ELLIPSIS, clean, clip, columns
 
 UNKNOWN_OP = "outside of any op"
 UNKNOWN_SITE = "no line of Python"
 
 
-def operation(origin: Origin) -> str:
-    """'ttnn.matmul'."""
-    return origin.op or UNKNOWN_OP
+def made_by(origin: Origin, room: int) -> str:
+    """'ttnn.matmul  model.py:42 forward  in decode'. In little room, the file and its line stay to the last."""
+    innermost = (origin.site or UNKNOWN_SITE).split("\n", 1)[0]
+    place, function = _parts(clean(innermost.removeprefix(os.getcwd() + os.sep)))
+    phase = f"  in {clean(origin.phase)}" if origin.phase else ""
+    op = clean(origin.op or UNKNOWN_OP)
+    bare_op = op.rpartition(".")[2]
+    for head, end in ((op, function + phase), (op, phase), (bare_op, phase), (bare_op, "")):
+        for shown in _with_fewer_folders(place):
+            text = f"{head}  {shown}{end}"
+            if columns(text) <= room:
+                return text
+    left = room - columns(shown) - 2
+    return f"{clip(bare_op, left)}  {shown}" if left > 2 else clip(shown, room)
 
 
-def place(origin: Origin) -> str:
-    """'model.py:42 forward  in decode/attention', from here on where the file is below here."""
-    site = (origin.site or UNKNOWN_SITE).split("\n", 1)[0].removeprefix(os.getcwd() + os.sep)
-    return f"{site}  in {origin.phase}" if origin.phase else site
+def _parts(site: str) -> tuple[str, str]:
+    """'/src/model.py:42 forward' -> '/src/model.py:42' and ' forward'."""
+    place, space, function = site.rpartition(" ")
+    return (place, space + function) if ":" in place else (site, "")
+
+
+def _with_fewer_folders(place: str) -> Iterator[str]:
+    yield place
+    while os.sep in place:
+        place = place.split(os.sep, 1)[1]
+        yield f"{ELLIPSIS}{os.sep}{place}"
+    yield place

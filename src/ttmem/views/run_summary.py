@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttmem.analysis.holders import Holder, on_all_chips
-from ttmem.analysis.peaks import Peak, peaks
-from ttmem.analysis.process_picture import HighWater, ProcessPicture
+from ttmem.analysis.peaks import Peak, Setting, peaks
+from ttmem.analysis.process_picture import HighWater, Origin, ProcessPicture
 from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.sizes import human
 from ttmem.views.failure_text import kind_name
-from ttmem.views.grid import Column, Grid
-from ttmem.views.ink import EMPTY, Line, Style, faint, ink, paint, paragraph
+from ttmem.views.grid import GAP, Column, Grid
+from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers
-from ttmem.views.origins import operation, place
+from ttmem.views.origins import made_by
 
 NOTHING_SEEN = "no process of this command opened a device, so there is nothing to tell"
+NEVER_USED = "never used"
 PROCESSES = 8  # in full; a test run may start hundreds
 LEFTOVERS = 5
+LEAST_ROOM = 16  # 'attention.py:123'
 _BESIDE_KINDS = {
     Counted.CB_DEMAND: "CB demand",
     Counted.DATAFLOW_DEMAND: "dataflow demand",
@@ -42,7 +44,7 @@ def _process(picture: ProcessPicture, width: int) -> list[Line]:
     lines += _peak_rows(peaks(picture.devices), width)
     lines += _leftover_rows(on_all_chips(picture.never_freed), picture.running, width)
     for loss in picture.losses:
-        lines += paragraph(f"  lost: {loss}", width, Style.WARN)
+        lines += indent(paragraph(f"lost: {loss}", width - 2, Style.WARN), 2)
     return lines
 
 
@@ -63,68 +65,67 @@ def _peak_rows(found: Sequence[Peak], width: int) -> list[Line]:
     if not found:
         return [ink("  nothing was allocated")]
     several = len({peak.chips for peak in found}) > 1
-    rows = [
-        [
-            ink("  " + (f"{numbers(peak.chips)} " if several else "") + _kind(peak)),
-            ink(human(peak.high_water.bytes)),
-            ink(_size(peak)),
-            *_made_by(peak.high_water),
-        ]
+    rows: list[tuple[list[Line], Origin | None]] = []
+    for peak in found:
+        mark = peak.high_water
+        where = f"{numbers(peak.chips)} " if several else ""
+        of = human(peak.size) if isinstance(mark.kind, MemoryKind) else ""
+        cells = [ink(f"  {where}{_kind(mark)}"), ink(human(mark.bytes)), ink(of)]
+        rows.append((cells, mark.origin if mark.bytes else None))
+    columns = [Column("  PEAK OF"), Column("BYTES", right=True), Column("OF", right=True)]
+    return [*_with_origins(columns, rows, width), *_setting_lines(found, several, width)]
+
+
+def _with_origins(
+    columns: Sequence[Column], rows: Sequence[tuple[list[Line], Origin | None]], width: int
+) -> list[Line]:
+    """Rows that end with who did it, in the room that is left; nobody, if the origin is None."""
+    room = max(width - Grid(columns, [cells for cells, _ in rows]).width - GAP, LEAST_ROOM)
+    whole = [
+        [*cells, ink(made_by(origin, room)) if origin else faint(NEVER_USED)]
+        for cells, origin in rows
+    ]
+    return Grid([*columns, Column("MADE BY")], whole).lines()
+
+
+def _setting_lines(found: Sequence[Peak], several: bool, width: int) -> list[Line]:
+    """How much of the regions whose size is an argument of `open_device` was needed."""
+    facts = [
+        ink(f"{peak.setting.name}={peak.setting.value}: {_need(peak.setting)}{on}")
         for peak in found
+        if peak.setting
+        for on in [f" on {numbers(peak.chips)}" if several else ""]
     ]
-    columns = [
-        Column("  PEAK OF"),
-        Column("BYTES", right=True),
-        Column("OF"),
-        Column("MADE BY"),
-        Column(""),
-    ]
-    return Grid(columns, rows).lines()
+    return indent(flow(facts, width - 2, "   "), 2)
 
 
-def _made_by(mark: HighWater) -> tuple[Line, Line]:
-    if not mark.bytes:
-        return faint("never used"), EMPTY
-    return ink(operation(mark.origin)), ink(place(mark.origin))
+def _need(setting: Setting) -> str:
+    return f"{setting.needed} were needed" if setting.needed else NEVER_USED
 
 
-def _kind(peak: Peak) -> str:
-    kind = peak.high_water.kind
-    return _BESIDE_KINDS[kind] if isinstance(kind, Counted) else kind_name(kind)
-
-
-def _size(peak: Peak) -> str:
-    if peak.setting:
-        return f"{human(peak.size)}  {peak.setting.name}={peak.setting.value}, used {peak.setting.needed}"
-    return human(peak.size) if isinstance(peak.high_water.kind, MemoryKind) else ""
+def _kind(mark: HighWater) -> str:
+    return _BESIDE_KINDS[mark.kind] if isinstance(mark.kind, Counted) else kind_name(mark.kind)
 
 
 def _leftover_rows(holders: Sequence[Holder], running: bool, width: int) -> list[Line]:
     if not holders:
         return []
     rows = [
-        [
-            ink(f"  {kind_name(one.kind)}"),
-            ink(human(one.bytes)),
-            ink(f"{one.count:,} x" if one.count > 1 else ""),
-            ink(operation(one.origin)),
-            ink(place(one.origin)),
-        ]
+        (
+            [
+                ink(f"  {kind_name(one.kind)}"),
+                ink(human(one.bytes)),
+                ink(f"{one.count:,} x" if one.count > 1 else ""),
+            ],
+            one.origin,
+        )
         for one in holders[:LEFTOVERS]
     ]
     title = "  HELD NOW" if running else "  NEVER FREED"
-    columns = [
-        Column(title),
-        Column("BYTES", right=True),
-        Column("", right=True),
-        Column("MADE BY"),
-        Column(""),
-    ]
-    lines = Grid(columns, rows).lines()
+    columns = [Column(title), Column("BYTES", right=True), Column("", right=True)]
+    lines = _with_origins(columns, rows, width)
     others = holders[LEFTOVERS:]
     if others:
-        rest = sum(one.bytes for one in others)
-        lines += [
-            ink(f"  and {human(rest)} from {len(others):,} more places; `ttmem dump` lists them")
-        ]
+        rest = human(sum(one.bytes for one in others))
+        lines += [ink(f"  and {rest} from {len(others):,} more places; `ttmem dump` lists them")]
     return lines

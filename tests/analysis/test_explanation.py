@@ -1,0 +1,149 @@
+"""Why an allocation failed, from the runtime's own words or from what was counted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttmem.analysis.explanation import Verdict, explain
+from ttmem.analysis.free_blocks import largest_gap
+from ttmem.analysis.process_picture import FailedAllocation, Holding, Origin
+from ttmem.events.device import DeviceDeclaration
+from ttmem.events.kinds import MemoryKind
+
+DEVICE = DeviceDeclaration(
+    logical_id=0,
+    l1_banks=100,
+    l1_per_core=1_572_864,
+    l1_bank_size=1_400_000,
+    l1_small_bank_size=16_384,
+    cb_base=111_744,
+    dram_banks=8,
+    dram_bank_size=1 << 32,
+)
+OUT_OF_MEMORY = (
+    "TT_FATAL @ bank_manager.cpp:514: false\ninfo:\nOut of Memory: Not enough space to allocate 67108864 B L1 buffer "
+    "across 110 banks, where each bank needs to store 610304 B, but bank size is {size} B "
+    "(allocated: 741376 B, free: {free} B, largest free block: {largest} B)."
+)
+
+
+def failed(
+    message: str,
+    what: str = "buffer",
+    kind: int = MemoryKind.L1,
+    requested: int | None = 67_108_864,
+    holdings: tuple[Holding, ...] = (),
+) -> FailedAllocation:
+    return FailedAllocation(what, kind, (0,), requested, message, Origin(), holdings)
+
+
+def held(kind: int, address: int, size: int, op: str = "ttnn.add") -> Holding:
+    return Holding(kind, (0,), size, address, Origin(op, "model.py:1 f"))
+
+
+@pytest.mark.parametrize(
+    ("free", "largest", "verdict"),
+    [
+        (600_000, 600_000, Verdict.EXHAUSTED),
+        (703_360, 77_824, Verdict.FRAGMENTED),
+    ],
+)
+def test_exhausted_and_fragmented_are_told_apart(free: int, largest: int, verdict: Verdict) -> None:
+    why = explain(failed(OUT_OF_MEMORY.format(size=1_444_736, free=free, largest=largest)), DEVICE)
+
+    assert (why.verdict, why.needed, why.free, why.largest) == (verdict, 610_304, free, largest)
+    assert (why.banks, why.size) == (110, 1_444_736)
+
+
+def test_what_would_not_fit_into_an_empty_device_is_too_large() -> None:
+    why = explain(failed(OUT_OF_MEMORY.format(size=500_000, free=400_000, largest=400_000)), DEVICE)
+
+    assert why.verdict is Verdict.TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Out of Memory: Not enough space to allocate 800 B L1 buffer across 100 banks, where each bank needs to store "
+        "8 B, but bank size is only 1400000 B",
+        "Not enough space after considering dependencies to allocate 800 B L1 across 100 banks (8 B per bank), bank "
+        "size is 1400000 B (allocated: 1399996 B, free: 4 B, largest free block: 4 B). After subtracting",
+    ],
+)
+def test_older_and_other_words_are_understood(message: str) -> None:
+    full = held(MemoryKind.L1, 111_744, 1_399_996 * 100)
+
+    why = explain(failed(message, requested=800, holdings=(full,)), DEVICE)
+
+    assert (why.verdict, why.needed, why.free, why.banks) == (Verdict.EXHAUSTED, 8, 4, 100)
+
+
+def test_a_message_without_figures_is_explained_by_counting() -> None:
+    holes = tuple(held(MemoryKind.L1, 111_744 + at * 100_000, 50_000 * 100) for at in range(14))
+
+    why = explain(failed("no", requested=60_000 * 100, holdings=holes), DEVICE)
+
+    assert (why.needed, why.free, why.largest) == (60_000, 700_000, 50_000)
+    assert why.verdict is Verdict.FRAGMENTED
+
+
+def test_a_message_about_an_unknown_device_has_no_verdict() -> None:
+    why = explain(failed("no"), None)
+
+    assert (why.verdict, why.needed, why.free, why.largest) == (Verdict.UNKNOWN, None, None, None)
+
+
+@pytest.mark.parametrize("what", ["circular", "dataflow"])
+def test_a_clash_names_the_buffer_in_the_way(what: str) -> None:
+    message = (
+        f"Statically allocated {what} buffers in program 2 clash with L1 buffers on core range [0-0 - 10-9]. "
+        f"L1 buffer allocated at 155648 and static {what} buffer region ends at 666752"
+    )
+    lowest = held(MemoryKind.L1, 155_648, 100_000 * 100, "ttnn.empty")
+    others = tuple(held(MemoryKind.L1, 700_000 + at, 100) for at in range(2))
+
+    why = explain(
+        failed(message, f"{what} buffers", requested=None, holdings=(*others, lowest)), DEVICE
+    )
+
+    assert (why.needed, why.largest) == (666_752 - 111_744, 155_648 - 111_744)
+    assert (why.in_the_way, why.verdict) == (lowest, Verdict.FRAGMENTED)
+    assert [holder.origin.op for holder in why.holders] == ["ttnn.empty", "ttnn.add"]
+
+
+def test_circular_buffers_beyond_the_end_of_l1_are_too_large() -> None:
+    message = (
+        "Statically allocated circular buffers on core range [0-0 - 0-0] grow to 1600000 B which is beyond max L1 "
+        "size of 1572864 B"
+    )
+
+    why = explain(failed(message, "circular buffers", requested=None), DEVICE)
+
+    assert (why.verdict, why.needed) == (Verdict.TOO_LARGE, 1_600_000 - 111_744)
+
+
+def test_holders_of_other_kinds_and_chips_do_not_count() -> None:
+    elsewhere = Holding(MemoryKind.L1, (1,), 100, 200_000, Origin("ttnn.sub"))
+
+    why = explain(failed("no", holdings=(elsewhere, held(MemoryKind.DRAM, 0, 100))), DEVICE)
+
+    assert why.holders == ()
+
+
+@given(st.text())
+def test_any_message_is_explained_somehow(message: str) -> None:
+    for what in ("buffer", "circular buffers"):
+        assert explain(failed(message, what), DEVICE).holders == ()
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), max_size=12))
+def test_the_largest_gap_is_what_nothing_covers(blocks: list[tuple[int, int]]) -> None:
+    covered = {byte for start, length in blocks for byte in range(start, start + length)}
+    longest = run = 0
+    for byte in range(10, 50):
+        run = 0 if byte in covered else run + 1
+        longest = max(longest, run)
+
+    assert largest_gap(blocks, 10, 50) == longest
