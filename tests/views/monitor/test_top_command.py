@@ -239,7 +239,7 @@ def test_garbage_from_the_server_is_a_sentence(tmp_path: Path, words: bytes) -> 
 
 
 def test_a_small_window_says_so_and_a_large_one_shows_more(path: Path) -> None:
-    with top(path) as program:
+    with top(path, COLUMNS="90", LINES="20") as program:  # of a shell; they do not follow
         program.wait_for("64.0 MiB")
         program.press("h")
         program.wait_for("Keys of every view")

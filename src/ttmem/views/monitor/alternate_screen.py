@@ -17,6 +17,7 @@ from typing import Any
 from ttmem.views.ink import Line
 from ttmem.views.monitor.theme import Theme
 
+_STDOUT = 1  # not sys.stdout: Textual puts a catcher of prints in its place
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # alternate screen, no cursor, no wrapping
 _MOUSE_OFF = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l"
 _MODES_OFF = "\x1b[?2026l\x1b[?1004l\x1b[?2004l"  # synchronised output, focus, bracketed paste
@@ -75,6 +76,15 @@ class AlternateScreen:
                 data = data[os.write(self._output, data) :]
         except OSError:
             pass  # the terminal is gone: nobody sees it
+
+
+def window_size() -> tuple[int, int]:
+    """Columns and lines of the window itself; COLUMNS and LINES of a shell do not follow a resize."""
+    try:
+        width, height = os.get_terminal_size(_STDOUT)
+    except (OSError, ValueError):
+        return 80, 24
+    return (width, height) if width and height else (80, 24)
 
 
 def _leave(number: int, _: FrameType | None) -> None:

@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from textual.drivers.linux_driver import LinuxDriver
 
+from ttmem.views.monitor.alternate_screen import window_size
+
 _ALTERNATE_SCREEN = "\x1b[?1049h"
 
 
@@ -50,6 +52,9 @@ class MonitorDriver(LinuxDriver):
             except OSError:
                 self._app.call_from_thread(self._app.exit)
                 return
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        return window_size()
 
     def _enable_mouse_support(self) -> None:
         self.write("\x1b[?1000h")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 
 from ttmem.errors import TtmemError
-from ttmem.views.monitor.alternate_screen import AlternateScreen
+from ttmem.views.monitor.alternate_screen import AlternateScreen, window_size
 from ttmem.views.monitor.follower import Follower
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.theme import Depth, Theme
@@ -40,7 +39,7 @@ def run_session(monitor: Monitor, watch: Watch, follower: Follower, depth: Depth
         with AlternateScreen() as screen:
             follower.wait(FIRST_ANSWER)
             watch.take(follower.readings())
-            width, height = shutil.get_terminal_size()
+            width, height = window_size()
             screen.paint(monitor.picture(width, height), width, Theme(depth, monitor.dark))
             from ttmem.views.monitor.app import MonitorApp
 
