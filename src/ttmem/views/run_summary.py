@@ -42,7 +42,9 @@ def render_summary(pictures: Sequence[ProcessPicture], *, width: int, color: boo
 def _process(picture: ProcessPicture, width: int) -> list[Line]:
     lines = [ink(f"ttmem: pid {picture.pid}{_how_it_is(picture)}: {_counts(picture)}", Style.TITLE)]
     lines += _peak_rows(peaks(picture.devices), width)
-    lines += _leftover_rows(on_all_chips(picture.never_freed), picture.running, width)
+    title = "HELD NOW" if picture.running else "NEVER FREED"
+    on_all = " on all devices" if len(picture.devices) > 1 else ""
+    lines += _leftover_rows(on_all_chips(picture.never_freed), f"{title}{on_all}", width)
     for loss in picture.losses:
         lines += indent(paragraph(f"lost: {loss}", width - 2, Style.WARN), 2)
     return lines
@@ -107,7 +109,7 @@ def _kind(mark: HighWater) -> str:
     return _BESIDE_KINDS[mark.kind] if isinstance(mark.kind, Counted) else kind_name(mark.kind)
 
 
-def _leftover_rows(holders: Sequence[Holder], running: bool, width: int) -> list[Line]:
+def _leftover_rows(holders: Sequence[Holder], title: str, width: int) -> list[Line]:
     if not holders:
         return []
     rows = [
@@ -121,8 +123,7 @@ def _leftover_rows(holders: Sequence[Holder], running: bool, width: int) -> list
         )
         for one in holders[:LEFTOVERS]
     ]
-    title = "  HELD NOW" if running else "  NEVER FREED"
-    columns = [Column(title), Column("BYTES", right=True), Column("", right=True)]
+    columns = [Column(f"  {title}"), Column("BYTES", right=True), Column("", right=True)]
     lines = _with_origins(columns, rows, width)
     others = holders[LEFTOVERS:]
     if others:

@@ -50,7 +50,7 @@ class Machine:
         home.mkdir()
         session = Session(
             self._environment.python,
-            self._environment.variables() | self._variables(home) | dict(variables or {}),
+            self.variables(home) | dict(variables or {}),
             home / "session.log",
         )
         self.sessions.append(session)
@@ -59,9 +59,9 @@ class Machine:
             session.send(f"device = ttnn.open_mesh_device({shape}, **sizes)", sizes=asdict(sizes))
         return session
 
-    def _variables(self, home: Path) -> dict[str, str]:
-        """Whatever the runtime writes, it writes below `home`."""
-        return {
+    def variables(self, home: Path) -> dict[str, str]:
+        """For a program on this machine; whatever the runtime writes, it writes below `home`."""
+        return self._environment.variables() | {
             "HOME": str(home),
             "TMPDIR": str(home),
             "OMPI_MCA_btl_sm_backing_directory": str(home),

@@ -1,0 +1,195 @@
+"""`ttmem run` on programs as users write them, with the real runtime."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.ttnn.bench.environment import Environment
+from tests.ttnn.bench.machine import Machine
+from tests.ttnn.user_programs import CLASH, MODEL, OUT_OF_MEMORY
+from ttmem.events.kinds import Op
+from ttmem.events.record import EVENT, Event
+from ttmem.probe.layout import SIDE
+from ttmem.sizes import human
+from ttmem.sources.probe_region import ProbeRegion, find_regions
+
+PATIENCE_S = 600
+Made = tuple[str | None, str | None, str | None]  # op, site, phase
+
+
+class UserProgram:
+    """One run of model.py on a mocked machine."""
+
+    def __init__(self, there: Machine, python: Path, text: str, *arguments: str) -> None:
+        self.folder = there.folder
+        self.text = text
+        (self.folder / "model.py").write_text(text)
+        run = [sys.executable, "-m", "ttmem", "run", "--shm", str(self.folder), "--"]
+        self.done = subprocess.run(
+            [*run, str(python), "model.py", *arguments],
+            cwd=self.folder,
+            env=there.variables(self.folder) | {"COLUMNS": "160"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    @property
+    def said(self) -> str:
+        """By ttmem: its own lines and those that belong to them."""
+        lines = self.done.stderr.splitlines()
+        return "\n".join(line for line in lines if line.startswith(("ttmem: ", "  ")))
+
+    def line_of(self, code: str) -> int:
+        """Where the program does that."""
+        (found,) = [at for at, line in enumerate(self.text.splitlines(), 1) if code in line]
+        return found
+
+    def made(self) -> list[Made]:
+        """Who made each buffer, in order."""
+        (name,) = find_regions(str(self.folder))
+        with closing(ProbeRegion(name.path)) as region:
+            batch = region.new_events()
+            texts = region.new_strings()
+            events = map(Event._make, EVENT.iter_unpack(batch.events))
+            return [
+                (texts.get(event.name), texts.get(event.site), texts.get(phase))
+                for event, (phase, _, _) in zip(events, SIDE.iter_unpack(batch.sides), strict=True)
+                if event.op == Op.ALLOC
+            ]
+
+
+@pytest.fixture
+def run(machine: Callable[[str], Machine], environment: Environment) -> Callable[..., UserProgram]:
+    return lambda text, *arguments, board="p150": UserProgram(
+        machine(board), environment.python, text, *arguments
+    )
+
+
+def test_every_buffer_has_the_op_and_the_line_of_the_users_own_file(
+    run: Callable[..., UserProgram],
+) -> None:
+    program = run(MODEL, "1")
+    lines = MODEL.splitlines()
+
+    made = program.made()
+
+    wrong = []
+    for op, site, _ in made:
+        found = re.fullmatch(r"(.*/)?model\.py:(\d+) (\w+|<module>)", site or "")
+        line = lines[int(found[2]) - 1] if found else ""
+        if not op or f"{op}(" not in line:
+            wrong.append((op, site, line))
+    assert wrong == []
+    assert {op for op, _, _ in made} == {
+        "ttnn.empty",
+        "ttnn.matmul",
+        "ttnn.transpose",
+        "ttnn.softmax",
+        "ttnn.add",
+        "ttnn.conv2d",
+        "ttnn.relu",
+    }
+
+
+def test_phases_tag_what_happens_inside(run: Callable[..., UserProgram]) -> None:
+    made = run(MODEL, "1").made()
+
+    phases = {op: phase for op, _, phase in made if op != "ttnn.empty"}
+    assert phases == {
+        "ttnn.matmul": "decode",
+        "ttnn.transpose": "decode",
+        "ttnn.softmax": "decode",
+        "ttnn.add": "decode",
+        "ttnn.conv2d": "vision",
+        "ttnn.relu": "vision",
+    }
+    assert [phase for op, _, phase in made if op == "ttnn.empty"] == [
+        *["load"] * 2,
+        *["decode"] * 3,
+        "vision",
+    ]
+
+
+@pytest.mark.parametrize(("board", "chips"), [("p150", 1), ("p150x4", 4)])
+def test_the_summary_has_the_peak_of_the_runtime_and_the_line_that_made_it(
+    run: Callable[..., UserProgram], board: str, chips: int
+) -> None:
+    program = run(MODEL, str(chips), board=board)
+
+    most = json.loads(program.done.stdout.splitlines()[-1])["most"]
+    (dram,) = [line for line in program.said.splitlines() if line.startswith("  DRAM")][:1]
+    assert program.done.returncode == 0
+    assert dram.split()[1:3] == human(most).split()
+    assert dram.endswith(f"ttnn.add  model.py:{program.line_of('ttnn.add(')} attention")
+    assert "trace_region_size=1048576: never used" in program.said
+
+
+def test_what_the_model_kept_is_named_as_never_freed(run: Callable[..., UserProgram]) -> None:
+    program = run(MODEL, "1")
+
+    kept = program.said.split("NEVER FREED")[1]
+    cache = program.line_of("kept = ttnn.matmul(")
+    assert f"3 x  ttnn.matmul  model.py:{cache} attention  in decode" in kept
+    assert "2 x  ttnn.empty" in kept
+
+
+def test_running_out_of_memory_is_explained_with_the_figures_of_the_runtime(
+    run: Callable[..., UserProgram],
+) -> None:
+    program = run(OUT_OF_MEMORY)
+
+    figures = re.findall(
+        r"^Out of Memory.*needs to store (\d+) B.*free: (\d+) B, largest free block: (\d+) B",
+        program.done.stdout,
+        re.MULTILINE,  # the runtime's log says it once more, in a line that begins with the time
+    )
+    told = re.findall(
+        r"asked for .*: (.*) in each of 110 banks\n  free +(.*) of .*, largest block (.*)\n"
+        r"  verdict +(\w+)",
+        program.said,
+    )
+    assert program.done.returncode == 3
+    assert [row[:3] for row in told] == [
+        tuple(human(int(figure)) for figure in row) for row in figures
+    ]
+    assert [row[3] for row in told] == ["exhausted", "fragmented"]
+
+
+def test_who_held_the_memory_is_named_though_it_was_freed_since(
+    run: Callable[..., UserProgram],
+) -> None:
+    program = run(OUT_OF_MEMORY)
+
+    held = re.findall(r"held by +\S+ MiB  (\d+) x ttnn.empty  model.py:(\d+) tensor", program.said)
+    line = program.line_of("return ttnn.empty(")
+    assert [int(at) for _, at in held] == [line, line]
+    first, second = (int(count) for count, _ in held)
+    assert second == first // 2
+
+
+def test_a_clash_with_circular_buffers_is_explained_with_the_figures_of_the_runtime(
+    run: Callable[..., UserProgram],
+) -> None:
+    program = run(CLASH)
+
+    lowest, end = re.findall(
+        r"L1 buffer allocated at (\d+) and static \w+ buffer region ends at (\d+)",
+        program.done.stderr,
+    )[-1]
+    assert program.done.returncode == 1
+    assert "RuntimeError" in program.done.stderr
+    assert "buffers clash with L1 buffers on device 0" in program.said
+    assert f"asked by   ttnn.softmax  model.py:{program.line_of('ttnn.softmax')}" in program.said
+    assert f"up to address {int(end):,}" in program.said
+    assert f"below {int(lowest):,}, ttnn.empty  model.py:" in program.said
+    assert re.search(r"held by +\S+ MiB  36 x ttnn.empty", program.said)
