@@ -122,6 +122,21 @@ def test_the_clash_with_an_l1_buffer_has_the_runtimes_figures() -> None:
         layout.check_clash(BASE + 1023, P150.l1_per_core, 7)
 
 
+def test_dataflow_buffers_clash_under_their_own_name() -> None:
+    program = Program(P150)
+    program.add_dataflow_buffer(ONE, 1024)
+    program.allocate_circular_buffers()
+    assert program.l1 is not None
+
+    with pytest.raises(ClashFault) as caught:
+        program.l1.check_clash(BASE + 1023, P150.l1_per_core, 7)
+
+    assert str(caught.value) == (
+        "Statically allocated dataflow buffers in program 7 clash with L1 buffers on core range "
+        "[0-0 - 0-0]. L1 buffer allocated at 112767 and static dataflow buffer region ends at 112768"
+    )
+
+
 def test_buffers_beyond_l1_are_refused() -> None:
     with pytest.raises(BeyondL1, match="grow to 1572928 B which is beyond max L1 size of 1572864"):
         allocated(1_461_184).check_clash(None, P150.l1_per_core, 1)

@@ -67,6 +67,9 @@ class L1Layout:
         self._alignment = alignment
         self._by_range: dict[CoreRange, _CoreRangeAllocator] = {}
         placed = list(buffers)
+        # A program has the one or the other, and scratchpads beside dataflow buffers only.
+        circular = all(buffer.kind is BufferKind.CIRCULAR for buffer in placed)
+        self._what = "circular" if circular else "dataflow"
         # Global ones are in no region, yet their ranges have allocators, which others may mark.
         for buffer in placed:
             if buffer.kind is not BufferKind.SCRATCHPAD:
@@ -103,9 +106,11 @@ class L1Layout:
     def check_clash(self, lowest_l1_address: int | None, l1_size: int, program_id: int) -> None:
         for core_range, one in self._by_range.items():
             if one.end > l1_size:
-                raise BeyondL1(str(core_range), one.end, l1_size)
+                raise BeyondL1(self._what, str(core_range), one.end, l1_size)
             if lowest_l1_address is not None and lowest_l1_address < one.end:
-                raise ClashFault(program_id, str(core_range), lowest_l1_address, one.end)
+                raise ClashFault(
+                    self._what, program_id, str(core_range), lowest_l1_address, one.end
+                )
 
     def _add_allocators(self, cores: CoreRangeSet) -> None:
         for core_range in cores:

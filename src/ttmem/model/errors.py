@@ -40,14 +40,17 @@ class OutOfMemory(RuntimeFault):
 
 
 class ClashFault(RuntimeFault):
-    """Circular buffers grow up into L1 buffers."""
+    """Circular or dataflow buffers, `what` says which, grow up into L1 buffers."""
 
-    def __init__(self, program_id: int, cores: str, buffer_address: int, region_end: int) -> None:
+    def __init__(
+        self, what: str, program_id: int, cores: str, buffer_address: int, region_end: int
+    ) -> None:
         super().__init__(
-            f"Statically allocated circular buffers in program {program_id} clash with L1 buffers "
-            f"on core range {cores}. L1 buffer allocated at {buffer_address} and static circular "
+            f"Statically allocated {what} buffers in program {program_id} clash with L1 buffers "
+            f"on core range {cores}. L1 buffer allocated at {buffer_address} and static {what} "
             f"buffer region ends at {region_end}"
         )
+        self.what = what
         self.program_id = program_id
         self.cores = cores
         self.buffer_address = buffer_address
@@ -55,13 +58,14 @@ class ClashFault(RuntimeFault):
 
 
 class BeyondL1(RuntimeFault):
-    """Circular buffers grow past the end of L1."""
+    """Circular or dataflow buffers, `what` says which, grow past the end of L1."""
 
-    def __init__(self, cores: str, region_end: int, limit: int) -> None:
+    def __init__(self, what: str, cores: str, region_end: int, limit: int) -> None:
         super().__init__(
-            f"Statically allocated circular buffers on core range {cores} grow to {region_end} B "
+            f"Statically allocated {what} buffers on core range {cores} grow to {region_end} B "
             f"which is beyond max L1 size of {limit} B"
         )
+        self.what = what
         self.cores = cores
         self.region_end = region_end
         self.limit = limit

@@ -20,8 +20,7 @@ from tests.ttnn.scripts.tensor_spec import TensorSpec
 from tests.ttnn.scripts.tensors import is_operand, random_operand, random_tensor
 
 STEPS = (18, 30)
-BINARY_OPS = ("add", "matmul", "concat")
-OPS = ("add", "matmul", "softmax", "layer_norm", "untilize", "shard")
+OPS = ("add", "softmax", "where", "shard")
 # These fill a grid column by column. On a T3K they take 8 rows of cores, and the runtime's own check allows 7.
 COLUMN_OPS = ("concat", "relu", "transpose", "typecast", "clone")
 
@@ -76,9 +75,9 @@ class _Writer:
             return self._keep(Allocate(self._new_name(), random_operand(self._random)))
         name = self._random.choice(operands)
         op = self._random.choice(self._ops)
-        output = _output(op, self._tensors[name], self._random.choice(("DRAM", "L1")))
-        inputs = (name, name) if op in BINARY_OPS else (name,)
-        return self._keep(Operate(op, inputs, self._new_name(), output))
+        operand = self._tensors[name]
+        output = _output(op, operand, self._random.choice(("DRAM", "L1")))
+        return self._keep(Operate(op, name, operand, self._new_name(), output))
 
     def _launch(self) -> Step:
         """Now and then one that was launched before, which the program cache has."""
@@ -98,14 +97,12 @@ class _Writer:
 
 
 def _output(op: str, operand: TensorSpec, kind: str) -> TensorSpec:
-    """Operands are square, so that a matmul or a transpose of one has its shape."""
+    """Operands are square, so that a transpose has the same shape."""
     height, width = operand.shape
     if op == "concat":
         return TensorSpec((height, 2 * width), kind)
     if op == "typecast":
         return TensorSpec(operand.shape, kind, "bfloat8_b")
-    if op == "untilize":
-        return TensorSpec(operand.shape, kind, tiled=False)
     if op == "shard":
         return TensorSpec(operand.shape, "L1", strategy="height", grid=(2, max(1, height // 128)))
     return TensorSpec(operand.shape, kind)

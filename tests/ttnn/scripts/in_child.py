@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from tests.ttnn.bench.answers import CoreBuffer
@@ -23,14 +23,21 @@ class Runner:
         self._ttnn = ttnn
         self._calls = RuntimeCalls(ttnn)
         self._tensors: dict[str, Any] = {}
+        self._wanted: dict[Hashable, list[CoreBuffer]] = {}
         self._cb_is_fresh = True
         self._changed_at = 0.0
 
-    def open(self, shape: list[int], sizes: dict[str, int]) -> Answer:
-        """Closes the device that was open before, and with it all that was there."""
+    def open(self, shape: list[int], sizes: dict[str, int], steps: list[dict[str, Any]]) -> Answer:
+        """Closes the device that was open before, and with it all that was there.
+
+        What the ops of the script will want is asked now: where L1 is full, the runtime refuses to tell.
+        """
         self.close()
         self._calls.open(shape, sizes)
-        self._cb_is_fresh = True
+        self._note_change(fresh=True)
+        for step in map(from_plain, steps):
+            if isinstance(step, Operate):
+                self._wanted[_key(step)] = self._ask(step)
         return self._answer()
 
     def close(self) -> None:
@@ -69,27 +76,50 @@ class Runner:
         self._tensors[name] = tensor
         return self._state(address=tensor.buffer_address())
 
+    def _ask(self, step: Operate) -> list[CoreBuffer]:
+        """Nothing is dispatched, and the operand takes no memory."""
+
+        def work() -> None:
+            self._calls.operate(step, self._calls.allocate(step.operand))
+
+        return _of_one_device(core_buffers(self._ttnn, work))
+
     def _enqueue(self, step: Operate | Launch) -> Answer:
         time.sleep(max(0.0, self._changed_at + PUBLISHING_PAUSE_S - time.monotonic()))
         before = self._calls.device.num_program_cache_entries()
-        work = self._calls.work(step, self._tensors)
-        made: list[Any] = []
         placed: list[CoreBuffer] = []
-
-        def dispatch() -> Any:
-            placed.extend(core_buffers(self._ttnn, lambda: made.append(work()), dispatched=True))
-            return made.pop()
-
-        state = self._keep(step.name if isinstance(step, Operate) else None, dispatch)
-        wanted = _of_one_device(core_buffers(self._ttnn, work))
+        if isinstance(step, Operate):
+            wanted = self._wanted[_key(step)]
+            has_circular = any(map(_is_local_circular, wanted))
+            state = self._keep(step.name, lambda: self._dispatch_op(step, placed))
+        else:
+            wanted = []
+            has_circular = any(place.tensor is None for place in step.places)
+            state = self._keep(None, lambda: self._dispatch_program(step, placed))
         is_new = state["program_cache_entries"] > before
-        places_circular = is_new and any(map(_is_local_circular, wanted))
         told = [one["address"] for one in _of_one_device(placed) if _is_local_circular(one)]
         # A mesh compiles the programs of its devices in threads, into which a capture does not see.
-        unseen = places_circular and not told and self._calls.device.get_num_devices() > 1
+        several = self._calls.device.get_num_devices() > 1
+        unseen = is_new and has_circular and not told and several
         state["circular"] = None if unseen else told
-        self._note_change(fresh=places_circular or (self._cb_is_fresh and state["error"] is None))
+        published = is_new and has_circular
+        self._note_change(fresh=published or (self._cb_is_fresh and state["error"] is None))
         return self._answer(state, wanted)
+
+    def _dispatch_op(self, step: Operate, placed: list[CoreBuffer]) -> Any:
+        made: list[Any] = []
+
+        def work() -> None:
+            made.append(self._calls.operate(step, self._tensors[step.input]))
+
+        placed += core_buffers(self._ttnn, work, dispatched=True)
+        return made.pop()
+
+    def _dispatch_program(self, step: Launch, placed: list[CoreBuffer]) -> None:
+        def work() -> None:
+            self._calls.launch(step, self._tensors)
+
+        placed += core_buffers(self._ttnn, work, dispatched=True)
 
     def _note_change(self, *, fresh: bool) -> None:
         self._cb_is_fresh = fresh
@@ -109,6 +139,10 @@ class Runner:
         return Answer(
             state=state or self._state(), wanted=wanted or [], cb_is_fresh=self._cb_is_fresh
         )
+
+
+def _key(step: Operate) -> Hashable:
+    return step.op, step.operand, step.output
 
 
 def _of_one_device(buffers: list[CoreBuffer]) -> list[CoreBuffer]:

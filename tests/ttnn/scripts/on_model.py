@@ -49,7 +49,7 @@ class ModelRunner:
         self._tensors: dict[str, tuple[TensorSpec, Buffer]] = {}
 
     def run(self, step: Step, wanted: Sequence[CoreBuffer]) -> State:
-        """`wanted` are the buffers of an op's program, as the runtime told of them; where they lie, the model says."""
+        """`wanted` are the buffers of an op's program, as the runtime told of them; the model places them."""
         if isinstance(step, Allocate):
             return self._allocate(step.name, step.tensor)
         if isinstance(step, Free):
@@ -115,8 +115,7 @@ class ModelRunner:
         made = self._allocate(step.name, step.output)
         if made["error"] is not None:
             return made
-        inputs = tuple(self._tensors[name][0] for name in step.inputs)
-        key = (step.op, inputs, step.output)
+        key = (step.op, step.operand, step.output)
         state = self._enqueue(key, lambda: op_program(self._mesh, wanted))
         state["address"] = made["address"]
         if state["error"] is not None:

@@ -50,7 +50,12 @@ def run_scripts(machine: Machine, scripts: Iterable[Script]) -> Iterator[Seen]:
 def _run(machine: Machine, session: Session, feed: LocalFeed, script: Script) -> Iterator[Seen]:
     shape = machine.board.rows, machine.board.columns
     model = ModelRunner(machine.board, script.sizes)
-    session.send("runner.open(shape, sizes)", shape=shape, sizes=asdict(script.sizes))
+    session.send(
+        "runner.open(shape, sizes, steps)",
+        shape=shape,
+        sizes=asdict(script.sizes),
+        steps=[as_plain(step) for step in script.steps],
+    )
     for step in (None, *script.steps):
         if step is not None:
             session.send("runner.run(step)", step=as_plain(step))

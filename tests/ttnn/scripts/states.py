@@ -9,9 +9,7 @@ from tests.ttnn.bench.answers import CoreBuffer, KindView
 
 KINDS = ("dram", "l1", "l1_small", "trace")
 
-_FAULT = re.compile(
-    r"Out of Memory: .*? B\)|Statically allocated circular buffers .*\d( B)?$", re.M
-)
+_FAULT = re.compile(r"Out of Memory: .*? B\)|Statically allocated \w+ buffers .*\d( B)?$", re.M)
 _PROGRAM = re.compile(r" in program \d+ ")
 
 

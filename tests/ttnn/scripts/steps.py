@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from tests.ttnn.bench.boards import Sizes
-from tests.ttnn.scripts.tensor_spec import TensorSpec
+from tests.ttnn.scripts.tensor_spec import TensorSpec, tensor_from_plain
 
 ANCHOR = "anchor"  # a small tensor that stays
 
@@ -28,16 +28,17 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class Operate:
-    """An op of ttnn; its output is a new tensor under a name. The inputs are all alike."""
+    """An op of ttnn on one tensor, once or twice; its output is a new tensor under a name."""
 
     op: str
-    inputs: tuple[str, ...]
+    input: str
+    operand: TensorSpec
     name: str
     output: TensorSpec
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return self.inputs
+        return (self.input,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,9 @@ def as_plain(step: Step) -> dict[str, Any]:
 def from_plain(plain: dict[str, Any]) -> Step:
     """Where there were tuples, there are lists now."""
     facts = {name: value for name, value in plain.items() if name != "step"}
-    for name in ("tensor", "output"):
+    for name in ("tensor", "operand", "output"):
         if name in facts:
-            facts[name] = TensorSpec(**plain[name])
+            facts[name] = tensor_from_plain(plain[name])
     if "places" in facts:
         facts["places"] = tuple(Place(**one) for one in plain["places"])
     return _STEPS[plain["step"]](**facts)

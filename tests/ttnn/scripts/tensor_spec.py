@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 TILE = 32
 # Bytes of a tile, and of an element where rows are stored as they are.
@@ -60,6 +61,12 @@ class TensorSpec:
     def size(self) -> int:
         """The bytes that it asks for on each device."""
         return prod(self.pages) * self.page_size
+
+
+def tensor_from_plain(plain: dict[str, Any]) -> TensorSpec:
+    """From JSON, which has lists where there were tuples."""
+    sides = {name: tuple(plain[name]) for name in ("shape", "grid")}
+    return TensorSpec(**(plain | sides))
 
 
 def _up(value: int, unit: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.ttnn.scripts.tensor_spec import TensorSpec
+from tests.ttnn.scripts.tensor_spec import TILE, TILE_BYTES, TensorSpec
 from ttmem.hw import DeviceSpec
 
 STRATEGIES = ("height", "width", "block")
@@ -20,6 +20,8 @@ def random_tensor(random: Random, spec: DeviceSpec) -> TensorSpec:
         return _sharded(random, spec, kind, (1, 3))
     if kind == "TRACE":
         return TensorSpec(_shape(random, (1, 20)), kind)
+    if kind == "L1" and random.random() < 0.1:
+        return _filling(random, spec)
     if random.random() < (0.5 if kind == "L1" else 0.15):
         return _sharded(random, spec, kind, (1, 30))
     return _interleaved(random, kind)
@@ -35,6 +37,12 @@ def is_operand(tensor: TensorSpec) -> bool:
     height, width = tensor.shape[-2:]
     square = len(tensor.shape) == 2 and height == width and height in OPERAND_SIDES
     return square and tensor == TensorSpec(tensor.shape, tensor.kind)
+
+
+def _filling(random: Random, spec: DeviceSpec) -> TensorSpec:
+    """Nearly all of an empty L1: the programs that come next, or came before, have no room for their buffers."""
+    pages = (spec.l1_bank_size - random.randint(0, 60_000)) // TILE_BYTES["bfloat16"]
+    return TensorSpec((TILE * spec.l1_banks, TILE * pages), "L1")
 
 
 def _interleaved(random: Random, kind: str) -> TensorSpec:
