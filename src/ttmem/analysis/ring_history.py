@@ -6,12 +6,14 @@ about the moment at which an allocation failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from ttmem.events.kinds import Op
-from ttmem.events.record import EVENT, Event, Flag
-from ttmem.probe.layout import SIDE, LiveType, Notice
+from ttmem.events.notices import Notice
+from ttmem.events.record import EVENT_SIZE, Event, Flag
+from ttmem.probe.layout import SIDE, LiveType
 from ttmem.sources.probe_region import Batch, LiveThing
 
 
@@ -34,15 +36,10 @@ class RingHistory:
     def __init__(self, live: Iterable[LiveThing], batch: Batch) -> None:
         """`live` is read first: what changes between the two readings is in the ring, and is undone with the rest."""
         self._now = {(block.id, block.chip): block for block in _blocks(live)}
-        self._events = [Event._make(values) for values in EVENT.iter_unpack(batch.events)]
-        self._phases = {
-            (event.id, event.device): phase
-            for event, (phase, _, _) in zip(
-                self._events, SIDE.iter_unpack(batch.sides), strict=True
-            )
-            if event.op == Op.ALLOC
-        }
-        self._sides = batch.sides
+        self._batch = batch
+        self._ops = batch.events[
+            ::EVENT_SIZE
+        ]  # the first byte of each: most events need not be decoded
 
     def now(self) -> list[Block]:
         """What is alive."""
@@ -50,32 +47,43 @@ class RingHistory:
 
     def at_failure(self, time_ns: int) -> tuple[list[Block], int]:
         """What was alive when an allocation failed, and the phase of the thread that asked for it."""
-        place = next(
-            (
-                at
-                for at in range(len(self._events) - 1, -1, -1)
-                if self._events[at].op == Notice.ALLOCATION_FAILED
-                and self._events[at].time == time_ns
-            ),
-            None,
-        )
-        if place is None:  # overwritten long ago
+        failed = [
+            at for at in self._places(Notice.ALLOCATION_FAILED) if self._event(at).time == time_ns
+        ]
+        if not failed:  # overwritten long ago
             return self.now(), 0
         alive = dict(self._now)
-        for event in reversed(self._events[place + 1 :]):
-            if event.op == Op.ALLOC:
-                alive.pop((event.id, event.device), None)
-            elif event.op == Op.FREE:
-                alive[event.id, event.device] = self._freed(event)
-        return list(alive.values()), SIDE.unpack_from(self._sides, place * SIDE.size)[0]
+        for at in range(len(self._ops) - 1, failed[-1], -1):
+            if self._ops[at] in (Op.ALLOC, Op.FREE):
+                event = self._event(at)
+                if event.op == Op.FREE:
+                    alive[event.id, event.device] = self._freed(event)
+                else:
+                    alive.pop((event.id, event.device), None)
+        return list(alive.values()), self._phase(failed[-1])
 
     def freed_with_device(self) -> list[Block]:
         """What nobody freed: it went when its device was closed."""
-        return [
-            self._freed(event)
-            for event in self._events
-            if event.op == Op.FREE and event.flags & Flag.WITH_DEVICE
-        ]
+        frees = map(self._event, self._places(Op.FREE))
+        return [self._freed(event) for event in frees if event.flags & Flag.WITH_DEVICE]
+
+    def _places(self, op: int) -> Iterator[int]:
+        at = self._ops.find(op)
+        while at >= 0:
+            yield at
+            at = self._ops.find(op, at + 1)
+
+    def _event(self, at: int) -> Event:
+        return Event.unpack(self._batch.events, at * EVENT_SIZE)
+
+    def _phase(self, at: int) -> int:
+        return int(SIDE.unpack_from(self._batch.sides, at * SIDE.size)[0])
+
+    @cached_property
+    def _phases(self) -> dict[tuple[int, int], int]:
+        """In which phase buffers were made; ids are not used again."""
+        made = ((self._event(at), at) for at in self._places(Op.ALLOC))
+        return {(event.id, event.device): self._phase(at) for event, at in made}
 
     def _freed(self, event: Event) -> Block:
         """A FREE names who allocated; only the phase is that of the thread which freed it."""

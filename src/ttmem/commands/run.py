@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import sys
 import time
 
 from ttmem.errors import BadInput
@@ -82,8 +83,9 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
 
     watch = RunWatch(variables.get("TTMEM_REGION_DIR"), time.time_ns())
     launched = Launched(command, variables)
-    code = launched.wait(_nothing if options.quiet else watch.look, LOOK_EVERY_S)
-    if not options.quiet:
+    quiet = options.quiet or sys.stderr is None  # `2>&-`: there is nobody to tell
+    code = launched.wait(_nothing if quiet else watch.look, LOOK_EVERY_S)
+    if not quiet:
         watch.end()
     return end_like(code)
 

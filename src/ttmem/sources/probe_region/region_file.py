@@ -10,6 +10,7 @@ from ttmem.probe import layout
 from ttmem.probe.layout import Section, State
 
 U64 = Struct("<Q")
+LARGEST_PID = 1 << 22  # the kernel's own limit
 
 
 class BadRegion(Exception):
@@ -90,6 +91,8 @@ class RegionFile:
             raise BadRegion(f"{self.path} has version {version}, this ttmem reads {layout.VERSION}")
         if state not in list(State) or state == State.MAKING:
             raise NotReady(f"{self.path} is not ready")
+        if not 0 < pid <= LARGEST_PID:
+            raise BadRegion(f"{self.path} names a process that cannot be")
         return Header(
             State(state),
             pid,
