@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from ttmem.commands.picture_options import add_picture_options
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
+from ttmem.views.live_groups import BY
 from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
 from ttmem.views.text import clean, wrap
@@ -54,6 +55,11 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="repeat every SECONDS (default 1); with --json one document per line; Ctrl-C ends it",
     )
     parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
+    parser.add_argument(
+        "--by",
+        choices=tuple(BY),
+        help="group live bytes instead: by call site, operation, phase (with the probe) or process",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -94,13 +100,17 @@ def _check(options: argparse.Namespace) -> None:
         raise BadInput("--detail adds to the JSON document; give --json too")
     if options.kernels and options.json:
         raise BadInput("--kernels is for the table; with --json use --detail programs")
+    if options.by and (options.detail or options.kernels):
+        raise BadInput(
+            "--by shows groups of live buffers; --detail and --kernels do not go with it"
+        )
     for name in options.detail:
         if name not in DETAILS:
             raise BadInput(f"there is no detail {name!r}; known are {', '.join(DETAILS)}")
 
 
 def _look(options: argparse.Namespace, feed: Feed) -> Snapshot:
-    detail = ("programs",) if options.kernels else options.detail
+    detail = ("buffers",) if options.by else ("programs",) if options.kernels else options.detail
     return select(feed.read(detail), options.device, options.pid)
 
 
@@ -110,6 +120,10 @@ def _shown(
     earlier: Snapshot | None = None,
     height: int | None = None,
 ) -> str:
+    if options.by:
+        from ttmem.commands.ps_groups import grouped_text
+
+        return grouped_text(options, picture)
     if options.json:
         return as_json(to_json(picture), sys.stdout.isatty() and options.watch is None)
     from ttmem.views.table import render  # JSON starts 15 ms sooner without it

@@ -68,9 +68,9 @@ def counted(rows: Iterable[BufferEntry]) -> list[BufferEntry]:
 
 
 def buffer_columns(
-    units: Units, devices: Iterable[str], several: bool
+    units: Units, devices: Iterable[str], several: bool, phases: bool = False
 ) -> list[ListColumn[BufferEntry]]:
-    """What is shown of a buffer; on which device it is matters most if it may be `several`."""
+    """What is shown of a buffer; its device matters most if it may be `several`, phases if there are any."""
     widest = max(map(columns, devices), default=0)
     return [
         phrase("DEVICE", lambda row: row.device, width=widest, rank=0 if several else 7),
@@ -82,6 +82,7 @@ def buffer_columns(
         label("PID", lambda row: whole(row.entry, "pid"), width=7),
         phrase("NAME", lambda row: words(row.entry, "name"), width=16, grow=1, rank=6),
         phrase("CALL SITE", _site, width=20, grow=2, rank=1, keep_end=True),
+        *([phrase("PHASE", _phase, width=12, grow=1, rank=4)] if phases else []),
         phrase("OWNER", lambda row: row.owner, width=20, grow=1, rank=5),
     ]
 
@@ -93,3 +94,7 @@ def _kind(row: BufferEntry) -> Line | None:
 
 def _site(row: BufferEntry) -> str | None:
     return words(row.entry, "site")
+
+
+def _phase(row: BufferEntry) -> str:
+    return words(row.entry, "phase") or ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ttmem.events import Flag, Op
+from ttmem.events import Flag, Notice, Op
 from ttmem.views.monitor.entries import Entry, whole, words
 
-_WORDS = {
+Sort = Op | Notice
+_WORDS: dict[Sort, str] = {
     Op.ALLOC: "allocated",
     Op.FREE: "freed",
     Op.CB_ALLOC: "CB allocated",
@@ -18,6 +19,18 @@ _WORDS = {
     Op.RING: "kernel ring",
     Op.COUNTERS: "counters",
     Op.CACHE_ENTRIES: "cached programs",
+    Op.PROGRAM_NAME: "program named",
+    Notice.DEVICE_OPENED: "device opened",
+    Notice.DEVICE_CLOSED: "device closed",
+    Notice.PROGRAM_CREATED: "program created",
+    Notice.PROGRAM_COMPILED: "program compiled",
+    Notice.PROGRAM_FINALIZED: "program finalized",
+    Notice.TRACE_BEGUN: "trace begun",
+    Notice.TRACE_CAPTURED: "trace captured",
+    Notice.TRACE_REPLAYED: "trace replayed",
+    Notice.TRACE_RELEASED: "trace released",
+    Notice.ALLOCATION_FAILED: "allocation FAILED",
+    Notice.PHASE_ENTERED: "phase entered",
 }
 _REMARKS = {
     Flag.GLOBAL: "global",
@@ -25,14 +38,17 @@ _REMARKS = {
     Flag.RESENT: "resent",
     Flag.CACHE_HIT: "cache hit",
     Flag.CACHE_MISS: "cache miss",
+    Flag.WITH_DEVICE: "with its device",
 }
-_SIZED = {Op.ALLOC, Op.FREE, Op.CB_ALLOC, Op.CB_FREE, Op.KERNEL_LOAD}
-_NAMELESS = {Op.RING, Op.COUNTERS, Op.CACHE_ENTRIES}  # of a whole device: `id` is a figure
-_LOWER = {Op.KERNEL_LOAD}  # 'fabric', beside 'DRAM'
-_NAMED = {op.name: op for op in Op}
+_SIZED: set[Sort | None] = {Op.ALLOC, Op.FREE, Op.CB_ALLOC, Op.CB_FREE, Op.KERNEL_LOAD}
+_SIZED |= {Notice.ALLOCATION_FAILED}
+_NAMELESS: set[Sort | None] = {Op.RING, Op.COUNTERS, Op.CACHE_ENTRIES}  # `id` is a figure
+_NAMELESS |= {Notice.DEVICE_OPENED, Notice.DEVICE_CLOSED, Notice.PHASE_ENTERED}
+_LOWER: set[Sort] = {Op.KERNEL_LOAD, Notice.PROGRAM_CREATED}  # 'fabric', beside 'DRAM'
+_NAMED: dict[str, Sort] = {op.name: op for op in (*Op, *Notice)}
 
 
-def event_op(entry: Entry) -> Op | None:
+def event_op(entry: Entry) -> Sort | None:
     """Its sort; None if this monitor does not know it."""
     return _NAMED.get(words(entry, "op") or "")
 
@@ -50,7 +66,12 @@ def event_words(entry: Entry) -> str:
     for flag, remark in _REMARKS.items():
         if isinstance(flags, list) and flag.name in flags:
             said.append(remark)
-    return ", ".join(said)
+    return ": ".join([", ".join(said), *_first_line(words(entry, "text"))])
+
+
+def _first_line(text: str | None) -> list[str]:
+    """Of what the runtime said; it goes on for a page."""
+    return text.strip().splitlines()[:1] if text else []
 
 
 def event_size(entry: Entry) -> int | None:

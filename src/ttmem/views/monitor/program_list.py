@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ttmem.snapshots import Snapshot
@@ -62,8 +63,24 @@ def _by_program(buffers: list[Entry]) -> dict[ProgramKey, tuple[int, int]]:
     return found
 
 
-def program_columns(units: Units) -> list[ListColumn[ProgramEntry]]:
-    """What is shown of a program."""
+def are_named(rows: Sequence[ProgramEntry]) -> bool:
+    """Did anybody tell which operation made one of them?"""
+    return any(words(row.program, "name") or words(row.program, "site") for row in rows)
+
+
+def program_columns(units: Units, named: bool = False) -> list[ListColumn[ProgramEntry]]:
+    """What is shown of a program; operation and call site if any of them is known."""
+    origin: list[ListColumn[ProgramEntry]] = [
+        phrase("OPERATION", lambda row: words(row.program, "name"), width=16, grow=1, rank=1),
+        phrase(
+            "CALL SITE",
+            lambda row: words(row.program, "site"),
+            width=16,
+            grow=2,
+            rank=2,
+            keep_end=True,
+        ),
+    ]
     return [
         label("PROGRAM", lambda row: whole(row.program, "program")),
         label("PID", lambda row: whole(row.program, "pid"), width=7),
@@ -76,5 +93,6 @@ def program_columns(units: Units) -> list[ListColumn[ProgramEntry]]:
         label("LAST", lambda row: row.idle, age, width=6),
         figure("RESIDENT", lambda row: whole(row.program, "resident"), units.text, rank=2),
         figure("CORES", lambda row: whole(row.program, "resident_cores"), rank=5),
+        *(origin if named else []),
         phrase("OWNER", lambda row: row.owner, width=12, grow=1, rank=6),
     ]

@@ -57,7 +57,7 @@ class Buffers:
         names = device_names(devices).values()
         table = Listing(
             self.name,
-            buffer_columns(look.state.units, names, chosen is None),
+            buffer_columns(look.state.units, names, chosen is None, _has_phases(rows or [])),
             rows or [],
             look.state,
             first=FIRST,
@@ -66,6 +66,10 @@ class Buffers:
         title = device_title(chosen, look) if chosen else _all_title(look)
         facts = buffer_facts(devices, rows, table.rows, look) if rows else []
         return ListPage([title, *fact_lines(facts, look, 2)], table, look)
+
+
+def _has_phases(rows: Sequence[BufferEntry]) -> bool:
+    return any(words(row.entry, "phase") for row in rows)
 
 
 def _all_title(look: Look) -> Line:
@@ -91,6 +95,10 @@ HELP = (
     ),
     ("ADDRESS", "device address in every bank; N/A where the client does not tell"),
     ("AGE", "time since it was allocated"),
-    ("NAME, CALL SITE", "the tensor's name and the line that made it, where the client tells"),
+    (
+        "NAME, CALL SITE",
+        "under the probe the operation and the line of Python that made it; else what the client tells",
+    ),
+    ("PHASE", "what the program was doing, as it said with ttmem.phase()"),
     ("OWNER", "command of the process"),
 )

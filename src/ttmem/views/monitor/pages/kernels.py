@@ -86,7 +86,7 @@ class Kernels:
         rows = program_list.program_entries(look.snapshot, device.unique_id)
         return Listing(
             PROGRAMS,
-            program_list.program_columns(look.state.units),
+            program_list.program_columns(look.state.units, program_list.are_named(rows or [])),
             rows or [],
             look.state,
             first=program_list.FIRST,
