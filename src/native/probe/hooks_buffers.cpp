@@ -63,6 +63,7 @@ void allocated(const Recording& recording, const void* buffer) {
     if (!group.mask || !describe(buffer, entry)) {
         return;
     }
+    expect(region, entry.key);
     const Attribution who = attribute(region, thread);
     entry.time = now_ns();
     entry.layout = static_cast<std::uint8_t>(buffer_layout(buffer) + 1);

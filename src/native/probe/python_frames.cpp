@@ -154,7 +154,22 @@ std::size_t describe(const Python& python, const Frame& frame, char* line, std::
     return written < 0 ? 0 : std::min<std::size_t>(written, room - 1);
 }
 
-std::uint32_t site_of(Region& region, ThreadState& thread, const Python& python, const Frame& frame) {
+// What a frame means, beside the numbers of sites, which are small.
+constexpr std::uint32_t UNKNOWN = 0, OF_TTNN = 0xFFFFFFFFu, CALL_OF_OPERATION = 0xFFFFFFFEu, OF_USER = 0xFFFFFFFDu;
+
+std::uint32_t find_meaning(Region& region, const Python& python, const Frame& frame) {
+    if (belongs_to_ttnn(python, frame.code())) {
+        return is_operation_call(python, frame.code()) ? CALL_OF_OPERATION : OF_TTNN;
+    }
+    if (region.header->options & STACKS) {
+        return OF_USER;
+    }
+    char line[1024];
+    return intern(region, line, describe(python, frame, line, sizeof line));
+}
+
+// Remembered for each instruction: file names are long, and seldom in the cache.
+std::uint32_t meaning_of(Region& region, ThreadState& thread, const Python& python, const Frame& frame) {
     const void* code = frame.code();
     const std::uint32_t instruction = frame.instruction();
     const PythonLayout& layout = *python.layout;
@@ -164,13 +179,11 @@ std::uint32_t site_of(Region& region, ThreadState& thread, const Python& python,
                                              field<std::uint64_t>(code, layout.filename);
     const auto address = reinterpret_cast<std::uint64_t>(code);
     SiteCacheEntry& entry = thread.sites[mixed(address, instruction) >> 30 & (SITE_CACHE - 1)];
-    if (entry.site && entry.code == address && entry.instruction == instruction && entry.identity == identity) {
-        return entry.site;
+    if (entry.meaning == UNKNOWN || entry.code != address || entry.instruction != instruction ||
+        entry.identity != identity) {
+        entry = {address, identity, instruction, find_meaning(region, python, frame)};
     }
-    char line[1024];
-    const std::size_t length = describe(python, frame, line, sizeof line);
-    entry = {address, identity, instruction, intern(region, line, length)};
-    return entry.site;
+    return entry.meaning;
 }
 
 std::uint32_t stack_of(Region& region, const Python& python, Frame frame) {
@@ -200,15 +213,14 @@ PythonCaller python_caller(Region& region, ThreadState& thread) {
         innermost = field<void*>(innermost, layout.through);
     }
     Frame frame(layout, innermost);
-    for (int depth = 0; frame && depth < MAX_DEPTH && belongs_to_ttnn(*python, frame.code()); ++depth) {
-        if (is_operation_call(*python, frame.code())) {
+    for (int depth = 0; frame && depth < MAX_DEPTH; ++depth, frame.go_out()) {
+        const std::uint32_t meaning = meaning_of(region, thread, *python, frame);
+        if (meaning == CALL_OF_OPERATION) {
             caller.operation = frame.first_local();
+        } else if (meaning != OF_TTNN) {
+            caller.site = meaning == OF_USER ? stack_of(region, *python, frame) : meaning;
+            break;
         }
-        frame.go_out();
-    }
-    if (frame) {
-        caller.site = region.header->options & STACKS ? stack_of(region, *python, frame)
-                                                      : site_of(region, thread, *python, frame);
     }
     return caller;
 }

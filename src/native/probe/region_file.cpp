@@ -85,7 +85,8 @@ void* map_region_file(const std::string& path, std::uint64_t size, std::string& 
         error = posix_fallocate(file, 0, static_cast<off_t>(size));
     }
     if (!error) {
-        memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        // Mapped whole: 5,000 page faults at once cost less than one at a time, in the middle of allocations.
+        memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
         error = memory == MAP_FAILED ? errno : 0;
     }
     close(file);

@@ -30,6 +30,10 @@ inline void append(Region& region, const ThreadState& thread, const Event& event
     static_assert(sizeof record == sizeof(Slot), "a slot without its atomic");
     std::memcpy(reinterpret_cast<char*>(&slot) + 8, reinterpret_cast<const char*>(&record) + 8, sizeof record - 8);
     slot.check.store(checksum(&record, sizeof record), std::memory_order_release);
+    // The ring is larger than the caches: the next event finds its slot on the way.
+    const char* next = reinterpret_cast<const char*>(&region.ring[(ticket + 1) & (region.counts[RING] - 1)]);
+    __builtin_prefetch(next, 1);
+    __builtin_prefetch(next + 64, 1);
 }
 
 }  // namespace ttmem::probe

@@ -34,7 +34,7 @@ struct SiteCacheEntry {
     std::uint64_t code;
     std::uint64_t identity;  // of the code object, whose address may be used again
     std::uint32_t instruction;
-    std::uint32_t site;
+    std::uint32_t meaning;  // a site's number, or whose frame it is (python_frames.cpp)
 };
 
 constexpr int SITE_CACHE = 1024;
