@@ -9,6 +9,7 @@ from datetime import tzinfo
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.device_table import Shape, device_table
 from ttmem.views.extent import ALL, Extent, fitting
+from ttmem.views.idle import idle_sentence, without_idle
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernel_table import kernel_lines, kernel_type_table
 from ttmem.views.names import in_order
@@ -49,7 +50,8 @@ def render(
     `earlier`: hints tell growing from flat. `chosen`: the snapshot is a part of a picture, so losses
     of others are not named. `choices`: the options that help, besides a taller window.
     """
-    picture = _Picture(in_order(snapshot), width, kernels, earlier, zone, chosen, choices)
+    shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
+    picture = _Picture(in_order(shown), width, kernels, earlier, zone, chosen, choices, idle)
     return paint(picture.lines(height), width, color)
 
 
@@ -62,6 +64,7 @@ class _Picture:
     zone: tzinfo | None
     chosen: bool
     choices: Sequence[str]
+    idle: int  # devices that are left out, because there is nothing to say of them
 
     def lines(self, height: int | None) -> list[Line]:
         if height is None:
@@ -79,7 +82,7 @@ class _Picture:
         snapshot, width = self.snapshot, self.width
         sections = [
             title_lines(snapshot, width, self.zone, short=not extent.airy),
-            section("DEVICES", "", self._devices(extent)),
+            section("DEVICES", idle_sentence(self.idle), self._devices(extent)),
             self._kernel_code() if extent.kernels else [],
             self._by_type() if extent.by_type else [],
             section("PROCESSES", "", self._processes(extent)),

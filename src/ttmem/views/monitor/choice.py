@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ttmem.snapshots import Snapshot
+from ttmem.views.idle import idle_sentence, without_idle
 from ttmem.views.selection import is_device, select
 
 
@@ -22,6 +23,9 @@ class Choice:
         missing = [f"device {one}" for one in self.devices if one not in here]
         missing += [f"process {pid}" for pid in self.pids if pid not in known]
         sentence = f"not there (yet): {', '.join(missing)}" if missing else ""
+        if not self.devices:
+            snapshot, idle = without_idle(snapshot)
+            sentence = sentence or idle_sentence(idle)
         if self.devices and not here:
             return _nothing(snapshot), sentence
         picture = select(snapshot, here, ())
