@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
@@ -26,12 +26,13 @@ def render_dump(
     snapshot: Snapshot,
     dumps: Sequence[DeviceDump],
     *,
+    never_freed: Sequence[DeviceDump] = (),
     width: int,
     color: bool,
     zone: tzinfo | None = None,
     chosen: bool = False,
 ) -> str:
-    """Every device with its groups, what the dead left behind, and what was lost.
+    """Every device with its groups, what the dead left behind or never freed, and what was lost.
 
     `chosen`: the snapshot is a part of a picture.
     """
@@ -40,9 +41,19 @@ def render_dump(
         *(_device(snapshot, dump, width) for dump in dumps),
         [] if any(dump.memory for dump in dumps) else [ink(NOTHING)],
         section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
+        *_never_freed(snapshot, never_freed, width),
         note_lines(loss_notes(snapshot, chosen), width),
     ]
     return page(sections, width, color)
+
+
+def _never_freed(
+    snapshot: Snapshot, dumps: Sequence[DeviceDump], width: int
+) -> Iterator[list[Line]]:
+    remark = "by processes that have ended, in no sum"
+    for number, dump in enumerate(dumps):
+        lines = _device(snapshot, dump, width)
+        yield lines if number else section("NEVER FREED", remark, lines)
 
 
 def _device(snapshot: Snapshot, dump: DeviceDump, width: int) -> list[Line]:

@@ -92,7 +92,7 @@ def _row(group: LiveGroup, grouped: Grouped, name: Line) -> list[Line]:
         _amount(group.l1_used),
         _percent(_share(group.l1_used, total.l1_used)),
         *trace,
-        faint("N/A") if group.count is None else ink(f"{group.count:,}"),
+        _number(group.count),
         name,
     ]
 
@@ -128,6 +128,12 @@ def _share(part: int, whole: int) -> float | None:
 
 def _percent(share: float | None) -> Line:
     return faint("-") if share is None else ink(f"{100 * share:.0f}%")
+
+
+def _number(count: int | None) -> Line:
+    if count is None:
+        return faint("N/A")
+    return ink(f"{count:,}") if count else faint("-")
 
 
 def _amount(bytes_: int) -> Line:

@@ -19,7 +19,7 @@ KEPT_NS = 3_600_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class EndedRegion:
-    """The last words of a process: `news.live` is all that it never freed."""
+    """The last words of a process: `news.live` are all buffers that it never freed."""
 
     news: ProbeNews
     ended_ns: int | None  # its own farewell; of a killed process the time of its last event
@@ -71,19 +71,23 @@ def _ended(follower: Follower) -> EndedRegion:
 
 
 def _with_closed(news: ProbeNews, facts: ProcessFacts) -> ProbeNews:
-    """What was there when its device was closed was never freed either."""
-    closed = [
-        event._replace(op=Op.ALLOC, flags=Flag.RESENT).pack()
-        for event in _events(news.earlier + news.events)
-        if event.op == Op.FREE and event.flags & Flag.WITH_DEVICE
-    ]
+    """What was there when its device was closed was never freed either. Programs are nobody's to free."""
+    left = [event.pack() for event in _events(news.live or b"") if event.op == Op.ALLOC]
+    since: dict[tuple[int, int], int] = {}
+    closed = []
+    for event in _events(news.earlier + news.events):
+        place = (event.device, event.id)
+        if event.op == Op.ALLOC:
+            since[place] = event.time
+        elif event.op == Op.FREE and event.flags & Flag.WITH_DEVICE:
+            made = event._replace(op=Op.ALLOC, flags=Flag.RESENT)
+            closed.append(made._replace(time=since.get(place, event.time)).pack())
     return ProbeNews(
         facts=facts,
         path=news.path,
         devices=news.devices,
         strings=news.strings,
-        cores=news.cores,
-        live=(news.live or b"") + b"".join(closed),
+        live=b"".join([*left, *closed]),
         lost=news.lost,
         unlisted=news.unlisted,
     )

@@ -1,0 +1,44 @@
+"""What processes never freed that have ended: from the regions that the probe leaves behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ttmem import __version__
+from ttmem.feeds.feed import checked
+from ttmem.snapshots import Process, Snapshot
+from ttmem.snapshots.detail import expand
+
+
+def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapshot | None:
+    """A picture in which the ended processes hold what they never freed; None if there are none.
+
+    A region is kept until `ttmem clean`, or for an hour.
+    """
+    # Here, and not at the top: asking a server needs neither accounts nor native code.
+    from ttmem.ledger import Books
+    from ttmem.ledger.details import Details
+    from ttmem.sources.probes import ended_regions, probe_folder
+
+    books = Books()
+    now = time.time_ns()
+    told = list(ended_regions(probe_folder(folder)))
+    books.probed.take([one.news for one in told], now)
+    picture = books.snapshot(now, {"ttmem": __version__})
+    details = Details(books)
+    rows = details.attachments(checked(detail))
+    endings = {one.news.facts.pid: one.ended_ns for one in told}
+    kept = tuple(_ended(process) for process in picture.processes if process.devices)
+    if not kept:
+        return None
+    return replace(
+        picture,
+        processes=kept,
+        detail={**expand(details.names(rows), rows), "ended": endings},
+    )
+
+
+def _ended(process: Process) -> Process:
+    return replace(process, alive=False, start_time_ns=None)

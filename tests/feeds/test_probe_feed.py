@@ -1,0 +1,228 @@
+"""Watched processes in the picture, with no server: sums equal what the probe counted, to the byte."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.probe.watched import Watched
+from ttmem.feeds import LocalFeed
+from ttmem.snapshots import Snapshot
+
+Watch = Callable[..., Watched]
+BLOCK = 512 * 8  # of every buffer that these scripts make in DRAM: 512 bytes of each of 8 banks
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Iterator[LocalFeed]:
+    with closing(LocalFeed(str(tmp_path))) as feed:
+        yield feed
+
+
+def started(watch: Watch, script: str, **variables: str) -> Watched:
+    process = watch(f"{script}\nsay('made')\ninput()", **variables)
+    process.wait_for("made")
+    return process
+
+
+def until(feed: LocalFeed, is_so: Callable[[Snapshot], bool]) -> Snapshot:
+    deadline = time.monotonic() + 60
+    while not is_so(picture := feed.read()):
+        assert time.monotonic() < deadline, picture
+        time.sleep(0.02)
+    return picture
+
+
+def test_a_watched_process_is_there_with_its_devices_and_their_capacities(
+    watch: Watch, feed: LocalFeed
+) -> None:
+    process = started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000)")
+
+    picture = feed.read()
+
+    (device,) = picture.devices
+    assert (device.unique_id, device.arch, device.grid) == ("1000", "blackhole", (11, 10))
+    assert device.l1_capacity == 110 * 1_428_352
+    assert device.provenance["capacity"].source == "probe"
+    (shown,) = picture.processes
+    assert (shown.pid, shown.sources) == (process.process.pid, ("probe",))
+    assert shown.devices["1000"].dram == BLOCK
+    assert (device.memory.dram.requested, device.memory.dram.reserved) == (4000, BLOCK)
+
+
+def test_a_buffer_of_a_mesh_counts_on_each_chip_once(watch: Watch, feed: LocalFeed) -> None:
+    started(watch, "mesh = lib.mesh_open(4); buffer(mesh, 7, 0, 5000, 640)")
+
+    memory = [device.memory.dram for device in feed.read().devices]
+
+    facts = [(dram.requested, dram.reserved, dram.count) for dram in memory]
+    assert facts == [(5000, 640 * 8, 1)] * 4
+
+
+def test_single_buffers_programs_and_cores_are_listed(watch: Watch, feed: LocalFeed) -> None:
+    started(
+        watch,
+        "mesh = lib.mesh_open(1); buffer(mesh, 7, 1, 4000); lib.program_make(3, mesh, 2048, 2)",
+    )
+
+    detail = feed.read(["buffers", "programs", "cores", "events"]).detail
+
+    assert [(row["kind"], row["id"], row["address"]) for row in detail["buffers"]] == [
+        ("L1", 7, 0x100000 + 7 * 64)
+    ]
+    assert {row["address"] for row in detail["circular_buffers"]} == {111_744, 113_792}
+    (cores,) = detail["cores"]["1000"]
+    assert (len(cores["cores"]), cores["regions"]) == (4, [(111_744, 115_840)])
+    assert {"DEVICE_OPENED", "PROGRAM_CREATED", "ALLOC"} <= {row["op"] for row in detail["events"]}
+
+
+def test_a_reader_that_comes_when_the_first_events_are_gone_sees_all_that_is_alive(
+    watch: Watch, feed: LocalFeed
+) -> None:
+    script = "mesh = lib.mesh_open(2); buffer(mesh, 1, 0, 4000); lib.program_make(3, mesh, 2048, 2)"
+    started(watch, f"{script}\nlib.churn(mesh, 100, 1000)", TTMEM_EVENTS="64")
+
+    picture = feed.read(["buffers", "programs"])
+
+    assert [device.memory.dram.held for device in picture.devices] == [BLOCK] * 2
+    assert [device.memory.cb.cached for device in picture.devices] == [4 * 4096] * 2
+    assert len(picture.detail["buffers"]) == 2
+    assert picture.losses.dropped_events == 0  # late is not lost
+    assert [device.anomalies for device in picture.devices] == [()] * 2
+
+
+def test_events_that_were_overwritten_are_counted_and_totals_stay_exact(
+    watch: Watch, feed: LocalFeed
+) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1); a = buffer(mesh, 1, 0, 4000); say('made'); input()\n"
+        "lib.churn(mesh, 100, 1000); lib.buffer_free(a); buffer(mesh, 2, 0, 9); say('more'); input()",
+        TTMEM_EVENTS="64",
+    )
+    process.wait_for("made")
+    feed.read()
+
+    process.go_on()
+    process.wait_for("more")
+    picture = feed.read(["buffers"])
+
+    assert [row["id"] for row in picture.detail["buffers"]] == [2]
+    assert picture.devices[0].memory.dram.requested == 9
+    assert picture.losses.gaps == 1
+    assert picture.losses.dropped_events == 2000 + 2 - 64
+    assert picture.devices[0].anomalies == ()
+
+
+def test_what_the_probe_has_no_room_to_list_is_in_the_totals(watch: Watch, feed: LocalFeed) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1); held = [buffer(mesh, n, 0, 4000) for n in range(1000)]\n"
+        "say('made'); input(); [lib.buffer_free(one) for one in held[:999]]; say('freed'); input()",
+        TTMEM_LIVE="64",
+        TTMEM_EVENTS="64",
+    )
+    process.wait_for("made")
+    assert feed.read().devices[0].memory.dram.held == 1000 * BLOCK
+
+    process.go_on()
+    process.wait_for("freed")
+
+    assert feed.read().devices[0].memory.dram.held == BLOCK
+
+
+def test_a_killed_process_holds_nothing_and_is_left_behind(watch: Watch, feed: LocalFeed) -> None:
+    process = started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000)")
+    feed.read()
+
+    process.close()
+    picture = until(feed, lambda seen: not seen.processes)
+
+    assert picture.devices[0].memory.dram.held == 0
+    (left,) = picture.left_behind
+    assert (left.pid, left.devices["1000"].dram) == (process.process.pid, BLOCK)
+
+
+def test_a_process_that_had_ended_before_the_first_look_is_in_no_sum(
+    watch: Watch, tmp_path: Path
+) -> None:
+    process = started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000)")
+    process.close()
+
+    with closing(LocalFeed(str(tmp_path))) as late:
+        picture = late.read()
+
+    assert (picture.devices, picture.processes) == ((), ())
+
+
+def test_a_process_that_execs_begins_anew(watch: Watch, feed: LocalFeed) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1); buffer(mesh, int(sys.argv[2]) if sys.argv[2:] else 1, 0, 4000)\n"
+        "say('made'); input()\n"
+        "os.execv(sys.executable, [sys.executable, '-c', sys.orig_argv[2], sys.argv[1], '2'])"
+    )
+    process.wait_for("made")
+    assert [row["id"] for row in feed.read(["buffers"]).detail["buffers"]] == [1]
+
+    process.go_on()
+    process.wait_for("made")
+    picture = feed.read(["buffers"])
+
+    assert [row["id"] for row in picture.detail["buffers"]] == [2]
+    assert picture.devices[0].memory.dram.held == BLOCK
+
+
+def test_a_region_that_somebody_cut_is_named_and_its_process_is_in_no_sum(
+    watch: Watch, feed: LocalFeed, tmp_path: Path
+) -> None:
+    started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000)")
+    feed.read()
+    (path,) = tmp_path.glob("ttmem_*")
+
+    os.truncate(path, 4096)
+    picture = feed.read()
+
+    assert picture.processes == ()
+    assert [remark.kind for remark in picture.remarks] == ["probe_region"]
+
+
+def test_a_deleted_region_is_still_read_by_who_has_it_open(
+    watch: Watch, feed: LocalFeed, tmp_path: Path
+) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()\n"
+        "buffer(mesh, 2, 0, 4000); say('more'); input()"
+    )
+    process.wait_for("made")
+    feed.read()
+
+    for path in tmp_path.glob("ttmem_*"):
+        path.unlink()
+    process.go_on()
+    process.wait_for("more")
+
+    assert feed.read().devices[0].memory.dram.held == 2 * BLOCK
+
+
+def test_a_feed_that_was_closed_reads_again(watch: Watch, feed: LocalFeed) -> None:
+    started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000); lib.churn(mesh, 100, 5)")
+    feed.read()
+
+    feed.close()
+
+    assert feed.read().devices[0].memory.dram.held == BLOCK
+
+
+def test_an_allocation_that_failed_is_in_the_list_with_the_words_of_the_runtime(
+    watch: Watch, feed: LocalFeed
+) -> None:
+    started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 1 << 40)")
+
+    events = feed.read(["events"]).detail["events"]
+
+    (failed,) = [row for row in events if row["op"] == "ALLOCATION_FAILED"]
+    assert (failed["kind"], failed["size"]) == ("DRAM", 1 << 40)
+    assert "memory" in failed["text"].lower()
