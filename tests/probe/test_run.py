@@ -186,6 +186,14 @@ def test_the_environment_alone_does_the_same(launcher: Launcher, tmp_path: Path)
     assert len(list(tmp_path.glob("ttmem_*"))) == 1
 
 
+def test_regions_are_made_where_the_other_verbs_look(launcher: Launcher, tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "ttmem", "run", "--quiet", *launcher.program("lib.mesh_open(1)")]
+
+    subprocess.run(line, env={**os.environ, "TTMEM_SHM": str(tmp_path)}, check=True)
+
+    assert len(list(tmp_path.glob("ttmem_*"))) == 1
+
+
 def test_the_path_of_the_library_can_be_asked_for(launcher: Launcher) -> None:
     line = [sys.executable, "-m", "ttmem", "run", "--print-preload"]
 

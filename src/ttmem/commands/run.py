@@ -113,10 +113,13 @@ def _positive(name: str, number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _folder(path: str | None) -> str | None:
-    if path is not None and not os.path.isdir(path):
-        raise BadInput(f"{path} is no folder; --shm names the folder in which regions are made")
-    return None if path is None else os.path.abspath(path)
+def _folder(given: str | None) -> str:
+    """Where `ttmem ps` and `top` look too, by the same variables."""
+    from ttmem.sources.probes import probe_folder
+
+    if given is not None and not os.path.isdir(given):
+        raise BadInput(f"{given} is no folder; --shm names the folder in which regions are made")
+    return os.path.abspath(probe_folder(given))
 
 
 def _log(options: argparse.Namespace) -> str | None:
