@@ -32,7 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": FOUNDATION | {"events", "sources"},
     "clean": FOUNDATION | {"events", "sources", "doctor"},
     "api": FOUNDATION | {"client", "feeds", "snapshots"},
-    "views": FOUNDATION | {"events", "snapshots", "feeds", "sources", "doctor", "clean"}
+    "views": FOUNDATION
+    | {"events", "snapshots", "feeds", "sources", "doctor", "clean"}
     | {"analysis", "probe"},
     "model": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
