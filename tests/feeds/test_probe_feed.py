@@ -47,7 +47,7 @@ def test_a_watched_process_is_there_with_its_devices_and_their_capacities(
 
     (device,) = picture.devices
     assert (device.unique_id, device.arch, device.grid) == ("1000", "blackhole", (11, 10))
-    assert device.l1_capacity == 110 * 1_428_352
+    assert device.l1_capacity == 110 * (1_428_352 + 32_768)
     assert device.provenance["capacity"].source == "probe"
     (shown,) = picture.processes
     assert (shown.pid, shown.sources) == (process.process.pid, ("probe",))
@@ -219,10 +219,10 @@ def test_a_feed_that_was_closed_reads_again(watch: Watch, feed: LocalFeed) -> No
 def test_an_allocation_that_failed_is_in_the_list_with_the_words_of_the_runtime(
     watch: Watch, feed: LocalFeed
 ) -> None:
-    started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 1 << 40)")
+    started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 2 << 40)")
 
     events = feed.read(["events"]).detail["events"]
 
     (failed,) = [row for row in events if row["op"] == "ALLOCATION_FAILED"]
-    assert (failed["kind"], failed["size"]) == ("DRAM", 1 << 40)
+    assert (failed["kind"], failed["size"]) == ("DRAM", 2 << 40)
     assert "memory" in failed["text"].lower()

@@ -37,17 +37,18 @@ class ProbedProcesses:
 
     def take(self, news: Iterable[ProbeNews], now: int) -> list[tuple[ProcessRecord, LeftBehind]]:
         """Accounts everything; the processes that have ended, with what they held."""
-        told = list(news)
-        for one in told:
-            self._account(one, now)
-        rows = {(row.process, row.device): row for row in self._books.event_rows()}
-        for one in told:
-            process = self._by_path.get(one.path)
-            if process is not None:
-                self._unlisted.settle(process, one, rows, now)
-                self.checks.look(process, one, self._books.device_indices(process), rows)
-        ended = [self._end(one, now) for one in told if one.ended and one.path in self._by_path]
-        return [(process, left) for process, left in ended if left is not None]
+        alive, over = [], []
+        for one in news:
+            process = self._account(one, now)
+            if one.ended:  # at once: what follows may be of its next life, after `exec`
+                over.append((process, self._end(one.path, now)))
+            else:
+                alive.append((process, one))
+        rows = {(row.process, row.device): row for row in self._books.event_rows()} if alive else {}
+        for process, one in alive:
+            self._unlisted.settle(process, one, rows, now)
+            self.checks.look(process, one, self._books.device_indices(process), rows)
+        return [(process, left) for process, left in over if left is not None]
 
     def doubted(self) -> list[str]:
         """Regions whose counters say something else than their events: their live tables must be read."""
@@ -61,7 +62,7 @@ class ProbedProcesses:
                 return process
         return None
 
-    def _account(self, news: ProbeNews, now: int) -> None:
+    def _account(self, news: ProbeNews, now: int) -> ProcessRecord:
         process = self._by_path.get(news.path) or self._open(news)
         for declaration in news.devices:
             self._books.declare(process, declaration, SOURCE)
@@ -86,6 +87,7 @@ class ProbedProcesses:
         self._books.apply(process, news.events, 0, len(news.events), now)
         counted = b"".join(_counters(chip, one) for chip, one in news.counters.items())
         self._books.account(process, counted, now)
+        return process
 
     def _open(self, news: ProbeNews) -> ProcessRecord:
         process = self._books.open_process(news.facts, SOURCE)
@@ -94,11 +96,11 @@ class ProbedProcesses:
         self._books.overrule(process)
         return process
 
-    def _end(self, news: ProbeNews, now: int) -> tuple[ProcessRecord, LeftBehind | None]:
-        process = self._by_path.pop(news.path)
+    def _end(self, path: str, now: int) -> LeftBehind | None:
+        process = self._by_path.pop(path)
         self.checks.forget(process)
         self._unlisted.forget(process)
-        return process, self._books.release(process, now)
+        return self._books.release(process, now)
 
 
 def _counters(chip: int, counted: ProbeCounters) -> bytes:

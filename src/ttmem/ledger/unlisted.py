@@ -33,6 +33,8 @@ class Unlisted:
         now: int,
     ) -> None:
         """Brings the entries of a process in line with its counters; `rows` follow."""
+        if news.live is not None:  # reading the table has swept what is not in it
+            self.forget(process)
         known = any(key[0] == process.index for key in self._entered)
         if not (news.unlisted or known):
             return
