@@ -32,13 +32,11 @@ const Feature FEATURES_WANTED[] = {
                     METAL "9Inspector23mesh_device_initializedEPKNS0_11distributed14MeshDeviceImplE"}},
     {"unique ids", {METAL "25SharedMemoryStatsProviderC1Emibb"}},
     {"buffers", {METAL "12GraphTracker14track_allocateEPKNS0_6BufferE",
-                 METAL "12GraphTracker16track_deallocateEPNS0_6BufferE", CONST_METAL "6Buffer9unique_idEv",
-                 CONST_METAL "6Buffer4sizeEv", CONST_METAL "6Buffer6deviceEv"}},
+                 METAL "12GraphTracker16track_deallocateEPNS0_6BufferE", CONST_METAL "6Buffer7addressEv"}},
     {"reserved bytes", {CONST_METAL "6Buffer21aligned_size_per_bankEv", CONST_METAL "6Buffer9allocatorEv",
                         CONST_METAL "9Allocator13get_alignmentENS0_10BufferTypeE",
                         CONST_METAL "9Allocator13get_num_banksERKNS0_10BufferTypeE"}},
     {"circular buffers", {PROGRAM_OF "25allocate_circular_buffersEPKNS0_7IDeviceE",
-                          PROGRAM_OF "27deallocate_circular_buffersEv",
                           METAL "12GraphTracker17track_allocate_cbERKNS0_12CoreRangeSetEmmbPKNS0_7IDeviceE",
                           CONST_METAL "12CoreRangeSet6rangesEv"}},
     {"dataflow buffers", {PROGRAM_OF "25allocate_dataflow_buffersEPKNS0_7IDeviceE",
@@ -87,6 +85,16 @@ void write(FeatureRecord& record, const char* name, bool found) {
 }
 
 }  // namespace
+
+void switch_off(const char* feature, const char* why) {
+    say("%s: off, %s", feature, why);
+    Region* region = mapped_region.load(std::memory_order_acquire);
+    for (std::size_t i = 0; region && i < WANTED; ++i) {
+        if (!std::strcmp(region->features[i].name, feature)) {
+            write(region->features[i], feature, false);
+        }
+    }
+}
 
 void look_for_features(Region& region) {
     static_assert(WANTED < 64, "the table of the region has 64 places");

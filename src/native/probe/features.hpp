@@ -7,4 +7,7 @@ namespace ttmem::probe {
 
 void look_for_features(Region& region);
 
+// A feature whose symbols are there turned out not to work after all.
+void switch_off(const char* feature, const char* why);
+
 }  // namespace ttmem::probe

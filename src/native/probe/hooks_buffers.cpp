@@ -3,6 +3,7 @@
 
 #include "accounts.hpp"
 #include "attribution.hpp"
+#include "buffer_facts.hpp"
 #include "failures.hpp"
 #include "recording.hpp"
 #include "runtime.hpp"
@@ -15,13 +16,8 @@ namespace {
 
 #define TT_BUFFER "_ZNK2tt8tt_metal6Buffer"
 
-Function<std::uint64_t(const void*)> buffer_size{TT_BUFFER "4sizeEv"};
 Function<std::uint32_t(const void*)> buffer_address{TT_BUFFER "7addressEv"};
-Function<std::uint32_t(const void*)> buffer_type{TT_BUFFER "11buffer_typeEv"};
-Function<std::uint64_t(const void*)> buffer_id{TT_BUFFER "9unique_idEv"};
-Function<std::uint32_t(const void*)> buffer_layout{TT_BUFFER "13buffer_layoutEv"};
 Function<std::uint64_t(const void*)> size_per_bank{TT_BUFFER "21aligned_size_per_bankEv"};
-Function<const void*(const void*)> buffer_device{TT_BUFFER "6deviceEv"};
 Function<const void*(const void*)> buffer_allocator{TT_BUFFER "9allocatorEv"};
 Function<std::uint32_t(const void*, const std::uint32_t*)> number_of_banks{
     "_ZNK2tt8tt_metal9Allocator13get_num_banksERKNS0_10BufferTypeE"};
@@ -43,30 +39,30 @@ std::uint64_t reserved_bytes(const void* buffer, std::uint32_t kind) {
 }
 
 // False for a buffer that takes no memory: one of a capture without dispatch has no address.
-bool describe(const void* buffer, LiveEntry& entry) {
+bool describe(const void* buffer, const BufferFacts& facts, LiveEntry& entry) {
     entry.address = buffer_address(buffer);
-    entry.kind = static_cast<std::uint8_t>(buffer_type(buffer));
+    entry.kind = static_cast<std::uint8_t>(facts.kind);
     if (!entry.address || entry.kind >= KINDS) {
         return false;
     }
-    entry.key = live_key(BUFFER, buffer_id(buffer));
-    entry.requested = buffer_size(buffer);
+    entry.key = live_key(BUFFER, facts.id);
+    entry.requested = facts.size;
     entry.reserved = reserved_bytes(buffer, entry.kind);
+    entry.layout = static_cast<std::uint8_t>(facts.layout + 1);
     return true;
 }
 
-void allocated(const Recording& recording, const void* buffer) {
+void allocated(const Recording& recording, const void* buffer, const BufferFacts& facts) {
     Region& region = recording.region();
     ThreadState& thread = recording.thread();
     LiveEntry entry{};
-    const DeviceGroup group = group_of_device(region, buffer_device(buffer));
-    if (!group.mask || !describe(buffer, entry)) {
+    const DeviceGroup group = group_of_device(region, facts.device);
+    if (!group.mask || !describe(buffer, facts, entry)) {
         return;
     }
     expect(region, entry.key);
     const Attribution who = attribute(region, thread);
     entry.time = now_ns();
-    entry.layout = static_cast<std::uint8_t>(buffer_layout(buffer) + 1);
     entry.name = who.name;
     entry.site = who.site;
     if (thread.loading_binaries) {
@@ -79,19 +75,19 @@ void allocated(const Recording& recording, const void* buffer) {
     }
 }
 
-void freed(const Recording& recording, const void* buffer) {
+void freed(const Recording& recording, const void* buffer, const BufferFacts& facts) {
     Region& region = recording.region();
-    if (release(region, recording.thread(), live_key(BUFFER, buffer_id(buffer)), FREE)) {
+    if (release(region, recording.thread(), live_key(BUFFER, facts.id), FREE)) {
         return;
     }
     LiveEntry entry{};
-    if (!describe(buffer, entry)) {
+    if (!describe(buffer, facts, entry)) {
         return;
     }
     std::uint64_t without_entry = region.header->live_uncounted.load(std::memory_order_relaxed);
     while (without_entry && !region.header->live_uncounted.compare_exchange_weak(without_entry, without_entry - 1)) {
     }
-    const DeviceGroup group = group_of_device(region, buffer_device(buffer));
+    const DeviceGroup group = group_of_device(region, facts.device);
     if (!without_entry || !group.mask) {
         region.header->unpaired_frees.fetch_add(1, std::memory_order_relaxed);
         return;
@@ -101,20 +97,31 @@ void freed(const Recording& recording, const void* buffer) {
     append(region, recording.thread(), event_of(FREE, entry, now_ns()));
 }
 
+// The runtime's own functions may refuse to answer: that is not the application's concern.
+template <typename Change>
+void see(Change change, const Recording& recording, const void* buffer) {
+    try {
+        if (BufferFacts facts; buffer_facts(buffer, facts)) {
+            change(recording, buffer, facts);
+        }
+    } catch (...) {  // it is not counted then
+    }
+}
+
 }  // namespace
 
 TTMEM_HOOK(void, on_allocated, "_ZN2tt8tt_metal12GraphTracker14track_allocateEPKNS0_6BufferE", void*, const void*)
 void on_allocated(void* tracker, const void* buffer) {
     on_allocated_real(tracker, buffer);
     if (const Recording recording; recording) {
-        allocated(recording, buffer);
+        see(allocated, recording, buffer);
     }
 }
 
 TTMEM_HOOK(void, on_freed, "_ZN2tt8tt_metal12GraphTracker16track_deallocateEPNS0_6BufferE", void*, void*)
 void on_freed(void* tracker, void* buffer) {
     if (const Recording recording; recording) {
-        freed(recording, buffer);
+        see(freed, recording, buffer);
     }
     on_freed_real(tracker, buffer);
 }
@@ -126,9 +133,11 @@ std::uint64_t on_allocate(void* allocator, void* buffer) {
     } catch (const std::exception& problem) {
         if (const Recording recording; recording) {
             Failure failure{};
-            failure.kind = buffer_type(buffer);
-            failure.requested = buffer_size(buffer);
-            failure.device = buffer_device(buffer);
+            if (BufferFacts facts; buffer_facts(buffer, facts)) {
+                failure.kind = facts.kind;
+                failure.requested = facts.size;
+                failure.device = facts.device;
+            }
             failed(recording, failure, problem.what());
         }
         throw;

@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "careful_read.hpp"
 #include "python_lines.hpp"
 #include "strings.hpp"
 
@@ -28,13 +27,6 @@ struct Python {
     const char* problem = "no Python in this process";
     std::string ttnn;  // its folder, with the slash
 };
-
-template <typename T>
-bool careful_field(const void* object, int offset, T& value) {
-    iovec to{&value, sizeof value};
-    iovec from{const_cast<char*>(static_cast<const char*>(object)) + offset, sizeof value};
-    return object && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == static_cast<ssize_t>(sizeof value);
-}
 
 int is_ttnn(dl_phdr_info* info, std::size_t, void* folder) {
     const char* slash = info->dlpi_name ? std::strrchr(info->dlpi_name, '/') : nullptr;

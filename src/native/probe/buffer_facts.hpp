@@ -1,0 +1,23 @@
+// What a buffer of the runtime says of itself.
+//
+// Newer runtimes export a function for each fact. In older ones (0.69 to 0.75 were looked at) most of these are inline;
+// there the facts are read where those versions have them, once the first buffer has shown, by the functions that are
+// exported, that they are there. If not, buffers are off.
+#pragma once
+
+#include <cstdint>
+
+namespace ttmem::probe {
+
+struct BufferFacts {
+    std::uint64_t id;
+    std::uint64_t size;
+    const void* device;
+    std::uint32_t kind;    // the runtime's BufferType
+    std::uint32_t layout;  // the runtime's TensorMemoryLayout
+};
+
+// False if this runtime does not say.
+bool buffer_facts(const void* buffer, BufferFacts& facts);
+
+}  // namespace ttmem::probe
