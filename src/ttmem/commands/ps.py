@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ttmem.commands.picture_options import add_picture_options
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
-from ttmem.views.live_groups import BY
+from ttmem.views.groupings import BY
 from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
 from ttmem.views.text import clean, wrap

@@ -115,7 +115,7 @@ def _positive(name: str, number: int | None) -> str | None:
 
 def _folder(given: str | None) -> str:
     """Where `ttmem ps` and `top` look too, by the same variables."""
-    from ttmem.sources.probes import probe_folder
+    from ttmem.sources.probe_folder import probe_folder
 
     if given is not None and not os.path.isdir(given):
         raise BadInput(f"{given} is no folder; --shm names the folder in which regions are made")

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(f"--shm {options.shm} is no folder")
     from ttmem.server.device_options import DeviceOptions
     from ttmem.server.server import Server
-    from ttmem.sources.probes import probe_folder
+    from ttmem.sources.probe_folder import probe_folder
     from ttmem.sources.shared_memory.folder import shm_folder
 
     logging.basicConfig(

@@ -20,7 +20,8 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     # Here, and not at the top: asking a server needs neither accounts nor native code.
     from ttmem.ledger import Books
     from ttmem.ledger.details import Details
-    from ttmem.sources.probes import ended_regions, probe_folder
+    from ttmem.sources.probe_folder import probe_folder
+    from ttmem.sources.probes import ended_regions
 
     books = Books()
     now = time.time_ns()

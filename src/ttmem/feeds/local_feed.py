@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ttmem import __version__
 from ttmem.events import Remark
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Snapshot
 from ttmem.snapshots.detail import expand
+from ttmem.sources.probe_folder import has_regions, probe_folder
+
+if TYPE_CHECKING:
+    from ttmem.sources.probes import ProbeWatcher
 
 SECOND_NS = 1_000_000_000
 SLACK_NS = 50_000_000  # a caller that comes once a second comes a little early at times
@@ -27,7 +31,6 @@ class LocalFeed:
     def __init__(self, folder: str | None = None) -> None:
         # Here, and not at the top: asking a server needs neither accounts nor native code.
         from ttmem.ledger import Books
-        from ttmem.sources.probes import ProbeWatcher, probe_folder, remove_expired
         from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
         from ttmem.sources.shared_memory.folder import shm_folder
 
@@ -35,9 +38,9 @@ class LocalFeed:
         self._make_books = Books
         self._books = Books()
         self._source = SharedMemory(self.folder, holders=HoldersWatch(hurried=True))
-        self._probes = ProbeWatcher(probe_folder(folder))
+        self._probe_folder = probe_folder(folder)
+        self._probes: ProbeWatcher | None = None  # until there is a region to read
         self._ticked = 0
-        remove_expired(self._probes.folder)
 
     @property
     def name(self) -> str:
@@ -63,15 +66,28 @@ class LocalFeed:
         return replace(picture, detail=self._details(wanted, device, limit))
 
     def _look(self, remarks: Iterable[Remark]) -> int:
-        probes = self._probes.read()
+        watched = self._look_at_probes()
         counters = self._source.read()
         now = time.time_ns()
-        self._books.probed.take(probes.news, now)
-        for path in self._books.probed.doubted():
-            self._probes.rebuild(path)
-        said = (*remarks, *counters.remarks, *probes.remarks)
+        said = (*remarks, *counters.remarks, *watched)
         self._books.sample(counters.devices, said, now)
         return now
+
+    def _look_at_probes(self) -> Sequence[Remark]:
+        """Takes what watched processes did into the books; what there is to remark on them."""
+        if self._probes is None:
+            if not has_regions(self._probe_folder):
+                return ()
+            # Here, and not at the top: most hosts have none, and `ttmem ps` shall start fast.
+            from ttmem.sources.probes import ProbeWatcher, remove_expired
+
+            remove_expired(self._probe_folder)
+            self._probes = ProbeWatcher(self._probe_folder)
+        probes, books = self._probes.read(), self._books.probed
+        books.take(probes.news, time.time_ns())
+        for path in books.doubted():
+            self._probes.rebuild(path)
+        return probes.remarks
 
     def _details(self, wanted: list[str], device: str | None, limit: int | None) -> dict[str, Any]:
         from ttmem.ledger.details import Details, Narrow
@@ -83,5 +99,6 @@ class LocalFeed:
 
     def close(self) -> None:
         """Gives the probe's regions back; what was known of them goes too, for a later `read` finds them anew."""
-        self._probes.close()
+        if self._probes is not None:
+            self._probes.close()
         self._books = self._make_books()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ttmem.events import MemoryKind
-from ttmem.events.probe_news import ProbeCounters, ProbeNews
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly
 from ttmem.wire.rows import AccountRow
+
+if TYPE_CHECKING:
+    from ttmem.events.probe_news import ProbeCounters, ProbeNews
 
 PATIENCE = 3  # looks in a row: counters and events are not read at the same instant
 Place = tuple[int, int]  # process index, device index

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ttmem.events import Event, Flag, Op
-from ttmem.events.probe_news import ProbeCounters, ProbeNews
 from ttmem.ledger.probe_checks import ProbeChecks
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.samples import same
@@ -20,6 +19,7 @@ from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow
 
 if TYPE_CHECKING:
+    from ttmem.events.probe_news import ProbeCounters, ProbeNews
     from ttmem.ledger.books import Books
 
 SOURCE = "probe"

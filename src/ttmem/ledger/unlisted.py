@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ttmem.events import Event, Flag, MemoryKind, Op
-from ttmem.events.probe_news import ProbeNews
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.wire.rows import AccountRow
 
 if TYPE_CHECKING:
+    from ttmem.events.probe_news import ProbeNews
     from ttmem.ledger.books import Books
 
 ID = 1 << 56  # ids of the probe are shorter

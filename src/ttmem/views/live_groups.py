@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 
 from ttmem.snapshots import Held, Snapshot
+from ttmem.views.groupings import BY
 
-BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the key of a buffer's row
 _KINDS = ("dram", "l1", "l1_small", "trace")
 
 

@@ -1,15 +1,12 @@
-"""Regions are found by their names: ttmem_PID_STARTTICKS."""
+"""Regions are found by their names."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-DEFAULT_DIRECTORY = "/dev/shm"
-_NAME = re.compile(r"ttmem_([0-9]{1,10})_([0-9]{1,20})\Z")
+from ttmem.sources.probe_folder import DEFAULT_DIRECTORY, REGION_NAME, VARIABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class RegionName:
 
 def region_directory() -> str:
     """Where processes of this user make their regions."""
-    return os.environ.get("TTMEM_REGION_DIR") or DEFAULT_DIRECTORY
+    return os.environ.get(VARIABLE) or DEFAULT_DIRECTORY
 
 
 def find_regions(directory: str | None = None) -> Iterator[RegionName]:
@@ -33,6 +30,6 @@ def find_regions(directory: str | None = None) -> Iterator[RegionName]:
     except OSError:
         return
     for entry in entries:
-        match = _NAME.match(entry.name)
+        match = REGION_NAME.match(entry.name)
         if match and entry.is_file(follow_symlinks=False):
-            yield RegionName(str(Path(entry.path)), int(match[1]), int(match[2]))
+            yield RegionName(entry.path, int(match[1]), int(match[2]))

@@ -1,7 +1,6 @@
 """Follows the regions of the probe: what each watched process has done since the last look."""
 
 from ttmem.sources.probes.ended import EndedRegion, ended_regions, remove_expired
-from ttmem.sources.probes.folder import probe_folder
 from ttmem.sources.probes.follower import Follower
 from ttmem.sources.probes.watcher import ProbeReading, ProbeWatcher
 
@@ -11,6 +10,5 @@ __all__ = [
     "ProbeReading",
     "ProbeWatcher",
     "ended_regions",
-    "probe_folder",
     "remove_expired",
 ]
