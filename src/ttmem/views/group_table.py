@@ -99,9 +99,9 @@ def _row(group: LiveGroup, grouped: Grouped, name: Line) -> list[Line]:
 
 def _name(group: LiveGroup, by: str, commands: Mapping[int, str | None]) -> Line:
     if group.what is What.CIRCULAR:
-        return faint("circular buffers of cached programs, which share addresses")
+        return faint("circular buffers (shared)")
     if group.what is What.SUMS:
-        return faint("processes of which only sums are known")
+        return faint("processes with sums only")
     if group.what is What.UNNAMED:
         return faint(_UNNAMED.get(by, "unknown"))
     if isinstance(group.key, int):
@@ -127,7 +127,9 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _percent(share: float | None) -> Line:
-    return faint("-") if share is None else ink(f"{100 * share:.0f}%")
+    if not share:
+        return faint("-")
+    return ink(f"{100 * share:.0f}%" if share >= 0.005 else "<1%")
 
 
 def _number(count: int | None) -> Line:

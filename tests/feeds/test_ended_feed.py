@@ -1,0 +1,82 @@
+"""What watched processes never freed, after they have ended."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.probe.watched import Watched
+from ttmem.feeds.ended_feed import never_freed
+from ttmem.sources.probes import remove_expired
+
+Watch = Callable[..., Watched]
+HOUR_NS = 3_600_000_000_000
+ENDED_AT = 48  # of a region: when its process ended in order
+
+
+def ids(folder: Path) -> dict[str, list[int]]:
+    picture = never_freed(str(folder), ["buffers"])
+    found: dict[str, list[int]] = {}
+    for row in picture.detail["buffers"] if picture else ():
+        found.setdefault(row["device"], []).append(row["id"])
+    return {device: sorted(numbers) for device, numbers in found.items()}
+
+
+def test_what_was_there_when_its_device_was_closed_was_never_freed(
+    watch: Watch, tmp_path: Path
+) -> None:
+    watch(
+        "mesh = lib.mesh_open(2); buffer(mesh, 1, 0, 4000); freed = buffer(mesh, 2, 0, 4000)\n"
+        "lib.buffer_free(freed); buffer(mesh, 3, 1, 4000); lib.mesh_close(mesh)"
+    ).end()
+
+    assert ids(tmp_path) == {"1000": [1, 3], "1001": [1, 3]}
+
+
+def test_what_a_killed_process_held_was_never_freed(watch: Watch, tmp_path: Path) -> None:
+    process = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()")
+    process.wait_for("made")
+    process.close()
+
+    assert ids(tmp_path) == {"1000": [1]}
+
+
+def test_a_process_that_freed_all_and_one_that_lives_are_not_named(
+    watch: Watch, tmp_path: Path
+) -> None:
+    watch("mesh = lib.mesh_open(1); lib.buffer_free(buffer(mesh, 1, 0, 4000))").end()
+    alive = watch("mesh = lib.mesh_open(1); buffer(mesh, 2, 0, 4000); say('made'); input()")
+    alive.wait_for("made")
+
+    assert ids(tmp_path) == {}
+
+
+def test_a_region_is_removed_an_hour_after_its_process_ended(watch: Watch, tmp_path: Path) -> None:
+    watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000)").end()
+    (path,) = tmp_path.glob("ttmem_*")
+    before = time.time_ns() - 2 * HOUR_NS
+    os.utime(path, ns=(before, before))
+
+    remove_expired(str(tmp_path))
+    assert path.exists()  # made long ago, but it has only just ended
+
+    with path.open("r+b") as region:
+        region.seek(ENDED_AT)
+        region.write(struct.pack("<Q", before))
+    os.utime(path, ns=(before, before))
+    remove_expired(str(tmp_path))
+    assert not path.exists()
+
+
+def test_a_live_region_is_never_removed(watch: Watch, tmp_path: Path) -> None:
+    alive = watch("mesh = lib.mesh_open(1); say('made'); input()")
+    alive.wait_for("made")
+    (path,) = tmp_path.glob("ttmem_*")
+    os.utime(path, ns=(0, 0))
+
+    remove_expired(str(tmp_path))
+
+    assert path.exists()
