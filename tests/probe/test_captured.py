@@ -130,31 +130,6 @@ def test_dataflow_buffers_are_seen_by_the_addresses_that_are_marked(watch: Watch
     assert [row[Counted.DATAFLOW_DEMAND].requested for row in region.counters()] == [4096 * 8] * 2
 
 
-def test_the_buffer_of_kernel_binaries_is_known_as_such(watch: Watch) -> None:
-    process = watch(
-        "mesh = lib.mesh_open(1)\n"
-        "lib.load_binaries(lib.buffer_make(mesh, 1, 0, 10240, 2048)); say('loaded')"
-    )
-    process.wait_for("loaded")
-    region = process.region()
-    (row,) = region.counters()
-    (thing,) = region.live()
-
-    assert row[Counted.KERNEL_BINARIES].requested == row[MemoryKind.DRAM].requested == 10240
-    assert thing.flags & HOLDS_BINARIES
-    assert region.new_strings()[thing.name] == "kernel binaries"
-
-
-def test_traces_are_counted_and_told(watch: Watch) -> None:
-    process = watch("mesh = lib.mesh_open(2); lib.trace_all(address(mesh), 7); say('done')")
-    process.wait_for("done")
-    region = process.region()
-
-    told = ops_of(region)
-    assert [told[op] for op in range(Notice.TRACE_BEGUN, Notice.TRACE_RELEASED + 1)] == [2] * 4
-    assert {(one.traces_captured, one.traces_replayed) for one in region.activity()} == {(1, 1)}
-
-
 def test_a_refused_allocation_is_kept_with_the_words_of_the_runtime(watch: Watch) -> None:
     process = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 1, 1 << 41); say('refused')")
     process.wait_for("refused")

@@ -20,7 +20,7 @@ u64, address = ctypes.c_uint64, ctypes.c_void_p
 lib.buffer_make.argtypes = [address, u64, ctypes.c_int, u64, u64]
 lib.program_make.argtypes = [u64, address, u64, ctypes.c_int]
 lib.churn.argtypes = [address, u64, u64]
-for name in ("mesh_close", "buffer_allocate", "buffer_free", "program_destroy", "load_binaries"):
+for name in ("mesh_close", "buffer_allocate", "buffer_free", "program_destroy"):
     getattr(lib, name).argtypes = [address]
 probe = ctypes.CDLL(None)
 def buffer(mesh, number, type, size, per_bank=512):

@@ -75,24 +75,26 @@ CONTROL void program_destroy(void* handle) {
     delete program;
 }
 
-CONTROL void load_binaries(void* buffer) {
-    distributed::MeshCommandQueue queue;
-    distributed::MeshWorkloadImpl workload;
-    workload.binaries = static_cast<Buffer*>(buffer);
-    workload.load_binaries(queue);
-}
-
 #ifndef HALF
 CONTROL void program_lay_out_dataflow(void* handle, void* mesh) {
     static_cast<detail::ProgramImpl*>(handle)->allocate_dataflow_buffers(static_cast<distributed::MeshDevice*>(mesh));
 }
 
-CONTROL void trace_all(void* handle, std::uint32_t id) {
+// The runtime keeps a captured trace in a buffer of its own kind.
+CONTROL void trace_capture(void* handle, std::uint32_t id, void* buffer) {
     auto& mesh = static_cast<distributed::MeshDevice*>(handle)->impl;
     const distributed::MeshTraceId trace{id};
     mesh.begin_mesh_trace(0, trace);
+    buffer_allocate(buffer);
     mesh.end_mesh_trace(0, trace);
-    mesh.replay_mesh_trace(0, trace, false);
-    mesh.release_mesh_trace(trace);
+}
+
+CONTROL void trace_replay(void* handle, std::uint32_t id) {
+    static_cast<distributed::MeshDevice*>(handle)->impl.replay_mesh_trace(0, distributed::MeshTraceId{id}, false);
+}
+
+CONTROL void trace_release(void* handle, std::uint32_t id, void* buffer) {
+    static_cast<distributed::MeshDevice*>(handle)->impl.release_mesh_trace(distributed::MeshTraceId{id});
+    buffer_free(buffer);
 }
 #endif

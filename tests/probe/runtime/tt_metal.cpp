@@ -67,8 +67,6 @@ std::uint32_t distributed::MeshDeviceImpl::l1_size_per_core() const { return 1'5
 ARCH distributed::MeshDeviceImpl::arch() const { return ARCH::BLACKHOLE; }
 int distributed::MeshDevice::id() const { return 100; }
 std::vector<int> distributed::MeshDevice::get_device_ids() const { return impl.chips; }
-void distributed::MeshWorkloadImpl::load_binaries(MeshCommandQueue&) { GraphTracker().track_allocate(binaries); }
-
 void Inspector::mesh_device_initialized(const distributed::MeshDeviceImpl*) noexcept {}
 void Inspector::program_created(const detail::ProgramImpl*) noexcept {}
 void Inspector::program_destroyed(const detail::ProgramImpl*) noexcept {}

@@ -50,11 +50,15 @@ public:
     virtual int id() const = 0;
 };
 
+class DispatchTopology {};
+
 class Device : public IDevice {
 public:
     explicit Device(int chip) : chip(chip) {}
     int id() const override { return chip; }
     bool close();
+    bool compile_fabric();
+    void configure_command_queue_programs(DispatchTopology* topology);
     int chip;
 };
 
@@ -92,6 +96,21 @@ public:
     void track_allocate_cb(const CoreRangeSet&, std::uint64_t, std::uint64_t, bool, const IDevice*);
 };
 
+struct JitBuildOptions {};
+struct TensorSpec {};
+enum class ProgramBinaryStatus : std::uint8_t { NotSent, InFlight, Committed };
+
+// One data-movement processor's binary, on a rectangle of cores.
+class Kernel {
+public:
+    std::vector<std::string> file_paths(const IDevice& device, const std::string& root) const;
+    std::uint32_t get_binary_packed_size(IDevice* device, int index) const;
+    std::vector<CoreRange> logical_coreranges() const;
+
+    std::string name;
+    std::uint32_t packed_size;
+};
+
 namespace detail {
 class ProgramImpl {
 public:
@@ -108,8 +127,14 @@ public:
     std::uint64_t number = 0;
     std::vector<std::uint64_t> sizes;
     std::vector<IDevice*> devices;
+    std::vector<std::shared_ptr<Kernel>> kernels;
 };
 }  // namespace detail
+
+// The handle of an implementation, as the runtime has it.
+struct Program {
+    detail::ProgramImpl* implementation;
+};
 
 namespace distributed {
 struct MeshTraceIdTag;
@@ -139,11 +164,25 @@ public:
 };
 
 class MeshCommandQueue {};
+class MeshCoordinateRange {};
 class MeshWorkloadImpl {
 public:
+    ~MeshWorkloadImpl();
+    void add_program(const MeshCoordinateRange& range, Program&& program);
+    void compile(MeshDevice* mesh);
+    void finalize_offsets(MeshDevice* mesh);
     void load_binaries(MeshCommandQueue& queue);
+    void set_program_binary_status(std::size_t mesh_id, ProgramBinaryStatus status);
+
+    std::vector<Program> programs;
+    MeshDevice* mesh = nullptr;
     Buffer* binaries = nullptr;
+    bool sent = false;
 };
+struct MeshWorkload {
+    MeshWorkloadImpl* implementation;
+};
+void EnqueueMeshWorkload(MeshCommandQueue& queue, MeshWorkload& workload, bool blocking);
 }  // namespace distributed
 
 class Inspector {
@@ -151,6 +190,14 @@ public:
     static void mesh_device_initialized(const distributed::MeshDeviceImpl* mesh) noexcept;
     static void program_created(const detail::ProgramImpl* program) noexcept;
     static void program_destroyed(const detail::ProgramImpl* program) noexcept;
+    static void program_kernel_compile_finished(const detail::ProgramImpl* program, const IDevice* device,
+                                                const std::shared_ptr<Kernel>& kernel, const JitBuildOptions& options,
+                                                const std::string& root) noexcept;
+    static void program_compile_finished(const detail::ProgramImpl* program, const IDevice* device,
+                                         std::uint64_t build_key) noexcept;
+    static void emit_debug_entry(const distributed::MeshWorkloadImpl* workload, std::uint64_t runtime_id,
+                                 std::string_view operation, std::vector<TensorSpec> specs,
+                                 std::optional<distributed::MeshTraceId> trace) noexcept;
 };
 
 }  // namespace tt_metal

@@ -1,0 +1,136 @@
+"""What mocked devices leave out: binaries in DRAM, their status, dispatch, traces, programs of the runtime itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.probe.test_captured import events_of
+from tests.probe.watched import Watched
+from ttmem.events.kinds import MemoryKind, Op
+from ttmem.events.record import Event, Flag
+from ttmem.probe.layout import HOLDS_BINARIES, Counted, LiveType, Notice
+from ttmem.sources.probe_region import ProbeRegion
+
+Watch = Callable[..., Watched]
+CONTROLS = """
+lib.workload_make.restype = address
+lib.workload_make.argtypes = [address, address, address]
+lib.program_add_kernel.argtypes = [address, ctypes.c_char_p, ctypes.c_uint32]
+lib.trace_capture.argtypes = lib.trace_release.argtypes = [address, ctypes.c_uint32, address]
+lib.trace_replay.argtypes = [address, ctypes.c_uint32]
+for name in ("workload_enqueue", "workload_destroy"):
+    getattr(lib, name).argtypes = [address]
+"""
+DISPATCHED = (
+    CONTROLS
+    + """
+mesh = lib.mesh_open(2)
+program = lib.program_make(6, mesh, 0, 0)
+lib.program_add_kernel(program, b"reader", 3000)
+lib.program_add_kernel(program, b"writer", 1392)
+binaries = lib.buffer_make(mesh, 40, 0, 6144, 2048)
+workload = lib.workload_make(mesh, program, binaries)
+for time in range(3): lib.workload_enqueue(workload)
+say('dispatched'); input()
+lib.workload_destroy(workload); lib.buffer_free(binaries); lib.program_destroy(program)
+say('gone')
+"""
+)
+PROGRAM = 7  # its id in the runtime, and one: 0 means none
+
+
+def of_op(region: ProbeRegion, *ops: int) -> list[Event]:
+    return [event for event in events_of(region.new_events()) if event.op in ops]
+
+
+def test_the_buffer_of_kernel_binaries_is_known_as_such_until_it_is_freed(watch: Watch) -> None:
+    process = watch(DISPATCHED)
+    process.wait_for("dispatched")
+    region = process.region()
+    row, other = region.counters()
+    (held,) = [thing for thing in region.live() if thing.type is LiveType.BUFFER]
+
+    assert row[Counted.KERNEL_BINARIES].requested == row[MemoryKind.DRAM].requested == 6144
+    assert other == row
+    assert held.flags & HOLDS_BINARIES
+    assert region.new_strings()[held.name] == "kernel binaries"
+
+    process.go_on()
+    process.wait_for("gone")
+    assert [one[Counted.KERNEL_BINARIES].count for one in region.counters()] == [0, 0]
+    assert region.live() == []
+
+
+def test_kernels_come_with_file_size_and_cores(watch: Watch) -> None:
+    process = watch(DISPATCHED)
+    process.wait_for("dispatched")
+    region = process.region()
+    texts, cores = region.new_strings(), region.new_cores()
+    kernels = [thing for thing in region.live() if thing.type is LiveType.KERNEL]
+
+    assert {(texts[one.name], one.requested, texts[one.path]) for one in kernels} == {
+        ("reader/brisc", 3000, "/cache/kernels/reader/1234/brisc/brisc.elf"),
+        ("writer/brisc", 1392, "/cache/kernels/writer/1234/brisc/brisc.elf"),
+    }
+    assert {(one.program, one.number, one.chips) for one in kernels} == {(PROGRAM, 8, (0, 1))}
+    assert {tuple(cores[one.cores]) for one in kernels} == {((0, 0, 3, 1),)}
+    assert {(one.kernels_loaded, one.programs_compiled) for one in region.activity()} == {(2, 1)}
+
+
+def test_binaries_are_in_flight_then_committed_once(watch: Watch) -> None:
+    process = watch(DISPATCHED)
+    process.wait_for("dispatched")
+
+    told = of_op(process.region(), Op.BINARY_STATUS)
+
+    on_first = [(event.id, event.kind) for event in told if event.device == 0]
+    assert on_first == [(PROGRAM, 1), (PROGRAM, 2)]
+
+
+def test_the_first_dispatch_is_a_miss_and_those_after_it_are_hits(watch: Watch) -> None:
+    process = watch(DISPATCHED)
+    process.wait_for("dispatched")
+    region = process.region()
+
+    told = [event for event in of_op(region, Op.PROGRAM_DISPATCH) if event.device == 1]
+    texts = region.new_strings()
+
+    assert [event.flags for event in told] == [Flag.CACHE_MISS] + 2 * [Flag.CACHE_HIT]
+    assert {texts[event.name] for event in told} == {"Matmul"}
+    assert {(one.dispatches, one.hits, one.misses) for one in region.activity()} == {(3, 2, 1)}
+
+
+def test_programs_of_fabric_and_dispatch_are_told_from_applications(watch: Watch) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1); lib.device_start(0)\n"
+        "program = lib.program_make(6, mesh, 0, 0); say('made')"
+    )
+    process.wait_for("made")
+
+    programs = [one for one in process.region().live() if one.type is LiveType.PROGRAM]
+
+    assert {one.id: one.kind for one in programs} == {901: 1, 902: 2, PROGRAM: 0}
+
+
+def test_a_trace_is_told_from_capture_to_release_and_its_buffer_counted(watch: Watch) -> None:
+    process = watch(
+        CONTROLS
+        + "mesh = lib.mesh_open(2); kept = lib.buffer_make(mesh, 50, 4, 8192, 1024)\n"
+        + "lib.trace_capture(mesh, 7, kept); lib.trace_replay(mesh, 7); say('captured'); input()\n"
+        + "lib.trace_release(mesh, 7, kept); say('released')"
+    )
+    process.wait_for("captured")
+    region = process.region()
+    assert [row[MemoryKind.TRACE].requested for row in region.counters()] == [8192] * 2
+    assert {(one.traces_captured, one.traces_replayed) for one in region.activity()} == {(1, 1)}
+
+    process.go_on()
+    process.wait_for("released")
+    told = of_op(region, *range(Notice.TRACE_BEGUN, Notice.TRACE_RELEASED + 1))
+    assert [(event.op, event.id) for event in told if event.device == 0] == [
+        (Notice.TRACE_BEGUN, 7),
+        (Notice.TRACE_CAPTURED, 7),
+        (Notice.TRACE_REPLAYED, 7),
+        (Notice.TRACE_RELEASED, 7),
+    ]
+    assert [row[MemoryKind.TRACE].count for row in region.counters()] == [0, 0]
