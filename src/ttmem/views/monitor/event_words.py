@@ -70,8 +70,10 @@ def event_words(entry: Entry) -> str:
 
 
 def _first_line(text: str | None) -> list[str]:
-    """Of what the runtime said; it goes on for a page."""
-    return text.strip().splitlines()[:1] if text else []
+    """Of what the runtime said: its reason stands below 'info:', after a path and before a page of others."""
+    lines = text.strip().splitlines() if text else []
+    start = lines.index("info:") + 1 if "info:" in lines else 0
+    return lines[start : start + 1]
 
 
 def event_size(entry: Entry) -> int | None:

@@ -1,0 +1,39 @@
+"""What the probe tells beside the accounts, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from ttmem.events import Notice, Op
+from ttmem.views.monitor.event_words import event_id, event_words, is_sized
+
+FAILED = """TT_FATAL @ /project/tt_metal/impl/allocator/bank_manager.cpp:462: address.has_value()
+info:
+Out of Memory: Not enough space to allocate 2147483648 B L1 buffer across 110 banks
+backtrace:
+"""
+
+
+@pytest.mark.parametrize("sort", [*Op, *Notice])
+def test_every_sort_of_event_has_words(sort: Op | Notice) -> None:
+    assert not event_words({"op": sort.name}).startswith("unknown event")
+
+
+def test_a_failed_allocation_says_why() -> None:
+    entry = {"op": "ALLOCATION_FAILED", "kind": "L1", "text": FAILED}
+
+    assert event_words(entry) == (
+        "allocation FAILED L1: Out of Memory: Not enough space to allocate 2147483648 B L1 buffer"
+        " across 110 banks"
+    )
+    assert is_sized(entry)
+
+
+def test_a_buffer_that_went_with_its_device_is_told_apart_from_one_that_was_freed() -> None:
+    entry = {"op": "FREE", "kind": "DRAM", "flags": ["KIND_KNOWN", "WITH_DEVICE"]}
+
+    assert event_words(entry) == "freed DRAM, with its device"
+
+
+def test_a_phase_has_no_id() -> None:
+    assert event_id({"op": "PHASE_ENTERED", "id": 5}) is None
