@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -12,7 +13,9 @@ import pytest
 
 from tests.probe.watched import Watched
 from ttmem.feeds import LocalFeed
+from ttmem.probe import layout
 from ttmem.snapshots import Snapshot
+from ttmem.sources.probe_region import switch
 
 Watch = Callable[..., Watched]
 BLOCK = 512 * 8  # of every buffer that these scripts make in DRAM: 512 bytes of each of 8 banks
@@ -36,6 +39,25 @@ def until(feed: LocalFeed, is_so: Callable[[Snapshot], bool]) -> Snapshot:
         assert time.monotonic() < deadline, picture
         time.sleep(0.02)
     return picture
+
+
+def forge_chip(path: Path, chip: int) -> None:
+    """Rewrites the number of the first device, with a checksum that is right."""
+    data = bytearray(path.read_bytes())
+    offset, _, stride = layout.SECTION.unpack_from(
+        data, layout.SECTIONS_AT + 16 * layout.Section.DEVICES
+    )
+    values = list(layout.DEVICE.unpack_from(data, offset))
+    values[12] = chip
+    words = struct.unpack(f"<{stride // 8}Q", layout.DEVICE.pack(*values))
+    check = 0
+    for word in words[1:]:
+        check = (check ^ word) * 0x9E3779B97F4A7C15 % (1 << 64)
+        check ^= check >> 29
+    layout.DEVICE.pack_into(data, offset, check, *values[1:])
+    with path.open("r+b") as region:
+        region.seek(offset)
+        region.write(data[offset : offset + stride])
 
 
 def test_a_watched_process_is_there_with_its_devices_and_their_capacities(
@@ -226,3 +248,30 @@ def test_an_allocation_that_failed_is_in_the_list_with_the_words_of_the_runtime(
     (failed,) = [row for row in events if row["op"] == "ALLOCATION_FAILED"]
     assert (failed["kind"], failed["size"]) == ("DRAM", 2 << 40)
     assert "memory" in failed["text"].lower()
+
+
+def test_tracking_that_was_switched_off_is_said_beside_the_numbers(
+    watch: Watch, feed: LocalFeed, tmp_path: Path
+) -> None:
+    started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000)")
+    before = feed.read().devices[0].provenance["dram"]
+    (path,) = tmp_path.glob("ttmem_*")
+
+    switch(str(path), on=False)
+    after = feed.read().devices[0].provenance["dram"]
+
+    assert "switched off" not in (before.misses or "")
+    assert "switched off" in (after.misses or "")
+
+
+@pytest.mark.parametrize("chip", [5000, 1 << 31])
+def test_a_device_that_cannot_be_one_does_no_harm(
+    watch: Watch, feed: LocalFeed, tmp_path: Path, chip: int
+) -> None:
+    started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000)")
+    (path,) = tmp_path.glob("ttmem_*")
+    forge_chip(path, chip)
+
+    picture = feed.read(["buffers", "cores", "events"])
+
+    assert [device.memory.dram.held for device in picture.devices] == [BLOCK]

@@ -49,10 +49,9 @@ class ProbeNews:
     events: bytes = b""
     lost: int = 0  # events that this reader will never see
     unlisted: int = 0  # live buffers that the table had no room for
-    unpaired: int = 0  # frees of what was allocated while tracking was off
     missing: tuple[str, ...] = ()  # what the probe cannot see of this runtime
     counters: Mapping[int, ProbeCounters] = field(default_factory=dict)  # by logical id
-    tracking: bool = True
+    untracked: bool = False  # something happened, or may happen now, while tracking is switched off
     ended: bool = False  # the process is gone: these are its last words
 
     @property

@@ -65,13 +65,16 @@ class ProbedProcesses:
     def _account(self, news: ProbeNews, now: int) -> ProcessRecord:
         process = self._by_path.get(news.path) or self._open(news)
         for declaration in news.devices:
-            self._books.declare(process, declaration, SOURCE)
+            try:
+                self._books.declare(process, declaration, SOURCE)
+            except ValueError as problem:
+                self._books.reject(f"declare/{news.path}", f"{news.path}: {problem}")
         for number, text in news.strings.items():
             process.define_string(number, text)
         for number, mask in news.cores.items():
             self._books.define_cores(process, number, mask)
         process.messages.update(news.messages)
-        process.missing = news.missing
+        process.missing, process.untracked = news.missing, news.untracked
         process.binaries = {
             process.devices[chip]: counted.binaries
             for chip, counted in news.counters.items()

@@ -65,10 +65,10 @@ def _misses(sources: set[str], processes: list[ProcessRecord]) -> str | None:
     unseen = sorted({name for process in processes for name in process.missing})
     parts = [
         _OLDER if sources != {"probe"} else None,
-        _UNTRACKED if "probe" in sources else None,
+        _UNTRACKED if any(process.untracked for process in processes) else None,
         f"{', '.join(unseen)}, which this runtime does not show to the probe" if unseen else None,
     ]
-    return "; ".join(part for part in parts if part)
+    return "; ".join(part for part in parts if part) or None
 
 
 def _of_counters(record: DeviceRecord) -> tuple[Provenance, Provenance]:

@@ -9,6 +9,7 @@ from ttmem.process_identity import ProcessFacts, process_facts
 from ttmem.sources.probe_region import Activity, Counter, ProbeRegion
 from ttmem.sources.probes.core_masks import core_mask
 from ttmem.sources.probes.live_events import live_events
+from ttmem.sources.probes.plausible import is_plausible
 
 BINARIES = "kernel binaries"  # as the library names the feature
 ATTEMPTS = 3  # at reading the live table while the ring overtakes the reader
@@ -71,8 +72,7 @@ class Follower:
             events=events,
             lost=lost,
             unlisted=losses.live_uncounted,
-            unpaired=losses.unpaired_frees,
-            tracking=header.tracking,
+            untracked=losses.unpaired_frees > 0 or not header.tracking,
             missing=tuple(missing),
             counters={
                 device.logical_id: _figures(row, done, BINARIES not in missing)
@@ -98,7 +98,11 @@ class Follower:
     def _new_devices(
         self, devices: list[DeviceDeclaration | None]
     ) -> tuple[DeviceDeclaration, ...]:
-        found = [d for d in devices if d is not None and d.logical_id not in self._declared]
+        found = [
+            d
+            for d in devices
+            if d is not None and d.logical_id not in self._declared and is_plausible(d)
+        ]
         self._declared.update(device.logical_id for device in found)
         return tuple(found)
 
