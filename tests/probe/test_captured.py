@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from tests.probe.watched import Watched
 from ttmem.events.kinds import MemoryKind, Op
 from ttmem.events.record import EVENT_SIZE, Event
-from ttmem.probe.layout import HOLDS_BINARIES, Counted, LiveType, Notice
+from ttmem.probe.layout import Counted, LiveType
 from ttmem.probe.phases import phase
-from ttmem.sources.probe_region import Batch, ProbeRegion
+from ttmem.sources.probe_region import Batch
 
 Watch = Callable[..., Watched]
 
@@ -19,10 +18,6 @@ def events_of(batch: Batch) -> list[Event]:
     return [
         Event.unpack(batch.events, offset) for offset in range(0, len(batch.events), EVENT_SIZE)
     ]
-
-
-def ops_of(region: ProbeRegion) -> Counter[int]:
-    return Counter(event.op for event in events_of(region.new_events()))
 
 
 def test_a_buffer_of_a_mesh_counts_on_each_chip_once(watch: Watch) -> None:

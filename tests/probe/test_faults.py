@@ -54,6 +54,31 @@ def test_a_process_killed_in_the_middle_leaves_no_garbage(watch: Watch, seed: in
     assert not region.process_alive()
 
 
+def test_a_killed_reader_troubles_neither_process_nor_other_readers(watch: Watch) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1); say('open'); input()\nlib.churn(mesh, 1, 1000); say('done')"
+    )
+    process.wait_for("open")
+    region = process.region()
+    source = (
+        "import sys\n"
+        "from ttmem.sources.probe_region import ProbeRegion\n"
+        "region = ProbeRegion(sys.argv[1])\n"
+        "while True: region.new_events(), region.live(); print(1, flush=True)"
+    )
+    reader = subprocess.Popen([sys.executable, "-c", source, region.path], stdout=subprocess.PIPE)
+    with reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"1\n"
+        reader.kill()
+
+    process.go_on()
+    process.wait_for("done")
+    events = events_of(region.new_events())
+    assert region.lost == 0
+    assert [event.op for event in events if event.op == Op.FREE] == [Op.FREE] * 1000
+
+
 def test_the_region_of_a_dead_process_lists_what_was_never_freed(watch: Watch) -> None:
     process = watch("mesh = lib.mesh_open(1); buffer(mesh, 5, 1, 64); say('made')")
     process.wait_for("made")

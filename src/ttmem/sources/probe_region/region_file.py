@@ -10,6 +10,7 @@ from ttmem.probe import layout
 from ttmem.probe.layout import Section, State
 
 U64 = Struct("<Q")
+LARGEST_FILE = 1 << 40  # far more than any region takes, and an offset that every system call takes
 LARGEST_PID = 1 << 22  # the kernel's own limit
 
 
@@ -109,7 +110,8 @@ class RegionFile:
         offset, count, stride = layout.SECTION.unpack_from(
             data, layout.SECTIONS_AT + section * layout.SECTION.size
         )
-        fits = offset >= layout.HEADER_SIZE and offset + count * stride <= file_size
+        end = min(file_size, LARGEST_FILE)
+        fits = offset >= layout.HEADER_SIZE and offset + count * stride <= end
         power = count & (count - 1) == 0 or section not in (Section.RING, Section.LIVE)
         if (
             stride != layout.STRIDES[section]

@@ -1,0 +1,87 @@
+"""A region of version 1, kept: it stays readable for ever."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.probe.test_captured import events_of
+from ttmem.events.kinds import MemoryKind, Op
+from ttmem.probe.layout import Counted, LiveType, Notice, State
+from ttmem.sources.probe_region import ProbeRegion
+
+GOLDEN = Path(__file__).parents[1] / "data" / "probe_regions" / "version-1.gz"
+
+
+@pytest.fixture
+def region(tmp_path: Path) -> Iterator[ProbeRegion]:
+    path = tmp_path / "ttmem_1_1"
+    path.write_bytes(gzip.decompress(GOLDEN.read_bytes()))
+    found = ProbeRegion(str(path))
+    yield found
+    found.close()
+
+
+def test_its_process_ended_in_order(region: ProbeRegion) -> None:
+    assert region.header().state is State.ENDED
+    assert not region.process_alive()
+
+
+def test_its_counters_are_what_they_were(region: ProbeRegion) -> None:
+    first, second = region.counters()
+
+    held = {kind: (first[kind].requested, first[kind].count) for kind in range(len(first))}
+    assert held == {
+        MemoryKind.DRAM: (11_144, 2),
+        MemoryKind.L1: (100, 1),
+        MemoryKind.SYSTEM_MEMORY: (0, 0),
+        MemoryKind.L1_SMALL: (0, 0),
+        MemoryKind.TRACE: (8192, 1),
+        Counted.CB_DEMAND: (16_384, 2),
+        Counted.DATAFLOW_DEMAND: (0, 0),
+        Counted.KERNEL_BINARIES: (6144, 1),
+    }
+    assert first == second
+
+
+def test_what_was_alive_has_its_name_line_and_phase(region: ProbeRegion) -> None:
+    texts = region.new_strings()
+
+    alive = {(one.type, one.requested, texts.get(one.phase)) for one in region.live()}
+
+    assert alive == {
+        (LiveType.BUFFER, 5000, "prefill"),
+        (LiveType.BUFFER, 100, None),
+        (LiveType.BUFFER, 6144, None),
+        (LiveType.BUFFER, 8192, None),
+        (LiveType.CIRCULAR_BUFFER, 8192, None),
+        (LiveType.PROGRAM, 0, None),
+        (LiveType.KERNEL, 3000, None),
+    }
+    assert {texts.get(one.site) for one in region.live()} >= {"model.py:11 <module>"}
+
+
+def test_its_events_are_all_there(region: ProbeRegion) -> None:
+    batch = region.new_events()
+
+    told = [event.op for event in events_of(batch) if event.device == 1]
+
+    assert batch.lost == 0
+    assert told == [
+        Notice.DEVICE_OPENED,
+        *(Op.ALLOC, Op.ALLOC, Op.ALLOC, Op.FREE, Notice.ALLOCATION_FAILED),
+        *(Op.CB_ALLOC, Op.CB_ALLOC, Op.KERNEL_LOAD, Notice.PROGRAM_COMPILED),
+        *(Notice.PROGRAM_FINALIZED, Op.ALLOC, Op.BINARY_STATUS, Op.BINARY_STATUS),
+        *(Op.PROGRAM_DISPATCH, Op.PROGRAM_DISPATCH, Op.PROGRAM_DISPATCH),
+        *(Notice.TRACE_BEGUN, Op.ALLOC, Notice.TRACE_CAPTURED),
+    ]
+
+
+def test_the_refused_allocation_keeps_its_words(region: ProbeRegion) -> None:
+    (failure,) = region.failures()
+
+    assert (failure.requested, failure.chips) == (1 << 41, (0, 1))
+    assert failure.message == "Out of Memory: not enough space"
