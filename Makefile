@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp src/native/*/*.cpp src/native/*/*.hpp)
 
-.PHONY: help install demo test test-ttnn check bench soak pictures fuzz clean
+.PHONY: help install demo test test-ttnn check bench soak pictures fuzz sanitize clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ pictures: install ## the pictures of the README and the docs, from the real prog
 
 fuzz: install ## 100,000 mutated streams, and as many regions, against decoders and server
 	@$(BIN)/python -m fuzz
+
+sanitize: install ## the probe under sanitizers and valgrind; not part of the tests, takes minutes
+	@$(BIN)/python -m tests.probe.sanitize
 
 clean: ## removes what the other targets made
 	rm -rf $(VENV) build src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis

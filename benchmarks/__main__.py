@@ -7,7 +7,18 @@ from importlib import import_module
 
 from benchmarks.table import Row, show
 
-ALL = ("client", "server", "snapshot", "ledger", "model", "monitor", "shared_memory", "ps", "probe")
+ALL = (
+    "client",
+    "server",
+    "snapshot",
+    "ledger",
+    "model",
+    "monitor",
+    "shared_memory",
+    "ps",
+    "probe",
+    "probe_ttnn",
+)
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from ttmem.probe import environment
 from ttmem.sources.probe_region import ProbeRegion, find_regions
 
+WRAPPER = shlex.split(os.environ.get("TTMEM_TEST_WRAPPER", ""))  # of `make sanitize`
 SOURCES = Path(__file__).parent / "runtime"
 PRELUDE = """
 import ctypes, os, sys, threading
@@ -47,7 +49,7 @@ class Watched:
         self.folder = folder
         env = environment({**os.environ, "TTMEM_REGION_DIR": str(folder), **variables})
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + script, str(library)],
+            [*WRAPPER, sys.executable, "-c", PRELUDE + script, str(library)],
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

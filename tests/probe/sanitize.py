@@ -1,0 +1,94 @@
+"""`make sanitize`: the tests of the probe, with its library under the sanitizers, then under valgrind.
+
+It takes some minutes and needs gcc's sanitizer libraries and valgrind; what is not installed is passed over by name.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+NATIVE = TESTS.parents[1] / "src" / "native" / "probe"
+WHAT = [str(TESTS / name) for name in ("test_captured.py", "test_dispatched.py", "test_faults.py")]
+# A signal that a test sends, a limit of memory that it sets: what a sanitizer cannot live with.
+NOT_UNDER = {
+    "address": "not room and not small and not fault_elsewhere and not was_cut",
+    "thread": "not room and not small and not fault_elsewhere and not was_cut and not fork",
+    "valgrind": "not killed and not room and not small and not fault_elsewhere and not was_cut",
+}
+OPTIONS = {
+    "address": "ASAN_OPTIONS=detect_leaks=0:exitcode=99:verify_asan_link_order=0",
+    "thread": "TSAN_OPTIONS=exitcode=99:halt_on_error=1",
+}
+
+
+def _build(folder: Path, sanitizer: str) -> Path:
+    library = folder / f"library-{sanitizer}.so"
+    wanted = "address,undefined" if sanitizer == "address" else sanitizer
+    sources = [str(path) for path in NATIVE.glob("*.cpp") if path.name != "records_module.cpp"]
+    flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"]
+    flags += [f"-fsanitize={wanted}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+    subprocess.run(["g++", *flags, "-o", str(library), *sources, "-ldl"], check=True)
+    return library
+
+
+def _run(name: str, wrapper: list[str]) -> bool:
+    print(f"== {name}", flush=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", *WHAT, "-k", NOT_UNDER[name]],
+        env={**os.environ, "TTMEM_TEST_WRAPPER": shlex.join(wrapper), "PYTHONMALLOC": "malloc"},
+    )
+    return done.returncode == 0
+
+
+def _sanitized(name: str, runtime: str) -> bool:
+    found = subprocess.run(["g++", f"-print-file-name={runtime}"], capture_output=True, text=True)
+    where = found.stdout.strip()
+    if not Path(where).is_absolute():
+        print(f"== {name}: passed over, {runtime} is not installed")
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        library = _build(Path(folder), name)
+        preload = f"LD_PRELOAD={Path(where).resolve()}:{library}"
+        return _run(name, ["env", preload, OPTIONS[name]])
+
+
+def _valgrind() -> bool:
+    tool = shutil.which("valgrind")
+    if tool is None:
+        print("== valgrind: passed over, it is not installed")
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder, "python.supp")
+        own.write_text("".join(_of_python(kind) for kind in ("Cond", "Value4", "Value8", "Addr4")))
+        strict = ["-q", "--error-exitcode=99", "--exit-on-first-error=yes", f"--suppressions={own}"]
+        return _run("valgrind", [tool, *strict])
+
+
+def _of_python(kind: str) -> str:
+    """What CPython does in its own code, on purpose, is not ours to judge."""
+    return "".join(
+        f"{{\n   {kind} {name}\n   Memcheck:{kind}\n   obj:*/{name}*\n}}\n"
+        for name in ("libpython3", "python3")
+    )
+
+
+def main() -> int:
+    """Exit code 1 if one of them found something."""
+    ways = {
+        "address": lambda: _sanitized("address", "libasan.so"),
+        "thread": lambda: _sanitized("thread", "libtsan.so"),
+        "valgrind": _valgrind,
+    }
+    results = [ways[name]() for name in sys.argv[1:] or ways]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
