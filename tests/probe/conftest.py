@@ -19,7 +19,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def half_runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_runtime(tmp_path_factory.mktemp("half_runtime"), half=True)
+    return build_runtime(tmp_path_factory.mktemp("half_runtime"), "HALF")
 
 
 @pytest.fixture

@@ -33,11 +33,11 @@ def say(word):
 """
 
 
-def build_runtime(folder: Path, half: bool = False) -> Path:
-    """Compiles the small runtime; with `half`, only half of its names."""
+def build_runtime(folder: Path, *variants: str) -> Path:
+    """Compiles the small runtime: whole, or as `HALF`, `OLD` or `MOVED` (runtime/tt_metal.hpp)."""
     library = folder / "libtt_metal.so"
     command = ["g++", "-std=c++20", "-O1", "-fPIC", "-shared", "-o", str(library)]
-    command += ["-DHALF"] if half else []
+    command += [f"-D{variant}" for variant in variants]
     subprocess.run([*command, *map(str, sorted(SOURCES.glob("*.cpp")))], check=True)
     return library
 

@@ -24,9 +24,14 @@ CONTROL void mesh_close(void* handle) {
 }
 
 CONTROL void* buffer_make(void* mesh, std::uint64_t number, int type, std::uint64_t bytes, std::uint64_t per_bank) {
-    const auto place = static_cast<std::uint32_t>(0x100000 + number * 64);
-    return new Buffer{number, bytes, per_bank, place, static_cast<BufferType>(type),
-                      static_cast<distributed::MeshDevice*>(mesh)};
+    auto* buffer = new Buffer;
+    buffer->where = static_cast<distributed::MeshDevice*>(mesh);
+    buffer->bytes = bytes;
+    buffer->type = static_cast<BufferType>(type);
+    buffer->number = number;
+    buffer->per_bank = per_bank;
+    buffer->place = static_cast<std::uint32_t>(0x100000 + number * 64);
+    return buffer;
 }
 
 // 1 if the runtime refused.

@@ -1,14 +1,21 @@
-// A runtime of a few lines. With HALF, it exports only half of the names, as an older or newer one might.
+// A runtime of a few lines.
 #include "tt_metal.hpp"
 
 namespace tt::tt_metal {
 
-std::uint64_t Buffer::size() const { return bytes; }
 std::uint32_t Buffer::address() const { return place; }
+#ifdef OLD
+std::uint64_t Buffer::page_size() const { return bytes; }
+std::uint32_t Buffer::num_pages() const { return 1; }
+bool Buffer::is_l1() const { return type == BufferType::L1 || type == BufferType::L1_SMALL; }
+bool Buffer::is_dram() const { return type == BufferType::DRAM || type == BufferType::TRACE; }
+#else
+std::uint64_t Buffer::size() const { return bytes; }
 BufferType Buffer::buffer_type() const { return type; }
 std::uint64_t Buffer::unique_id() const { return number; }
-int Buffer::buffer_layout() const { return 0; }
+int Buffer::buffer_layout() const { return layout; }
 IDevice* Buffer::device() const { return where; }
+#endif
 const std::vector<CoreRange>& CoreRangeSet::ranges() const { return all; }
 
 #ifndef HALF

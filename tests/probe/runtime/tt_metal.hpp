@@ -1,4 +1,7 @@
 // As much of the runtime as the probe can see: the same names, and objects that say what a test told them.
+//
+// HALF: only half of the names, as a version might have that nobody knows yet.
+// OLD: a buffer of 0.69 to 0.75, most of whose facts are only in its fields. MOVED: the same, but in other places.
 #pragma once
 
 #include <cstdint>
@@ -64,19 +67,33 @@ public:
 
 class Buffer {
 public:
-    std::uint64_t size() const;
     std::uint32_t address() const;
+    std::uint64_t aligned_size_per_bank() const;
+    Allocator* allocator() const;
+#ifdef OLD
+    std::uint64_t page_size() const;
+    std::uint32_t num_pages() const;
+    bool is_l1() const;
+    bool is_dram() const;
+
+    void* shared_from_this[2] = {};
+#ifdef MOVED
+    void* new_field = nullptr;
+#endif
+#else
+    std::uint64_t size() const;
     BufferType buffer_type() const;
     std::uint64_t unique_id() const;
     int buffer_layout() const;
-    std::uint64_t aligned_size_per_bank() const;
     IDevice* device() const;
-    Allocator* allocator() const;
 
-    std::uint64_t number, bytes, per_bank;
-    std::uint32_t place;
-    BufferType type;
+#endif
     IDevice* where;
+    std::uint64_t bytes;
+    BufferType type;
+    int layout = 0;
+    std::uint64_t number, per_bank;
+    std::uint32_t place;
 };
 
 class AllocatorImpl {
