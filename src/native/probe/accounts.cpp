@@ -45,6 +45,13 @@ std::uint32_t counter_of(const LiveEntry& entry) {
     return COUNTED;
 }
 
+void expect_counters(const Region& region, const LiveEntry& entry, std::uint64_t mask) {
+    const std::uint32_t kind = counter_of(entry);
+    for_each_device(kind < COUNTED ? mask : 0, [&](std::uint32_t index) {
+        __builtin_prefetch(&region.counter(index, kind), 1);
+    });
+}
+
 void count_in(Region& region, const LiveEntry& entry, std::uint64_t mask) {
     const std::uint32_t kind = counter_of(entry);
     for_each_device(kind < COUNTED ? mask : 0, [&](std::uint32_t index) {
@@ -103,8 +110,10 @@ bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op
     if (!take(region, key, entry)) {
         return false;
     }
-    count_out(region, entry, mask_of(entry.devices));
+    const std::uint64_t mask = mask_of(entry.devices);
+    expect_counters(region, entry, mask);
     Event event = event_of(op, entry, now_ns());
+    count_out(region, entry, mask);
     event.flags |= flags;
     append(region, thread, event, entry.layout);
     return true;

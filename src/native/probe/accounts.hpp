@@ -18,6 +18,9 @@ bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const Dev
 // Takes the entry of a key out and tells of it, with more flags if they are given; false if there is none.
 bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op, std::uint16_t flags = 0);
 
+// Atomic operations wait for one another: what they touch on the chips of a mesh is brought in all at once.
+void expect_counters(const Region& region, const LiveEntry& entry, std::uint64_t mask);
+
 // The counters alone.
 void count_in(Region& region, const LiveEntry& entry, std::uint64_t mask);
 void count_out(Region& region, const LiveEntry& entry, std::uint64_t mask);

@@ -61,7 +61,7 @@ void allocated(const Recording& recording, const void* buffer, const BufferFacts
         return;
     }
     expect(region, entry.key);
-    for_each_device(group.mask, [&](std::uint32_t index) { __builtin_prefetch(&region.counter(index, entry.kind), 1); });
+    expect_counters(region, entry, group.mask);
     const Attribution who = attribute(region, thread);
     entry.time = now_ns();
     entry.name = who.name;
