@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources.region_writer import Slot, Written
+from tests.sources.region_writer import Five, Slot, Written
 from ttmem.events import Counters, DeviceSample, Owner
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
 
@@ -98,6 +98,21 @@ def test_a_process_that_publishes_is_not_accused(source: SharedMemory, tmp_path:
     assert (_remarks(device), device.in_use) == ([], Counters(*HELD))
 
 
+@pytest.mark.parametrize("slots", [[HELD], []], ids=["ghost", "no slot"])
+def test_a_process_that_died_after_the_walk_is_not_accused(
+    source: SharedMemory, tmp_path: Path, slots: list[Five]
+) -> None:
+    region = Written().write(tmp_path)
+    with _child(MAPS_AND_WAITS, region) as pid:
+        region.write_bytes(Written(slots=[Slot(pid, held) for held in slots]).bytes())
+        source.read()
+
+    (device,) = source.read().devices
+
+    told = [remark.kind for remark in device.remarks if remark.kind != "totals_disagree"]
+    assert told == ["ghost"] * len(slots)
+
+
 def test_a_process_that_writes_to_a_replaced_region_is_shown(
     source: SharedMemory, tmp_path: Path
 ) -> None:
@@ -129,6 +144,7 @@ def test_a_process_with_a_card_open_and_no_slot_is_shown(
 
     assert (remark.kind, remark.pid) == (kind, pid)
     assert f"{cards}/0" in remark.text
+    assert source.read().remarks == ()  # it has ended since the walk
 
 
 def test_a_picture_is_kept_for_its_period(tmp_path: Path) -> None:

@@ -159,6 +159,16 @@ def test_chip_counters_that_disagree_are_shown(source: SharedMemory, tmp_path: P
     assert device.in_use == Counters(*HELD)
 
 
+def test_a_small_disagreement_is_told_in_bytes(source: SharedMemory, tmp_path: Path) -> None:
+    ten = 10 << 20
+    Written(totals=(0, ten, 0, 0, 0), chips=[(0, (0, ten + 32, 0, 0, 0))]).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    told = next(remark.text for remark in device.remarks if remark.kind == "chips_disagree")
+    assert told.endswith("L1 10,485,792 B instead of 10,485,760 B")
+
+
 def test_counters_near_the_end_of_their_range_are_in_no_sum(
     source: SharedMemory, tmp_path: Path, spawn: Spawn
 ) -> None:

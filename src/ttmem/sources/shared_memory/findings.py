@@ -68,6 +68,12 @@ def _differences(one: Counters, other: Counters) -> dict[str, tuple[int, int]]:
 
 def _in_words(differences: dict[str, tuple[int, int]]) -> str:
     return ", ".join(
-        f"{name.upper()} {human(there)} instead of {human(here)}"
+        f"{name.upper()} {' instead of '.join(_told_apart(there, here))}"
         for name, (there, here) in differences.items()
     )
+
+
+def _told_apart(there: int, here: int) -> tuple[str, str]:
+    """In bytes, where the rounded sizes would read the same."""
+    texts = human(there), human(here)
+    return texts if texts[0] != texts[1] else (f"{there:,} B", f"{here:,} B")

@@ -1,4 +1,7 @@
-"""Processes that use a device and say nothing: their memory is in no figure, and that is said."""
+"""Processes that use a device and say nothing: their memory is in no figure, and that is said.
+
+The walk that found them is seconds old. Who has died since keeps no secret.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,15 @@ from collections.abc import Iterable, Iterator
 
 from ttmem.events import DeviceSample, ProcessSample, Remark
 from ttmem.sources.shared_memory.holders import Holder, Holders, RegionKey
+from ttmem.sources.shared_memory.lives import Lives
 
 
 def silent_mappings(
-    processes: Iterable[ProcessSample], file_name: str, key: RegionKey, holders: Holders
+    processes: Iterable[ProcessSample],
+    file_name: str,
+    key: RegionKey,
+    holders: Holders,
+    lives: Lives,
 ) -> Iterator[Remark]:
     """Processes that map this device's region and have no slot in it."""
     mapping = holders.mapped_by.get(key)
@@ -17,27 +25,35 @@ def silent_mappings(
     if mapping is None and keys is None:
         return
     listed = {process.pid for process in processes if process.owner.counts}
-    for pid in sorted((mapping or frozenset()) - listed):
-        yield _silent(holders.by_pid[pid], "maps the region of this device")
+    for holder in _living((mapping or frozenset()) - listed, holders, lives):
+        yield _silent(holder, "maps the region of this device")
     for other in sorted((keys or frozenset()) - {key}):
-        for pid in sorted(holders.mapped_by[other]):
+        for holder in _living(holders.mapped_by[other], holders, lives):
             yield Remark(
                 "replaced_region",
-                f"{_who(holders.by_pid[pid])} writes to a region of this device that was deleted "
+                f"{_who(holder)} writes to a region of this device that was deleted "
                 "or replaced; what it holds cannot be read until it opens the device again",
-                pid,
+                holder.pid,
             )
 
 
-def silent_holders(holders: Holders, devices: Iterable[DeviceSample]) -> Iterator[Remark]:
+def silent_holders(
+    holders: Holders, devices: Iterable[DeviceSample], lives: Lives
+) -> Iterator[Remark]:
     """Processes that have a card open and neither map a region nor have a slot."""
-    silent = [holder for holder in holders.by_pid.values() if holder.cards and not holder.mappings]
+    silent = {pid for pid, holder in holders.by_pid.items() if holder.cards and not holder.mappings}
     if not silent:
         return
     listed = {process.pid for device in devices for process in device.processes}
-    for holder in silent:
-        if holder.pid not in listed:
-            yield _silent(holder, f"has {', '.join(holder.cards)} open")
+    for holder in _living(silent - listed, holders, lives):
+        yield _silent(holder, f"has {', '.join(holder.cards)} open")
+
+
+def _living(pids: Iterable[int], holders: Holders, lives: Lives) -> Iterator[Holder]:
+    for pid in sorted(pids):
+        holder = holders.by_pid[pid]
+        if lives.goes_on(pid, holder.start_time_ns):
+            yield holder
 
 
 def _silent(holder: Holder, doing: str) -> Remark:

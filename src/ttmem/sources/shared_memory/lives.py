@@ -64,6 +64,11 @@ class Lives(dict[int, Life]):
         life = self[pid]
         return life.alive and (not updated_ns or life.since_ns <= updated_ns)
 
+    def goes_on(self, pid: int, started_ns: int | None) -> bool:
+        """Alive, and the one that started then; None fits whoever has the pid."""
+        life = self[pid]
+        return life.alive and started_ns in (None, life.start_time_ns)
+
     def renew(self) -> None:
         """Forgets what may no longer be so."""
         for pidfd, _ in self._poll.poll(0):

@@ -64,7 +64,9 @@ class SharedMemory:
         devices = tuple(
             self._sample(file, contents, region, holders) for file, contents, region in regions
         )
-        return Reading(devices, (*_bounded(remarks), *silent_holders(holders, devices)))
+        return Reading(
+            devices, (*_bounded(remarks), *silent_holders(holders, devices, self._lives))
+        )
 
     def _forget_all_but(self, numbers: set[int]) -> None:
         self._readers = {number: self._readers.get(number) or SlotReader() for number in numbers}
@@ -112,7 +114,7 @@ class SharedMemory:
         capacity = self._capacities.of(file.number, region.logical_id, processes)
         meaning = BY_VERSION[region.version]
         remarks += table_remarks(region)
-        remarks += silent_mappings(processes, file.name, contents.key, holders)
+        remarks += silent_mappings(processes, file.name, contents.key, holders, self._lives)
         if contents.copy.still:
             remarks += cross_checks(in_use(processes), region)
         return DeviceSample(
