@@ -87,7 +87,7 @@ def test_no_server_says_how_to_start_one(path: str) -> None:
     with pytest.raises(NoServer) as told:
         ask(path)
 
-    assert str(told.value) == f"no server at {path}; start one with `ttmem serve`"
+    assert str(told.value) == f"no server at {path}; start one with `ttmem serve --socket {path}`"
     assert told.value.exit_code == 3
 
 

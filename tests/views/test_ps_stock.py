@@ -67,10 +67,11 @@ def test_dump_groups_what_counters_tell(tmp_path: Path) -> None:
 
 def test_a_named_socket_is_asked_and_nothing_else(tmp_path: Path) -> None:
     Written(CHIP).write(tmp_path)
-    done = ttmem("ps", "--socket", str(tmp_path / "none.sock"), TTMEM_SHM=str(tmp_path))
+    path = tmp_path / "none.sock"
+    done = ttmem("ps", "--socket", str(path), TTMEM_SHM=str(tmp_path))
 
     assert done.returncode == 3
-    assert "start one with `ttmem serve`" in done.stderr
+    assert f"start one with `ttmem serve --socket {path}`" in done.stderr
     assert done.stdout == ""
 
 

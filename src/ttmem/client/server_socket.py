@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 
 from ttmem.errors import BadInput, ClosedToYou, NoServer, TtmemError
 from ttmem.process_identity import user_name
+from ttmem.wire.socket_path import DEFAULT_SOCKET
 
 
 def trouble(path: str, error: Exception) -> TtmemError:
@@ -33,7 +35,8 @@ def _absence(path: str) -> str:
             return f"{path} is no socket, so no server listens there; give another --socket"
     except OSError:
         pass
-    return f"no server at {path}; start one with `ttmem serve`"
+    place = "" if path == DEFAULT_SOCKET else f" --socket {shlex.quote(path)}"
+    return f"no server at {path}; start one with `ttmem serve{place}`"
 
 
 def _owner(path: str) -> str:

@@ -60,7 +60,7 @@ def test_once_in_ascii_has_nothing_else(path: Path) -> None:
 def test_once_without_a_server_is_exit_code_3(tmp_path: Path) -> None:
     done = once(tmp_path / "none")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "start one with `ttmem serve`" in done.stderr
+    assert f"start one with `ttmem serve --socket {tmp_path / 'none'}`" in done.stderr
 
 
 @pytest.mark.parametrize(
