@@ -2,12 +2,60 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 #include "attribution.hpp"
 #include "ring.hpp"
 #include "runtime_devices.hpp"
+#include "settings.hpp"
 
 namespace ttmem::probe {
+
+namespace {
+
+constexpr std::uint64_t TOLD = 5;  // failures of one process: some programs try until it fits
+constexpr std::size_t LONGEST = 400;
+const char* const KINDS[] = {"DRAM", "L1", "SYSTEM_MEMORY", "L1_SMALL", "TRACE"};
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')).substr(0, LONGEST); }
+
+std::string_view text_of(const Region& region, std::uint32_t number) {
+    if (!number || number >= region.counts[STRINGS]) {
+        return "";
+    }
+    const StringRecord& record = region.strings[number];
+    const std::uint64_t end = std::uint64_t{record.offset} + record.length;
+    return end <= region.counts[TEXT] ? first_line({region.text + record.offset, record.length}) : "";
+}
+
+// Its checks say where in the runtime they stand, then 'info:', then what is wrong.
+std::string_view essence(std::string_view message) {
+    constexpr std::string_view HEAD = "info:\n";
+    const std::size_t head = message.find(HEAD);
+    return first_line(head == std::string_view::npos ? message : message.substr(head + HEAD.size()));
+}
+
+int width(std::string_view text) { return static_cast<int>(text.size()); }
+
+// No `ttmem run` looks after this process and explains it: the essential lines come from here.
+void tell(const Region& region, const FailureRecord& record) {
+    const std::string_view name = text_of(region, record.name), site = text_of(region, record.site);
+    const std::string_view message = essence({record.message, record.length});
+    const char* kind = record.kind < std::size(KINDS) ? KINDS[record.kind] : "an unknown kind of memory";
+    const char* gap = name.empty() || site.empty() ? "" : "  ";
+    const char* by = name.empty() && site.empty() ? "" : ", asked by ";
+    if (record.what == 0) {
+        say("no room for a buffer of %llu B in %s%s%.*s%s%.*s", static_cast<unsigned long long>(record.requested), kind,
+            by, width(name), name.data(), gap, width(site), site.data());
+    } else {
+        say("no room for the %s buffers of a program in L1%s%.*s%s%.*s", record.what == 1 ? "circular" : "dataflow", by,
+            width(name), name.data(), gap, width(site), site.data());
+    }
+    say("the runtime says: %.*s", width(message), message.data());
+}
+
+}  // namespace
 
 void failed(const Recording& recording, const Failure& failure, const char* message) {
     Region& region = recording.region();
@@ -38,6 +86,9 @@ void failed(const Recording& recording, const Failure& failure, const char* mess
     event.name = who.name;
     event.site = who.site;
     append(region, recording.thread(), event);
+    if (!region.header->launcher && number < TOLD) {
+        tell(region, record);
+    }
 }
 
 }  // namespace ttmem::probe

@@ -9,7 +9,7 @@ error: peaks and the lines that made them, what was never freed. Exit code and s
 of the command.
 
 Where the command line cannot be changed (MPI, pytest, a notebook), the environment does the same,
-without a summary: eval "$(ttmem run --env)"
+without a summary, and with two lines for a failed allocation: eval "$(ttmem run --env)"
 
 exit codes: those of the command; 2 wrong arguments, 6 the probe was not built, 126 the command
 cannot be run, 127 there is no such command
@@ -81,11 +81,13 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     from ttmem.commands.run_watch import RunWatch
     from ttmem.probe.launch import Launched, end_like
 
-    watch = RunWatch(variables.get("TTMEM_REGION_DIR"), time.time_ns())
+    watch = RunWatch(variables["TTMEM_REGION_DIR"], time.time_ns())
     launched = Launched(command, variables)
     quiet = options.quiet or sys.stderr is None  # `2>&-`: there is nobody to tell
     code = launched.wait(_nothing if quiet else watch.look, LOOK_EVERY_S)
-    if not quiet:
+    if quiet:
+        watch.close()
+    else:
         watch.end()
     return end_like(code)
 

@@ -11,8 +11,9 @@ from ttmem.analysis.explanation import Explanation, explain
 from ttmem.analysis.process_picture import FailedAllocation, ProcessPicture
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
+from ttmem.sources.probes import free_and_size, make_room, take_refusals
 from ttmem.views.failure_text import render_failure
-from ttmem.views.run_summary import render_summary
+from ttmem.views.run_summary import Unwatched, render_summary
 from ttmem.views.terminal import spelled, wants_color, width
 
 DIFFERENT = 5  # failures told in full for each process, of different origin: some programs try until it fits
@@ -21,7 +22,7 @@ DIFFERENT = 5  # failures told in full for each process, of different origin: so
 class RunWatch:
     """Looks at the regions of the processes that this process has launched."""
 
-    def __init__(self, directory: str | None, started_ns: int) -> None:
+    def __init__(self, directory: str, started_ns: int) -> None:
         self._directory = directory
         self._started_ns = started_ns
         self._ours: dict[str, ProbeRegion] = {}
@@ -29,6 +30,8 @@ class RunWatch:
         self._seen: dict[str, int] = {}  # failures of each region
         self._seen_until: dict[str, int] = {}  # the instant of the last of them
         self._told: dict[str, set[object]] = {}
+        take_refusals(directory, os.getpid())  # of an earlier process of this number
+        make_room(directory)
 
     def look(self) -> None:
         """Finds new regions, and tells what failed since the last look."""
@@ -41,9 +44,24 @@ class RunWatch:
     def end(self) -> None:
         """The rest of the failures, and the summary."""
         self.look()
-        say(render_summary(list(self._pictures()), width=width(sys.stderr), color=_color()))
+        unwatched = self._unwatched()
+        pictures = list(self._pictures())
+        say(render_summary(pictures, unwatched, width=width(sys.stderr), color=_color()))
+        self.close()
+
+    def close(self) -> None:
+        """Without a word."""
+        take_refusals(self._directory, os.getpid())
         for region in self._ours.values():
             region.close()
+
+    def _unwatched(self) -> Unwatched | None:
+        """Processes that had no room, or a folder in which nobody can make a region."""
+        pids = tuple(take_refusals(self._directory, os.getpid()))
+        writable = os.access(self._directory, os.W_OK | os.X_OK)
+        if not pids and writable:
+            return None
+        return Unwatched(pids, self._directory, writable, free_and_size(self._directory))
 
     def _find(self) -> None:
         for name in find_regions(self._directory):

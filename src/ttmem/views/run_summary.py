@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ttmem.analysis.holders import Holder, on_all_chips
 from ttmem.analysis.peaks import Peak, Setting, peaks
@@ -28,15 +29,52 @@ _BESIDE_KINDS = {
 }
 
 
-def render_summary(pictures: Sequence[ProcessPicture], *, width: int, color: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class Unwatched:
+    """Processes that could make no region; of a folder that nobody can write to they are not known."""
+
+    pids: tuple[int, ...]
+    folder: str
+    writable: bool
+    room: tuple[int, int] | None  # free, and all of it
+
+
+def render_summary(
+    pictures: Sequence[ProcessPicture],
+    unwatched: Unwatched | None = None,
+    *,
+    width: int,
+    color: bool,
+) -> str:
     """One block for each process that opened a device."""
     told = [picture for picture in pictures if picture.devices]
+    unseen = [] if unwatched is None else _unwatched(unwatched, width)
     if not told:
-        return f"ttmem: {NOTHING_SEEN}"
+        return paint(unseen or [ink(f"ttmem: {NOTHING_SEEN}")], width, color)
     lines = [line for picture in told[:PROCESSES] for line in _process(picture, width)]
     if len(told) > PROCESSES:
         lines += [ink(f"ttmem: {len(told) - PROCESSES:,} more processes; `ttmem dump` has them")]
-    return paint(lines, width, color)
+    return paint([*lines, *unseen], width, color)
+
+
+def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
+    folder = unwatched.folder
+    if not unwatched.writable:
+        text = (
+            f"nothing could be watched: {folder} cannot be written to; --shm names another folder"
+        )
+        return paragraph(f"ttmem: {text}", width, Style.WARN)
+    named = ", ".join(map(str, unwatched.pids[:PROCESSES]))
+    more = len(unwatched.pids) - PROCESSES
+    who = f"pid {named}" if len(unwatched.pids) == 1 else f"pids {named}"
+    rest = f" and {more:,} more" if more > 0 else ""
+    left = ""
+    if unwatched.room is not None:
+        free, size = unwatched.room
+        left = f" ({human(free)} of {human(size)} are free now)"
+    text = f"{who}{rest} could not be watched: no room for a region in {folder}{left}"
+    helps = "`ttmem clean --yes` removes those of dead processes, --shm names another folder"
+    return paragraph(f"ttmem: {text}; {helps}", width, Style.WARN)
 
 
 def _process(picture: ProcessPicture, width: int) -> list[Line]:
@@ -60,7 +98,8 @@ def _counts(picture: ProcessPicture) -> str:
     devices = numbers(tuple(one.declaration.logical_id for one in picture.devices))
     if not picture.failures:
         return devices
-    return f"{devices}, {picture.failures:,} allocations failed"
+    word = "allocation" if picture.failures == 1 else "allocations"
+    return f"{devices}, {picture.failures:,} {word} failed"
 
 
 def _peak_rows(found: Sequence[Peak], width: int) -> list[Line]:

@@ -2,6 +2,8 @@
 
 from ttmem.sources.probes.ended import EndedRegion, ended_regions, remove_expired
 from ttmem.sources.probes.follower import Follower
+from ttmem.sources.probes.refusals import take_refusals
+from ttmem.sources.probes.room import free_and_size, make_room
 from ttmem.sources.probes.watcher import ProbeReading, ProbeWatcher
 
 __all__ = [
@@ -10,5 +12,8 @@ __all__ = [
     "ProbeReading",
     "ProbeWatcher",
     "ended_regions",
+    "free_and_size",
+    "make_room",
     "remove_expired",
+    "take_refusals",
 ]

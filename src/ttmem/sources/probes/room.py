@@ -1,0 +1,62 @@
+"""Room for the regions of a new run: in a container's /dev/shm of 64 MiB three dead ones leave none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+
+from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
+
+MOST_KEPT = 64 << 20  # three whole regions
+KEPT_SHARE = 4  # and no more than a quarter of what they could have at all
+
+
+@dataclass(frozen=True, slots=True)
+class _Dead:
+    path: str
+    size: int
+    changed_ns: int
+
+
+def make_room(folder: str) -> None:
+    """Removes our own regions of dead processes, the oldest first; the newest stay for `ttmem dump`."""
+    dead = sorted(_dead_regions(folder), key=lambda one: one.changed_ns, reverse=True)
+    if not dead:
+        return
+    kept, most = 0, _most_kept(folder, sum(one.size for one in dead))
+    for one in dead:
+        kept += one.size
+        if kept > most:
+            with suppress(OSError):
+                os.unlink(one.path)
+
+
+def free_and_size(folder: str) -> tuple[int, int] | None:
+    """Bytes of the file system; None if it does not tell."""
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return None
+    return room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
+
+
+def _most_kept(folder: str, taken: int) -> int:
+    room = free_and_size(folder)
+    return MOST_KEPT if room is None else min(MOST_KEPT, (room[0] + taken) // KEPT_SHARE)
+
+
+def _dead_regions(folder: str) -> Iterator[_Dead]:
+    for name in find_regions(folder):
+        with suppress(OSError, BadRegion), closing(ProbeRegion(name.path)) as region:
+            status = os.lstat(name.path)
+            ours = status.st_uid == os.geteuid()
+            if ours and not region.process_alive() and not _summary_to_come(region):
+                yield _Dead(name.path, status.st_size, status.st_mtime_ns)
+
+
+def _summary_to_come(region: ProbeRegion) -> bool:
+    """Another `ttmem run` reads the regions of its children when the last of them has ended."""
+    launcher = region.header().launcher
+    return launcher is not None and os.path.exists(f"/proc/{launcher}")
