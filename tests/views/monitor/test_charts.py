@@ -52,6 +52,12 @@ def test_parts_differ_without_colours() -> None:
     assert "".join(span.text for span in line) == "████▓▓▒▒··  80%"
 
 
+def test_less_than_a_cell_is_a_sliver_and_not_a_cell() -> None:
+    parts = [(640 << 10, "█", Style.DRAM)]
+    assert "".join(span.text for span in stacked_meter(parts, 32 << 30, 11, False)) == "▏·····  <1%"
+    assert "".join(span.text for span in stacked_meter(parts, 32 << 30, 11, True)) == "|.....  <1%"
+
+
 @given(values, st.integers(1, 1 << 50), st.booleans())
 def test_a_sparkline_tells_gap_nothing_and_too_much_apart(
     past: list[int | None], top: int, ascii: bool

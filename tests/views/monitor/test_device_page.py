@@ -108,7 +108,8 @@ def test_every_figure_is_the_snapshots_to_the_byte() -> None:
         if line.startswith(" DRAM ") and "14:03:11" in line and "◆" not in line
     ]
     numbers = (4_000_037, 10_000_019, 3_000_017, 4_000_037, 6_000_011, 5_000_011, 1_234, 5_000_077)
-    assert row.split() == ["DRAM", *(f"{number:,}" for number in numbers), "14:03:11"]
+    figures = [word for word in row.split() if word != "B"]
+    assert figures == ["DRAM", *(f"{number:,}" for number in numbers), "14:03:11"]
 
 
 def test_the_program_cache_has_a_hit_rate() -> None:

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import NOW, device, process, snapshot, use
+from tests.views.builders import KIB, MIB, NOW, device, process, snapshot, use
 from tests.views.cases import CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from tests.views.monitor.pasts import look_back
 from tests.views.snapshots import snapshots
 from ttmem.sizes import human
-from ttmem.snapshots import Anomaly, Snapshot
+from ttmem.snapshots import Anomaly, Memory, Snapshot
 from ttmem.views.holdings import amounts, together
 from ttmem.views.ink import Style
+from ttmem.views.monitor.adjust import change_device
 from ttmem.views.monitor.page import Look
 from ttmem.views.monitor.pages.overview import Overview
 from ttmem.views.monitor.state import State, Units
@@ -244,3 +245,68 @@ def test_a_clock_that_stands_before_every_sample_draws_no_past() -> None:
     look = look_back(CASES["one_device"]())
     early = replace(look, snapshot=replace(look.snapshot, time_ns=NOW - 3600 * 1_000_000_000))
     assert "▂" not in "\n".join(draw(Overview(), early))
+
+
+# -- nothing moves -------------------------------------------------------------------------------
+
+
+def test_four_devices_at_120_columns_have_the_same_four_lines_each() -> None:
+    picture = draw(Overview(), look_back(with_room(CASES["four_devices"]()), 120, 36))
+    first = next(at for at, line in enumerate(picture) if line.startswith("> 0"))
+    blocks = [picture[at : at + 4] for at in range(first, first + 16, 4)]
+    assert [block[0][2:4].strip() for block in blocks] == ["0", "1", "2", "3"]
+    assert {shape(block) for block in blocks} == {shape(blocks[0])}
+    assert all(set(block[-1]) & set("▂▃▄▅▆▇█") for block in blocks)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
+def test_labels_stay_where_they_are_while_numbers_change(width: int) -> None:
+    busy = with_room(CASES["one_device"]())
+    (chip,) = busy.devices
+    idle = replace(busy, devices=(replace(chip, memory=emptied(chip.memory), l1_used=0),))
+    pictures = [draw(Overview(), look_back(one, width, 36)) for one in (busy, idle)]
+    assert shape(pictures[0][:12]) == shape(pictures[1][:12])
+
+
+def with_room(host: Snapshot) -> Snapshot:
+    """The same devices with free and largest blocks that are known."""
+    return replace(host, devices=tuple(replace(d, memory=roomy(d.memory)) for d in host.devices))
+
+
+def roomy(memory: Memory) -> Memory:
+    l1 = replace(memory.l1, free=147 * MIB, largest_free=1023 * KIB)
+    return replace(memory, dram=replace(memory.dram, largest_free=7 * MIB), l1=l1)
+
+
+def emptied(memory: Memory) -> Memory:
+    cb = replace(memory.cb, resident=0, cached=0, demand=0)
+    l1 = replace(memory.l1, held=0, requested=0, free=None)
+    return replace(memory, l1=l1, cb=cb)
+
+
+def shape(lines: list[str]) -> tuple[tuple[str, int], ...]:
+    """Where each label stands."""
+    label = re.compile(r"L1_SMALL|\bL1\b|\bCB\b|[a-z]{4,}|TRACE")
+    found = [
+        (match.group(), at * 1000 + match.start())
+        for at, line in enumerate(lines)
+        for match in label.finditer(line)
+        if not line.startswith(("HOST", "PROCESSES"))
+    ]
+    return tuple(found)
+
+
+def test_tab_and_the_arrows_choose_the_same_device_for_every_view() -> None:
+    look = look_back(CASES["four_devices"]())
+    ids = [one.unique_id for one in look.snapshot.devices]
+    change_device(look.state, ids, 2)
+    picture = draw(Overview(), look)
+    assert [line[:4] for line in picture if line.startswith(">")] == ["> 2 "]
+    draw(Overview(), look, ["down"])
+    assert look.device is look.snapshot.devices[3]
+
+
+@pytest.mark.parametrize(("units", "unit"), [(Units.MEBIBYTES, "MiB"), (Units.BYTES, "B")])
+def test_amounts_have_their_unit_whatever_it_is(units: Units, unit: str) -> None:
+    host = draw(Overview(), look_back(CASES["one_device"](), 200, 56, State(units=units)))[0]
+    assert re.search(rf"DRAM [\d,.]+ {unit} / [\d,.]+ {unit} ", host)

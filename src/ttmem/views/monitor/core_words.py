@@ -33,7 +33,7 @@ def clash_line(found: CoreMap) -> Line:
     distance = found.distance
     if distance is None:
         return (*faint(" to a clash "), *faint("N/A"))
-    kib = f"{abs(distance) / 1024:,.1f} KiB"
+    kib = f"{abs(distance) / 1024:.1f} KiB"
     top, lowest = found.highest_cb, found.lowest_buffer
     if distance < 0 and top is not None and lowest is not None:
         text = f" OVERLAP of {kib}: CBs end at {top:#x}, a buffer begins at {lowest:#x}"

@@ -1,4 +1,8 @@
-"""Devices, a few lines for each: the figures with their bars, and below them what they are made of."""
+"""Devices, a few lines for each: the figures with their bars, and below them what they are made of.
+
+Every device has the same facts in the same places, and each amount keeps its room: while numbers
+change, and between one device and the next, nothing moves.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,14 @@ from ttmem.views.names import logical, model, short_ids, short_pci
 GAP = 2
 LEAST_BAR = 5
 MOST_BAR = 40
-NAME_ROOM, WIDE_NAME_ROOM = 13, 22
+NARROW_NAME, NAME_ROOM, WIDE_NAME_ROOM = 9, 14, 22
 WIDE = 150  # columns; then kernel code and history have columns of their own
 LEAST_PAST, MOST_PAST = 6, 60
 
 
 @dataclass(frozen=True, slots=True)
 class _Sheet:
-    """The rooms that all devices share."""
+    """What all devices share: the rooms of the columns, and which facts anybody knows."""
 
     pairs: Pairs
     number: int
@@ -32,6 +36,9 @@ class _Sheet:
     memory: tuple[int, int]  # DRAM, L1
     code: int = 0
     past: int = 0
+    dram_room: bool = True  # free and largest block of somebody's DRAM are known
+    l1_room: bool = True
+    trace: bool = True
 
     @property
     def rooms(self) -> list[int]:
@@ -65,7 +72,7 @@ def _sheet(devices: Sequence[DeviceParts], width: int) -> _Sheet | None:
     )
     number = max(2, *(len(logical(one.device)) for one in devices))
     wide = width >= WIDE
-    name = WIDE_NAME_ROOM if wide else NAME_ROOM if width >= 100 else 9
+    name = WIDE_NAME_ROOM if wide else NAME_ROOM if width >= 100 else NARROW_NAME
     code = max(29, *(line_columns(one.circular()) for one in devices)) if wide else 0
     rest = width - 1 - number - name - 3 * GAP - (code + 2 * GAP if wide else 0)
     least = pairs.width + 1 + LEAST_BAR + 1 + PERCENT
@@ -73,29 +80,57 @@ def _sheet(devices: Sequence[DeviceParts], width: int) -> _Sheet | None:
     memory = (rest - past) // 2
     if memory < least or (wide and past < LEAST_PAST):
         return None
-    return _Sheet(pairs, number, name, (memory, memory), code, past)
+    longest = max(
+        line_columns(line)
+        for facts in (devices[0].legend(), () if wide else devices[0].circular_facts())
+        for line in flow(facts, rest)
+    )
+    l1 = max(memory, min(longest, rest - past - least))
+    uses = [one.device.memory for one in devices]
+    return _Sheet(
+        pairs,
+        number,
+        name,
+        (rest - past - l1, l1),
+        code,
+        past,
+        any(use.dram.free is not None or use.dram.largest_free is not None for use in uses),
+        any(use.l1.free is not None or use.l1.largest_free is not None for use in uses),
+        any(one.has_trace for one in devices),
+    )
 
 
 def _columns(one: DeviceParts, sheet: _Sheet, short: str, most: int) -> list[list[Line]]:
-    dram, l1 = sheet.memory
-    bar = min(dram - sheet.pairs.width - 1, MOST_BAR + 1 + PERCENT)
+    bars = [min(room - sheet.pairs.width - 1, MOST_BAR + 1 + PERCENT) for room in sheet.memory]
     columns = [
         [ink(logical(one.device).rjust(sheet.number))],
         _names(one, sheet, short)[:most],
-        [(*sheet.pairs.line(*one.dram), Span(" "), *one.dram_meter(bar))],
-        [(*sheet.pairs.line(*one.l1), Span(" "), *one.l1_meter(bar))],
+        [(*sheet.pairs.line(*one.dram), Span(" "), *one.dram_meter(bars[0]))],
+        [(*sheet.pairs.line(*one.l1), Span(" "), *one.l1_meter(bars[1]))],
     ]
-    left = flow([*one.dram_room(), *one.trace()], dram)
+    dram, l1 = _facts(one, sheet)
     if sheet.past:
-        columns[2] += left[: most - 1]
-        columns[3] += flow([*one.legend(), *one.l1_room()], l1)[: most - 1]
+        columns[2] += dram[: most - 1]
+        columns[3] += l1[: most - 1]
         columns.append([one.circular(), one.ring_fact()][:most])
         columns.append([one.dram_past(sheet.past), one.l1_past(sheet.past)][:most])
     else:
-        right = flow([*one.legend(), one.ring_fact(), *one.circular_facts(), *one.l1_room()], l1)
-        columns[2] += _with_past(left[: most - 1], one.dram_past, dram, most - 1)
-        columns[3] += _with_past(right[: most - 1], one.l1_past, l1, most - 1)
+        last = min(max(_lines(dram, sheet.memory[0]), _lines(l1, sheet.memory[1])), most - 1)
+        columns[2] += _with_past(dram, one.dram_past, sheet.memory[0], last)
+        columns[3] += _with_past(l1, one.l1_past, sheet.memory[1], last)
     return columns
+
+
+def _facts(one: DeviceParts, sheet: _Sheet) -> tuple[list[Line], list[Line]]:
+    """What DRAM and L1 are made of, in lines of their columns."""
+    dram = [*(one.dram_room() if sheet.dram_room else ()), *([one.trace()] if sheet.trace else ())]
+    l1 = one.legend()
+    if sheet.name < NAME_ROOM:
+        l1.insert(1, l1.pop())  # the short ones beside each other
+    if not sheet.past:
+        l1 += [*one.circular_facts(), *([one.ring_fact()] if sheet.name < NAME_ROOM else ())]
+    l1 += one.l1_room() if sheet.l1_room else ()
+    return flow(dram, sheet.memory[0]), flow(l1, sheet.memory[1])
 
 
 def _names(one: DeviceParts, sheet: _Sheet, short: str) -> list[Line]:
@@ -105,18 +140,30 @@ def _names(one: DeviceParts, sheet: _Sheet, short: str) -> list[Line]:
     board = ink(one.device.board or "N/A")
     if sheet.name < NAME_ROOM:
         return [board, faint(short), faint(pci)]
-    return [(*board, *faint(f" {pci}")), faint(short)]
+    return [(*board, *faint(f" {pci}")), faint(short), *one.ring_lines()]
 
 
-def _with_past(lines: list[Line], past: Callable[[int], Line], room: int, most: int) -> list[Line]:
-    """The sparkline below the facts, if there is a line left, else after the last that is short."""
-    if len(lines) < most:
-        return [*lines, past(min(room, MOST_PAST))]
-    for at in range(len(lines) - 1, -1, -1):
-        free = room - line_columns(lines[at]) - GAP
-        if free >= LEAST_PAST:
-            lines[at] = (*lines[at], Span(" " * GAP), *past(min(free, MOST_PAST)))
-            break
+def _lines(facts: Sequence[Line], room: int) -> int:
+    """How many lines facts need with a sparkline after the last, or below it."""
+    return len(facts) + (not facts or _left(facts[-1], room) < LEAST_PAST)
+
+
+def _left(line: Line, room: int) -> int:
+    return room - line_columns(line) - GAP
+
+
+def _with_past(
+    facts: Sequence[Line], past: Callable[[int], Line], room: int, last: int
+) -> list[Line]:
+    """The facts in `last` lines, and on the last of them, at the right end, the sparkline."""
+    lines = [*facts, *[EMPTY] * last][:last]
+    if not lines:
+        return []
+    end = lines[-1]
+    long = room if end == EMPTY else _left(end, room)
+    if long >= LEAST_PAST:
+        drawn = past(min(long, MOST_PAST))
+        lines[-1] = (*pad(end, room - line_columns(drawn)), *drawn)
     return lines
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ttmem.snapshots import Device
 from ttmem.views.ages import age
-from ttmem.views.ink import Line, Span, faint, ink
+from ttmem.views.ink import Line, Span, faint, ink, pad
 from ttmem.views.monitor import facts
-from ttmem.views.monitor.amounts import Pair, amount, of_limit
+from ttmem.views.monitor.amounts import Pair, Pairs, amount, of_limit
 from ttmem.views.monitor.kinds import CB, DRAM, L1, L1_SMALL, L1_USED, Kind
 from ttmem.views.monitor.page import Look
 from ttmem.views.monitor.samples import SECOND, TimeColumns
@@ -22,6 +22,7 @@ class DeviceParts:
 
     look: Look
     device: Device
+    room: int = 0  # columns that each amount keeps, so that what follows stays where it is
 
     @property
     def dram(self) -> Pair:
@@ -55,7 +56,7 @@ class DeviceParts:
             (
                 *ink(kind.bar_sign(self.look.ascii), kind.style),
                 Span(" "),
-                *facts.amount(kind.title, held, self.look),
+                *self._amount(kind.title, held),
             )
             for kind, held in self._l1_parts
         ]
@@ -63,17 +64,25 @@ class DeviceParts:
     def circular(self) -> Line:
         """'N/A / 29.8 MiB / 158.0 MiB': resident, cached, demand."""
         cb, units = self.device.memory.cb, self.look.state.units
-        return _slashed([amount(units, one) for one in (cb.resident, cb.cached, cb.demand)])
+        three = (amount(units, one) for one in (cb.resident, cb.cached, cb.demand))
+        return _slashed([pad(one, self.room, right=True) for one in three])
 
     def circular_facts(self) -> list[Line]:
         """The same, each with its name."""
         cb = self.device.memory.cb
         named = (("CB resident", cb.resident), ("cached", cb.cached), ("demand", cb.demand))
-        return [facts.amount(label, count, self.look) for label, count in named]
+        return [self._amount(label, count) for label, count in named]
 
     def ring_fact(self) -> Line:
         """'ring 2.0 MiB / 4.3 MiB'."""
-        return (*faint("ring "), *self.ring())
+        return pad((*faint("ring "), *self.ring()), len("ring  / ") + 2 * self.room)
+
+    def ring_lines(self) -> list[Line]:
+        """The same in two short lines."""
+        ring, units = self.device.kernels.ring, self.look.state.units
+        occupied = pad(amount(units, ring.occupied), self.room, right=True)
+        capacity = pad(amount(units, ring.capacity), self.room, right=True)
+        return [(*faint("ring "), *occupied), (*faint("  of "), *capacity)]
 
     def ring(self) -> Line:
         """The kernel-config ring: occupied / capacity."""
@@ -81,21 +90,27 @@ class DeviceParts:
         return of_limit(self.look.state.units, ring.occupied, ring.capacity)
 
     def dram_room(self) -> list[Line]:
-        """Free DRAM and its largest block, where they are known."""
+        """Free DRAM and its largest block."""
         dram = self.device.memory.dram
-        return self._known(("free", dram.free), ("largest", dram.largest_free))
+        return [self._amount("free", dram.free), self._amount("largest", dram.largest_free)]
 
     def l1_room(self) -> list[Line]:
-        """The same of the region of L1 buffers."""
+        """The same of L1 for buffers: their allocator does not know of circular buffers."""
         l1 = self.device.memory.l1
-        return self._known(("free", l1.free), ("largest", l1.largest_free))
+        free = self._amount("free for buffers", l1.free)
+        return [free, self._amount("largest", l1.largest_free)]
 
-    def trace(self) -> list[Line]:
-        """'TRACE 22.5 MiB / 64.0 MiB', where there is a trace or a region for it."""
+    def trace(self) -> Line:
+        """'TRACE 22.5 MiB / 64.0 MiB'."""
         trace = self.device.memory.trace
-        if not trace.held and not trace.capacity:
-            return []
-        return [(*faint("TRACE "), *of_limit(self.look.state.units, trace.held, trace.capacity))]
+        pair = Pairs(self.look.state.units, limit=self.room).line(trace.held, trace.capacity)
+        return pad((*faint("TRACE "), *pair), len("TRACE  / ") + 2 * self.room)
+
+    @property
+    def has_trace(self) -> bool:
+        """Is there a trace, or a region for it?"""
+        trace = self.device.memory.trace
+        return bool(trace.held or trace.capacity)
 
     def dram_past(self, room: int) -> Line:
         """Sparkline of DRAM."""
@@ -122,8 +137,8 @@ class DeviceParts:
         memory = self.device.memory
         return (L1, memory.l1.held), (L1_SMALL, memory.l1_small.held), (CB, memory.cb.used)
 
-    def _known(self, *pairs: tuple[str, int | None]) -> list[Line]:
-        return [facts.amount(label, n, self.look) for label, n in pairs if n is not None]
+    def _amount(self, label: str, count: int | None) -> Line:
+        return pad(facts.amount(label, count, self.look), len(label) + 1 + self.room)
 
 
 def span_text(look: Look) -> str:

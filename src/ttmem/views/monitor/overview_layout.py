@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ttmem.snapshots import Device
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, flow, indent, paragraph
 from ttmem.views.monitor.alarms import alarm_lines
+from ttmem.views.monitor.amounts import amount_room
 from ttmem.views.monitor.device_area import DeviceArea
 from ttmem.views.monitor.device_blocks import device_blocks
 from ttmem.views.monitor.device_lines import device_lines
@@ -61,7 +63,8 @@ def _legend(rows: Sequence[ProcessRow], width: int) -> list[Line]:
 
 def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceArea:
     """The most that fits: blocks, a line for each, a cell for each."""
-    devices = [DeviceParts(look, device) for device in look.snapshot.devices]
+    room = amount_room(look.state.units, _amounts(look.snapshot.devices))
+    devices = [DeviceParts(look, device, room) for device in look.snapshot.devices]
     if not devices:
         lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
         return DeviceArea([clip_line(line, look.width) for line in lines[: max(free - 1, 1)]])
@@ -77,3 +80,11 @@ def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceAr
             return line
     least = min(wanted, max(free // 3, 2))
     return fleet(devices, look.width, max(free - least, 1), chosen)
+
+
+def _amounts(devices: Sequence[Device]) -> Iterator[int | None]:
+    """The largest that are shown of each device."""
+    for device in devices:
+        memory = device.memory
+        yield from (memory.dram.held, memory.dram.capacity, device.l1_used, device.l1_capacity)
+        yield memory.cb.demand

@@ -9,6 +9,7 @@ from ttmem.views.meter import PERCENT, is_over, level, meter, percentage
 
 Part = tuple[int, str, Style]  # amount, sign, colour
 REST, ASCII_REST = "·", "."
+SLIVERS, ASCII_SLIVER = "▏▎▍▌▋▊▉", "|"  # for less than a cell
 
 
 def stacked_meter(parts: Sequence[Part], capacity: int | None, room: int, ascii: bool) -> Line:
@@ -25,12 +26,20 @@ def stacked_bar(parts: Sequence[Part], capacity: int, length: int, ascii: bool) 
     """The parts from the left, then what is free."""
     cells = shares([amount for amount, _, _ in parts], capacity, length)
     filled = [
-        Span(sign * count, style)
-        for count, (_, sign, style) in zip(cells, parts, strict=True)
+        Span(_sliver(amount, capacity, length, ascii) or sign * count, style)
+        for count, (amount, sign, style) in zip(cells, parts, strict=True)
         if count
     ]
     rest = (ASCII_REST if ascii else REST) * (length - sum(cells))
     return (*filled, Span(rest, Style.FAINT))
+
+
+def _sliver(amount: int, capacity: int, length: int, ascii: bool) -> str:
+    """The sign of a part that is smaller than a cell, by eighths; nothing for a larger one."""
+    eighths = 8 * amount * length // capacity
+    if eighths >= 8:
+        return ""
+    return ASCII_SLIVER if ascii else SLIVERS[max(eighths, 1) - 1]
 
 
 def shares(amounts: Sequence[int], capacity: int, length: int) -> list[int]:

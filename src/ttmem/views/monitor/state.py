@@ -21,7 +21,7 @@ class Units(Enum):
         """An amount; unknown is 'N/A'."""
         if count is None or self is Units.BINARY:
             return human(count)
-        return f"{count:,}" if self is Units.BYTES else f"{count / (1 << 20):,.1f}"
+        return f"{count:,} B" if self is Units.BYTES else f"{count / (1 << 20):,.1f} MiB"
 
 
 @dataclass(slots=True)

@@ -10,7 +10,11 @@ HELP = (
     ("CAPACITY", "what can be allocated; N/A if nobody declared it"),
     ("REQUESTED", "the bytes that applications asked for"),
     ("RESERVED", "the block in one bank times all banks, because banks allocate in lock step"),
-    ("FREE, LARGEST", "free memory and its largest block, where the source tells them"),
+    (
+        "FREE, LARGEST",
+        "free memory and its largest block, where the source tells them; of L1 by the"
+        " allocator of buffers: circular buffers are not taken off",
+    ),
     ("COUNT", "live buffers"),
     ("PEAK, AT", "the highest held value since the device was first seen, and when"),
     ("TRACE", "buffers of traces; DRAM that is set apart, not part of the DRAM row"),

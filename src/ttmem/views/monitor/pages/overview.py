@@ -15,8 +15,8 @@ from ttmem.views.monitor.process_rows import FIRST, ProcessRow, process_columns,
 from ttmem.views.monitor.state import State
 from ttmem.views.table import NO_PROCESS
 
-DEVICES = "Overview devices"  # its cursor; beyond the last device it is in the table of processes
-IN_TABLE = 1 << 30
+DEVICES = "Overview devices"  # its cursor: 0 on the chosen device, 1 in the table of processes
+ON_DEVICE, IN_TABLE = 0, 1
 
 
 class Overview:
@@ -54,7 +54,7 @@ class Overview:
         layout = OverviewLayout.of(look, rows, at)
         if at is None or key in ("s", "S"):
             if key == "up" and look.state.of(self.name).cursor <= 0 and look.snapshot.devices:
-                look.state.of(DEVICES).cursor = len(look.snapshot.devices) - 1
+                _choose(look.snapshot.devices[-1].unique_id, look.state)
             else:
                 table.key(key, layout.table)
         else:
@@ -67,11 +67,10 @@ class Overview:
 
 
 def _device(look: Look) -> int | None:
-    """The device under the cursor; None: it is in the table."""
-    at, count = look.state.of(DEVICES).cursor, len(look.snapshot.devices)
-    if not count or at >= IN_TABLE:
+    """The device under the cursor, which is the one that all pages show; None: it is in the table."""
+    if look.device is None or look.state.of(DEVICES).cursor == IN_TABLE:
         return None
-    return max(0, min(at, count - 1))
+    return look.snapshot.devices.index(look.device)
 
 
 def _table(look: Look, rows: Sequence[ProcessRow]) -> Listing[ProcessRow]:
@@ -89,7 +88,8 @@ def _move(key: str, at: int, across: int, has_rows: bool, look: Look) -> None:
         look.state.of(DEVICES).cursor = IN_TABLE
         look.state.of(Overview.name).cursor = 0
     else:
-        look.state.of(DEVICES).cursor = max(0, min(wanted, last))
+        chosen = look.snapshot.devices[max(0, min(wanted, last))]
+        _choose(chosen.unique_id, look.state)
 
 
 def _deeper(device: int | None, process: ProcessRow | None, look: Look) -> str | None:
@@ -99,7 +99,7 @@ def _deeper(device: int | None, process: ProcessRow | None, look: Look) -> str |
 
 
 def _show_device(unique_id: str, state: State) -> str:
-    state.device = unique_id
+    _choose(unique_id, state)
     return "Device"
 
 
@@ -113,12 +113,13 @@ def _device_target(place: Place, look: Look, top: int, chosen: int | None) -> Ta
     if place.device == chosen:
         act = partial(_show_device, look.snapshot.devices[place.device].unique_id)
         return Target(top + place.line, act, place.start, place.stop)
-    point = partial(_point_at, place.device)
+    point = partial(_choose, look.snapshot.devices[place.device].unique_id)
     return Target(top + place.line, point, place.start, place.stop)
 
 
-def _point_at(device: int, state: State) -> None:
-    state.of(DEVICES).cursor = device
+def _choose(unique_id: str, state: State) -> None:
+    state.device = unique_id
+    state.of(DEVICES).cursor = ON_DEVICE
 
 
 def _table_target(target: Target, chosen: ProcessRow | None) -> Target:
