@@ -113,16 +113,28 @@ def test_a_file_where_the_socket_should_be_stays(
     assert path.read_text() == "mine"
 
 
-def test_probe_regions_of_the_long_dead_go_and_come_back(
+def test_probe_regions_of_the_dead_go_and_come_back(
     shm: Path, dead: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old = write_probe_region(shm, dead(), idle_s=7200)
-    fresh = write_probe_region(shm, dead(), idle_s=60)
-    before = old.read_bytes()
+    region = write_probe_region(shm, dead())
+    before = region.read_bytes()
 
     assert call("--shm", shm, "--yes", "--force") == 0
     left = list(shm.iterdir())
+    said = capsys.readouterr().out
     assert call("--undo") == 0
 
-    assert left == [fresh]
-    assert old.read_bytes() == before
+    assert left == []
+    assert f"removed {region.name}: the probe region of dead process" in said
+    assert region.read_bytes() == before
+
+
+def test_a_probe_region_of_a_dead_process_stays_without_yes(
+    shm: Path, dead: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    region = write_probe_region(shm, dead())
+
+    assert call("--shm", shm, "--force") == 0
+
+    assert region.exists()
+    assert f"remove {region.name}: the probe region of dead process" in capsys.readouterr().out

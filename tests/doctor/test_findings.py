@@ -111,7 +111,7 @@ def test_a_sound_host_has_no_finding() -> None:
             "ls -l /tmp/s",
         ),
         (
-            host(probes=(replace(PROBE, alive=False, idle_s=4000.0),)),
+            host(probes=(replace(PROBE, alive=False),)),
             "dead_probe_region",
             Level.INFO,
             CLEAN,
@@ -211,8 +211,24 @@ def test_in_a_container_an_unseen_process_makes_it_a_warning() -> None:
     assert only(facts).level is Level.WARNING
 
 
-def test_a_fresh_probe_region_of_a_dead_process_is_kept() -> None:
-    assert examine(host(probes=(replace(PROBE, alive=False, idle_s=60.0),))) == ()
+def test_regions_of_dead_processes_are_one_finding_with_their_sum() -> None:
+    dead = replace(PROBE, alive=False, size=21 << 20)
+
+    finding = only(host(probes=(dead, dead, dead)))
+
+    assert "3 processes under the probe have died; their regions take 63.0 MiB" in finding.text
+
+
+def test_a_folder_that_dead_regions_have_filled_is_cleaned_before_it_is_made_larger() -> None:
+    facts = host(
+        folder=FolderFacts("/dev/shm", 64 << 20, 1 << 20),
+        probes=(replace(PROBE, alive=False, size=62 << 20),),
+    )
+
+    (finding,) = [each for each in examine(facts) if each.kind == "shm_nearly_full"]
+
+    assert finding.command == CLEAN
+    assert "remount" in (finding.advice or "")
 
 
 def test_the_worst_comes_first() -> None:

@@ -97,7 +97,7 @@ class Judge:
         return None
 
     def probes(self, folder: str) -> Iterator[RemoveProbe | LeftAlone]:
-        """Regions of the probe that nobody has come for."""
+        """Regions of the probe whose process is dead."""
         for facts in probe_facts(folder):
             key = key_of(facts.path)
             if not is_left_over(facts) or key is None:

@@ -46,7 +46,7 @@ class RemoveSocket:
 
 @dataclass(frozen=True, slots=True)
 class RemoveProbe:
-    """Region of the probe whose process died over an hour ago."""
+    """Region of the probe whose process is dead."""
 
     path: str
     key: Key

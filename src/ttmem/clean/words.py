@@ -10,23 +10,25 @@ from ttmem.sizes import human
 NAMED = 4
 
 
-def step_words(step: Step) -> str:
-    """What the step does, with the exact bytes."""
+def step_words(step: Step, done: bool = False) -> str:
+    """What the step does, or has done, with the exact bytes."""
     name = os.path.basename(step.path)
     if isinstance(step, ClearSlots):
-        return f"clear {_dead(step.slots)} in {name}; live processes keep theirs"
+        verb = "cleared" if done else "clear"
+        return f"{verb} {_dead(step.slots)} in {name}; live processes keep theirs"
+    verb = "removed" if done else "remove"
     if isinstance(step, RemoveRegion):
-        return f"remove {name}, which nobody uses{', with ' * bool(step.slots)}{_dead(step.slots)}"
+        uses = "used" if done else "uses"
+        held = f", with {_dead(step.slots)}" if step.slots else ""
+        return f"{verb} {name}, which nobody {uses}{held}"
     if isinstance(step, RemoveProbe):
         size = f"{human(step.size)} ({step.size:,} B)"
-        return f"remove {name}: the probe region of dead process {step.pid}, {size}"
-    return f"remove {step.path}: nobody listens there"
+        return f"{verb} {name}: the probe region of dead process {step.pid}, {size}"
+    return f"{verb} {step.path}: nobody {'listened' if done else 'listens'} there"
 
 
 def _dead(slots: tuple[DeadSlot, ...]) -> str:
     """'6.0 MiB (6,291,456 B) of dead process 4711 (python)'."""
-    if not slots:
-        return ""
     total = sum(slot.held for slot in slots)
     named = ", ".join(f"{slot.pid} ({slot.name})" for slot in slots[:NAMED])
     more = f" and {len(slots) - NAMED} more" if len(slots) > NAMED else ""

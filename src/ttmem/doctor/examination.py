@@ -33,7 +33,7 @@ def _named(finding: Finding, folder: str) -> Finding:
 
 def _all(facts: HostFacts) -> Iterator[Finding]:
     yield from card_findings(facts)
-    yield from folder_findings(facts.folder)
+    yield from folder_findings(facts)
     yield from limit_findings(facts)
     yield from region_findings(facts)
     for remark in facts.remarks:

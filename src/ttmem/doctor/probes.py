@@ -8,16 +8,16 @@ from ttmem.doctor.finding import CLEAN, Finding, Level
 from ttmem.sizes import human
 from ttmem.sources.host import HostFacts, ProbeFacts
 
-# What a dead process left is wanted for a while: to see why it died.
-KEPT_S = 3600.0
-
 
 def is_left_over(probe: ProbeFacts) -> bool:
-    """Of a dead process, and nobody has come for it in an hour."""
-    return not probe.alive and probe.problem is None and probe.idle_s > KEPT_S
+    """Of a dead process: only `ttmem dump` still wants it."""
+    return not probe.alive and probe.problem is None
 
 
 def probe_findings(facts: HostFacts) -> Iterator[Finding]:
+    left = [probe for probe in facts.probes if is_left_over(probe)]
+    if left:
+        yield _left_over(left)
     for probe in facts.probes:
         if probe.problem is not None:
             yield Finding(
@@ -29,17 +29,6 @@ def probe_findings(facts: HostFacts) -> Iterator[Finding]:
                 path=probe.path,
             )
             continue
-        if is_left_over(probe):
-            yield Finding(
-                "dead_probe_region",
-                Level.INFO,
-                f"process {probe.pid} died over an hour ago; its probe region still takes "
-                f"{human(probe.size)}",
-                CLEAN,
-                pid=probe.pid,
-                bytes=probe.size,
-                path=probe.path,
-            )
         missing = [name for name, there in probe.features if not there]
         if missing:
             yield Finding(
@@ -51,3 +40,23 @@ def probe_findings(facts: HostFacts) -> Iterator[Finding]:
                 pid=probe.pid,
                 path=probe.path,
             )
+
+
+def _left_over(probes: list[ProbeFacts]) -> Finding:
+    size = sum(probe.size for probe in probes)
+    one = probes[0] if len(probes) == 1 else None
+    text = (
+        f"process {one.pid} has died; its probe region takes {human(size)} and is kept for `ttmem dump`"
+        if one
+        else f"{len(probes):,} processes under the probe have died; their regions take {human(size)} "
+        "and are kept for `ttmem dump`"
+    )
+    return Finding(
+        "dead_probe_region",
+        Level.INFO,
+        text,
+        CLEAN,
+        pid=one.pid if one else None,
+        bytes=size,
+        path=one.path if one else None,
+    )

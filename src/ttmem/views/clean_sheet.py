@@ -21,9 +21,10 @@ def clean_lines(
 ) -> list[Line]:
     """`outcomes` is None for a dry run."""
     if outcomes is None:
-        title, steps = "WOULD DO", _planned(plan.steps)
+        title, steps = "WOULD DO", _steps(plan.steps)
     else:
-        title, steps = "DONE", _planned([each.step for each in outcomes if not each.problem])
+        did = [each.step for each in outcomes if not each.problem]
+        title, steps = "DONE", _steps(did, done=True)
     failed = [
         Note("!", Style.ALARM, f"not done: {step_words(each.step)}: it {each.problem}")
         for each in outcomes or ()
@@ -54,16 +55,18 @@ def undo_lines(backup: Backup, outcomes: Sequence[Restored], width: int) -> list
     return stack([section("BROUGHT BACK", f"from {backup.id}", lines)])
 
 
-def _planned(steps: Sequence[Step]) -> list[Note]:
+def _steps(steps: Sequence[Step], done: bool = False) -> list[Note]:
     idle = [step for step in steps if isinstance(step, RemoveRegion) and not step.slots]
     notes = [
-        Note("-", Style.PLAIN, step_words(step))
+        Note("-", Style.PLAIN, step_words(step, done))
         for step in steps
         if len(idle) <= _EMPTY_NAMED or step not in idle
     ]
     if len(idle) > _EMPTY_NAMED:
         folder = os.path.dirname(idle[0].path)
-        text = f"remove {len(idle)} regions in {folder} that hold nothing and that nobody uses"
+        words = ("removed", "held", "used") if done else ("remove", "hold", "uses")
+        verb, hold, uses = words
+        text = f"{verb} {len(idle)} regions in {folder} that {hold} nothing and that nobody {uses}"
         notes.append(Note("-", Style.PLAIN, text))
     return notes
 

@@ -98,8 +98,8 @@ def _probes(facts: HostFacts) -> list[list[Line]]:
         rows.append([faint(f"and {len(live) - SHOWN:,} more (--json has all)")])
     dead = [each.size for each in facts.probes if not each.alive]
     if dead:
-        word = "process" if len(dead) == 1 else "processes"
-        rows.append([ink(f"{len(dead):,} of dead {word}"), faint(human(sum(dead)))])
+        whose = "region of a dead process" if len(dead) == 1 else "regions of dead processes"
+        rows.append([ink(f"{len(dead):,} {whose}"), faint(human(sum(dead)))])
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from ttmem.analysis.process_picture import HighWater, Origin, ProcessPicture
 from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.sizes import human
+from ttmem.sources.probe_folder import DEFAULT_DIRECTORY
 from ttmem.views.failure_text import kind_name
 from ttmem.views.grid import GAP, Column, Grid
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
@@ -73,7 +75,10 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
         free, size = unwatched.room
         left = f" ({human(free)} of {human(size)} are free now)"
     text = f"{who}{rest} could not be watched: no room for a region in {folder}{left}"
-    helps = "`ttmem clean --yes` removes those of dead processes, --shm names another folder"
+    where = "" if folder == DEFAULT_DIRECTORY else f" --shm {shlex.quote(folder)}"
+    helps = (
+        f"`ttmem clean{where} --yes` removes those of dead processes, --shm names another folder"
+    )
     return paragraph(f"ttmem: {text}; {helps}", width, Style.WARN)
 
 
