@@ -72,6 +72,41 @@ def test_what_went_with_its_device_was_never_freed(launcher: Launcher) -> None:
     assert "model.py:3 <module>  in load" in said.split("NEVER FREED")[1]
 
 
+NESTED = (
+    "mesh = lib.mesh_open(1)\n"
+    "def inner(size): lib.buffer_allocate(lib.buffer_make(mesh, 1, 0, size, 64))\n"
+    "def outer(size): inner(size)\n"
+)
+
+
+def test_without_call_sites_it_says_that_they_are_off(launcher: Launcher) -> None:
+    said = launcher.summary(f"{NESTED}outer(8); outer({TOO_MUCH})", "--no-sites")
+
+    assert "asked by   call sites are off" in said
+    assert said.splitlines()[-1].endswith("call sites are off")
+    assert "outside of any op" not in said
+
+
+def test_with_stacks_the_callers_stand_below(launcher: Launcher) -> None:
+    said = launcher.summary(f"{NESTED}outer(8)\nouter({TOO_MUCH})", "--stacks")
+
+    failure, _, leftovers = said.partition("PEAK OF")
+    lines = [line.strip() for line in failure.splitlines()]
+    at = next(n for n, line in enumerate(lines) if line.startswith("asked by"))
+    assert lines[at].endswith("model.py:2 inner")
+    assert lines[at + 1 : at + 3] == [
+        "called by model.py:3 outer",
+        "called by model.py:5 <module>",
+    ]
+    assert "called by model.py:4 <module>" in leftovers.split("NEVER FREED")[1]
+
+
+def test_where_no_program_ran_no_demand_is_explained(launcher: Launcher) -> None:
+    plain = launcher.summary("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 8)")
+
+    assert "demand" not in plain
+
+
 def test_what_was_freed_is_not_mentioned(launcher: Launcher) -> None:
     said = launcher.summary("mesh = lib.mesh_open(1); lib.buffer_free(buffer(mesh, 1, 0, 8))")
 

@@ -16,6 +16,7 @@ class Origin:
     op: str | None = None
     site: str | None = None  # 'file:line function'; with stacks, the callers in the lines below
     phase: str | None = None
+    sought: bool = True  # False: the process was told to look for neither op nor line
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ttmem.analysis.process_picture import (
 from ttmem.analysis.ring_history import Block, RingHistory
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.kinds import MemoryKind
-from ttmem.probe.layout import Counted, State
+from ttmem.probe.layout import Counted, Option, State
 from ttmem.sources.probe_region import Failure, Losses, ProbeRegion
 
 USER_SIZED = (
@@ -32,6 +32,7 @@ class RegionReading:
         self._region = region
         self._history = RingHistory(region.live(), region.new_events())
         self._texts = region.new_strings()
+        self._sought = bool(region.header().options & Option.CALL_SITES)
 
     def picture(self) -> ProcessPicture:
         """What the process did so far."""
@@ -101,7 +102,7 @@ class RegionReading:
 
     def _origin(self, name: int, site: int, phase: int = 0) -> Origin:
         texts = self._texts
-        return Origin(texts.get(name), texts.get(site), texts.get(phase))
+        return Origin(texts.get(name), texts.get(site), texts.get(phase), self._sought)
 
 
 def _in_words(losses: Losses) -> Iterator[str]:

@@ -9,7 +9,7 @@ from ttmem.events.kinds import MemoryKind
 from ttmem.sizes import human
 from ttmem.views.ink import Line, Style, faint, ink, pad, paint
 from ttmem.views.names import numbers
-from ttmem.views.origins import made_by
+from ttmem.views.origins import callers, made_by
 from ttmem.views.text import columns
 
 HOLDERS = 5
@@ -17,11 +17,12 @@ _LABEL = 11
 
 
 def render_failure(pid: int, explanation: Explanation, *, width: int, color: bool) -> str:
-    """Ten lines at most."""
+    """Ten lines at most, and the callers if whole stacks are known."""
     failure = explanation.failure
     lines = [
         ink(f"ttmem: pid {pid}: {_headline(explanation)}", Style.ALARM),
         _fact("asked by", _who(failure.origin, "", width)),
+        *[_fact("", caller) for caller in callers(failure.origin, width - _LABEL - 2)],
         _fact("asked for", _asked(explanation)),
         _fact("free", _free(explanation, width)),
         _fact("verdict", _verdict(explanation), Style.WARN),

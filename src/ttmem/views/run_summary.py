@@ -17,13 +17,19 @@ from ttmem.views.failure_text import kind_name
 from ttmem.views.grid import GAP, Column, Grid
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers
-from ttmem.views.origins import made_by
+from ttmem.views.origins import callers, made_by
 
 NOTHING_SEEN = "no process of this command opened a device, so there is nothing to tell"
 NEVER_USED = "never used"
 PROCESSES = 8  # in full; a test run may start hundreds
 LEFTOVERS = 5
+CALLERS_AT = 6  # columns from the left
 LEAST_ROOM = 16  # 'attention.py:123'
+DEMANDS = {Counted.CB_DEMAND, Counted.DATAFLOW_DEMAND}
+DEMAND = (
+    "demand: the sum over all cached programs; they share addresses, so less of L1 is used, and the row L1 is "
+    "without it"
+)
 _BESIDE_KINDS = {
     Counted.CB_DEMAND: "CB demand",
     Counted.DATAFLOW_DEMAND: "dataflow demand",
@@ -119,7 +125,17 @@ def _peak_rows(found: Sequence[Peak], width: int) -> list[Line]:
         cells = [ink(f"  {where}{_kind(mark)}"), ink(human(mark.bytes)), ink(of)]
         rows.append((cells, mark.origin if mark.bytes else None))
     columns = [Column("  PEAK OF"), Column("BYTES", right=True), Column("OF", right=True)]
-    return [*_with_origins(columns, rows, width), *_setting_lines(found, several, width)]
+    return [
+        *_with_origins(columns, rows, width),
+        *_demand_lines(found, width),
+        *_setting_lines(found, several, width),
+    ]
+
+
+def _demand_lines(found: Sequence[Peak], width: int) -> list[Line]:
+    """A demand is no part of L1 used, whose peak with circular buffers nobody has counted."""
+    kinds = {peak.high_water.kind for peak in found}
+    return indent(paragraph(DEMAND, width - 2, Style.FAINT), 2) if kinds & DEMANDS else []
 
 
 def _with_origins(
@@ -131,7 +147,16 @@ def _with_origins(
         [*cells, ink(made_by(origin, room)) if origin else faint(NEVER_USED)]
         for cells, origin in rows
     ]
-    return Grid([*columns, Column("MADE BY")], whole).lines()
+    head, *lines = Grid([*columns, Column("MADE BY")], whole).lines()
+    under = [callers(origin, width - CALLERS_AT) if origin else [] for _, origin in rows]
+    return [
+        head,
+        *(
+            line
+            for row, stack in zip(lines, under, strict=True)
+            for line in (row, *indent(map(faint, stack), CALLERS_AT))
+        ),
+    ]
 
 
 def _setting_lines(found: Sequence[Peak], several: bool, width: int) -> list[Line]:
