@@ -65,6 +65,26 @@ def test_a_process_that_is_known_by_sums_only_is_listed_too() -> None:
     assert len(found) == 4
 
 
+def test_equal_sizes_are_listed_by_id() -> None:
+    case = dump_case()
+    rows = [{**row, "requested": MIB} for row in reversed(case.detail["buffers"])]
+
+    (found,) = dump_groups(replace(case, detail={**case.detail, "buffers": rows}), top=3)
+
+    assert [entry["id"] for entry in found.memory[0].largest] == [0x1000, 0x2000, 0x3000]
+
+
+def test_a_cut_origin_does_not_cut_its_title() -> None:
+    case = dump_case()
+    rows = [{**row, "site": "model.py:1 " * 20} for row in case.detail["buffers"]]
+    snapshot = replace(case, detail={**case.detail, "buffers": rows})
+
+    lines = render_dump(snapshot, dump_groups(snapshot, 1), width=80, color=False).split("\n")
+
+    assert [line for line in lines if "SIZE" in line and line.endswith("…")] == []
+    assert any("model.py:1" in line and line.endswith("…") for line in lines)
+
+
 def test_nothing_left_is_said_plainly() -> None:
     empty = snapshot()
     assert NOTHING in render_dump(empty, dump_groups(empty, 10), width=80, color=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timezone
 from pathlib import Path
 
 import pytest
 
+from tests.views import builders
 from tests.views.cases import CASES
 from tests.views.dump_case import dump_case
 from ttmem.views.dump_groups import dump_groups
@@ -49,6 +51,20 @@ def test_the_kernel_table_looks_as_it_did(width: int) -> None:
     snapshot = CASES["four_devices"]()
     picture = render(snapshot, width=width, color=False, kernels=True, zone=timezone.utc)
     compare(f"kernels-{width}", picture)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_was_never_freed_looks_as_it_did(width: int) -> None:
+    case = dump_case()
+    endings = {41235: builders.NOW - 200_000_000_000, 42001: None}
+    memory = {"buffers": case.detail["buffers"], "ended": endings}
+    ended = dump_groups(replace(case, detail=memory), top=3)
+    compare(
+        f"never-freed-{width}",
+        render_dump(
+            builders.snapshot(), [], never_freed=ended, width=width, color=False, zone=timezone.utc
+        ),
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)

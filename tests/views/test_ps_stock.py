@@ -59,10 +59,18 @@ def test_dump_groups_what_counters_tell(tmp_path: Path) -> None:
 
     (device,) = json.loads(done.stdout)["devices"]
     assert done.returncode == 1
-    assert [(g["kind"], g["held"], g["count"]) for g in device["memory"]] == [
-        ("DRAM", 5000, None),
-        ("CB", 64, None),
+    assert [(g["kind"], g["requested"], g["held"], g["count"]) for g in device["memory"]] == [
+        ("DRAM", 5000, 5000, None),  # the counters are of requested bytes
+        ("CB", None, 64, None),
     ]
+
+
+def test_dump_says_that_counters_are_of_requested_bytes(tmp_path: Path) -> None:
+    with sleepers(1) as (owner,):
+        Written(CHIP, slots=[Slot(owner.pid, (5000, 0, 0, 0, 64))]).write(tmp_path)
+        done = ttmem("dump", "--shm", str(tmp_path))
+
+    assert "device 0: requested bytes, by the counters of stock ttnn" in done.stdout
 
 
 def test_a_named_socket_is_asked_and_nothing_else(tmp_path: Path) -> None:

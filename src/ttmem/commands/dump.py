@@ -7,11 +7,13 @@ the address is not repeated. Then what dead processes left behind. Of processes 
 memory tells of there are sums, and no entries.
 
 Of processes that ran under the probe and have ended: what they never freed, with the operation and
-the line that made it. That is kept until `ttmem clean`, or for an hour.
+the line that made it, and how long it lived. That is kept until `ttmem clean`, or for an hour.
 
-exit codes: 0 done, 1 failed (with --exit-code: or something is allocated), 2 wrong arguments,
-3 neither server
-nor shared memory, 4 the server refused
+For leak checks, --exit-code counts both: what is allocated now, and what watched processes never
+freed. --pid asks for one of them, whatever ran before.
+
+exit codes: 0 done, 1 failed (with --exit-code: or something is allocated or was never freed),
+2 wrong arguments, 3 neither server nor shared memory, 4 the server refused
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-code",
         action="store_true",
-        help="exit with 1 if buffers or circular buffers are allocated (for leak checks)",
+        help="exit with 1 if anything is allocated or was never freed (for leak checks)",
     )
 
 
@@ -70,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             chosen=bool(options.device or options.pid),
         )
         print(spelled(text, sys.stdout))
-    return 1 if options.exit_code and any(dump.memory for dump in dumps) else 0
+    return 1 if options.exit_code and any(dump.memory for dump in (*dumps, *never_freed)) else 0
 
 
 def _document(

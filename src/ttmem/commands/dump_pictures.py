@@ -9,13 +9,15 @@ from dataclasses import replace
 
 from ttmem.errors import NoServer
 from ttmem.snapshots import Losses, Snapshot
-from ttmem.views.moments import time_of_day
 from ttmem.views.selection import NotThere, select
 from ttmem.wire.socket_path import SOCKET_VARIABLE
 
 
 def pictures(options: argparse.Namespace) -> tuple[Snapshot, Snapshot | None]:
-    """Now, and the ended processes as if they still held it; each cut to what was chosen."""
+    """Now, and the ended processes as if they still held it; each cut to what was chosen.
+
+    A watched process that ended and freed all is an answer too: nothing is left of it.
+    """
     from ttmem import api
 
     ended = _ended(options)
@@ -34,32 +36,27 @@ def _ended(options: argparse.Namespace) -> Snapshot | None:
         return None
     from ttmem.feeds.ended_feed import never_freed
 
-    found = never_freed(options.shm, ("buffers",))
-    return found and _with_endings(found)
-
-
-def _with_endings(picture: Snapshot) -> Snapshot:
-    """A region does not tell the command; when it ended is the next best thing to know it by."""
-    endings = picture.detail["ended"]
-    processes = tuple(
-        replace(process, command=f"ended {time_of_day(endings[process.pid] or 0, None)}")
-        for process in picture.processes
-    )
-    return replace(picture, processes=processes)
+    return never_freed(options.shm, ("buffers",))
 
 
 def _chosen(
     options: argparse.Namespace, now: Snapshot, ended: Snapshot | None
 ) -> tuple[Snapshot, Snapshot | None]:
+    if ended is None:
+        return select(now, options.device, options.pid), None
+    endings = ended.detail["ended"]
+    shown, problem = _part(options, now)
+    left, neither = _part(options, ended)
+    freed_all = bool(options.pid) and not options.device and endings.keys() >= set(options.pid)
+    if problem and neither and not freed_all:
+        raise problem
+    return shown, replace(left, detail={**left.detail, "ended": endings})
+
+
+def _part(options: argparse.Namespace, picture: Snapshot) -> tuple[Snapshot, NotThere | None]:
+    """Nothing, and why, where it has nothing of what was chosen."""
     try:
-        picture = select(now, options.device, options.pid)
-    except NotThere:
-        if ended is None:
-            raise
-        return replace(now, devices=(), processes=(), detail={}), select(
-            ended, options.device, options.pid
-        )
-    try:
-        return picture, ended and select(ended, options.device, options.pid)
-    except NotThere:
-        return picture, None
+        return select(picture, options.device, options.pid), None
+    except NotThere as problem:
+        empty = replace(picture, devices=(), processes=(), left_behind=(), detail={})
+        return empty, problem

@@ -13,9 +13,10 @@ from ttmem.snapshots.detail import expand
 
 
 def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapshot | None:
-    """A picture in which the ended processes hold what they never freed; None if there are none.
+    """A picture in which the ended processes hold what they never freed; None if none has ended.
 
-    A region is kept until `ttmem clean`, or for an hour.
+    Its detail `ended` has the time of every end by pid, also of processes that freed all. A region
+    is kept until `ttmem clean`, or for an hour.
     """
     # Here, and not at the top: asking a server needs neither accounts nor native code.
     from ttmem.ledger import Books
@@ -26,14 +27,14 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     books = Books()
     now = time.time_ns()
     told = list(ended_regions(probe_folder(folder)))
+    if not told:
+        return None
     books.probed.take([one.news for one in told], now)
     picture = books.snapshot(now, {"ttmem": __version__})
     details = Details(books)
     rows = details.attachments(checked(detail))
     endings = {one.news.facts.pid: one.ended_ns for one in told}
     kept = tuple(_ended(process) for process in picture.processes if process.devices)
-    if not kept:
-        return None
     return replace(
         picture,
         processes=kept,

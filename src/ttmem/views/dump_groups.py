@@ -5,11 +5,12 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem.snapshots import Device, Held, Process, Snapshot
 from ttmem.views.names import in_order
+from ttmem.views.source_notes import COUNTERS
 
 Entry = Mapping[str, Any]  # one buffer, circular buffer or kernel of a snapshot's details
 CB = "CB"
@@ -26,10 +27,11 @@ class Group:
     count: int | None  # None: the source tells sums only
     requested: int | None
     held: int
-    share: float | None  # of what is held of this kind on this device
+    share: float | None  # of what is held of this kind on this device; None of an ended process
     largest: tuple[Entry, ...]
     rest: int  # bytes of those that are not in `largest`
     counted: bool = True  # False: in no sum of the device
+    ended_ns: int | None = None  # when its process ended; None: it lives, or nobody knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def _by_owner(entries: Iterable[Entry], kind: str | None) -> dict[Owner, list[En
 def _memory_groups(
     snapshot: Snapshot, device: Device, entries: Mapping[Owner, list[Entry]], top: int
 ) -> list[Group]:
-    uses = device.memory
+    uses, endings = device.memory, snapshot.detail.get("ended")
     totals = {
         "DRAM": uses.dram.held,
         "L1": uses.l1.held,
@@ -85,8 +87,14 @@ def _memory_groups(
             amount = sum(map(_taken, found)) if kind == HOST_MEMORY else held[kind]
             if found or amount:
                 total = totals.get(kind)
-                groups.append(_group(kind, process, found, amount, total, top))
+                group = _group(kind, process, found, amount, total, top)
+                groups.append(_of_ended(group, endings) if endings is not None else group)
     return sorted(groups, key=lambda group: -group.held)
+
+
+def _of_ended(group: Group, endings: Mapping[int | None, int | None]) -> Group:
+    """Runs of one hour have nothing to do with each other: a share of all would tell nothing."""
+    return replace(group, share=None, ended_ns=endings.get(group.pid))
 
 
 def _group(
@@ -98,13 +106,19 @@ def _group(
         pid=process.pid,
         command=process.command,
         count=len(found) if found else None,
-        requested=sum(map(_requested, found)) if found else None,
+        requested=sum(map(_requested, found)) if found else _counted(kind, process, held),
         held=held,
         share=held / total if total else None,
         largest=largest,
         rest=sum(map(_requested, found)) - sum(map(_requested, largest)),
         counted=total is not None,
     )
+
+
+def _counted(kind: str, process: Process, held: int) -> int | None:
+    """The counters of stock ttnn are of requested bytes; but of its CB the addresses in use."""
+    by_counters = all(source.startswith(COUNTERS) for source in process.sources)
+    return held if process.sources and by_counters and kind != CB else None
 
 
 def _kernel_groups(
@@ -165,4 +179,9 @@ def _footprint(entry: Entry) -> int:
 
 
 def _largest(entries: list[Entry], size: Callable[[Entry], int], top: int) -> tuple[Entry, ...]:
-    return tuple(heapq.nlargest(top or len(entries), entries, key=size))
+    """Of equal ones the first ids, so that the list is the same whenever it is asked for."""
+
+    def place(entry: Entry) -> tuple[int, int]:
+        return -size(entry), int(entry.get("id") or 0)
+
+    return tuple(heapq.nsmallest(top or len(entries), entries, key=place))

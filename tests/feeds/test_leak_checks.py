@@ -1,0 +1,68 @@
+"""`ttmem dump --exit-code` after processes that ran under the probe."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.probe.watched import Watched
+from ttmem.commands import dump
+from ttmem.errors import BadInput
+
+Watch = Callable[..., Watched]
+LEAKS = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); lib.mesh_close(mesh)"
+FREES = "mesh = lib.mesh_open(1); lib.buffer_free(buffer(mesh, 1, 0, 4000)); lib.mesh_close(mesh)"
+
+
+def exit_code(folder: Path, *arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    dump.prepare(parser)
+    return dump.run(parser.parse_args(["--shm", str(folder), "--exit-code", *arguments]))
+
+
+def test_what_was_never_freed_fails_the_check(watch: Watch, tmp_path: Path) -> None:
+    watch(LEAKS).end()
+
+    assert exit_code(tmp_path) == 1
+
+
+def test_a_process_that_freed_all_passes_the_check(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch(FREES).end()
+
+    assert exit_code(tmp_path) == 0
+    assert "nothing is allocated" in capsys.readouterr().out
+
+
+def test_one_process_is_checked_whatever_ran_before(watch: Watch, tmp_path: Path) -> None:
+    leaky, sound = watch(LEAKS), watch(FREES)
+    leaky.end()
+    sound.end()
+
+    codes = [exit_code(tmp_path, "--pid", str(one.process.pid)) for one in (leaky, sound)]
+
+    assert codes == [1, 0]
+
+
+def test_a_process_that_nobody_knows_is_no_success(watch: Watch, tmp_path: Path) -> None:
+    watch(FREES).end()
+
+    with pytest.raises(BadInput, match="no process 1 has reported anything"):
+        exit_code(tmp_path, "--pid", "1")
+
+
+def test_json_tells_when_the_process_ended_and_no_share_of_other_runs(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch(LEAKS).end()
+
+    exit_code(tmp_path, "--json")
+
+    ((group,),) = [one["memory"] for one in json.loads(capsys.readouterr().out)["never_freed"]]
+    assert group["ended_ns"] >= group["largest"][0]["time_ns"]
+    assert (group["command"], group["share"]) == (None, None)
