@@ -10,7 +10,7 @@ from tests.views.monitor.any_details import any_details, sizes
 from tests.views.monitor.details import DETAIL_CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.sizes import human
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import LeftBehind, Snapshot
 from ttmem.views.monitor.pages.buffers import Buffers
 from ttmem.views.monitor.state import State, Units
 
@@ -89,3 +89,28 @@ def test_any_buffers_fit_any_window(
     snapshot: Snapshot, width: int, height: int, keys: list[str]
 ) -> None:
     draw(Buffers(), look_at(snapshot, width, height), keys)
+
+
+def test_all_are_listed_if_they_hold_everything_whoever_did_not_count() -> None:
+    one = DETAIL_CASES["one"]()
+    (chip,) = one.devices
+    uncounted = replace(
+        chip, memory=replace(chip.memory, trace=replace(chip.memory.trace, count=None))
+    )
+    facts = draw(Buffers(), look_at(replace(one, devices=(uncounted,))))[1]
+    assert f" all {len(one.detail['buffers'])} buffers  holding" in facts
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_operation_and_line_stay_when_there_is_little_room(width: int) -> None:
+    titles = draw(Buffers(), look_at(DETAIL_CASES["four"](), width))[:6]
+    assert any("NAME" in line and "CALL SITE" in line for line in titles)
+
+
+def test_an_ended_process_is_named_with_the_command_that_lists_what_it_never_freed() -> None:
+    one = DETAIL_CASES["one"]()
+    (dead,) = one.processes
+    left = LeftBehind(dead.pid, dead.command, one.time_ns, dead.devices)
+    ended = replace(one, processes=(), left_behind=(left,), detail={"buffers": []})
+    text = " ".join(draw(Buffers(), look_at(ended)))
+    assert f"process {dead.pid} has ended; `ttmem dump` lists what was never freed" in text

@@ -84,3 +84,20 @@ def test_any_kernels_fit_any_window(
 def _under_cursor(picture: list[str]) -> list[str]:
     (row,) = [one for one in picture if one.startswith(">")]
     return row.replace(">", "> ", 1).split()
+
+
+def test_kernels_of_a_process_with_sums_only_are_unknown_whoever_else_is_watched() -> None:
+    stock = DETAIL_CASES["sums_only"]()
+    (silent,) = stock.processes
+    watched = replace(silent, pid=7, sources=("probe",), devices={})
+    text = " ".join(draw(Kernels(), look_at(replace(stock, processes=(watched, silent)), 200)))
+    assert "kernels N/A: shared memory v3 tells sums only" in text
+
+
+def test_escape_goes_back_to_the_table_where_enter_was_pressed() -> None:
+    page, look = Kernels(), look_at(DETAIL_CASES["one"]())
+    programs = draw(page, look, ["t"])
+    kernels = draw(page, look, ["enter"])
+    assert page.back()
+    assert (draw(page, look)[5:] == programs[5:], kernels == programs) == (True, False)
+    assert not page.back()

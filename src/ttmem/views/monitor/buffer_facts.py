@@ -21,7 +21,11 @@ def buffer_facts(
     uses = {kind: _uses(devices, kind) for kind in KIND_STYLES}
     held = sum(use.held for kind in uses.values() for use in kind)
     facts = [
-        _how_many(len(listed), [use.count for kind in uses.values() for use in kind]),
+        _how_many(
+            len(listed),
+            [use.count for kind in uses.values() for use in kind],
+            _sum(listed) == held,
+        ),
         (*faint("holding "), *ink(write(_sum(listed))), *faint(f" of {write(held)}")),
         *(
             amount(kind, sum(use.held for use in uses[kind]), look, style)
@@ -39,11 +43,12 @@ def _uses(devices: Sequence[Device], kind: str) -> list[MemoryUse]:
     return [getattr(device.memory, kind.lower()) for device in devices]
 
 
-def _how_many(listed: int, counts: Sequence[int | None]) -> Line:
+def _how_many(listed: int, counts: Sequence[int | None], everything: bool) -> Line:
+    """`everything`: nothing is held beside what is listed, whoever did not count."""
     known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
-        return ink(f"{listed:,} buffers listed, of some processes only sums are known")
-    there = sum(known)
+    if len(known) < len(counts) and not everything:
+        return ink(f"{listed:,} buffers listed; of some processes only sums are known;")
+    there = listed if everything else sum(known)
     if listed < there:
         return ink(f"the largest {listed:,} of {there:,} buffers")
     return ink("1 buffer" if listed == 1 else f"all {listed:,} buffers")

@@ -73,17 +73,17 @@ def buffer_columns(
     """What is shown of a buffer; its device matters most if it may be `several`, phases if there are any."""
     widest = max(map(columns, devices), default=0)
     return [
-        phrase("DEVICE", lambda row: row.device, width=widest, rank=0 if several else 7),
+        phrase("DEVICE", lambda row: row.device, width=widest, rank=0 if several else 8),
         ListColumn("KIND", _kind, lambda row: row.kind, width=8),
         figure("REQUESTED", lambda row: whole(row.entry, "requested"), units.text),
-        figure("RESERVED", lambda row: whole(row.entry, "reserved"), units.text, rank=2),
-        label("ADDRESS", lambda row: whole(row.entry, "address"), hex, width=10, rank=3),
-        figure("AGE", lambda row: row.age, age, width=6),
+        figure("RESERVED", lambda row: whole(row.entry, "reserved"), units.text, rank=4),
+        label("ADDRESS", lambda row: whole(row.entry, "address"), hex, width=10, rank=5),
+        figure("AGE", lambda row: row.age, age, width=6, rank=3),
         label("PID", lambda row: whole(row.entry, "pid"), width=7),
-        phrase("NAME", lambda row: words(row.entry, "name"), width=16, grow=1, rank=6),
+        phrase("NAME", lambda row: words(row.entry, "name"), width=12, grow=1, rank=2),
         phrase("CALL SITE", _site, width=20, grow=2, rank=1, keep_end=True),
-        *([phrase("PHASE", _phase, width=12, grow=1, rank=4)] if phases else []),
-        phrase("OWNER", lambda row: row.owner, width=20, grow=1, rank=5),
+        *([phrase("PHASE", _phase, width=12, grow=1, rank=6)] if phases else []),
+        phrase("OWNER", lambda row: row.owner, width=20, grow=1, rank=7),
     ]
 
 

@@ -6,6 +6,7 @@ They come from a server that may be older or newer than this monitor: what is no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import Any
 
 from ttmem.snapshots import Device, Snapshot
@@ -57,21 +58,36 @@ def device_names(devices: Iterable[Device]) -> dict[str, str]:
     return {device.unique_id: names.some([device.unique_id]) for device in devices}
 
 
-def why_none(snapshot: Snapshot, what: str, told: bool) -> str:
-    """Why there is not one of them, and what to do; `told`: the snapshot came with the detail."""
+def why_none(snapshot: Snapshot, what: str, told: bool, device: str | None = None) -> str:
+    """Why there is not one of them, on `device` if named, and what to do; `told`: the detail came."""
     if not snapshot.devices:
         return f"no {what}: no device has been seen yet"
-    if not told:
-        return f"{what} N/A: this source does not list them; run the application with 'ttmem run'"
-    if blind := _sums_only(snapshot):
+    if blind := _sums_only(snapshot, device):
         return (
             f"{what} N/A: {', '.join(blind)} tells sums only;"
             " run the application with 'ttmem run' to see each one"
         )
+    if ended := _ended(snapshot, device):
+        return f"no {what} now: {ended} ended; `ttmem dump` lists what was never freed"
+    if not told:
+        return f"{what} N/A: this source does not list them; run the application with 'ttmem run'"
     return f"no {what} now"
 
 
-def _sums_only(snapshot: Snapshot) -> list[str]:
-    """Sources without events, if every process has only such."""
-    sources = {source for process in snapshot.processes for source in process.sources}
-    return sorted(sources) if all(one.startswith(SUMS_ONLY) for one in sources) else []
+def _sums_only(snapshot: Snapshot, device: str | None) -> list[str]:
+    """The sources of the processes that have none with events."""
+    there = [one.sources for one in snapshot.processes if device is None or device in one.devices]
+    blind = [all(one.startswith(SUMS_ONLY) for one in sources) for sources in there]
+    return sorted({one for sources in compress(there, blind) for one in sources})
+
+
+def _ended(snapshot: Snapshot, device: str | None) -> str:
+    """'process 41235 has', of those that died under the monitor's eyes with memory in their hands."""
+    pids = [
+        left.pid
+        for left in snapshot.left_behind
+        if not left.ghost and left.died_ns and (device is None or device in left.devices)
+    ]
+    if len(pids) > 1:
+        return f"{len(pids):,} processes have"
+    return f"process {pids[0]} has" if pids else ""

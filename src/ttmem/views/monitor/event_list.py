@@ -72,13 +72,13 @@ def event_columns(
     widest = max(map(columns, devices.values()), default=0)
     return [
         ListColumn("TIME", time, lambda row: row.order, width=12, largest_first=True),
-        label("PID", lambda row: row.pid, width=7),
-        phrase("DEVICE", device, width=widest),
+        label("PID", lambda row: row.pid, width=7, rank=3),
+        phrase("DEVICE", device, width=widest, rank=4),
         ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=22, grow=2),
         number("SIZE", size, lambda row: row.size, width=9),
-        ListColumn("ID", _id, lambda row: event_id(row.entry), right=True, width=8, rank=1),
-        phrase("NAME", lambda row: words(row.entry, "name") or "", width=12, grow=1, rank=3),
-        phrase("CALL SITE", _site, width=16, grow=1, rank=2, keep_end=True),
+        ListColumn("ID", _id, lambda row: event_id(row.entry), right=True, width=8, rank=5),
+        phrase("NAME", lambda row: words(row.entry, "name") or "", width=12, grow=1, rank=2),
+        phrase("CALL SITE", _site, width=16, grow=1, rank=1, keep_end=True),
     ]
 
 

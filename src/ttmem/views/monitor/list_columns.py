@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from ttmem.views.ink import Line, Span, faint, ink, line_columns
-from ttmem.views.text import clip
+from ttmem.views.text import ELLIPSIS, clip
 from ttmem.views.text import columns as columns_of
 
 Row = TypeVar("Row")
@@ -136,7 +136,10 @@ def clip_start(line: Line, room: int) -> Line:
         return line
     text = "".join(span.text for span in line)
     backwards = clip(text[::-1], room)
-    return (Span(backwards[::-1], line[0].style),)
+    kept = backwards[::-1]
+    if "/" in kept[:-1]:  # of a path whole names
+        kept = ELLIPSIS + kept[kept.index("/") :]
+    return (Span(kept, line[0].style),)
 
 
 def _width(column: ListColumn[Row], cells: Sequence[Line]) -> int:

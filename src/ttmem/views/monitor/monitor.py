@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
+from typing import NamedTuple
 
 from ttmem.views.ink import Line, Span, Style, faint, paragraph
 from ttmem.views.monitor.adjust import (
@@ -19,13 +20,21 @@ from ttmem.views.monitor.frame import Frame, Status
 from ttmem.views.monitor.help import HelpScreen, help_lines
 from ttmem.views.monitor.keys import FOOTER
 from ttmem.views.monitor.listing import MOVES
-from ttmem.views.monitor.page import Drawn, Look, Page, Watcher
+from ttmem.views.monitor.page import Drawn, Inner, Look, Page, Watcher
 from ttmem.views.monitor.state import State
 from ttmem.views.monitor.watch import Watch, wanted
 from ttmem.views.terminal import plain_signs
 
 MOMENT = 0.3  # seconds; a page that waits no longer than this does not flicker
 ONE_DEVICE = ("Device", "Cores", "Kernels")  # pages that show the details of one device only
+
+
+class _Place(NamedTuple):
+    """Where the user came from, and the filters there and on arrival at the deeper page."""
+
+    page: int
+    filter: str
+    arrived: str
 
 
 class Monitor:
@@ -56,7 +65,7 @@ class Monitor:
         self._paper = paper  # printed once: no keys
         self._typing = False
         self._help = HelpScreen()
-        self._back: list[int] = []
+        self._back: list[_Place] = []
         self._drawn = Drawn([])
         self._look: Look | None = None
         self._body_before = Drawn([])
@@ -179,22 +188,24 @@ class Monitor:
             stop = column + 1 if target.stop is None else target.stop
             if target.line == line and target.start <= column < stop:
                 self._help.open = False
-                self.go(target.act(self.state))
+                before = self.state.filter
+                self.go(target.act(self.state), before)
                 return
 
-    def go(self, name: str | None) -> None:
-        """To the page of that name, if there is one; Esc leads back."""
+    def go(self, name: str | None, filter_before: str) -> None:
+        """To the page of that name, if there is one; Esc leads back, to the filter there, too."""
         names = [page.name for page in self._pages]
         if name in names and names.index(name) != self.state.page:
-            self._back.append(self.state.page)
+            self._back.append(_Place(self.state.page, filter_before, self.state.filter))
             self.state.page = names.index(name)
 
     def _for_page(self, key: str, look: Look) -> None:
+        before = self.state.filter
         try:
             name = self.page.key(key, look)
         except Exception:  # a key that a page cannot take on this picture changes nothing
             return
-        self.go(name)
+        self.go(name, before)
 
     def _acts(self) -> dict[str, Callable[[], None]]:
         return {
@@ -239,10 +250,16 @@ class Monitor:
         self.interval = other_interval(self.interval, by)
 
     def _go_back(self) -> None:
-        if self.state.filter:
+        came = self._back[-1] if self._back else None
+        given = came is not None and came.filter != came.arrived == self.state.filter
+        if self.state.filter and not given:
             self.state.filter = ""
-        elif self._back:
-            self.state.page = self._back.pop()
+        elif isinstance(self.page, Inner) and self.page.back():
+            return
+        elif came is not None:
+            self._back.pop()
+            self.state.page = came.page
+            self.state.filter = came.filter if given else self.state.filter
         else:
             self.state.page = 0
 

@@ -83,6 +83,14 @@ class Page(Protocol):
 
 
 @runtime_checkable
+class Inner(Protocol):
+    """A page with a way back inside it."""
+
+    def back(self) -> bool:
+        """Esc: one step back within the page; False if there is none."""
+
+
+@runtime_checkable
 class Watcher(Protocol):
     """A page that learns from every picture, also while another page is shown."""
 

@@ -61,7 +61,9 @@ class Buffers:
             rows or [],
             look.state,
             first=FIRST,
-            empty=why_none(look.snapshot, "buffers", rows is not None),
+            empty=why_none(
+                look.snapshot, "buffers", rows is not None, chosen.unique_id if chosen else None
+            ),
         )
         title = device_title(chosen, look) if chosen else _all_title(look)
         facts = buffer_facts(devices, rows, table.rows, look) if rows else []

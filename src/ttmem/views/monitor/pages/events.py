@@ -26,7 +26,7 @@ class Events:
     """The newest first. It remembers when it saw each anomaly: a snapshot says only that it is."""
 
     name = "Events"
-    keys = (("space", "pause"), ("s", "sort"), ("enter", "its device"))
+    keys = (("s", "sort"), ("enter", "its device"))
 
     def __init__(self) -> None:
         self._anomalies = AnomalyMemory()

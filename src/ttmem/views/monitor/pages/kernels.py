@@ -31,6 +31,7 @@ class Kernels:
 
     def __init__(self) -> None:
         self._programs = False  # the table of programs is shown
+        self._crossed = False  # Enter led from the other table
 
     def details(self, state: State) -> Sequence[str]:
         """Programs bring their kernels and circular buffers."""
@@ -50,12 +51,18 @@ class Kernels:
             return None
         page = self._page(device, look)
         if key == "t":
-            self._programs = not self._programs
+            self._programs, self._crossed = not self._programs, False
         elif key == "enter":
             self._other_side(page.table.chosen, device, look)
         else:
             page.key(key)
         return None
+
+    def back(self) -> bool:
+        """From the other side to where Enter was pressed."""
+        crossed, self._crossed = self._crossed, False
+        self._programs ^= crossed
+        return crossed
 
     def help(self) -> Sequence[tuple[str, str]]:
         """Each column, and how it is made."""
@@ -79,7 +86,7 @@ class Kernels:
             rows or [],
             look.state,
             first=kernel_list.FIRST,
-            empty=why_none(look.snapshot, "kernels", rows is not None),
+            empty=why_none(look.snapshot, "kernels", rows is not None, device.unique_id),
         )
 
     def _program_table(self, device: Device, look: Look) -> Listing[ProgramEntry]:
@@ -90,7 +97,7 @@ class Kernels:
             rows or [],
             look.state,
             first=program_list.FIRST,
-            empty=why_none(look.snapshot, "programs", rows is not None),
+            empty=why_none(look.snapshot, "programs", rows is not None, device.unique_id),
         )
 
     def _other_side(self, chosen: object, device: Device, look: Look) -> None:
@@ -106,5 +113,5 @@ class Kernels:
         else:
             return
         if found:
-            self._programs = not self._programs
+            self._programs, self._crossed = not self._programs, not self._crossed
             look.state.of(PROGRAMS if self._programs else self.name).cursor = found[0]

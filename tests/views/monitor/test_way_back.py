@@ -1,0 +1,45 @@
+"""Esc leads back to where the user was, with the filter that was there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.views.cases import four_devices
+from tests.views.monitor.monitors import Clock
+from ttmem.views.monitor.choice import Choice
+from ttmem.views.monitor.follower import Reading
+from ttmem.views.monitor.monitor import Monitor
+from ttmem.views.monitor.pages.buffers import Buffers
+from ttmem.views.monitor.pages.overview import Overview
+from ttmem.views.monitor.watch import Watch
+
+
+@pytest.fixture
+def monitor() -> Monitor:
+    watch = Watch(Choice(), Clock())
+    made = Monitor(lambda: "server", watch, (Overview(), Buffers()))
+    detail = {"buffers": []}
+    watch.take([Reading(made.question(), 100.0, replace(four_devices(), detail=detail))])
+    return made
+
+
+def press(monitor: Monitor, *keys: str) -> None:
+    for key in keys:
+        monitor.picture(120, 40)
+        monitor.press(key)
+
+
+def test_escape_after_enter_on_a_process_is_the_overview_with_everybody(monitor: Monitor) -> None:
+    press(monitor, "pagedown", "enter")
+    assert (monitor.page.name, monitor.state.filter) == ("Buffers", "41235")
+    press(monitor, "escape")
+    assert (monitor.page.name, monitor.state.filter) == ("Overview", "")
+
+
+def test_a_filter_of_the_users_own_is_cleared_first(monitor: Monitor) -> None:
+    press(monitor, "pagedown", "enter", "/", "1", "enter", "escape")
+    assert (monitor.page.name, monitor.state.filter) == ("Buffers", "")
+    press(monitor, "escape")
+    assert monitor.page.name == "Overview"
