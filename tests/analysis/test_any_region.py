@@ -10,7 +10,6 @@ from random import Random
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
-from ttmem.analysis.explanation import explain
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.probe.layout import HEADER_SIZE
 from ttmem.sources.probe_region import BadRegion, ProbeRegion
@@ -29,7 +28,7 @@ def everything(path: Path) -> str:
     with closing(ProbeRegion(str(path))) as region:
         reading = RegionReading(region)
         told = [
-            render_failure(1, explain(failure, reading.declaration(0)), width=80, color=False)
+            render_failure(1, reading.explained(failure), width=80, color=False)
             for _, failure in reading.failures(0)
         ]
         return "\n".join([*told, render_summary([reading.picture()], width=80, color=False)])

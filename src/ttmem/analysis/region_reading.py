@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ttmem.analysis.explanation import Explanation, explain
 from ttmem.analysis.process_picture import (
     DeviceUse,
     FailedAllocation,
@@ -55,7 +56,11 @@ class RegionReading:
             if failure.time_ns > since_ns
         ]
 
-    def declaration(self, chip: int) -> DeviceDeclaration | None:
+    def explained(self, failure: FailedAllocation) -> Explanation:
+        """Why it failed, by the first of its devices."""
+        return explain(failure, self._declaration(failure.chips[0]) if failure.chips else None)
+
+    def _declaration(self, chip: int) -> DeviceDeclaration | None:
         """What the runtime said of one of its devices."""
         declared = (one for one in self._region.devices() if one is not None)
         return next((one for one in declared if one.logical_id == chip), None)

@@ -32,6 +32,7 @@ from ttmem.views.text import clean, wrap
 
 if TYPE_CHECKING:
     from ttmem.feeds import Feed
+    from ttmem.views.note import Note
 
 TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would contradict each other
 
@@ -130,6 +131,7 @@ def _shown(
 
     text = render(
         picture,
+        failures=_failures(options, picture),
         width=width(sys.stdout),
         color=wants_color(sys.stdout, options.no_color),
         kernels=options.kernels,
@@ -138,6 +140,18 @@ def _shown(
         chosen=bool(options.device or options.pid),
     )
     return spelled(text, sys.stdout)
+
+
+def _failures(options: argparse.Namespace, picture: Snapshot) -> list[Note]:
+    """What failed in the processes of the picture, as far as their regions can be read from here."""
+    from ttmem.sources.probe_folder import has_regions, probe_folder
+
+    folder = probe_folder(options.shm)
+    if not has_regions(folder):
+        return []
+    from ttmem.commands.ps_failures import notes_of_failures
+
+    return notes_of_failures(folder, picture)
 
 
 def _watch(options: argparse.Namespace, feed: Feed) -> None:

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from ttmem.analysis.explanation import Explanation, explain
-from ttmem.analysis.process_picture import FailedAllocation, ProcessPicture
+from ttmem.analysis.process_picture import ProcessPicture
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
 from ttmem.sources.probes import free_and_size, make_room, take_refusals
@@ -85,7 +84,7 @@ class RunWatch:
             told = self._told.setdefault(path, set())
             for time_ns, failure in reading.failures(self._seen_until.get(path, 0)):
                 self._seen_until[path] = time_ns
-                why = _explained(reading, failure)
+                why = reading.explained(failure)
                 cause = (failure.what, failure.kind, failure.origin, why.verdict)
                 if cause not in told and len(told) < DIFFERENT:
                     told.add(cause)
@@ -95,11 +94,6 @@ class RunWatch:
         for path in self._ours:
             with suppress(BadRegion), closing(ProbeRegion(path)) as region:
                 yield RegionReading(region).picture()
-
-
-def _explained(reading: RegionReading, failure: FailedAllocation) -> Explanation:
-    device = reading.declaration(failure.chips[0]) if failure.chips else None
-    return explain(failure, device)
 
 
 def _color() -> bool:

@@ -20,12 +20,12 @@ def render_failure(pid: int, explanation: Explanation, *, width: int, color: boo
     """Ten lines at most, and the callers if whole stacks are known."""
     failure = explanation.failure
     lines = [
-        ink(f"ttmem: pid {pid}: {_headline(explanation)}", Style.ALARM),
+        ink(f"ttmem: pid {pid}: {headline(explanation)}", Style.ALARM),
         _fact("asked by", _who(failure.origin, "", width)),
         *[_fact("", caller) for caller in callers(failure.origin, width - _LABEL - 2)],
         _fact("asked for", _asked(explanation)),
         _fact("free", _free(explanation, width)),
-        _fact("verdict", _verdict(explanation), Style.WARN),
+        _fact("verdict", verdict(explanation), Style.WARN),
     ]
     return paint([*lines, *_held(explanation.holders, width)], width, color)
 
@@ -45,7 +45,8 @@ def _who(origin: Origin, before: str, width: int, after: str = "") -> str:
     return f"{before}{made_by(origin, room)}{after}"
 
 
-def _headline(explanation: Explanation) -> str:
+def headline(explanation: Explanation) -> str:
+    """What failed, and where."""
     failure, clash = explanation.failure, explanation.clash
     where = numbers(failure.chips) or "an unknown device"
     if failure.what == "buffer":
@@ -75,7 +76,8 @@ def _free(explanation: Explanation, width: int) -> str:
     return _who(way.origin, f"{at}, ", width) if way else at
 
 
-def _verdict(explanation: Explanation) -> str:
+def verdict(explanation: Explanation) -> str:
+    """'exhausted: 17.1 KiB are missing in each bank'."""
     missing = human((explanation.needed or 0) - (explanation.free or 0))
     where = "in each bank" if explanation.failure.what == "buffer" else "on each core"
     texts = {

@@ -44,14 +44,18 @@ def render(
     height: int | None = None,
     chosen: bool = False,
     choices: Sequence[str] = CHOICES,
+    failures: Sequence[Note] = (),
 ) -> str:
     """The whole picture, no line wider than `width`; or what fits `height` lines, if given.
 
     `earlier`: hints tell growing from flat. `chosen`: the snapshot is a part of a picture, so losses
     of others are not named. `choices`: the options that help, besides a taller window.
+    `failures`: notes that come first, because somebody's program is failing.
     """
     shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
-    picture = _Picture(in_order(shown), width, kernels, earlier, zone, chosen, choices, idle)
+    picture = _Picture(
+        in_order(shown), width, kernels, earlier, zone, chosen, choices, idle, failures
+    )
     return paint(picture.lines(height), width, color)
 
 
@@ -65,6 +69,7 @@ class _Picture:
     chosen: bool
     choices: Sequence[str]
     idle: int  # devices that are left out, because there is nothing to say of them
+    failures: Sequence[Note] = ()
 
     def lines(self, height: int | None) -> list[Line]:
         if height is None:
@@ -126,6 +131,7 @@ class _Picture:
     def _notes(self, extent: Extent) -> list[Note]:
         snapshot = self.snapshot
         return [
+            *self.failures,
             *anomaly_notes(snapshot),
             *remark_notes(snapshot),
             *loss_notes(snapshot, self.chosen),
