@@ -6,7 +6,7 @@ from tests.views.builders import KIB, MIB, snapshot
 from tests.views.cases import four_devices
 from tests.views.dump_case import dump_case
 from ttmem.views.dump_groups import dump_groups
-from ttmem.views.dump_table import NOTHING, render_dump
+from ttmem.views.dump_table import NOTHING, SHARED, render_dump
 
 
 def test_groups_are_per_kind_and_process_largest_first() -> None:
@@ -88,3 +88,16 @@ def test_a_cut_origin_does_not_cut_its_title() -> None:
 def test_nothing_left_is_said_plainly() -> None:
     empty = snapshot()
     assert NOTHING in render_dump(empty, dump_groups(empty, 10), width=80, color=False)
+
+
+def test_circular_buffers_that_hold_less_than_was_asked_for_are_explained() -> None:
+    case = dump_case()
+    text = render_dump(case, dump_groups(case, top=1), width=200, color=False)
+    assert SHARED in text
+
+
+def test_where_nothing_is_shared_nothing_is_explained() -> None:
+    case = dump_case()
+    single = replace(case, detail={**case.detail, "circular_buffers": []})
+    text = render_dump(single, dump_groups(single, top=1), width=200, color=False)
+    assert SHARED not in text

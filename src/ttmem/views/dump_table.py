@@ -10,11 +10,11 @@ from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
 from ttmem.views.dump_columns import DumpColumns, columns_of_ended, columns_of_now
 from ttmem.views.dump_entries import entry_lines, known
-from ttmem.views.dump_groups import DeviceDump, Group
+from ttmem.views.dump_groups import CB, DeviceDump, Group
 from ttmem.views.grid import Column, Grid
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.names import logical, model, short_pci
-from ttmem.views.note import note_lines
+from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import loss_notes
 from ttmem.views.process_table import left_behind_table
 from ttmem.views.sections import page, section
@@ -22,6 +22,10 @@ from ttmem.views.source_notes import blind_notes
 from ttmem.views.title import title_lines
 
 NOTHING = "nothing is allocated"
+SHARED = (
+    "CB: REQUESTED is the sum over all cached programs, HELD what they take together: they share "
+    "addresses (docs/circular-buffers.md)"
+)
 
 
 def render_dump(
@@ -45,9 +49,18 @@ def render_dump(
         [] if any(dump.memory for dump in dumps) else [ink(NOTHING)],
         section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
         *_never_freed(never_freed, zone, width),
-        note_lines([*loss_notes(snapshot, chosen), *blind_notes(shown)], width),
+        note_lines(
+            [*loss_notes(snapshot, chosen), *_shared_notes(dumps), *blind_notes(shown)], width
+        ),
     ]
     return page(sections, width, color)
+
+
+def _shared_notes(dumps: Sequence[DeviceDump]) -> list[Note]:
+    """Why circular buffers hold less than was asked for."""
+    circular = [group for dump in dumps for group in dump.memory if group.kind == CB]
+    shared = any(one.requested is not None and one.requested > one.held for one in circular)
+    return [Note("-", Style.FAINT, SHARED)] if shared else []
 
 
 def _never_freed(
