@@ -14,7 +14,7 @@ from ttmem.sources.host import FolderFacts, HostFacts, ProbeFacts, SocketFacts, 
 GHOST = Remark("ghost", "process 4711 (python) has died", 4711, 4096)
 CLEAN = "ttmem clean --yes"
 PATH = "/dev/shm/tt_device_7_memory"
-PROBE = ProbeFacts("/dev/shm/ttmem_1_2", 1, 1 << 20, "ada", True, 0.0, 1, True)
+PROBE = ProbeFacts("/dev/shm/ttmem_1_2", 1, 1 << 20, "ada", True, 1, True)
 SOCKET = "/tmp/s"
 
 

@@ -79,7 +79,6 @@ class ProbeFacts:
     size: int
     user: str | None
     alive: bool
-    idle_s: float  # since the file was last written to
     version: int | None = None
     tracking: bool | None = None
     features: tuple[tuple[str, bool], ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import closing
 
 from ttmem.probe.layout import VERSION
@@ -30,7 +29,6 @@ def _facts(name: RegionName) -> ProbeFacts | None:
     except OSError:
         return None  # gone meanwhile
     size, user = status.st_size, user_name(status.st_uid)
-    idle_s = max(0.0, time.time() - status.st_mtime)
     try:
         with closing(ProbeRegion(name.path)) as region:
             return ProbeFacts(
@@ -39,7 +37,6 @@ def _facts(name: RegionName) -> ProbeFacts | None:
                 size,
                 user,
                 region.process_alive(),
-                idle_s,
                 VERSION,
                 region.header().tracking,
                 tuple(sorted(region.features().items())),
@@ -47,4 +44,4 @@ def _facts(name: RegionName) -> ProbeFacts | None:
     except (BadRegion, OSError, ValueError) as problem:
         reason = str(problem)
     alive = start_time_ns(name.pid) is not None
-    return ProbeFacts(name.path, name.pid, size, user, alive, idle_s, problem=reason)
+    return ProbeFacts(name.path, name.pid, size, user, alive, problem=reason)
