@@ -7,7 +7,8 @@ the address is not repeated. Then what dead processes left behind. Of processes 
 memory tells of there are sums, and no entries.
 
 Of processes that ran under the probe and have ended: what they never freed, with the operation and
-the line that made it, and how long it lived. That is kept until `ttmem clean`, or for an hour.
+the line that made it, and how long it lived. That is kept for an hour, until `ttmem clean`, or
+until a new `ttmem run` needs the room.
 
 For leak checks, --exit-code counts both: what is allocated now, and what watched processes never
 freed. --pid asks for one of them, whatever ran before.

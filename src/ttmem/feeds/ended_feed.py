@@ -16,7 +16,7 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     """A picture in which the ended processes hold what they never freed; None if none has ended.
 
     Its detail `ended` has the time of every end by pid, also of processes that freed all. A region
-    is kept until `ttmem clean`, or for an hour.
+    is kept for an hour, until `ttmem clean`, or until a new `ttmem run` needs the room.
     """
     # Here, and not at the top: asking a server needs neither accounts nor native code.
     from ttmem.ledger import Books
