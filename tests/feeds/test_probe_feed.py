@@ -250,6 +250,24 @@ def test_an_allocation_that_failed_is_in_the_list_with_the_words_of_the_runtime(
     assert "memory" in failed["text"].lower()
 
 
+def test_a_failed_allocation_is_said_of_its_device_also_when_the_process_is_gone(
+    watch: Watch, feed: LocalFeed
+) -> None:
+    process = started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 2 << 40)")
+    (alive,) = feed.read().devices[0].anomalies
+    process.process.kill()
+    process.process.wait()
+
+    picture = until(feed, lambda picture: not picture.processes)
+    events = feed.read(["events", "buffers"]).detail["events"]
+
+    pid = process.process.pid
+    assert (alive.kind, alive.pid, alive.bytes) == ("allocation_failed", pid, 2 << 40)
+    assert "an allocation FAILED; it asked for 2.0 TiB of DRAM" in alive.text
+    assert [device.anomalies for device in picture.devices] == [(alive,)]
+    assert [row["pid"] for row in events if row["op"] == "ALLOCATION_FAILED"] == [pid]
+
+
 def test_tracking_that_was_switched_off_is_said_beside_the_numbers(
     watch: Watch, feed: LocalFeed, tmp_path: Path
 ) -> None:

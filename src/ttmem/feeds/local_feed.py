@@ -92,7 +92,9 @@ class LocalFeed:
     def _details(self, wanted: list[str], device: str | None, limit: int | None) -> dict[str, Any]:
         from ttmem.ledger.details import Details, Narrow
 
-        known = wanted if self._books.processes else [key for key in wanted if key == "history"]
+        # The events of a process that has ended are what one wants to read of it.
+        listed = self._books.processes or any(self._books.recent_events())
+        known = wanted if listed else [key for key in wanted if key == "history"]
         details = Details(self._books, Narrow(device, limit))
         rows = details.attachments(known)
         return {**details.documents(known), **expand(details.names(rows), rows)}

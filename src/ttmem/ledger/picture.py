@@ -79,7 +79,8 @@ def describe(
     for record in wanted:
         at = record.index
         if record.shown:
-            found = [*_findings(books, findings[at]), *odd[at], *_remarks(record)]
+            failed = books.probed.failures.of(record.unique_id)
+            found = [*_findings(books, findings[at]), *odd[at], *failed, *_remarks(record)]
             yield _device(books, record, sums[at], accounts[at], found)
 
 

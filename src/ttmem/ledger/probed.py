@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ttmem.events import Event, Flag, Op
+from ttmem.ledger.failures import FailedAllocations
 from ttmem.ledger.probe_checks import ProbeChecks
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.samples import same
@@ -33,10 +34,12 @@ class ProbedProcesses:
         self._books = books
         self._by_path: dict[str, ProcessRecord] = {}
         self.checks = ProbeChecks()
+        self.failures = FailedAllocations()
         self._unlisted = Unlisted(books)
 
     def take(self, news: Iterable[ProbeNews], now: int) -> list[tuple[ProcessRecord, LeftBehind]]:
         """Accounts everything; the processes that have ended, with what they held."""
+        self.failures.forget_old(now)
         alive, over = [], []
         for one in news:
             process = self._account(one, now)
@@ -88,6 +91,7 @@ class ProbedProcesses:
             self._books.account(process, news.live, now)
             native.end_resync(process.index)
         self._books.apply(process, news.events, 0, len(news.events), now)
+        self.failures.look(process, news, now)
         counted = b"".join(_counters(chip, one) for chip, one in news.counters.items())
         self._books.account(process, counted, now)
         return process

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ttmem.snapshots import Device, Snapshot
+from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.views.hint import hint
 from ttmem.views.ink import Style
 from ttmem.views.names import DeviceNames
 from ttmem.views.note import Note
 from ttmem.views.source_notes import is_quiet
 
+WORST = ("over_capacity", "allocation_failed")  # impossible sums, then what broke an application
 NAMED = 3  # pids in one sentence
 
 
 def anomaly_notes(snapshot: Snapshot) -> list[Note]:
-    """One for each anomaly, with the devices it is on; impossible sums first."""
+    """One for each anomaly, with the devices it is on; the worst first."""
     names = DeviceNames(snapshot.devices)
     found = [
         (anomaly, device)
@@ -24,12 +25,16 @@ def anomaly_notes(snapshot: Snapshot) -> list[Note]:
         if not is_quiet(anomaly)
     ]
     where: dict[str, list[str]] = {}
-    for anomaly, device in sorted(found, key=lambda pair: pair[0].kind != "over_capacity"):
+    for anomaly, device in sorted(found, key=lambda pair: _rank(pair[0])):
         where.setdefault(anomaly.text, []).append(device.unique_id)
     return [
         Note("!", Style.ALARM, f"{names.sentence(devices)}: {text}")
         for text, devices in where.items()
     ]
+
+
+def _rank(anomaly: Anomaly) -> int:
+    return WORST.index(anomaly.kind) if anomaly.kind in WORST else len(WORST)
 
 
 def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:

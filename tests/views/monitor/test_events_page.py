@@ -12,6 +12,7 @@ from tests.views.monitor.details import DETAIL_CASES, SECOND
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.snapshots import Anomaly, Losses, Snapshot
 from ttmem.views.monitor.anomaly_memory import MOST, AnomalyMemory
+from ttmem.views.monitor.event_detail import SHARE
 from ttmem.views.monitor.pages.events import Events
 from ttmem.views.monitor.state import State
 
@@ -28,8 +29,15 @@ def picture_at(seconds: int, *anomalies: Anomaly) -> Snapshot:
     return replace(one, time_ns=NOW + seconds * SECOND)
 
 
+def stream(picture: list[str]) -> list[str]:
+    """What stands above the chosen event's own lines."""
+    kept = picture[: -len(picture) // SHARE]
+    return [line for line in kept if line]
+
+
 def rows(page: Events, of: Snapshot) -> list[str]:
-    return [line for line in draw(page, look_at(of, 200)) if "CLASH" in line and " ! " not in line]
+    drawn = stream(draw(page, look_at(of, 200)))
+    return [line for line in drawn if "CLASH" in line and " ! " not in line]
 
 
 OLD, NEW = Anomaly("old", "CLASH of old", 7), Anomaly("new", "CLASH of new", 8)
@@ -78,7 +86,7 @@ def test_the_newest_event_is_first_and_s_reversed_it_is_last() -> None:
     one, page = DETAIL_CASES["one"](), Events()
     first = [line[1:13] for line in draw(page, look_at(one))[3:6]]
     state = State()
-    last = draw(page, look_at(one, state=state), ["S"])
+    last = stream(draw(page, look_at(one, state=state), ["S"]))
     assert first == sorted(first, reverse=True)
     assert last[3][1:13] < last[-1][1:13]
 
@@ -91,13 +99,43 @@ def test_a_free_that_names_no_size_has_none() -> None:
 def test_the_ring_shows_what_is_in_it_as_a_size_and_not_as_an_id() -> None:
     ring = {"op": "RING", "time_ns": NOW, "id": 4 << 20, "size": 0}
     picture = draw(Events(), look_at(replace(picture_at(0), detail={"events": [ring]})))
-    (row,) = [line for line in picture if "kernel ring" in line]
+    (row,) = [line for line in stream(picture) if "kernel ring" in line]
     assert row.split()[-4:] == ["kernel", "ring", "4.0", "MiB"]
 
 
 def test_an_event_of_a_newer_server_is_shown_by_its_own_word() -> None:
     newer = replace(picture_at(0), detail={"events": [{"op": "TELEPORT", "time_ns": NOW}]})
     assert any("unknown event TELEPORT" in line for line in draw(Events(), look_at(newer)))
+
+
+FAILED = {
+    "op": "ALLOCATION_FAILED",
+    "kind": "DRAM",
+    "time_ns": NOW,
+    "pid": 41235,
+    "size": 2 << 40,
+    "name": "ttnn::matmul",
+    "site": "models/deep/down/serve.py:88",
+    "text": "TT_FATAL: /a/path.cpp:1\ninfo:\nOut of Memory: " + "a long reason " * 30 + "THE END",
+}
+
+
+def test_the_chosen_event_stands_below_with_its_whole_text() -> None:
+    failed = replace(picture_at(0), detail={"events": [FAILED]})
+    below = " ".join(line.strip() for line in draw(Events(), look_at(failed))[-7:])
+    assert "14:03:11.000  allocation FAILED DRAM" in below
+    assert "pid 41235" in below
+    assert "2.0 TiB  ttnn::matmul  models/deep/down/serve.py:88" in below
+    assert "Out of Memory: a long reason" in below
+    assert "THE END" in below
+
+
+def test_x_gives_a_long_text_more_room_and_takes_it_back() -> None:
+    page, look = Events(), look_at(replace(picture_at(0), detail={"events": [FAILED]}), 60, 24)
+    assert "THE END" not in "\n".join(draw(page, look))
+    assert "more lines: x" in "\n".join(draw(page, look))
+    assert "THE END" in "\n".join(draw(page, look, ["x"]))
+    assert "THE END" not in "\n".join(draw(page, look, ["x"]))
 
 
 def test_enter_goes_to_the_device_of_the_event() -> None:
@@ -107,7 +145,7 @@ def test_enter_goes_to_the_device_of_the_event() -> None:
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
-@given(any_details(), *sizes, st.lists(st.sampled_from(["enter", "down", "s", "S", "end"])))
+@given(any_details(), *sizes, st.lists(st.sampled_from(["enter", "down", "s", "S", "end", "x"])))
 def test_any_events_fit_any_window(
     snapshot: Snapshot, width: int, height: int, keys: list[str]
 ) -> None:

@@ -20,8 +20,8 @@ from ttmem.views.monitor.watch import Watch
 def monitor() -> Monitor:
     watch = Watch(Choice(), Clock())
     made = Monitor(lambda: "server", watch, (Overview(), Buffers()))
-    detail = {"buffers": []}
-    watch.take([Reading(made.question(), 100.0, replace(four_devices(), detail=detail))])
+    told = replace(four_devices(), detail={"buffers": []})
+    watch.take([Reading(made.question(), 100.0, told)])
     return made
 
 

@@ -66,14 +66,14 @@ def event_words(entry: Entry) -> str:
     for flag, remark in _REMARKS.items():
         if isinstance(flags, list) and flag.name in flags:
             said.append(remark)
-    return ": ".join([", ".join(said), *_first_line(words(entry, "text"))])
+    return ": ".join([", ".join(said), *said_by_runtime(words(entry, "text"))[:1]])
 
 
-def _first_line(text: str | None) -> list[str]:
-    """Of what the runtime said: its reason stands below 'info:', after a path and before a page of others."""
+def said_by_runtime(text: str | None) -> list[str]:
+    """Its lines, the reason first: that stands below 'info:', after a path and before a page of others."""
     lines = text.strip().splitlines() if text else []
     start = lines.index("info:") + 1 if "info:" in lines else 0
-    return lines[start : start + 1]
+    return [*lines[start:], *lines[: max(start - 1, 0)]]
 
 
 def event_size(entry: Entry) -> int | None:

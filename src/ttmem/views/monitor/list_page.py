@@ -21,12 +21,14 @@ class ListPage(Generic[Row]):
     above: Sequence[Line]
     table: Listing[Row]
     look: Look
+    below: Sequence[Line] = ()  # as many lines as the page has for them
 
     def draw(self) -> Drawn:
         """Both, in the page's size."""
         above = self._above
         table = self.table.draw(self.look.width, self._height, len(above), self.look.ascii)
-        return Drawn([*above, *table.lines], table.targets)
+        gap = [EMPTY] * (self._height - len(table.lines) if self.below else 0)
+        return Drawn([*above, *table.lines, *gap, *self.below], table.targets)
 
     def key(self, key: str) -> bool:
         """A key for the list; False if it has no use for it."""
@@ -34,10 +36,10 @@ class ListPage(Generic[Row]):
 
     @property
     def _above(self) -> list[Line]:
-        room = max(self.look.height - LEAST_LIST, 0)
+        room = max(self.look.height - LEAST_LIST - len(self.below), 0)
         roomy = 2 * len(self.above) < room
         return [*self.above, EMPTY] if roomy else list(self.above[:room])
 
     @property
     def _height(self) -> int:
-        return self.look.height - len(self._above)
+        return self.look.height - len(self._above) - len(self.below)

@@ -9,6 +9,7 @@ from ttmem.views.ink import Line, Style, clip_line, ink
 from ttmem.views.moments import clock
 from ttmem.views.monitor.anomaly_memory import AnomalyMemory, SeenAnomaly
 from ttmem.views.monitor.entries import device_names, entries, why_none, words
+from ttmem.views.monitor.event_detail import detail_lines
 from ttmem.views.monitor.event_list import EventEntry, event_columns, event_entries
 from ttmem.views.monitor.facts import counter, fact_lines
 from ttmem.views.monitor.list_page import ListPage
@@ -26,10 +27,11 @@ class Events:
     """The newest first. It remembers when it saw each anomaly: a snapshot says only that it is."""
 
     name = "Events"
-    keys = (("s", "sort"), ("enter", "its device"))
+    keys = (("s", "sort"), ("enter", "its device"), ("x", "whole text"))
 
     def __init__(self) -> None:
         self._anomalies = AnomalyMemory()
+        self._whole = False  # the text of the chosen event has most of the page
 
     def details(self, state: State) -> Sequence[str]:
         """Its one detail."""
@@ -40,15 +42,17 @@ class Events:
         self._anomalies.look(snapshot)
 
     def draw(self, look: Look) -> Drawn:
-        """Losses, and the stream."""
+        """Losses, the stream, and the chosen event in full."""
         return self._page(look).draw()
 
     def key(self, key: str, look: Look) -> str | None:
-        """Enter goes to the device of the chosen event."""
+        """Enter goes to the device of the chosen event; `x` shows more of its text, or less."""
         page = self._page(look)
         if key == "enter" and page.table.chosen:
             look.state.device = words(page.table.chosen.entry, "device") or look.state.device
             return "Device"
+        if key == "x":
+            self._whole = not self._whole
         page.key(key)
         return None
 
@@ -76,7 +80,8 @@ class Events:
             *_newest(seen, names, look),
             *note_lines(loss_notes(snapshot), look.width, whole=False),
         ]
-        return ListPage(above, table, look)
+        below = detail_lines(table.chosen, names, look, self._whole)
+        return ListPage(above, table, look, below)
 
 
 def _newest(seen: Sequence[SeenAnomaly], names: Mapping[str, str], look: Look) -> list[Line]:
@@ -125,5 +130,6 @@ HELP = (
         " kernel, what is in the ring",
     ),
     ("ID", "of the buffer, kernel or program; a circular buffer's is its address"),
+    ("below", "the chosen event in full; x gives its text more room, and takes it back"),
     ("NAME, CALL SITE", "the name and the line of code, where the client tells"),
 )

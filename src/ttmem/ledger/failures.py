@@ -1,0 +1,85 @@
+"""Allocations that failed, as anomalies of their device: who asked, for how much, how often.
+
+The application that asked often dies of it: for a while the failure outlives the process.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
+from ttmem.ledger.process_record import ProcessRecord
+from ttmem.sizes import human
+from ttmem.snapshots import Anomaly
+
+if TYPE_CHECKING:
+    from ttmem.events.probe_news import ProbeNews
+
+KEPT_NS = 600 * 1_000_000_000
+MOST = 64  # processes and devices
+
+
+@dataclass(slots=True)
+class _Failed:
+    """The failures of one process on one device; of the last one what was asked for."""
+
+    process: ProcessRecord
+    device: str
+    seen_ns: int
+    last: Event
+    times: int = 1
+
+
+class FailedAllocations:
+    """What the watched processes could not get in the last ten minutes."""
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[tuple[int, str], _Failed] = OrderedDict()
+        self._awaited: set[int] = set()
+
+    def look(self, process: ProcessRecord, news: ProbeNews, now: int) -> None:
+        """Failures are rare: events are searched only if a message came with them, or just before."""
+        if news.messages or process.index in self._awaited:
+            self._take(process, news.earlier + news.events, now)
+        # The probe writes the message first, so that its event may come with the next look.
+        self._awaited.discard(process.index)
+        if news.messages and not news.ended:
+            self._awaited.add(process.index)
+
+    def _take(self, process: ProcessRecord, events: bytes, now: int) -> None:
+        for offset in range(0, len(events) - EVENT_SIZE + 1, EVENT_SIZE):
+            event = Event.unpack(events, offset)
+            device = process.devices.get(event.device)
+            if event.op != Notice.ALLOCATION_FAILED or device is None:
+                continue
+            known = self._failed.pop((process.index, device), None)
+            times = known.times + 1 if known else 1
+            self._failed[process.index, device] = _Failed(process, device, now, event, times)
+            while len(self._failed) > MOST:
+                self._failed.popitem(last=False)
+
+    def forget_old(self, now: int) -> None:
+        """Of what happened long ago nobody needs to hear."""
+        while self._failed and now - next(iter(self._failed.values())).seen_ns > KEPT_NS:
+            self._failed.popitem(last=False)
+
+    def of(self, device: str) -> Iterator[Anomaly]:
+        """Those on one device, by its unique id."""
+        for one in self._failed.values():
+            if one.device == device:
+                yield _anomaly(one)
+
+
+def _anomaly(failed: _Failed) -> Anomaly:
+    event, strings = failed.last, failed.process.strings
+    times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
+    last = "it" if failed.times == 1 else "the last"
+    known = event.kind in set(MemoryKind)
+    asked = f"{human(event.size)} of {MemoryKind(event.kind).name}" if known else human(event.size)
+    origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
+    text = f"{failed.process.title}: {times} FAILED; {last} asked for {asked}"
+    where = f" in {origin}" if origin else ""
+    return Anomaly("allocation_failed", f"{text}{where}", failed.process.pid, event.size)
