@@ -8,13 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import NOW
+from tests.views.builders import NOW, snapshot
 from tests.views.cases import CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw
 from tests.views.monitor.pasts import SECOND, look_back
 from tests.views.snapshots import snapshots
-from ttmem.snapshots import MemoryUse, Provenance, Snapshot
+from ttmem.snapshots import Anomaly, MemoryUse, Provenance, Snapshot
 from ttmem.views.monitor.pages.device import DevicePage
+from ttmem.views.monitor.provenance_lines import provenance_lines
 from ttmem.views.monitor.state import SPANS, State, Units
 
 PICTURED = (
@@ -161,3 +162,26 @@ def test_any_snapshot_fits_any_size(
 ) -> None:
     look = replace(look_back(snapshot, *size, State(units=units, span=span)), ascii=ascii)
     draw(DevicePage(), look, ["c", "down", "s", "S", "end"])
+
+
+def test_numbers_of_one_origin_share_its_words() -> None:
+    (chip,) = CASES["one_device"]().devices
+    stock = Provenance("shared memory v3", "sum of live slots", "other threads")
+    probe = Provenance("probe", "counted", None)
+    known = replace(chip, provenance={"dram": stock, "ring": probe, "l1": stock, "cb": stock})
+    text = ["".join(span.text for span in line).rstrip() for line in provenance_lines(known, 80)]
+    assert text == [
+        " WHERE FROM",
+        " dram, l1, cb  shared memory v3: sum of live slots; misses: other threads",
+        " ring          probe: counted",
+    ]
+
+
+def test_what_changes_no_number_is_said_last_and_in_a_line() -> None:
+    (chip,) = CASES["one_device"]().devices
+    alarm, odd = Anomaly("x", "ALARM"), Anomaly("totals_disagree", "the stored totals " * 20)
+    host = snapshot([replace(chip, anomalies=(odd, alarm))])
+    picture = draw(DevicePage(), look_back(host, 120, 36))
+    at = [number for number, line in enumerate(picture) if "stored totals" in line]
+    assert "ALARM" in picture[1]
+    assert at == [len(picture) - 1]
