@@ -150,3 +150,10 @@ def test_any_events_fit_any_window(
     snapshot: Snapshot, width: int, height: int, keys: list[str]
 ) -> None:
     draw(Events(), look_at(snapshot, width, height), keys)
+
+
+def test_what_changes_no_number_is_in_the_stream_and_not_above_it() -> None:
+    odd = Anomaly("totals_disagree", "CLASH of totals")
+    picture = draw(Events(), look_at(picture_at(0, odd), 200))
+    assert not [line for line in picture if line.startswith(" ! ")]
+    assert len(rows(Events(), picture_at(0, odd))) == 1

@@ -18,6 +18,7 @@ from ttmem.views.monitor.page import Drawn, Look
 from ttmem.views.monitor.state import State
 from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import loss_notes
+from ttmem.views.source_notes import is_quiet
 from ttmem.views.text import ELLIPSIS, clean
 
 NEWEST = 3  # lines for the anomaly that happened last
@@ -85,10 +86,14 @@ class Events:
 
 
 def _newest(seen: Sequence[SeenAnomaly], names: Mapping[str, str], look: Look) -> list[Line]:
-    """The anomaly that happened last, with more of its text than a cell has room for."""
-    if not seen:
+    """The anomaly that happened last, with more of its text than a cell has room for.
+
+    What changes no number is in the stream only.
+    """
+    loud = [one for one in seen if not is_quiet(one.anomaly)]
+    if not loud:
         return []
-    last = seen[-1]
+    last = loud[-1]
     when = clock(last.time_ns, look.zone) if last.time_ns else "earlier"
     where = names.get(last.device) or clean(last.device)
     text = f"{when} device {where}: {last.anomaly.text}"
