@@ -94,7 +94,7 @@ def test_sigusr1_logs_a_summary_and_it_serves_on(server: RunningServer) -> None:
         client.ask()
         server.process.send_signal(signal.SIGUSR1)
 
-        server.logs(r"summary: 1 devices, 1 processes")
+        server.logs(r"summary: 1 device, 1 process,")
         server.logs(r"device 0 .*L1 used 4.0 KiB of N/A")
         assert client.ask()["l1_allocated"] == 4096
 

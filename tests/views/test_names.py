@@ -22,6 +22,20 @@ def test_a_device_that_is_not_in_the_picture_goes_by_its_unique_id() -> None:
     assert DeviceNames([]).some(["1234"]) == "1234"
 
 
+def test_a_unique_id_that_looks_like_a_number_says_what_it_is() -> None:
+    devices = [device(0, unique_id="0"), device(0, unique_id="4476187513037"), device(1)]
+    assert DeviceNames(devices).some(d.unique_id for d in devices) == "1,id 0,4476…3037"
+
+
+def test_in_a_sentence_names_stand_apart_and_are_not_too_many() -> None:
+    devices = [device(0, unique_id=f"chip-{letter}") for letter in "abcdef"]
+    names = DeviceNames([*devices, device(1, unique_id="one")])
+
+    told = names.sentence([*(d.unique_id for d in devices), "one"])
+
+    assert told == "devices 1, chip-a, chip-b, chip-c, chip-d, and 2 more"
+
+
 def test_ids_are_cut_in_the_middle() -> None:
     assert short_ids(["9223372036854000000"], 9) == {"9223372036854000000": "9223…0000"}
 

@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from tests.views.servers import reporting, serving
-from ttmem.commands import dump, ps
+from ttmem.commands import dump, ps, top
 from ttmem.errors import BadInput, NoServer
 from ttmem.wire.historical import Head, Message
 
@@ -97,6 +97,15 @@ def test_without_a_server_it_says_what_to_do(verb: ModuleType, tmp_path: Path) -
     with pytest.raises(NoServer, match="start one with `ttmem serve --socket ") as problem:
         call(verb, "--socket", tmp_path / "none")
     assert problem.value.exit_code == 3
+
+
+@pytest.mark.parametrize("option", ["--device", "--devices"])
+def test_devices_are_chosen_alike_in_all_verbs(option: str) -> None:
+    for verb in (ps, dump, top):
+        parser = argparse.ArgumentParser()
+        verb.prepare(parser)
+        chosen = parser.parse_args([option, "0, 3", option, "7"]).device
+        assert chosen == ["0", "3", "7"]
 
 
 def test_a_device_that_nobody_reported_is_refused(path: Path) -> None:

@@ -83,6 +83,14 @@ def test_a_named_socket_is_asked_and_nothing_else(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
+def test_a_device_that_is_not_there_does_not_make_the_others_vanish(tmp_path: Path) -> None:
+    Written(CHIP).write(tmp_path)
+    done = ttmem("top", "--shm", str(tmp_path), "--devices", "55", "--once")
+
+    assert "not there (yet): device 55" in done.stdout
+    assert "no region of stock ttnn" not in done.stdout
+
+
 def test_contradicting_options_are_refused(tmp_path: Path) -> None:
     both = ttmem("ps", "--socket", "/nowhere", "--shm", str(tmp_path))
     missing = ttmem("ps", "--shm", str(tmp_path / "missing"))

@@ -27,7 +27,7 @@ SIZE_OF_A_PIPE = (120, 40)
 def watch_live(feed: Feed, options: argparse.Namespace) -> int:
     """The monitor on this terminal until the user quits."""
     check_terminal()
-    watch = Watch(Choice(options.devices, tuple(options.pid)))
+    watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch)
     follower = Follower(feed, monitor.question, lambda: monitor.interval)
     return run_session(monitor, watch, follower, depth_of(options.no_color))
@@ -35,7 +35,7 @@ def watch_live(feed: Feed, options: argparse.Namespace) -> int:
 
 def print_once(feed: Feed, options: argparse.Namespace) -> int:
     """The view as text."""
-    watch = Watch(Choice(options.devices, tuple(options.pid)))
+    watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch, paper=True)
     try:
         for _ in range(2):  # with the second come the past, and the details of the first device

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 
+from ttmem.commands.choice_options import add_choice_options
 from ttmem.commands.source_options import add_source_options
 
 FASTEST, SLOWEST = 0.1, 3600.0  # seconds
@@ -31,16 +32,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         default=1.0,
         help="seconds between two pictures (default 1, at least 0.1)",
     )
-    parser.add_argument(
-        "--devices",
-        metavar="LIST",
-        type=_ids,
-        default=(),
-        help="only these devices: logical or unique ids, comma separated",
-    )
-    parser.add_argument(
-        "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"
-    )
+    add_choice_options(parser)
     parser.add_argument(
         "--page", metavar="NAME", default="1", help="the first view: its name or its digit"
     )
@@ -70,7 +62,3 @@ def _seconds(text: str) -> float:
             f"{text!r} is no number of seconds from {FASTEST:g} to {SLOWEST:g}"
         )
     return seconds
-
-
-def _ids(text: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in text.split(",") if one.strip())

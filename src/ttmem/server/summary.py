@@ -12,9 +12,11 @@ def summary(picture: Snapshot, connections: int, live: int) -> Iterator[str]:
     """What SIGUSR1 logs: a line for the whole, one for each device."""
     losses = picture.losses
     yield (
-        f"summary: {len(picture.devices)} devices, {len(picture.processes)} processes,"
-        f" {connections} connections, {live:,} live entries,"
-        f" {losses.rejected_records:,} records rejected, {losses.dropped_events:,} events dropped"
+        f"summary: {_count(len(picture.devices), 'device')},"
+        f" {_count(len(picture.processes), 'process', 'es')},"
+        f" {_count(connections, 'connection')}, {_count(live, 'live entr', 'ies', 'y')},"
+        f" {_count(losses.rejected_records, 'record')} rejected,"
+        f" {_count(losses.dropped_events, 'event')} dropped"
     )
     for device in picture.devices:
         memory = device.memory
@@ -25,6 +27,10 @@ def summary(picture: Snapshot, connections: int, live: int) -> Iterator[str]:
             f" CB {human(memory.cb.used)}), TRACE {human(memory.trace.held)};"
             f" kernels, in no sum: {human(device.kernels.footprint.total)} if resident everywhere"
         )
+
+
+def _count(number: int, word: str, many: str = "s", one: str = "") -> str:
+    return f"{number:,} {word}{one if number == 1 else many}"
 
 
 def released(left: LeftBehind) -> str:

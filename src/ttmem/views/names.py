@@ -11,6 +11,8 @@ from ttmem.snapshots import Device, Snapshot
 from ttmem.views.text import ELLIPSIS, clean
 
 SHORTEST_ID = 9
+LONGEST_NUMBER = 3  # digits: no host has a thousand devices
+NAMED = 4  # in one sentence, of those that have no number of their own
 
 
 class DeviceNames:
@@ -36,12 +38,21 @@ class DeviceNames:
         chosen = list(unique_ids)
         numbers = sorted(self._numbers[one] for one in chosen if one in self._numbers)
         others = [one for one in chosen if one not in self._numbers]
-        return ",".join([*_runs(numbers), *(self._short.get(one, clean(one)) for one in others)])
+        return ",".join([*_runs(numbers), *map(self._name, others)])
 
     def sentence(self, unique_ids: Iterable[str]) -> str:
-        """'device 0' or 'devices 0-3'."""
+        """'device 0' or 'devices 0-3,7'; names stand apart, so that a line is broken between them."""
         chosen = list(unique_ids)
-        return f"{'device' if len(chosen) == 1 else 'devices'} {self.some(chosen)}"
+        numbered = [one for one in chosen if one in self._numbers]
+        names = [self._name(one) for one in chosen if one not in self._numbers]
+        more = [f"and {len(names) - NAMED:,} more"] * (len(names) > NAMED)
+        told = ", ".join([*([self.some(numbered)] * bool(numbered)), *names[:NAMED], *more])
+        return f"{'device' if len(chosen) == 1 else 'devices'} {told}"
+
+    def _name(self, unique_id: str) -> str:
+        """Its shortened unique id; one that could be taken for a number says what it is."""
+        short = self._short.get(unique_id, clean(unique_id))
+        return f"id {short}" if short.isdecimal() and len(short) <= LONGEST_NUMBER else short
 
 
 def numbers(logical_ids: Iterable[int]) -> str:

@@ -8,10 +8,14 @@ from ttmem.views.text import clean
 NO_REPORT = (
     "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
 )
+NARROWED = "narrowed"  # of a picture's host: devices were left out, none fits what was asked for
+NONE_OF_THEM = "none of the devices that there are was asked for"
 
 
 def no_device(snapshot: Snapshot) -> str:
     """In the words of the picture's source."""
+    if snapshot.host.get(NARROWED):
+        return NONE_OF_THEM
     folder = snapshot.host.get("shared_memory")
     if folder is None:
         return NO_REPORT

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ttmem.errors import BadInput
 from ttmem.snapshots import Device, Held, LeftBehind, Process, Snapshot
+from ttmem.views.names import in_order
+from ttmem.views.no_device import NARROWED
+from ttmem.views.source_notes import is_quiet
 from ttmem.views.text import clean
+
+NAMED = 8  # devices in one sentence
 
 Holder = TypeVar("Holder", Process, LeftBehind)
 
@@ -29,8 +34,8 @@ def select(snapshot: Snapshot, devices: Collection[str], pids: Collection[int]) 
 def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
     for one in wanted:
         if not any(is_device(device, one) for device in snapshot.devices):
-            known = ", ".join(f"{d.logical_id} ({d.unique_id})" for d in snapshot.devices) or "none"
-            raise NotThere(f"no process has reported device {one!r}; known are: {clean(known)}")
+            known = clean(_some(in_order(snapshot).devices))
+            raise NotThere(f"no process has reported device {one!r}; known are: {known}")
     chosen = tuple(d for d in snapshot.devices if any(is_device(d, one) for one in wanted))
     ids = {device.unique_id for device in chosen}
     return replace(
@@ -42,7 +47,20 @@ def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
     )
 
 
+def _some(devices: Sequence[Device]) -> str:
+    told = [f"{d.logical_id} ({d.unique_id})" for d in devices[:NAMED]]
+    more = [f"and {len(devices) - NAMED:,} more"] * (len(devices) > NAMED)
+    return ", ".join([*told, *more]) or "none"
+
+
+def none_of(snapshot: Snapshot) -> Snapshot:
+    """Where nothing is there of what was asked for; what there is otherwise is kept from nobody."""
+    host = {**snapshot.host, NARROWED: True}
+    return replace(snapshot, host=host, devices=(), processes=(), left_behind=(), detail={})
+
+
 def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
+    """With the devices that they use, and what is remarked on these, unless it is of others."""
     processes = tuple(process for process in snapshot.processes if process.pid in pids)
     left_behind = tuple(left for left in snapshot.left_behind if left.pid in pids)
     missing = (
@@ -50,12 +68,23 @@ def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
     )
     if missing:
         raise NotThere(f"no process {min(missing)} has reported anything")
+    used = {one for process in processes for one in process.devices}
+    used |= {one for left in left_behind for one in left.devices}
     return replace(
         snapshot,
+        devices=tuple(_of_them(d, pids) for d in snapshot.devices if d.unique_id in used),
+        host=snapshot.host if used else {**snapshot.host, NARROWED: True},
+        remarks=tuple(one for one in snapshot.remarks if one.pid in (None, *pids)),
         processes=processes,
         left_behind=left_behind,
         detail=_kept(snapshot.detail, "pid", set(pids)),
     )
+
+
+def _of_them(device: Device, pids: Collection[int]) -> Device:
+    """What is odd of other processes goes, unless a number of the device is wrong by it."""
+    told = [one for one in device.anomalies if one.pid in (None, *pids) or not is_quiet(one)]
+    return replace(device, anomalies=tuple(told))
 
 
 def is_device(device: Device, wanted: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ttmem.snapshots import Snapshot
 from ttmem.views.idle import idle_sentence, without_idle
-from ttmem.views.selection import is_device, select
+from ttmem.views.selection import is_device, none_of, select
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Choice:
             snapshot, idle = without_idle(snapshot)
             sentence = sentence or idle_sentence(idle)
         if self.devices and not here:
-            return _nothing(snapshot), sentence
+            return none_of(snapshot), sentence
         picture = select(snapshot, here, ())
         pids = [pid for pid in self.pids if pid in _pids(picture)]
         if self.pids and not pids:
@@ -38,7 +38,3 @@ class Choice:
 def _pids(snapshot: Snapshot) -> set[int]:
     dead = {left.pid for left in snapshot.left_behind}
     return dead | {process.pid for process in snapshot.processes}
-
-
-def _nothing(snapshot: Snapshot) -> Snapshot:
-    return replace(snapshot, devices=(), processes=(), left_behind=(), detail={})
