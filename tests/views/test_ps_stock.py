@@ -98,3 +98,17 @@ def test_contradicting_options_are_refused(tmp_path: Path) -> None:
     assert (both.returncode, missing.returncode) == (2, 2)
     assert "give one of them" in both.stderr
     assert "is no folder" in missing.stderr
+
+
+def test_in_a_pipe_a_long_command_has_the_room_that_columns_says(tmp_path: Path) -> None:
+    long = ["sleep", "600", *["0" * 40] * 5]
+    with subprocess.Popen(long) as owner:
+        try:
+            Written(CHIP, slots=[Slot(owner.pid, (GIB, 0, 0, 0, 0))]).write(tmp_path)
+            cut = ttmem("ps", "--shm", str(tmp_path), COLUMNS="")
+            whole = ttmem("ps", "--shm", str(tmp_path), COLUMNS="400")
+        finally:
+            owner.kill()
+
+    assert " ".join(long) not in cut.stdout
+    assert " ".join(long) in whole.stdout
