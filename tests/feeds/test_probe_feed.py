@@ -263,7 +263,7 @@ def test_a_failed_allocation_is_said_of_its_device_also_when_the_process_is_gone
 
     pid = process.process.pid
     assert (alive.kind, alive.pid, alive.bytes) == ("allocation_failed", pid, 2 << 40)
-    assert "an allocation FAILED; it asked for 2.0 TiB of DRAM" in alive.text
+    assert "an allocation FAILED: 2.0 TiB of DRAM" in alive.text
     assert [device.anomalies for device in picture.devices] == [(alive,)]
     assert [row["pid"] for row in events if row["op"] == "ALLOCATION_FAILED"] == [pid]
 

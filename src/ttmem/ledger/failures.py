@@ -74,12 +74,13 @@ class FailedAllocations:
 
 
 def _anomaly(failed: _Failed) -> Anomaly:
+    """What was asked for stands first: lines of the views are cut at their end."""
     event, strings = failed.last, failed.process.strings
     times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
-    last = "it" if failed.times == 1 else "the last"
+    last = "" if failed.times == 1 else "the last one "
     known = event.kind in set(MemoryKind)
     asked = f"{human(event.size)} of {MemoryKind(event.kind).name}" if known else human(event.size)
     origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
-    text = f"{failed.process.title}: {times} FAILED; {last} asked for {asked}"
-    where = f" in {origin}" if origin else ""
-    return Anomaly("allocation_failed", f"{text}{where}", failed.process.pid, event.size)
+    where = f" for {origin}" if origin else ""
+    text = f"{times} FAILED: {last}{asked}{where}; {failed.process.title}"
+    return Anomaly("allocation_failed", text, failed.process.pid, event.size)

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Mapping
 from datetime import tzinfo
 from typing import NamedTuple
 
+from ttmem.events import Notice
 from ttmem.snapshots import Anomaly, Snapshot
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.moments import clock
 from ttmem.views.monitor.anomaly_memory import SeenAnomaly
 from ttmem.views.monitor.entries import Entry, entries, whole, words
-from ttmem.views.monitor.event_words import event_id, event_size, event_words, is_sized
+from ttmem.views.monitor.event_words import event_id, event_op, event_size, event_words, is_sized
 from ttmem.views.monitor.list_columns import ListColumn, label, number, phrase
 from ttmem.views.monitor.state import Units
+from ttmem.views.source_notes import is_quiet
 from ttmem.views.text import columns
 
 
@@ -83,7 +85,10 @@ def event_columns(
 
 
 def _what(row: EventEntry) -> Line:
-    return ink(row.text, Style.ALARM if row.anomaly else Style.PLAIN)
+    if row.anomaly is None:
+        failed = event_op(row.entry) is Notice.ALLOCATION_FAILED
+        return ink(row.text, Style.ALARM if failed else Style.PLAIN)
+    return ink(row.text, Style.FAINT if is_quiet(row.anomaly) else Style.ALARM)
 
 
 def _id(row: EventEntry) -> str:
