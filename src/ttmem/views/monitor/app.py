@@ -65,7 +65,8 @@ class MonitorApp(App[int]):
         self._follower.notify = lambda: _call(loop, self._take)
         self.set_interval(HEARTBEAT, self._beat)
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGHUP):
+            # SIGINT too: before 3.11 it would end whatever step is being run, with a traceback.
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                 loop.add_signal_handler(number, self._leave, number)
         self._take()
 
