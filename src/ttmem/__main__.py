@@ -1,7 +1,5 @@
 """`python -m ttmem`."""
 
-import sys
+from ttmem.commands import program
 
-from ttmem.commands import main
-
-sys.exit(main())
+program()

@@ -48,7 +48,7 @@ def owner_of(raw: bytes, key: Key, lives: Lives, holders: Holders) -> Owner | No
     """None if nobody can be meant. Figures play no part: a dead process's may be impossible."""
     pid, *_, updated, name = PROCESS.unpack(raw)
     slot = (pid, 0, 0, 0, 0, 0, updated, name)
-    samples, _ = SlotReader().read([slot], key, lives, holders)
+    samples = SlotReader().read([slot], key, lives, holders).processes
     if not samples:
         return None
     # A younger process that has the pid and uses this very region may take the row over any moment.

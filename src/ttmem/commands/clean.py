@@ -2,7 +2,8 @@
 
 A region that a live process uses keeps all but the rows of dead processes; its totals stay as they
 are. A region that nobody uses is removed, and so are sockets that nobody listens at, and regions of
-the probe whose process is dead (`ttmem dump` knows nothing of it then). Everything is backed up first: --undo brings it back.
+the probe whose process is dead (`ttmem dump` knows nothing of it then). Everything is backed up
+first: --undo brings it back.
 Other users' files, unknown layouts and whatever is no plain file are left alone.
 
 With neither --shm nor --socket both usual places are cleaned, else only those that are named.

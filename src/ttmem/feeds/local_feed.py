@@ -90,11 +90,13 @@ class LocalFeed:
         return probes.remarks
 
     def _details(self, wanted: list[str], device: str | None, limit: int | None) -> dict[str, Any]:
-        from ttmem.ledger.details import Details, Narrow
-
         # The events of a process that has ended are what one wants to read of it.
         listed = self._books.processes or any(self._books.recent_events())
         known = wanted if listed else [key for key in wanted if key == "history"]
+        if not known:
+            return {}
+        from ttmem.ledger.details import Details, Narrow
+
         details = Details(self._books, Narrow(device, limit))
         rows = details.attachments(known)
         return {**details.documents(known), **expand(details.names(rows), rows)}

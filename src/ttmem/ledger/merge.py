@@ -45,6 +45,8 @@ def counter_rows(
     samples: Samples, processes: Mapping[int, ProcessRecord], rows: Iterable[AccountRow]
 ) -> list[CounterRow]:
     """What only the counters tell."""
+    if not processes:
+        return [account.row(account.process.index) for account in samples.accounts]
     told = {(row.process, row.device) for row in rows}
     out = []
     for account, process in owners(samples, processes):

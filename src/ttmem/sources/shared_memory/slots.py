@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
+from operator import itemgetter, le
+from typing import Any, NamedTuple
 
 from ttmem.events import Counters, Owner, ProcessSample, Remark
 from ttmem.events.device import LARGEST
-from ttmem.events.samples import total
+from ttmem.events.samples import in_use, total
 from ttmem.sources.shared_memory.findings import owner_remark
 from ttmem.sources.shared_memory.holders import Holders, RegionKey
 from ttmem.sources.shared_memory.layout import Slot
-from ttmem.sources.shared_memory.lives import FIRST_WALL_CLOCK_NS, Lives
+from ttmem.sources.shared_memory.lives import FIRST_WALL_CLOCK_NS, Life, Lives
 from ttmem.sources.shared_memory.moving import Moving
 from ttmem.sources.shared_memory.owners import Claim, Verdict, judge
 from ttmem.sources.shared_memory.printable import printable
@@ -24,6 +26,18 @@ _counters = partial(tuple.__new__, Counters)
 _process_sample = partial(tuple.__new__, ProcessSample)
 
 
+_since_ns = itemgetter(Life._fields.index("since_ns"))
+_start_time_ns = itemgetter(Life._fields.index("start_time_ns"))
+
+
+class Found(NamedTuple):
+    """What the slots of a region say, and the sum over the processes that count."""
+
+    processes: tuple[ProcessSample, ...]
+    in_use: Counters
+    remarks: list[Remark]
+
+
 class SlotReader:
     """Reads the slots of one region, time after time."""
 
@@ -32,18 +46,19 @@ class SlotReader:
 
     def read(
         self, slots: Sequence[Slot], region: RegionKey, lives: Lives, holders: Holders
-    ) -> tuple[tuple[ProcessSample, ...], list[Remark]]:
-        plain, odd = _divided(slots, lives, holders)
+    ) -> Found:
+        plain, held, odd = _divided(slots, lives, holders)
         samples = _plain_samples(plain, lives)
         remarks: list[Remark] = []
         if odd:
             found = {sample.pid: sample for sample in samples}
             for slot in odd:
                 self._add(slot, found, remarks, lambda claim: judge(claim, region, lives, holders))
-            samples = list(found.values())
+            samples = tuple(found.values())
+            held = in_use(samples)
             remarks += [owner_remark(each) for each in samples if each.owner is not Owner.LIVE]
         self._moving.end_of_reading()
-        return tuple(samples), remarks
+        return Found(samples, held, remarks)
 
     def _add(
         self,
@@ -76,36 +91,41 @@ class SlotReader:
         found[pid] = sample
 
 
+# The fields of slots, each for all of them: a third of the time that a loop over the slots takes.
+_Columns = tuple[tuple[Any, ...], ...]
+
+
+def _columns(slots: Sequence[Slot]) -> _Columns:
+    return tuple(zip(*slots, strict=True)) or ((),) * 8
+
+
 def _divided(
     slots: Sequence[Slot], lives: Lives, holders: Holders
-) -> tuple[Sequence[Slot], Sequence[Slot]]:
-    """(those of live processes of this host, with nothing to explain; the others)."""
+) -> tuple[_Columns, Counters, Sequence[Slot]]:
+    """(those of live processes of this host, with nothing to explain; their sum; the others)."""
+    plain, odd = _columns(slots), list[Slot]()
     inside = holders.in_containers
-    plain = [slot for slot in slots if lives[slot[0]].since_ns <= slot[6]]
-    if inside:
-        plain = [slot for slot in plain if slot[0] not in inside]
-    if plain:
-        pids, *counters, _, _ = zip(*plain, strict=True)
-        if len(set(pids)) < len(pids) or max(map(max, counters)) >= LARGEST:
-            return (), slots
-    if len(plain) == len(slots):
-        return plain, ()
-    kept = set(map(id, plain))
-    return plain, [slot for slot in slots if id(slot) not in kept]
+    sinces = map(_since_ns, map(lives.__getitem__, plain[0]))
+    if not (inside.keys().isdisjoint(plain[0]) and all(map(le, sinces, plain[6]))):
+        odd = [s for s in slots if s[0] in inside or lives[s[0]].since_ns > s[6]]
+        others = set(map(id, odd))
+        plain = _columns([slot for slot in slots if id(slot) not in others])
+    held = _counters(map(sum, plain[1:6]))
+    # No counter is negative: where the sums are possible, so is each of them.
+    if len(set(plain[0])) < len(plain[0]) or max(held) >= LARGEST:
+        return _columns(()), Counters(), slots
+    return plain, held, odd
 
 
-def _plain_samples(slots: Sequence[Slot], lives: Lives) -> list[ProcessSample]:
-    """Column by column: a third of the time that a loop over the slots takes."""
-    if not slots:
-        return []
-    pids, dram, l1, l1_small, trace, cb, updates, names = zip(*slots, strict=True)
+def _plain_samples(plain: _Columns, lives: Lives) -> tuple[ProcessSample, ...]:
+    pids, dram, l1, l1_small, trace, cb, updates, names = plain
     counters = map(_counters, zip(dram, l1, l1_small, trace, cb, strict=True))
-    starts = [lives[pid].start_time_ns for pid in pids]
+    starts = map(_start_time_ns, map(lives.__getitem__, pids))
     live, nowhere_else = repeat(Owner.LIVE), repeat(None)
     columns = zip(
         pids, starts, map(_text, names), live, counters, updates, nowhere_else, strict=False
     )
-    return list(map(_process_sample, columns))
+    return tuple(map(_process_sample, columns))
 
 
 def _is_possible(slot: Slot) -> bool:

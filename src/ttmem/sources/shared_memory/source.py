@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 
 from ttmem.events import DeviceSample, Remark
-from ttmem.events.samples import in_use
 from ttmem.sources.shared_memory.capacity import Capacities
 from ttmem.sources.shared_memory.files import Contents, RegionFile, read_contents, region_files
 from ttmem.sources.shared_memory.findings import cross_checks, table_remarks
@@ -110,13 +109,13 @@ class SharedMemory:
         holders: Holders,
     ) -> DeviceSample:
         reader = self._readers[file.number]
-        processes, remarks = reader.read(region.slots, contents.key, self._lives, holders)
+        processes, held, remarks = reader.read(region.slots, contents.key, self._lives, holders)
         capacity = self._capacities.of(file.number, region.logical_id, processes)
         meaning = BY_VERSION[region.version]
         remarks += table_remarks(region)
         remarks += silent_mappings(processes, file.name, contents.key, holders, self._lives)
         if contents.copy.still:
-            remarks += cross_checks(in_use(processes), region)
+            remarks += cross_checks(held, region)
         return DeviceSample(
             unique_id=str(file.number),
             declaration=capacity.declaration,
