@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from ttmem import __version__
 from ttmem.errors import TtmemError
+from ttmem.views.window import terminal_size
 
 VERBS = ("demo", "top", "ps", "run", "serve", "dump", "doctor", "clean", "simulate")
 
@@ -67,12 +68,21 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Made for every option, even where no help is asked for."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_size().columns - 2)
+
+
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ttmem", description="Shows who uses the memory of Tenstorrent accelerators."
+        prog="ttmem",
+        description="Shows who uses the memory of Tenstorrent accelerators.",
+        formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"ttmem {__version__}")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", prog="ttmem")
     for name in names:
         module = import_module(f"ttmem.commands.{name}")
         summary = (module.__doc__ or "").strip()
@@ -80,7 +90,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
             name,
             help=summary.splitlines()[0],
             description=summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
         )
         module.prepare(verb)
         verb.set_defaults(run=module.run, parser=verb)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from typing import TextIO
 
 from ttmem.views.text import clip, columns
+from ttmem.views.window import terminal_size
 
 NARROWEST = 40
 WIDTH_OF_A_PIPE = 120
@@ -40,9 +40,7 @@ _PLAIN_SIGNS = str.maketrans(
 
 def width(stream: TextIO) -> int:
     """Columns to fill."""
-    columns = (
-        shutil.get_terminal_size((WIDTH_OF_A_PIPE, 24)).columns if stream.isatty() else _of_pipe()
-    )
+    columns = terminal_size((WIDTH_OF_A_PIPE, 24)).columns if stream.isatty() else _of_pipe()
     return max(columns, NARROWEST)
 
 
@@ -138,7 +136,7 @@ class Screen:
         self._write(_HOME + "".join(f"{_CLEAR_LINE}{line}\n" for line in lines) + _CLEAR_BELOW)
 
     def _size(self) -> os.terminal_size:
-        size = shutil.get_terminal_size()
+        size = terminal_size()
         return os.terminal_size((max(size.columns, 1), max(size.lines, 3)))
 
     def _write(self, text: str) -> None:
