@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
-from itertools import repeat
-from operator import itemgetter, le
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 from ttmem.events import Counters, Owner, ProcessSample, Remark
 from ttmem.events.device import LARGEST
@@ -15,19 +13,13 @@ from ttmem.events.samples import in_use, total
 from ttmem.sources.shared_memory.findings import owner_remark
 from ttmem.sources.shared_memory.holders import Holders, RegionKey
 from ttmem.sources.shared_memory.layout import Slot
-from ttmem.sources.shared_memory.lives import FIRST_WALL_CLOCK_NS, Life, Lives
+from ttmem.sources.shared_memory.lives import FIRST_WALL_CLOCK_NS, Lives
 from ttmem.sources.shared_memory.moving import Moving
 from ttmem.sources.shared_memory.owners import Claim, Verdict, judge
+from ttmem.sources.shared_memory.plain_slots import divided, plain_samples
 from ttmem.sources.shared_memory.printable import printable
 
 _RELEASING = -1
-# Named tuples, made without their constructors' detour: a full machine has 2,048 slots.
-_counters = partial(tuple.__new__, Counters)
-_process_sample = partial(tuple.__new__, ProcessSample)
-
-
-_since_ns = itemgetter(Life._fields.index("since_ns"))
-_start_time_ns = itemgetter(Life._fields.index("start_time_ns"))
 
 
 class Found(NamedTuple):
@@ -43,12 +35,14 @@ class SlotReader:
 
     def __init__(self) -> None:
         self._moving = Moving()
+        self._names: tuple[bytes, ...] = ()
+        self._texts: tuple[str, ...] = ()
 
     def read(
         self, slots: Sequence[Slot], region: RegionKey, lives: Lives, holders: Holders
     ) -> Found:
-        plain, held, odd = _divided(slots, lives, holders)
-        samples = _plain_samples(plain, lives)
+        plain, held, odd = divided(slots, lives, holders)
+        samples = plain_samples(plain, self._in_text(plain[7]))
         remarks: list[Remark] = []
         if odd:
             found = {sample.pid: sample for sample in samples}
@@ -59,6 +53,12 @@ class SlotReader:
             remarks += [owner_remark(each) for each in samples if each.owner is not Owner.LIVE]
         self._moving.end_of_reading()
         return Found(samples, held, remarks)
+
+    def _in_text(self, names: tuple[bytes, ...]) -> tuple[str, ...]:
+        """Names hardly ever change: comparing them takes a fifth of looking each of them up."""
+        if names != self._names:
+            self._names, self._texts = names, tuple(map(_text, names))
+        return self._texts
 
     def _add(
         self,
@@ -89,43 +89,6 @@ class SlotReader:
             remarks.append(_twice(sample))
             sample = _merged(found[pid], sample)
         found[pid] = sample
-
-
-# The fields of slots, each for all of them: a third of the time that a loop over the slots takes.
-_Columns = tuple[tuple[Any, ...], ...]
-
-
-def _columns(slots: Sequence[Slot]) -> _Columns:
-    return tuple(zip(*slots, strict=True)) or ((),) * 8
-
-
-def _divided(
-    slots: Sequence[Slot], lives: Lives, holders: Holders
-) -> tuple[_Columns, Counters, Sequence[Slot]]:
-    """(those of live processes of this host, with nothing to explain; their sum; the others)."""
-    plain, odd = _columns(slots), list[Slot]()
-    inside = holders.in_containers
-    sinces = map(_since_ns, map(lives.__getitem__, plain[0]))
-    if not (inside.keys().isdisjoint(plain[0]) and all(map(le, sinces, plain[6]))):
-        odd = [s for s in slots if s[0] in inside or lives[s[0]].since_ns > s[6]]
-        others = set(map(id, odd))
-        plain = _columns([slot for slot in slots if id(slot) not in others])
-    held = _counters(map(sum, plain[1:6]))
-    # No counter is negative: where the sums are possible, so is each of them.
-    if len(set(plain[0])) < len(plain[0]) or max(held) >= LARGEST:
-        return _columns(()), Counters(), slots
-    return plain, held, odd
-
-
-def _plain_samples(plain: _Columns, lives: Lives) -> tuple[ProcessSample, ...]:
-    pids, dram, l1, l1_small, trace, cb, updates, names = plain
-    counters = map(_counters, zip(dram, l1, l1_small, trace, cb, strict=True))
-    starts = map(_start_time_ns, map(lives.__getitem__, pids))
-    live, nowhere_else = repeat(Owner.LIVE), repeat(None)
-    columns = zip(
-        pids, starts, map(_text, names), live, counters, updates, nowhere_else, strict=False
-    )
-    return tuple(map(_process_sample, columns))
 
 
 def _is_possible(slot: Slot) -> bool:

@@ -60,11 +60,9 @@ class SharedMemory:
             lambda: is_puzzling([r for _, _, r in regions], self._lives, self._holders.cards)
         )
         self._forget_all_but({file.number for file, _, _ in regions})
-        devices = tuple(
-            self._sample(file, contents, region, holders) for file, contents, region in regions
-        )
+        devices = tuple([self._sample(*each, holders) for each in regions])
         return Reading(
-            devices, (*_bounded(remarks), *silent_holders(holders, devices, self._lives))
+            tuple(devices), (*_bounded(remarks), *silent_holders(holders, devices, self._lives))
         )
 
     def _forget_all_but(self, numbers: set[int]) -> None:
