@@ -86,7 +86,7 @@ def test_a_server_that_stays_away_is_logged_once(
     assert not client.flush(0.5)  # several tries
 
     assert [record.getMessage() for record in caplog.records] == [
-        f"ttmem: no server at {path}; start one with `ttmem serve`"
+        f"ttmem: no server at {path}; start one with `ttmem serve --socket {path}`"
     ]
 
 

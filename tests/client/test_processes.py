@@ -186,7 +186,7 @@ late = Late()
     waited, stopped = scripts.run(program, path)
     peer.send_signal(signal.SIGCONT)
 
-    assert absent == f"ttmem: no server at {path}; start one with `ttmem serve`\n"
+    assert absent == f"ttmem: no server at {path}; start one with `ttmem serve --socket {path}`\n"
     assert (connected, present) == ("True\n", "")
     assert (waited, stopped) == ("False\n", "")
 
