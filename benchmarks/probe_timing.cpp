@@ -23,6 +23,17 @@ double clock_cost() {
     return times[5'000];
 }
 
+Buffer made(void* mesh, std::uint64_t number) {
+    Buffer buffer{};
+    buffer.where = static_cast<distributed::MeshDevice*>(mesh);
+    buffer.bytes = 4096;
+    buffer.type = BufferType::DRAM;
+    buffer.number = number;
+    buffer.per_bank = 512;
+    buffer.place = 4096;
+    return buffer;
+}
+
 }  // namespace
 
 // out: median and 99th percentile of one event, in ns. Half are allocations, half frees, 64 alive at a time.
@@ -34,8 +45,7 @@ extern "C" void time_events(void* mesh, std::uint64_t first, std::uint64_t round
     for (std::uint64_t round = 0; round < rounds; ++round) {
         std::vector<Buffer> buffers;
         for (std::uint64_t i = 0; i < 64; ++i) {
-            buffers.push_back({first + round * 64 + i, 4096, 512, 4096, BufferType::DRAM,
-                               static_cast<distributed::MeshDevice*>(mesh)});
+            buffers.push_back(made(mesh, first + round * 64 + i));
         }
         for (Buffer& buffer : buffers) {
             const auto before = Clock::now();
@@ -65,7 +75,7 @@ extern "C" void steady(void* mesh, int threads, double seconds, double rate) {
                 std::this_thread::sleep_until(start + std::chrono::duration<double>(portion * 100 / rate));
                 for (std::uint64_t i = 0; i < 50; ++i) {
                     const std::uint64_t id = (static_cast<std::uint64_t>(number) << 40) + portion * 50 + i;
-                    Buffer buffer{id, 4096, 512, 4096, BufferType::DRAM, static_cast<distributed::MeshDevice*>(mesh)};
+                    Buffer buffer = made(mesh, id);
                     tracker.track_allocate(&buffer);
                     tracker.track_deallocate(&buffer);
                 }
