@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import dataclass
 
@@ -53,6 +54,18 @@ class SharedMemory:
         self._readers: dict[int, SlotReader] = {}
 
     def read(self) -> Reading:
+        """One look at every region."""
+        # 64 processes on 32 devices are 4,000 new objects, and none of them is part of a cycle: without
+        # the collector, which would walk all others for them, it takes 3.7 ms instead of 6.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return self._read()
+        finally:
+            if collects:
+                gc.enable()
+
+    def _read(self) -> Reading:
         remarks: list[Remark] = []
         regions = self._regions(remarks)
         self._lives.renew()
