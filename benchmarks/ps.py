@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.feeds.owners import sleepers
+
 from benchmarks.server import running_server
-from benchmarks.shared_memory import DEVICES, PROCESSES, region, sleepers
+from benchmarks.shared_memory import DEVICES, PROCESSES, region
 from benchmarks.table import Row
 from ttmem.api import snapshot
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from statistics import median
+
+from tests.feeds.owners import sleepers
 
 from benchmarks.table import Row
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory, scan_holders
@@ -37,18 +37,6 @@ def region(number: int, pids: list[int], step: int) -> bytes:
     for slot, pid in enumerate(pids):
         PROCESS.pack_into(data, PROCESSES_AT + slot * PROCESS.size, pid, *held, now, b"sleep")
     return bytes(data)
-
-
-@contextmanager
-def sleepers(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Owners of slots."""
-    children = [subprocess.Popen(["sleep", "600"]) for _ in range(count)]
-    try:
-        yield children
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
 
 
 def _median_ms(

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.model.programs import ETH, GRID, N150, P150, finalized, kernel
 from ttmem.errors import BadInput
 from ttmem.events.kinds import KernelType
-from ttmem.hw import device_spec
 from ttmem.model.circular_buffers import ProgramFault
-from ttmem.model.core_ranges import CoreRange, CoreType, whole_grid
+from ttmem.model.core_ranges import CoreRange, CoreType
 from ttmem.model.errors import OutsideGrid
 from ttmem.model.kernels import Kernel, KernelCache
 from ttmem.model.program import Program
-from ttmem.model.slot_layout import ProgramLayout
-
-P150 = device_spec("p150")
-N150 = device_spec("n150")
-GRID = whole_grid(P150.grid)
-ETH = (CoreRange(0, 0, 0, 15),)
-
-
-def kernel(name: str, *packed: int, cores: tuple[CoreRange, ...] = GRID) -> Kernel:
-    return Kernel(name, CoreType.TENSIX, cores, packed)
-
-
-def finalized(program: Program) -> ProgramLayout:
-    program.compile()
-    return program.finalize_offsets()
 
 
 def test_seed_000_the_size_that_runtime_computed_is_0_and_the_binary_is_not() -> None:

@@ -6,27 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.hw import device_spec
-from ttmem.model.core_ranges import CoreRange, CoreType, whole_grid
+from tests.model.programs import ETH, GRID, N150, P150, finalized, kernel
+from ttmem.model.core_ranges import CoreRange, CoreType
 from ttmem.model.errors import ProgramTooLarge
 from ttmem.model.kernels import Kernel
 from ttmem.model.program import Program
 from ttmem.model.ring import ring_sizes
-from ttmem.model.slot_layout import ProgramLayout, Sections
-
-P150 = device_spec("p150")
-N150 = device_spec("n150")
-GRID = whole_grid(P150.grid)
-ETH = (CoreRange(0, 0, 0, 15),)
-
-
-def kernel(name: str, *packed: int, cores: tuple[CoreRange, ...] = GRID) -> Kernel:
-    return Kernel(name, CoreType.TENSIX, cores, packed)
-
-
-def finalized(program: Program) -> ProgramLayout:
-    program.compile()
-    return program.finalize_offsets()
+from ttmem.model.slot_layout import Sections
 
 
 def test_t12_text_is_aligned_to_16_and_binaries_to_pages_of_2048() -> None:

@@ -14,6 +14,16 @@ from ttmem.views.monitor.state import State
 
 PICTURES = Path(__file__).parent / "pictures"
 SIZES = ((80, 20), (120, 36), (200, 56))
+PICTURED = (
+    "empty_host",
+    "one_device",
+    "four_devices",
+    "thirty_two_devices",
+    "sixty_processes",
+    "seed_004_on_a_real_n300",
+    "unknown_capacities",
+    "hostile_strings",
+)
 
 
 def look_at(

@@ -10,24 +10,13 @@ from hypothesis import strategies as st
 
 from tests.views.builders import NOW, snapshot
 from tests.views.cases import CASES
-from tests.views.monitor.page_pictures import SIZES, compare, draw
+from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw
 from tests.views.monitor.pasts import SECOND, look_back
 from tests.views.snapshots import snapshots
 from ttmem.snapshots import Anomaly, MemoryUse, Provenance, Snapshot
 from ttmem.views.monitor.pages.device import DevicePage
 from ttmem.views.monitor.provenance_lines import provenance_lines
 from ttmem.views.monitor.state import SPANS, State, Units
-
-PICTURED = (
-    "empty_host",
-    "one_device",
-    "four_devices",
-    "thirty_two_devices",
-    "sixty_processes",
-    "seed_004_on_a_real_n300",
-    "unknown_capacities",
-    "hostile_strings",
-)
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

@@ -95,11 +95,6 @@ class Surroundings:
     root: bool
     tracking_disabled: bool = False  # in the environment that processes started here inherit
 
-    @property
-    def pids_can_be_judged(self) -> bool:
-        """A pid that is not here is dead: true only where every process can be seen."""
-        return self.host_pids and not self.hidden_pids
-
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
