@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-NATIVE := $(wildcard src/native/*.cpp src/native/*.hpp src/native/*/*.cpp src/native/*/*.hpp)
+NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
 .PHONY: help install demo test test-ttnn check bench soak pictures fuzz sanitize clean
 

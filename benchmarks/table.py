@@ -22,7 +22,7 @@ class Row:
         """How many times better than the limit; 1 is just enough."""
         if self.at_least:
             return self.value / self.limit
-        return self.limit / self.value if self.value else float("inf")
+        return self.limit / self.value if self.value > 0 else float("inf")
 
 
 def show(rows: Iterable[Row]) -> str:

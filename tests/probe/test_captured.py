@@ -41,7 +41,8 @@ def test_reserved_bytes_are_the_block_of_a_bank_times_all_banks(watch: Watch) ->
 
 def test_a_freed_buffer_leaves_its_peak(watch: Watch) -> None:
     process = watch(
-        "mesh = lib.mesh_open(1); a = buffer(mesh, 1, 0, 4096); b = buffer(mesh, 2, 0, 4096)\n"
+        "mesh = lib.mesh_open(1)\n"
+        "a = buffer(mesh, 0, 0, 4096); b = buffer(mesh, 1, 0, 4096)  # the first id is 0\n"
         "lib.buffer_free(a); lib.buffer_free(b); say('done')"
     )
     process.wait_for("done")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ttmem.probe import layout
 from ttmem.probe.layout import Section
+from ttmem.probe.library import library_path
 
 HEADER = Path(__file__).parents[2] / "src" / "native" / "probe" / "layout.hpp"
 SIZES = {
@@ -55,3 +56,18 @@ def test_python_and_the_library_draw_the_same_layout(tmp_path: Path) -> None:
         ["g++", "-std=c++17", "-fsyntax-only", str(source)], capture_output=True, text=True
     )
     assert done.stderr == ""
+
+
+def test_the_library_shows_its_hooks_and_nothing_of_its_inside() -> None:
+    shown = subprocess.run(
+        ["nm", "-D", "--defined-only", "--format=posix", library_path()],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = [line.split()[0] for line in shown.stdout.splitlines()]
+
+    # A template of the standard library among them would be used by the whole process.
+    hooks = ("_ZN2tt8tt_metal", "_ZNK2tt8tt_metal", "ttmem_probe_")
+    assert names
+    assert [name for name in names if not name.startswith(hooks)] == []

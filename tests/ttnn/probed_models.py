@@ -52,16 +52,6 @@ class Models:
         if len(self.kept) > 8:
             self._call("deallocate", self.kept.pop(0))
 
-    def feed_forward(self) -> None:
-        """A layer of products and sums, all that a mocked T3K takes: it plans for more rows than it allows."""
-        states = self._tensor((TOKENS, WIDTH))
-        wide = self._times(states, self.weights[2], self.ttnn.L1_MEMORY_CONFIG)
-        made = self._call("add", self._times(wide, self.weights[3]), states)
-        self._call("deallocate", wide)
-        self.kept.append(self._call("multiply", made, made))
-        if len(self.kept) > 8:
-            self._call("deallocate", self.kept.pop(0))
-
     def convolution_block(self) -> None:
         """A convolution, its activation and a pool."""
         image = self._tensor((1, 1, 16 * 16, 32), rows=True)

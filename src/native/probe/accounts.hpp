@@ -1,4 +1,4 @@
-// One thing comes to life or dies: the live table, the counters and the ring, in that order.
+// One thing comes to life or dies: the counters, the live table and the ring tell of it, in that order.
 #pragma once
 
 #include "device_groups.hpp"

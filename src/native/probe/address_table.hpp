@@ -2,91 +2,103 @@
 // window instead of tombstones, so that threads insert and remove without a lock.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 
 #include "layout.hpp"
 
 namespace ttmem::probe {
 
 // Value: plain data of atomics; zeroed when its key goes in.
-template <typename Value, std::uint32_t PLACES>
+template <typename Value, std::uint32_t COUNT>
 class AddressTable {
 public:
     Value* find(std::uint64_t key) {
-        Entry* entries = entries_.load(std::memory_order_acquire);
-        return entries ? search(entries, key) : nullptr;
+        Places* places = places_.load(std::memory_order_acquire);
+        return places ? search(*places, key) : nullptr;
     }
 
     // The value there is, or a new one; null if there is no room.
     Value* find_or_insert(std::uint64_t key) {
-        Entry* entries = all();
-        if (!entries) {
+        Places* places = all();
+        if (!places) {
             return nullptr;
         }
-        if (Value* known = search(entries, key)) {
+        if (Value* known = search(*places, key)) {
             return known;
         }
         for (std::uint32_t step = 0; step < WINDOW; ++step) {
-            Entry& entry = entries[(first(key) + step) & (PLACES - 1)];
-            std::uint64_t empty = 0;
-            if (entry.key.compare_exchange_strong(empty, BUSY, std::memory_order_acq_rel)) {
-                entry.value.clear();
-                entry.key.store(key, std::memory_order_release);
-                return &entry.value;
+            const std::uint32_t place = (first(key) + step) & (COUNT - 1);
+            if (exchange(places->keys[place], 0, BUSY)) {
+                places->values[place].clear();
+                places->keys[place].store(key, std::memory_order_release);
+                return &places->values[place];
             }
         }
         return nullptr;
     }
 
     void remove(std::uint64_t key) {
-        Entry* entries = entries_.load(std::memory_order_acquire);
-        for (std::uint32_t step = 0; entries && step < WINDOW; ++step) {
-            std::uint64_t expected = key;
-            Entry& entry = entries[(first(key) + step) & (PLACES - 1)];
-            if (entry.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel)) {
+        Places* places = places_.load(std::memory_order_acquire);
+        for (std::uint32_t step = 0; places && step < WINDOW; ++step) {
+            if (exchange(places->keys[(first(key) + step) & (COUNT - 1)], key, 0)) {
                 return;
             }
         }
     }
 
-    void forget() { std::free(entries_.exchange(nullptr)); }
+    void forget() {
+        if (Places* places = places_.exchange(nullptr)) {
+            munmap(places, sizeof(Places));
+        }
+    }
 
 private:
     static constexpr std::uint32_t WINDOW = 64;
     static constexpr std::uint64_t BUSY = ~0ull;
 
-    struct Entry {
-        std::atomic<std::uint64_t> key;
-        Value value;
+    // Keys apart: a search that finds nothing reads eight cache lines, whatever the size of a value.
+    struct Places {
+        std::atomic<std::uint64_t> keys[COUNT];
+        Value values[COUNT];
     };
 
     static std::uint32_t first(std::uint64_t key) { return static_cast<std::uint32_t>(mixed(0, key) >> 20); }
 
-    static Value* search(Entry* entries, std::uint64_t key) {
+    // Looks before it locks: most places are another's.
+    static bool exchange(std::atomic<std::uint64_t>& key, std::uint64_t expected, std::uint64_t fresh) {
+        return key.load(std::memory_order_relaxed) == expected &&
+               key.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel);
+    }
+
+    static Value* search(Places& places, std::uint64_t key) {
         for (std::uint32_t step = 0; step < WINDOW; ++step) {
-            Entry& entry = entries[(first(key) + step) & (PLACES - 1)];
-            if (entry.key.load(std::memory_order_acquire) == key) {
-                return &entry.value;
+            const std::uint32_t place = (first(key) + step) & (COUNT - 1);
+            if (places.keys[place].load(std::memory_order_acquire) == key) {
+                return &places.values[place];
             }
         }
         return nullptr;
     }
 
-    Entry* all() {
-        Entry* entries = entries_.load(std::memory_order_acquire);
-        if (!entries) {
-            auto* fresh = static_cast<Entry*>(std::calloc(PLACES, sizeof(Entry)));
-            if (entries_.compare_exchange_strong(entries, fresh)) {
-                return fresh;
+    Places* all() {
+        Places* places = places_.load(std::memory_order_acquire);
+        if (!places) {
+            void* memory = mmap(nullptr, sizeof(Places), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (memory == MAP_FAILED) {
+                return nullptr;
             }
-            std::free(fresh);
+            if (places_.compare_exchange_strong(places, static_cast<Places*>(memory))) {
+                return static_cast<Places*>(memory);
+            }
+            munmap(memory, sizeof(Places));
         }
-        return entries;
+        return places;
     }
 
-    std::atomic<Entry*> entries_{nullptr};
+    std::atomic<Places*> places_{nullptr};
 };
 
 }  // namespace ttmem::probe

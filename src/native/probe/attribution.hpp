@@ -2,7 +2,6 @@
 #pragma once
 
 #include "python_frames.hpp"
-#include "python_operations.hpp"
 
 namespace ttmem::probe {
 
@@ -16,7 +15,7 @@ inline Attribution attribute(Region& region, ThreadState& thread) {
         return {0, 0};
     }
     const PythonCaller caller = python_caller(region, thread);
-    return {caller.operation ? operation_name(caller.operation) : 0, caller.site};
+    return {caller.name, caller.site};
 }
 
 }  // namespace ttmem::probe

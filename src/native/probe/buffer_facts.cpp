@@ -15,11 +15,11 @@ namespace {
 
 #define TT_BUFFER "_ZNK2tt8tt_metal6Buffer"
 
-Function<std::uint64_t(const void*)> unique_id{TT_BUFFER "9unique_idEv"};
-Function<std::uint64_t(const void*)> size_of{TT_BUFFER "4sizeEv"};
-Function<const void*(const void*)> device_of{TT_BUFFER "6deviceEv"};
-Function<std::uint32_t(const void*)> type_of{TT_BUFFER "11buffer_typeEv"};
-Function<std::uint32_t(const void*)> layout_of{TT_BUFFER "13buffer_layoutEv"};
+TTMEM_HOT_DATA Function<std::uint64_t(const void*)> unique_id{TT_BUFFER "9unique_idEv"};
+TTMEM_HOT_DATA Function<std::uint64_t(const void*)> size_of{TT_BUFFER "4sizeEv"};
+TTMEM_HOT_DATA Function<const void*(const void*)> device_of{TT_BUFFER "6deviceEv"};
+TTMEM_HOT_DATA Function<std::uint32_t(const void*)> type_of{TT_BUFFER "11buffer_typeEv"};
+TTMEM_HOT_DATA Function<std::uint32_t(const void*)> layout_of{TT_BUFFER "13buffer_layoutEv"};
 
 Function<std::uint64_t(const void*)> page_size{TT_BUFFER "9page_sizeEv"};
 Function<std::uint32_t(const void*)> pages{TT_BUFFER "9num_pagesEv"};
@@ -30,7 +30,7 @@ Symbol a_vtable{"_ZTVN2tt8tt_metal11distributed10MeshDeviceE"};
 constexpr int DEVICE_AT = 16, SIZE_AT = 24, TYPE_AT = 32, LAYOUT_AT = 36;
 
 enum class Way { UNDECIDED, FUNCTIONS, FIELDS, NONE };
-std::atomic<Way> way{Way::UNDECIDED};
+TTMEM_HOT_DATA std::atomic<Way> way{Way::UNDECIDED};
 
 template <typename T>
 T field(const void* object, int offset) {
@@ -77,6 +77,16 @@ Way decide(const void* buffer) {
 }
 
 }  // namespace
+
+bool buffer_id(const void* buffer, std::uint64_t& id) {
+    const Way known = way.load(std::memory_order_relaxed);
+    if (known == Way::FUNCTIONS) {
+        id = unique_id(buffer);
+    } else {
+        id = reinterpret_cast<std::uint64_t>(buffer);
+    }
+    return known == Way::FUNCTIONS || known == Way::FIELDS;
+}
 
 bool buffer_facts(const void* buffer, BufferFacts& facts) {
     Way known = way.load(std::memory_order_relaxed);

@@ -17,6 +17,9 @@ struct BufferFacts {
     std::uint32_t layout;  // the runtime's TensorMemoryLayout
 };
 
+// The id alone; false if it is not known yet how this runtime tells it.
+bool buffer_id(const void* buffer, std::uint64_t& id);
+
 // False if this runtime does not say.
 bool buffer_facts(const void* buffer, BufferFacts& facts);
 

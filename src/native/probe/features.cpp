@@ -52,11 +52,10 @@ const Feature FEATURES_WANTED[] = {
                  CONST_METAL "6Kernel10file_pathsERKNS0_7IDeviceERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
                  CONST_METAL "6Kernel22get_binary_packed_sizeEPNS0_7IDeviceEi",
                  CONST_METAL "6Kernel18logical_corerangesEv"}},
-    {"kernel binaries", {WORKLOAD_OF "13load_binariesERNS1_16MeshCommandQueueE",
-                         WORKLOAD_OF "25set_program_binary_statusEmNS0_19ProgramBinaryStatusE"}},
+    {"kernel binaries", {METAL "11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb",
+                         CONST_METAL "11distributed16MeshWorkloadImpl25get_program_binary_statusEm"}},
     {"dispatches", {METAL "11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb",
-                    WORKLOAD_OF "11add_programERKNS1_19MeshCoordinateRangeEONS0_7ProgramE",
-                    WORKLOAD_OF "7compileEPNS1_10MeshDeviceE"}},
+                    WORKLOAD_OF "11add_programERKNS1_19MeshCoordinateRangeEONS0_7ProgramE"}},
     {"operation names", {METAL "9Inspector16emit_debug_entryEPKNS0_11distributed16MeshWorkloadImplEmSt17basic_string_"
                                "viewIcSt11char_traitsIcEESt6vectorINS0_10TensorSpecESaISB_EESt8optionalIN4ttsl10"
                                "StrongTypeIjNS2_14MeshTraceIdTagEEEE"}},

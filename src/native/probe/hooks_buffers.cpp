@@ -16,12 +16,12 @@ namespace {
 
 #define TT_BUFFER "_ZNK2tt8tt_metal6Buffer"
 
-Function<std::uint32_t(const void*)> buffer_address{TT_BUFFER "7addressEv"};
-Function<std::uint64_t(const void*)> size_per_bank{TT_BUFFER "21aligned_size_per_bankEv"};
-Function<const void*(const void*)> buffer_allocator{TT_BUFFER "9allocatorEv"};
-Function<std::uint32_t(const void*, const std::uint32_t*)> number_of_banks{
+TTMEM_HOT_DATA Function<std::uint32_t(const void*)> buffer_address{TT_BUFFER "7addressEv"};
+TTMEM_HOT_DATA Function<std::uint64_t(const void*)> size_per_bank{TT_BUFFER "21aligned_size_per_bankEv"};
+TTMEM_HOT_DATA Function<const void*(const void*)> buffer_allocator{TT_BUFFER "9allocatorEv"};
+TTMEM_HOT_DATA Function<std::uint32_t(const void*, const std::uint32_t*)> number_of_banks{
     "_ZNK2tt8tt_metal9Allocator13get_num_banksERKNS0_10BufferTypeE"};
-Function<std::uint32_t(const void*, std::uint32_t)> alignment_of{
+TTMEM_HOT_DATA Function<std::uint32_t(const void*, std::uint32_t)> alignment_of{
     "_ZNK2tt8tt_metal9Allocator13get_alignmentENS0_10BufferTypeE"};
 
 constexpr std::uint32_t DRAM = 0;
@@ -52,15 +52,18 @@ bool describe(const void* buffer, const BufferFacts& facts, LiveEntry& entry) {
     return true;
 }
 
-void allocated(const Recording& recording, const void* buffer, const BufferFacts& facts) {
+void allocated(const Recording& recording, const void* buffer) {
     Region& region = recording.region();
     ThreadState& thread = recording.thread();
+    BufferFacts facts;
+    if (!buffer_facts(buffer, facts)) {
+        return;
+    }
     LiveEntry entry{};
     const DeviceGroup group = group_of_device(region, facts.device);
     if (!group.mask || !describe(buffer, facts, entry)) {
         return;
     }
-    expect(region, entry.key);
     expect_counters(region, entry, group.mask);
     const Attribution who = attribute(region, thread);
     entry.time = now_ns();
@@ -76,11 +79,8 @@ void allocated(const Recording& recording, const void* buffer, const BufferFacts
     }
 }
 
-void freed(const Recording& recording, const void* buffer, const BufferFacts& facts) {
+void freed_unknown(const Recording& recording, const void* buffer, const BufferFacts& facts) {
     Region& region = recording.region();
-    if (release(region, recording.thread(), live_key(BUFFER, facts.id), FREE)) {
-        return;
-    }
     LiveEntry entry{};
     if (!describe(buffer, facts, entry)) {
         return;
@@ -98,14 +98,30 @@ void freed(const Recording& recording, const void* buffer, const BufferFacts& fa
     append(region, recording.thread(), event_of(FREE, entry, now_ns()));
 }
 
+void freed(const Recording& recording, const void* buffer) {
+    std::uint64_t id;
+    if (buffer_id(buffer, id) && release(recording.region(), recording.thread(), live_key(BUFFER, id), FREE)) {
+        return;
+    }
+    if (BufferFacts facts; buffer_facts(buffer, facts)) {
+        freed_unknown(recording, buffer, facts);
+    }
+}
+
 // The runtime's own functions may refuse to answer: that is not the application's concern.
 template <typename Change>
-void see(Change change, const Recording& recording, const void* buffer) {
+TTMEM_RECORDS void see(Change change, const Recording& recording, const void* buffer) {
     try {
-        if (BufferFacts facts; buffer_facts(buffer, facts)) {
-            change(recording, buffer, facts);
-        }
+        change(recording, buffer);
     } catch (...) {  // it is not counted then
+    }
+}
+
+// Before the runtime's part: its place in the live table, too, is on the way meanwhile.
+TTMEM_RECORDS void expect_buffer(const Region& region, const void* buffer) {
+    expect_event(region);
+    if (std::uint64_t id; buffer_id(buffer, id)) {
+        expect(region, live_key(BUFFER, id));
     }
 }
 
@@ -113,6 +129,9 @@ void see(Change change, const Recording& recording, const void* buffer) {
 
 TTMEM_HOOK(void, on_allocated, "_ZN2tt8tt_metal12GraphTracker14track_allocateEPKNS0_6BufferE", void*, const void*)
 void on_allocated(void* tracker, const void* buffer) {
+    if (const Region* region = tracking_region()) {
+        expect_buffer(*region, buffer);
+    }
     on_allocated_real(tracker, buffer);
     if (const Recording recording; recording) {
         see(allocated, recording, buffer);
@@ -121,10 +140,13 @@ void on_allocated(void* tracker, const void* buffer) {
 
 TTMEM_HOOK(void, on_freed, "_ZN2tt8tt_metal12GraphTracker16track_deallocateEPNS0_6BufferE", void*, void*)
 void on_freed(void* tracker, void* buffer) {
+    if (const Region* region = tracking_region()) {
+        expect_buffer(*region, buffer);
+    }
+    on_freed_real(tracker, buffer);
     if (const Recording recording; recording) {
         see(freed, recording, buffer);
     }
-    on_freed_real(tracker, buffer);
 }
 
 TTMEM_HOOK(std::uint64_t, on_allocate, "_ZN2tt8tt_metal13AllocatorImpl15allocate_bufferEPNS0_6BufferE", void*, void*)

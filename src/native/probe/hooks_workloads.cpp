@@ -14,7 +14,8 @@ namespace {
 
 #define TT_WORKLOAD "_ZN2tt8tt_metal11distributed16MeshWorkloadImpl"
 
-constexpr std::uint8_t IN_FLIGHT = 1;
+Function<std::uint8_t(const void*, std::uint64_t)> binary_status{
+    "_ZNK2tt8tt_metal11distributed16MeshWorkloadImpl25get_program_binary_statusEm"};
 
 // Program and MeshWorkload are a pointer to their implementation, and its owner's word.
 const void* implementation_of(const void* handle) { return *static_cast<const void* const*>(handle); }
@@ -28,37 +29,47 @@ void add_program(const void* workload, const void* program) {
     }
 }
 
-DeviceGroup group_of(Region& region, const WorkloadParts* parts) {
-    return parts ? group_of_device(region, parts->mesh.load(std::memory_order_relaxed)) : DeviceGroup{0, 0};
+// Remembered with the workload, which is always dispatched by the same queue while its devices are open.
+DeviceGroup group_of(Region& region, WorkloadParts& parts, const void* queue) {
+    const std::uint64_t now = device_generation.load(std::memory_order_acquire);
+    if (parts.queue.load(std::memory_order_relaxed) == queue && parts.generation.load(std::memory_order_relaxed) == now) {
+        return {parts.mask.load(std::memory_order_relaxed), parts.named.load(std::memory_order_relaxed)};
+    }
+    const DeviceGroup group = group_of_queue(region, queue);
+    if (group.mask) {
+        parts.mask.store(group.mask, std::memory_order_relaxed);
+        parts.named.store(group.named, std::memory_order_relaxed);
+        parts.queue.store(queue, std::memory_order_relaxed);
+        parts.generation.store(now, std::memory_order_relaxed);
+    }
+    return group;
 }
 
-void tell_of_all(const Recording& recording, std::uint8_t op, std::uint8_t kind, const void* workload) {
-    const WorkloadParts* parts = workload_parts(workload, false);
-    const DeviceGroup group = group_of(recording.region(), parts);
-    if (!group.mask) {
-        return;
-    }
-    for_each_program(*parts, [&](std::uint64_t program) {
-        Event event = notice(op, group, program);
-        event.kind = kind;
-        event.name = parts->name.load(std::memory_order_relaxed);
-        append(recording.region(), recording.thread(), event);
+void tell_of_first(const Recording& recording, const DeviceGroup& group, const WorkloadParts& parts,
+                   const void* workload, const void* queue) {
+    const void* mesh = mesh_of_queue(queue);
+    const std::uint8_t status = mesh ? binary_status(workload, static_cast<std::uint64_t>(mesh_id(mesh))) : 0;
+    for_each_program(parts, [&](std::uint64_t program) {
+        append(recording.region(), recording.thread(), notice(PROGRAM_FINALIZED, group, program));
+        if (status) {  // not "not sent"
+            Event event = notice(BINARY_STATUS, group, program);
+            event.kind = status;
+            append(recording.region(), recording.thread(), event);
+        }
     });
 }
 
-bool is_new(const void* workload) {
-    const WorkloadParts* parts = workload_parts(workload, false);
-    return parts && !parts->dispatches.load(std::memory_order_relaxed);
-}
-
-void dispatched(const Recording& recording, const void* workload) {
+void dispatched(const Recording& recording, const void* workload, const void* queue) {
     Region& region = recording.region();
     WorkloadParts* parts = workload_parts(workload, false);
-    const DeviceGroup group = group_of(region, parts);
+    const DeviceGroup group = parts ? group_of(region, *parts, queue) : DeviceGroup{0, 0};
     if (!group.mask) {
         return;
     }
     const bool hit = parts->dispatches.fetch_add(1, std::memory_order_relaxed) > 0;
+    if (!hit) {
+        tell_of_first(recording, group, *parts, workload, queue);
+    }
     const Attribution who = attribute(region, recording.thread());
     for_each_program(*parts, [&](std::uint64_t program) {
         Event event = notice(PROGRAM_DISPATCH, group, program);
@@ -69,6 +80,37 @@ void dispatched(const Recording& recording, const void* workload) {
         count(region, group.mask, &Activity::dispatches);
         count(region, group.mask, hit ? &Activity::hits : &Activity::misses);
     });
+}
+
+// A program's first dispatch is the only one that allocates: the buffer for its binaries.
+class FirstDispatch {
+public:
+    explicit FirstDispatch(const void* workload) {
+        if (const Recording recording; recording) {
+            expect_event(recording.region());
+            const WorkloadParts* parts = workload_parts(workload, true);
+            if (parts && !parts->dispatches.load(std::memory_order_relaxed)) {
+                thread_ = &recording.thread();
+                ++thread_->loading_binaries;
+            }
+        }
+    }
+    ~FirstDispatch() { thread_ ? --thread_->loading_binaries : 0; }
+    FirstDispatch(const FirstDispatch&) = delete;
+    FirstDispatch& operator=(const FirstDispatch&) = delete;
+
+private:
+    ThreadState* thread_ = nullptr;
+};
+
+TTMEM_RECORDS void enqueue(void* queue, void* workload, bool blocking, void (*real)(void*, void*, bool)) {
+    {
+        const FirstDispatch scope(implementation_of(workload));
+        real(queue, workload, blocking);
+    }
+    if (const Recording recording; recording) {
+        dispatched(recording, implementation_of(workload), queue);
+    }
 }
 
 }  // namespace
@@ -88,57 +130,15 @@ void on_workload_end(void* workload) {
     remove_workload(workload);
 }
 
-// The first step of every enqueue, and the one that is told which mesh it is for.
-TTMEM_HOOK(void, on_compile_workload, TT_WORKLOAD "7compileEPNS1_10MeshDeviceE", void*, void*)
-void on_compile_workload(void* workload, void* mesh) {
-    if (const Recording recording; recording) {
-        if (WorkloadParts* parts = workload_parts(workload, true)) {
-            parts->mesh.store(mesh, std::memory_order_relaxed);
-        }
-    }
-    on_compile_workload_real(workload, mesh);
-}
-
-TTMEM_HOOK(void, on_finalize_workload, TT_WORKLOAD "16finalize_offsetsEPNS1_10MeshDeviceE", void*, void*)
-void on_finalize_workload(void* workload, void* mesh) {
-    on_finalize_workload_real(workload, mesh);
-    if (const Recording recording; recording && is_new(workload)) {
-        tell_of_all(recording, PROGRAM_FINALIZED, 0, workload);
-    }
-}
-
-TTMEM_HOOK(void, on_load_binaries, TT_WORKLOAD "13load_binariesERNS1_16MeshCommandQueueE", void*, void*)
-void on_load_binaries(void* workload, void* queue) {
-    struct Scope {
-        ThreadState* thread = thread_state();
-        Scope() { thread ? ++thread->loading_binaries : 0; }
-        ~Scope() { thread ? --thread->loading_binaries : 0; }
-    };
-    {
-        const Scope scope;
-        on_load_binaries_real(workload, queue);
-    }
-    if (const Recording recording; recording && is_new(workload)) {
-        tell_of_all(recording, BINARY_STATUS, IN_FLIGHT, workload);
-    }
-}
-
-TTMEM_HOOK(void, on_status, TT_WORKLOAD "25set_program_binary_statusEmNS0_19ProgramBinaryStatusE", void*,
-           std::uint64_t, std::uint8_t)
-void on_status(void* workload, std::uint64_t mesh, std::uint8_t status) {
-    on_status_real(workload, mesh, status);
-    if (const Recording recording; recording && is_new(workload)) {
-        tell_of_all(recording, BINARY_STATUS, status, workload);
-    }
-}
-
+// Of an operation whose programs are in the cache, this is the only function that is called.
 TTMEM_HOOK(void, on_enqueue,
            "_ZN2tt8tt_metal11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb", void*,
            void*, bool)
 void on_enqueue(void* queue, void* workload, bool blocking) {
-    on_enqueue_real(queue, workload, blocking);
-    if (const Recording recording; recording) {
-        dispatched(recording, implementation_of(workload));
+    if (tracking_region()) {
+        enqueue(queue, workload, blocking, on_enqueue_real.pointer());
+    } else {
+        on_enqueue_real(queue, workload, blocking);
     }
 }
 

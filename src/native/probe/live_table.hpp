@@ -42,10 +42,10 @@ inline bool insert(Region& region, LiveEntry& entry) {
         std::uint64_t empty = 0;
         if (key.load(std::memory_order_relaxed) == 0 &&
             key.compare_exchange_strong(empty, TAKEN, std::memory_order_acq_rel)) {
+            region.header->live.fetch_add(1, std::memory_order_relaxed);
             entry.check = checksum(&entry, sizeof entry);
             region.live[place] = entry;
             key.store(entry.key, std::memory_order_release);
-            region.header->live.fetch_add(1, std::memory_order_relaxed);
             return true;
         }
     }

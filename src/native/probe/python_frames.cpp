@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,7 +11,9 @@
 #include <string>
 
 #include "careful_read.hpp"
+#include "hot.hpp"
 #include "python_lines.hpp"
+#include "python_operations.hpp"
 #include "strings.hpp"
 
 namespace ttmem::probe {
@@ -24,6 +27,7 @@ using ThisThread = void* (*)();
 struct Python {
     const PythonLayout* layout = nullptr;
     ThisThread this_thread = nullptr;
+    int owner_at = -1;  // where a thread's state has the thread's own identity
     const char* problem = "no Python in this process";
     std::string ttnn;  // its folder, with the slash
 };
@@ -52,6 +56,26 @@ bool layout_fits(const PythonLayout& layout, const void* thread) {
     return type == dlsym(RTLD_DEFAULT, "PyUnicode_Type");
 }
 
+std::uint64_t own_identity() { return reinterpret_cast<std::uint64_t>(pthread_self()); }
+
+int find_owner(const void* thread) {
+    constexpr int FAR = 512;
+    std::uint64_t word;
+    for (int at = 0; at < FAR; at += sizeof word) {
+        if (careful_field(thread, at, word) && word == own_identity()) {
+            return at;
+        }
+    }
+    return -1;
+}
+
+// Since 3.11 the main thread's state is part of the interpreter's static data: it is emptied at the end, never freed.
+bool is_static(const void* thread) {
+    Dl_info of_thread, of_python;
+    return dladdr(thread, &of_thread) && dladdr(dlsym(RTLD_DEFAULT, "PyCode_Type"), &of_python) &&
+           of_thread.dli_fbase == of_python.dli_fbase;
+}
+
 Python find_python(const void* thread, ThisThread this_thread) {
     Python python;
     python.problem = "this version of Python is not known";
@@ -67,17 +91,33 @@ Python find_python(const void* thread, ThisThread this_thread) {
         }
     }
     python.this_thread = this_thread;
+    python.owner_at = find_owner(thread);
     dl_iterate_phdr(is_ttnn, &python.ttnn);
     return python;
 }
 
-std::atomic<const Python*> found{nullptr};
+TTMEM_HOT_DATA std::atomic<const Python*> found{nullptr};
+
+// The state of this thread. Asking the interpreter is half of the price of a call site, so that the main thread's is
+// remembered where it can be seen to be still its own.
+const void* state_of(const Python& python, ThreadState& own) {
+    if (own.python && field<std::uint64_t>(own.python, python.owner_at) == own_identity()) {
+        return own.python;
+    }
+    own.python = nullptr;
+    const void* state = python.layout ? python.this_thread() : nullptr;
+    if (state && !own.python_known) {
+        own.python_known = true;
+        own.python = python.owner_at >= 0 && is_static(state) ? state : nullptr;
+    }
+    return state;
+}
 
 // Null for a thread without Python, which says nothing of the others.
-const Python* python_of(void*& thread) {
+const Python* python_of(ThreadState& own, const void*& thread) {
     const Python* known = found.load(std::memory_order_acquire);
     if (known) {
-        thread = known->layout ? known->this_thread() : nullptr;
+        thread = state_of(*known, own);
         return thread ? known : nullptr;
     }
     const auto this_thread =
@@ -89,7 +129,7 @@ const Python* python_of(void*& thread) {
     auto* fresh = new Python(find_python(thread, this_thread));
     if (!found.compare_exchange_strong(known, fresh)) {
         delete fresh;
-        return python_of(thread);
+        return python_of(own, thread);
     }
     return fresh->layout ? fresh : nullptr;
 }
@@ -161,7 +201,7 @@ std::uint32_t find_meaning(Region& region, const Python& python, const Frame& fr
 }
 
 // Remembered for each instruction: file names are long, and seldom in the cache.
-std::uint32_t meaning_of(Region& region, ThreadState& thread, const Python& python, const Frame& frame) {
+SiteCacheEntry& meaning_of(Region& region, ThreadState& thread, const Python& python, const Frame& frame) {
     const void* code = frame.code();
     const std::uint32_t instruction = frame.instruction();
     const PythonLayout& layout = *python.layout;
@@ -173,9 +213,17 @@ std::uint32_t meaning_of(Region& region, ThreadState& thread, const Python& pyth
     SiteCacheEntry& entry = thread.sites[mixed(address, instruction) >> 30 & (SITE_CACHE - 1)];
     if (entry.meaning == UNKNOWN || entry.code != address || entry.instruction != instruction ||
         entry.identity != identity) {
-        entry = {address, identity, instruction, find_meaning(region, python, frame)};
+        entry = {address, identity, instruction, find_meaning(region, python, frame), nullptr, 0};
     }
-    return entry.meaning;
+    return entry;
+}
+
+std::uint32_t name_of(SiteCacheEntry& site, const void* operation) {
+    if (operation && (site.operation != operation || !site.name)) {
+        site.operation = operation;
+        site.name = operation_name(operation);
+    }
+    return operation ? site.name : 0;
 }
 
 std::uint32_t stack_of(Region& region, const Python& python, Frame frame) {
@@ -193,9 +241,10 @@ std::uint32_t stack_of(Region& region, const Python& python, Frame frame) {
 }  // namespace
 
 PythonCaller python_caller(Region& region, ThreadState& thread) {
-    PythonCaller caller{0, nullptr};
-    void* state = nullptr;
-    const Python* python = python_of(state);
+    PythonCaller caller{0, 0};
+    const void* operation = nullptr;
+    const void* state = nullptr;
+    const Python* python = python_of(thread, state);
     if (!python) {
         return caller;
     }
@@ -206,11 +255,12 @@ PythonCaller python_caller(Region& region, ThreadState& thread) {
     }
     Frame frame(layout, innermost);
     for (int depth = 0; frame && depth < MAX_DEPTH; ++depth, frame.go_out()) {
-        const std::uint32_t meaning = meaning_of(region, thread, *python, frame);
-        if (meaning == CALL_OF_OPERATION) {
-            caller.operation = frame.first_local();
-        } else if (meaning != OF_TTNN) {
-            caller.site = meaning == OF_USER ? stack_of(region, *python, frame) : meaning;
+        SiteCacheEntry& known = meaning_of(region, thread, *python, frame);
+        if (known.meaning == CALL_OF_OPERATION) {
+            operation = frame.first_local();
+        } else if (known.meaning != OF_TTNN) {
+            caller.site = known.meaning == OF_USER ? stack_of(region, *python, frame) : known.meaning;
+            caller.name = name_of(known, operation);
             break;
         }
     }

@@ -12,8 +12,8 @@
 namespace ttmem::probe {
 
 struct PythonCaller {
-    std::uint32_t site;     // "file:line function"; with stacks, all frames
-    const void* operation;  // the ttnn operation object that the user called; null if it was none
+    std::uint32_t site;  // "file:line function"; with stacks, all frames
+    std::uint32_t name;  // of the ttnn operation that the user called; 0 if it was none, or is not known yet
 };
 
 PythonCaller python_caller(Region& region, ThreadState& thread);

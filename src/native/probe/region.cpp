@@ -11,42 +11,48 @@
 #include <new>
 
 #include "exports.hpp"
+#include "hot.hpp"
 #include "private_state.hpp"
 #include "region_file.hpp"
 #include "truncation_guard.hpp"
 
 namespace ttmem::probe {
 
-std::atomic<Region*> mapped_region{nullptr};
-std::atomic<bool> region_refused{false};
+namespace {
+
+std::atomic<std::uint32_t> undecided{1}, refused{0};
+
+}  // namespace
+
+TTMEM_HOT_DATA std::atomic<std::atomic<std::uint32_t>*> tracking_word{&undecided};
+TTMEM_HOT_DATA std::atomic<Region*> mapped_region{nullptr};
 
 namespace {
 
+TTMEM_HOT_DATA Region the_region;
 std::atomic<bool> making{false};
 pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 
 Region* region_at(void* memory, const Plan& plan) {
     char* base = static_cast<char*>(memory);
     const auto at = [&](Section section) { return base + plan.sections[section].offset; };
-    Region* region = new (std::nothrow) Region;
-    if (region) {
-        region->header = static_cast<Header*>(memory);
-        region->counters = reinterpret_cast<Counter*>(at(COUNTERS));
-        region->activity = reinterpret_cast<Activity*>(at(ACTIVITY));
-        region->ring = reinterpret_cast<Slot*>(at(RING));
-        region->live_keys = reinterpret_cast<std::atomic<std::uint64_t>*>(at(LIVE_KEYS));
-        region->live = reinterpret_cast<LiveEntry*>(at(LIVE));
-        region->strings = reinterpret_cast<StringRecord*>(at(STRINGS));
-        region->text = at(TEXT);
-        region->devices = reinterpret_cast<DeviceRecord*>(at(DEVICES));
-        region->sets = reinterpret_cast<SetRecord*>(at(SETS));
-        region->cores = reinterpret_cast<CoresRecord*>(at(CORES));
-        region->features = reinterpret_cast<FeatureRecord*>(at(FEATURES));
-        region->failures = reinterpret_cast<FailureRecord*>(at(FAILURES));
-        region->size = plan.size;
-        for (std::uint32_t section = 0; section < SECTIONS; ++section) {
-            region->counts[section] = plan.sections[section].count;
-        }
+    Region* region = &the_region;
+    region->header = static_cast<Header*>(memory);
+    region->counters = reinterpret_cast<Counter*>(at(COUNTERS));
+    region->activity = reinterpret_cast<Activity*>(at(ACTIVITY));
+    region->ring = reinterpret_cast<Slot*>(at(RING));
+    region->live_keys = reinterpret_cast<std::atomic<std::uint64_t>*>(at(LIVE_KEYS));
+    region->live = reinterpret_cast<LiveEntry*>(at(LIVE));
+    region->strings = reinterpret_cast<StringRecord*>(at(STRINGS));
+    region->text = at(TEXT);
+    region->devices = reinterpret_cast<DeviceRecord*>(at(DEVICES));
+    region->sets = reinterpret_cast<SetRecord*>(at(SETS));
+    region->cores = reinterpret_cast<CoresRecord*>(at(CORES));
+    region->features = reinterpret_cast<FeatureRecord*>(at(FEATURES));
+    region->failures = reinterpret_cast<FailureRecord*>(at(FAILURES));
+    region->size = plan.size;
+    for (std::uint32_t section = 0; section < SECTIONS; ++section) {
+        region->counts[section] = plan.sections[section].count;
     }
     return region;
 }
@@ -71,7 +77,7 @@ void fill_header(Header& header, const Plan& plan, const Settings& settings, std
 void start_over_in_child() {
     if (Region* region = mapped_region.exchange(nullptr)) {
         munmap(region->header, region->size);
-        delete region;
+        tracking_word = &undecided;
     }
     forget_private_state();
     making = false;
@@ -109,12 +115,12 @@ Region* try_to_make() {
         plan = plan_for(std::min(settings.events, 4096u), std::min(settings.live, 8192u));
         memory = map_region_file(path, plan.size, problem);
     }
-    Region* region = memory ? region_at(memory, plan) : nullptr;
-    if (!region) {
+    if (!memory) {
         say("tracking is off: no room for the region (%s)", problem.c_str());
         tell_launcher(settings);
         return nullptr;
     }
+    Region* region = region_at(memory, plan);
     fill_header(*region->header, plan, settings, ticks);
     guard_against_truncation(memory, plan.size);
     pthread_once(&fork_handler, [] { pthread_atfork(nullptr, nullptr, start_over_in_child); });
@@ -139,11 +145,9 @@ Region* make_region() {
         region = try_to_make();
     } catch (...) {  // no memory for a path
     }
-    if (!region) {
-        region_refused = true;
-    }
+    tracking_word.store(region ? &region->header->tracking : &refused, std::memory_order_release);
     mapped_region.store(region, std::memory_order_release);
-    return region;
+    return region && region->header->tracking.load(std::memory_order_relaxed) ? region : nullptr;
 }
 
 std::uint64_t now_ns() {

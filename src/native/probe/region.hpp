@@ -29,19 +29,31 @@ struct Region {
 };
 
 extern std::atomic<Region*> mapped_region;
-extern std::atomic<bool> region_refused;  // no room, switched off, or another copy of this library is at work
+
+// The word of the region that says whether tracking is on. It stands for itself before there is a region (on: make one)
+// and where there will be none (off): no room, switched off, or another copy of this library is at work.
+extern std::atomic<std::atomic<std::uint32_t>*> tracking_word;
 
 Region* make_region();
 
 // Null: say nothing about this call.
 inline Region* tracking_region() {
-    Region* region = mapped_region.load(std::memory_order_acquire);
-    if (!region) {
-        if (region_refused.load(std::memory_order_relaxed) || !(region = make_region())) {
-            return nullptr;
-        }
+    if (!tracking_word.load(std::memory_order_acquire)->load(std::memory_order_relaxed)) {
+        return nullptr;
     }
-    return region->header->tracking.load(std::memory_order_relaxed) ? region : nullptr;
+    Region* region = mapped_region.load(std::memory_order_acquire);
+    return region ? region : make_region();
+}
+
+// Whoever will record something after a call of the runtime has what it needs brought in meanwhile.
+inline void expect_event(const Region& region) {
+    const Header& header = *region.header;
+    __builtin_prefetch(&header, 0);
+    __builtin_prefetch(&header.live, 1);
+    const char* slot = reinterpret_cast<const char*>(
+        &region.ring[header.tickets.load(std::memory_order_relaxed) & (region.counts[RING] - 1)]);
+    __builtin_prefetch(slot, 1);
+    __builtin_prefetch(slot + 64, 1);
 }
 
 std::uint64_t now_ns();

@@ -11,29 +11,45 @@ namespace ttmem::probe {
 
 constexpr std::uint64_t BEING_WRITTEN = 1;
 
-inline void append(Region& region, const ThreadState& thread, const Event& event, std::uint8_t layout = 0) {
+struct ClaimedSlot {
+    Slot* slot;  // null: given up
+    std::uint64_t ticket;
+};
+
+inline ClaimedSlot claim(Region& region) {
     const std::uint64_t ticket = region.header->tickets.fetch_add(1, std::memory_order_relaxed);
     Slot& slot = region.ring[ticket & (region.counts[RING] - 1)];
     std::uint64_t before = slot.check.load(std::memory_order_relaxed);
     if (before == BEING_WRITTEN ||
         !slot.check.compare_exchange_strong(before, BEING_WRITTEN, std::memory_order_acq_rel)) {
         region.header->given_up.fetch_add(1, std::memory_order_relaxed);
+        return {nullptr, ticket};
+    }
+    return {&slot, ticket};
+}
+
+inline void fill(const Region& region, ClaimedSlot claimed, const ThreadState& thread, const Event& event,
+                 std::uint8_t layout) {
+    if (!claimed.slot) {
         return;
     }
     struct {
-        std::uint64_t check, ticket;
-        std::uint32_t phase;
-        std::uint16_t thread;
-        std::uint8_t layout, reserved;
+        std::uint64_t check, ticket, who;
         Event event;
-    } record{0, ticket, thread.phase, thread.number, layout, 0, event};
+    } record{0, claimed.ticket, thread.phase | std::uint64_t{thread.number} << 32 | std::uint64_t{layout} << 48, event};
     static_assert(sizeof record == sizeof(Slot), "a slot without its atomic");
-    std::memcpy(reinterpret_cast<char*>(&slot) + 8, reinterpret_cast<const char*>(&record) + 8, sizeof record - 8);
-    slot.check.store(checksum(&record, sizeof record), std::memory_order_release);
+    std::memcpy(reinterpret_cast<char*>(claimed.slot) + 8, reinterpret_cast<const char*>(&record) + 8,
+                sizeof record - 8);
+    claimed.slot->check.store(checksum(&record, sizeof record), std::memory_order_release);
     // The ring is larger than the caches: the next event finds its slot on the way.
-    const char* next = reinterpret_cast<const char*>(&region.ring[(ticket + 1) & (region.counts[RING] - 1)]);
+    const char* next =
+        reinterpret_cast<const char*>(&region.ring[(claimed.ticket + 1) & (region.counts[RING] - 1)]);
     __builtin_prefetch(next, 1);
     __builtin_prefetch(next + 64, 1);
+}
+
+inline void append(Region& region, const ThreadState& thread, const Event& event) {
+    fill(region, claim(region), thread, event, 0);
 }
 
 }  // namespace ttmem::probe

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include "hot.hpp"
+
 namespace ttmem::probe {
 
 // Looked up once. RTLD_NEXT would not do: a Python extension brings libtt_metal.so into a scope of its own.
@@ -35,8 +37,10 @@ class Function<Result(Arguments...)> : public Symbol {
 public:
     using Symbol::Symbol;
 
+    auto pointer() { return reinterpret_cast<Result (*)(Arguments...)>(address()); }
+
     Result operator()(Arguments... arguments) {
-        auto* function = reinterpret_cast<Result (*)(Arguments...)>(address());
+        auto* function = pointer();
         if (!function) {
             return Result();
         }
@@ -46,7 +50,7 @@ public:
 
 // A hook: our function under the runtime's name, and `name_real`, the runtime's own.
 #define TTMEM_HOOK(result, name, symbol, ...)                                                        \
-    static ::ttmem::probe::Function<result(__VA_ARGS__)> name##_real{symbol};                        \
-    extern "C" __attribute__((visibility("default"))) result name(__VA_ARGS__) asm(symbol);
+    TTMEM_HOT_DATA static ::ttmem::probe::Function<result(__VA_ARGS__)> name##_real{symbol};         \
+    extern "C" __attribute__((visibility("default"))) TTMEM_HOT_CODE result name(__VA_ARGS__) asm(symbol);
 
 }  // namespace ttmem::probe

@@ -4,9 +4,13 @@
 #include <vector>
 
 #include "address_table.hpp"
+#include "careful_read.hpp"
+#include "features.hpp"
 #include "runtime.hpp"
 
 namespace ttmem::probe {
+
+TTMEM_HOT_DATA std::atomic<std::uint64_t> device_generation{1};
 
 namespace {
 
@@ -19,7 +23,7 @@ struct Coordinates {
 };
 
 Symbol mesh_vtable{"_ZTVN2tt8tt_metal11distributed10MeshDeviceE"};
-Symbol mesh_id_method{"_ZNK2tt8tt_metal11distributed10MeshDevice2idEv"};
+Function<int(const void*)> mesh_id_method{"_ZNK2tt8tt_metal11distributed10MeshDevice2idEv"};
 Function<Ids(const void*)> mesh_device_ids{"_ZNK2tt8tt_metal11distributed10MeshDevice14get_device_idsEv"};
 Function<Ids(const void*)> impl_device_ids{TT_MESH "14get_device_idsEv"};
 Function<const std::unique_ptr<char>*(const void*)> impl_allocator{TT_MESH "9allocatorEv"};
@@ -39,7 +43,6 @@ struct KnownDevice {
 };
 
 AddressTable<KnownDevice, 1024> known;
-std::atomic<std::uint64_t> generation{1};
 
 // IDevice::id() is virtual, and Device's is not exported. Its place is where MeshDevice's vtable has MeshDevice's.
 int place_of_id() {
@@ -81,7 +84,7 @@ DeviceGroup group_of_chips(Region& region, const Ids& chips, const DeviceFacts* 
 
 template <typename Find>
 DeviceGroup remembered(const void* object, Find find) {
-    const std::uint64_t now = generation.load(std::memory_order_acquire);
+    const std::uint64_t now = device_generation.load(std::memory_order_acquire);
     const auto key = reinterpret_cast<std::uint64_t>(object);
     KnownDevice* entry = known.find(key);
     if (entry && entry->generation.load(std::memory_order_acquire) == now) {
@@ -128,6 +131,34 @@ DeviceGroup group_of_device(Region& region, const void* device) {
     return remembered(device, [&] { return group_of_chips(region, chips_of(device)); });
 }
 
+const void* mesh_of_queue(const void* queue) {
+    constexpr int LAST_WORD = 64;
+    static std::atomic<bool> somewhere_else{false};
+    auto** table = static_cast<void**>(mesh_vtable.address());
+    const void *mesh, *its_table;
+    if (!table || somewhere_else.load(std::memory_order_relaxed)) {
+        return nullptr;
+    }
+    for (int at = sizeof(void*); at <= LAST_WORD; at += sizeof(void*)) {
+        if (careful_field(queue, at, mesh) && careful_field(mesh, 0, its_table) && its_table == table + 2) {
+            return mesh;
+        }
+    }
+    if (!somewhere_else.exchange(true)) {
+        switch_off("dispatches", "the queues of this runtime keep their mesh in a place that is not known");
+    }
+    return nullptr;
+}
+
+DeviceGroup group_of_queue(Region& region, const void* queue) {
+    return remembered(queue, [&] {
+        const void* mesh = mesh_of_queue(queue);
+        return mesh ? group_of_chips(region, mesh_device_ids(mesh)) : DeviceGroup{0, 0};
+    });
+}
+
+int mesh_id(const void* mesh_device) { return mesh_id_method(mesh_device); }
+
 DeviceGroup group_of_mesh(Region& region, const void* mesh) {
     return remembered(mesh, [&] { return group_of_chips(region, impl_device_ids(mesh)); });
 }
@@ -141,7 +172,7 @@ DeviceGroup declare_mesh(Region& region, const void* mesh) {
     }
 }
 
-void devices_changed() { generation.fetch_add(1, std::memory_order_acq_rel); }
+void devices_changed() { device_generation.fetch_add(1, std::memory_order_acq_rel); }
 
 void forget_runtime_devices() { known.forget(); }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 
 namespace ttmem::probe {
 
@@ -23,13 +24,15 @@ void forget(void* state) {
 
 ThreadState* make() {
     pthread_once(&key_made, [] { pthread_key_create(&at_thread_end, forget); });
-    auto* state = static_cast<ThreadState*>(std::calloc(1, sizeof(ThreadState)));
-    if (state) {
-        state->number = ++threads;
-        own = state;
-        pthread_setspecific(at_thread_end, state);
+    void* memory = nullptr;
+    if (posix_memalign(&memory, alignof(ThreadState), sizeof(ThreadState)) != 0) {
+        return nullptr;
     }
-    return state;
+    std::memset(memory, 0, sizeof(ThreadState));
+    own = static_cast<ThreadState*>(memory);
+    own->number = ++threads;
+    pthread_setspecific(at_thread_end, memory);
+    return own;
 }
 
 }  // namespace
@@ -39,7 +42,7 @@ ThreadState* thread_state() { return own ? own : make(); }
 void forget_thread() {
     if (own) {
         const std::uint16_t number = own->number;
-        *own = ThreadState{};
+        std::memset(static_cast<void*>(own), 0, sizeof *own);
         own->number = number;
     }
 }

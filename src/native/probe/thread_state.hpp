@@ -30,21 +30,26 @@ struct ProgramLayout {
     PendingCb pending[MAX_PENDING];
 };
 
-struct SiteCacheEntry {
+// All that an event needs to know of a frame, in one cache line.
+struct alignas(64) SiteCacheEntry {
     std::uint64_t code;
     std::uint64_t identity;  // of the code object, whose address may be used again
     std::uint32_t instruction;
     std::uint32_t meaning;  // a site's number, or whose frame it is (python_frames.cpp)
+    const void* operation;  // that was called from here last
+    std::uint32_t name;     // of that operation; 0 = not known yet
 };
 
 constexpr int SITE_CACHE = 1024;
 
 struct ThreadState {
     bool inside;  // a hook is at work in this thread: whatever it calls is not news
+    bool python_known;  // `python` is decided
     std::uint8_t program_type;
     std::uint16_t number;
     std::uint32_t phase;
     int loading_binaries;
+    const void* python;  // the main thread's state, if it can never go away (python_frames.cpp)
     ProgramLayout layout;
     SiteCacheEntry sites[SITE_CACHE];
 };

@@ -8,17 +8,21 @@ namespace ttmem::probe {
 
 constexpr int MAX_WORKLOAD_PROGRAMS = 64;  // one per chip, when they all differ
 
-struct WorkloadParts {
+// What a dispatch needs to know is in the first cache line, if there is one program.
+struct alignas(64) WorkloadParts {
     std::atomic<std::uint32_t> count;
     std::atomic<std::uint32_t> name;  // of the operation, in the runtime's own words
     std::atomic<std::uint32_t> dispatches;
-    std::atomic<const void*> mesh;  // the MeshDevice that it was last compiled for
+    std::atomic<std::uint32_t> named;  // with `mask`: the devices of `queue`, which dispatched it last
+    std::atomic<std::uint64_t> mask;
+    std::atomic<const void*> queue;
+    std::atomic<std::uint64_t> generation;  // of the devices at that time
     std::atomic<std::uint64_t> programs[MAX_WORKLOAD_PROGRAMS];
     void clear() {
         count = 0;
         name = 0;
         dispatches = 0;
-        mesh = nullptr;
+        queue = nullptr;
     }
 };
 

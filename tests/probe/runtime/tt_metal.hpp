@@ -173,14 +173,22 @@ public:
     std::unique_ptr<Allocator> memory{new Allocator};
 };
 
+class MeshDevice;
+class MeshCommandQueue {
+public:
+    explicit MeshCommandQueue(MeshDevice* mesh) : mesh(mesh) {}
+    virtual ~MeshCommandQueue() = default;
+    MeshDevice* mesh;
+};
+
 class MeshDevice : public IDevice {
 public:
     int id() const override;
     std::vector<int> get_device_ids() const;
     MeshDeviceImpl impl;
+    MeshCommandQueue queue{this};
 };
 
-class MeshCommandQueue {};
 class MeshCoordinateRange {};
 class MeshWorkloadImpl {
 public:
@@ -190,11 +198,13 @@ public:
     void finalize_offsets(MeshDevice* mesh);
     void load_binaries(MeshCommandQueue& queue);
     void set_program_binary_status(std::size_t mesh_id, ProgramBinaryStatus status);
+    ProgramBinaryStatus get_program_binary_status(std::size_t mesh_id) const;
 
     std::vector<Program> programs;
     MeshDevice* mesh = nullptr;
     Buffer* binaries = nullptr;
     bool sent = false;
+    ProgramBinaryStatus status{};
 };
 struct MeshWorkload {
     MeshWorkloadImpl* implementation;

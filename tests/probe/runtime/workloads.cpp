@@ -53,7 +53,8 @@ void MeshWorkloadImpl::load_binaries(MeshCommandQueue&) {
     }
     sent = true;
 }
-void MeshWorkloadImpl::set_program_binary_status(std::size_t, ProgramBinaryStatus) {}
+void MeshWorkloadImpl::set_program_binary_status(std::size_t, ProgramBinaryStatus now) { status = now; }
+ProgramBinaryStatus MeshWorkloadImpl::get_program_binary_status(std::size_t) const { return status; }
 
 void EnqueueMeshWorkload(MeshCommandQueue& queue, MeshWorkload& workload, bool) {
     MeshWorkloadImpl& all = *workload.implementation;
@@ -85,8 +86,8 @@ CONTROL void* workload_make(void* mesh, void* program, void* binaries) {
 }
 
 CONTROL void workload_enqueue(void* workload) {
-    distributed::MeshCommandQueue queue;
-    distributed::EnqueueMeshWorkload(queue, *static_cast<distributed::MeshWorkload*>(workload), false);
+    auto& handle = *static_cast<distributed::MeshWorkload*>(workload);
+    distributed::EnqueueMeshWorkload(handle.implementation->mesh->queue, handle, false);
 }
 
 CONTROL void workload_destroy(void* handle) {

@@ -40,10 +40,13 @@ class Machine:
         sizes: Sizes = USUAL_SIZES,
         *,
         opened: bool = True,
+        worker_dispatch: bool = False,
         variables: Mapping[str, str] | None = None,
     ) -> Session:
         """A process on this machine, with all chips opened as one mesh unless `opened` is false.
 
+        With `worker_dispatch` the runtime's own programs take a row of compute cores, not Ethernet cores. A mocked T3K
+        needs it for most operations: they plan with the rows that are there, and are held to those that were left.
         `variables` are added to its environment.
         """
         home = self.folder / str(len(self.sessions))
@@ -55,8 +58,12 @@ class Machine:
         )
         self.sessions.append(session)
         if opened:
-            shape = f"ttnn.MeshShape({self.board.rows}, {self.board.columns})"
-            session.send(f"device = ttnn.open_mesh_device({shape}, **sizes)", sizes=asdict(sizes))
+            how = f"ttnn.MeshShape({self.board.rows}, {self.board.columns}), **sizes"
+            if worker_dispatch:
+                how += (
+                    ", dispatch_core_config=ttnn.DispatchCoreConfig(ttnn.DispatchCoreType.WORKER)"
+                )
+            session.send(f"device = ttnn.open_mesh_device({how})", sizes=asdict(sizes))
         return session
 
     def variables(self, home: Path) -> dict[str, str]:
