@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ttmem.errors import BadInput
 
@@ -10,6 +11,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _FACTORS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
+@lru_cache(1 << 12)
 def human(count: int | None) -> str:
     """1536 -> '1.5 KiB'; None -> 'N/A'. Never rounds up to the next unit's thousand."""
     if count is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from ttmem.views.text import clean, clip, columns, wrap
@@ -38,6 +39,10 @@ class Style(Enum):
     HEAT_3 = "33;3"
     HEAT_4 = "31;3"
 
+    __hash__ = (
+        object.__hash__
+    )  # that of Enum is written in Python, and the monitor asks for it all the time
+
 
 class Span(NamedTuple):
     """Text in one style; made by `ink`. A tuple: the monitor makes and compares thousands a second."""
@@ -50,8 +55,9 @@ Line = tuple[Span, ...]
 EMPTY: Line = ()
 
 
+@lru_cache(1 << 12)
 def ink(text: str, style: Style = Style.PLAIN) -> Line:
-    """A line of one span."""
+    """A line of one span. From one picture to the next most of them stay the same."""
     return (Span(clean(text), style),)
 
 
@@ -68,6 +74,12 @@ def line_columns(line: Line) -> int:
     return width
 
 
+@lru_cache(1 << 8)
+def blank(width: int) -> Line:
+    """Nothing but spaces."""
+    return (Span(" " * width),)
+
+
 def pad(line: Line, room: int, right: bool = False) -> Line:
     """The line filled with spaces to `room` columns."""
     return line if line_columns(line) > room else fitted(line, room, right)
@@ -80,8 +92,7 @@ def fitted(line: Line, room: int, right: bool = False) -> Line:
         return line
     if missing < 0:
         return clip_line(line, room)
-    blank = (Span(" " * missing),)
-    return blank + line if right else line + blank
+    return blank(missing) + line if right else line + blank(missing)
 
 
 def clip_line(line: Line, room: int) -> Line:
@@ -119,8 +130,7 @@ def paragraph(text: str, room: int, style: Style = Style.PLAIN) -> list[Line]:
 
 def indent(lines: Iterable[Line], by: int, first: Line = EMPTY) -> list[Line]:
     """The lines moved to the right; `first` stands in the room so made on the first line."""
-    blank = (Span(" " * by),)
-    return [(*(pad(first, by) if at == 0 else blank), *line) for at, line in enumerate(lines)]
+    return [(*(pad(first, by) if at == 0 else blank(by)), *line) for at, line in enumerate(lines)]
 
 
 def paint(lines: Sequence[Line], width: int, color: bool) -> str:

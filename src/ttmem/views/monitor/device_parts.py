@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ttmem.snapshots import Device
 from ttmem.views.ages import age
@@ -11,7 +12,7 @@ from ttmem.views.monitor import facts
 from ttmem.views.monitor.amounts import Pair, Pairs, amount, of_limit
 from ttmem.views.monitor.kinds import CB, DRAM, L1, L1_SMALL, L1_USED, Kind
 from ttmem.views.monitor.page import Look
-from ttmem.views.monitor.samples import SECOND, TimeColumns
+from ttmem.views.monitor.samples import SECOND, TimeColumns, first_needed
 from ttmem.views.monitor.sparkline import sparkline
 from ttmem.views.monitor.stacked_bar import stacked_meter
 
@@ -122,15 +123,20 @@ class DeviceParts:
 
     def _past(self, kind: Kind, capacity: int | None, room: int) -> Line:
         series = self.look.history.get(self.device.unique_id, {})
-        columns = TimeColumns.of(series, self.look.snapshot.time_ns, self.look.state.span, room)
-        values = columns.highest(series.get(kind.series, ()))
-        top = max((value for value in values if value), default=0)
-        return (
-            Span(
-                sparkline(values, top if capacity is None else capacity, self.look.ascii),
-                kind.style,
-            ),
+        times, values = series.get("time_ns", ()), series.get(kind.series, ())
+        # There is one sample a second: within a second, the past stays as it is.
+        end_ns = self.look.snapshot.time_ns // SECOND * SECOND + SECOND - 1
+        first = first_needed(times, end_ns, self.look.state.span)
+        text = _sparkline(
+            tuple(times[first:]),
+            tuple(values[first:]),
+            end_ns,
+            self.look.state.span,
+            room,
+            capacity,
+            self.look.ascii,
         )
+        return (Span(text, kind.style),)
 
     @property
     def _l1_parts(self) -> tuple[tuple[Kind, int], ...]:
@@ -139,6 +145,21 @@ class DeviceParts:
 
     def _amount(self, label: str, count: int | None) -> Line:
         return pad(facts.amount(label, count, self.look), len(label) + 1 + self.room)
+
+
+@lru_cache(1 << 10)
+def _sparkline(
+    times: tuple[int, ...],
+    values: tuple[int, ...],
+    end_ns: int,
+    seconds: int,
+    room: int,
+    capacity: int | None,
+    ascii: bool,
+) -> str:
+    highest = TimeColumns.of({"time_ns": times}, end_ns, seconds, room).highest(values)
+    top = max((value for value in highest if value), default=0) if capacity is None else capacity
+    return sparkline(highest, top, ascii)
 
 
 def span_text(look: Look) -> str:

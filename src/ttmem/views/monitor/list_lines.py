@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ttmem.views.ink import Line, Span, Style, clip_line, faint, fitted, ink, pad
+from ttmem.views.ink import Line, Span, Style, blank, clip_line, faint, fitted, ink, pad
 from ttmem.views.monitor.list_columns import GAP, Cell
 
 GUTTER = 1  # for the cursor's sign, which terminals without colours need
@@ -24,8 +24,8 @@ def row_line(cells: Iterable[Cell], width: int, cursor: bool = False) -> Line:
     taken = GUTTER
     for at, (cell, size, right) in enumerate(cells):
         if at:
-            spans.append(Span(" " * GAP))
-        spans.extend(fitted(cell, size, right))
+            spans += blank(GAP)
+        spans += fitted(cell, size, right)
         taken += size + (GAP if at else 0)
     line = tuple(spans) if taken <= width else clip_line(tuple(spans), width)
     if not cursor:

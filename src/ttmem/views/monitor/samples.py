@@ -15,6 +15,12 @@ PACE = 16  # samples
 LONGEST_STEP = 3 * SECOND  # between samples that belong together, if they come every second
 
 
+def first_needed(times: Sequence[int], end_ns: int, seconds: int) -> int:
+    """From this sample on a series has all that its last `seconds` are drawn from: pace, and what held before."""
+    oldest = bisect_left(times, end_ns - seconds * SECOND)
+    return max(min(oldest - 1, bisect_right(times, end_ns) - PACE), 0)
+
+
 @dataclass(frozen=True, slots=True)
 class TimeColumns:
     """Which samples fall into which column.
