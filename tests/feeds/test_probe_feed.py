@@ -41,19 +41,29 @@ def until(feed: LocalFeed, is_so: Callable[[Snapshot], bool]) -> Snapshot:
     return picture
 
 
-def forge_chip(path: Path, chip: int) -> None:
-    """Rewrites the number of the first device, with a checksum that is right."""
+CHIP, L1_SMALL_SIZE = 12, 5  # places in the record of a device
+
+
+def mixed(total: int, word: int) -> int:
+    total = (total ^ word) * 0x9E3779B97F4A7C15 % (1 << 64)
+    return total ^ total >> 29
+
+
+def forge_device(path: Path, place: int, value: int) -> None:
+    """Rewrites the record of the first device, with a checksum that is right."""
     data = bytearray(path.read_bytes())
     offset, _, stride = layout.SECTION.unpack_from(
         data, layout.SECTIONS_AT + 16 * layout.Section.DEVICES
     )
     values = list(layout.DEVICE.unpack_from(data, offset))
-    values[12] = chip
+    values[place] = value
     words = struct.unpack(f"<{stride // 8}Q", layout.DEVICE.pack(*values))
-    check = 0
-    for word in words[1:]:
-        check = (check ^ word) * 0x9E3779B97F4A7C15 % (1 << 64)
-        check ^= check >> 29
+    one, other = 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+    for word in words[1::2]:
+        one = mixed(one, word)
+    for word in words[2::2]:
+        other = mixed(other, word)
+    check = mixed(one, other)
     layout.DEVICE.pack_into(data, offset, check, *values[1:])
     with path.open("r+b") as region:
         region.seek(offset)
@@ -75,6 +85,19 @@ def test_a_watched_process_is_there_with_its_devices_and_their_capacities(
     assert (shown.pid, shown.sources) == (process.process.pid, ("probe",))
     assert shown.devices["1000"].dram == BLOCK
     assert (device.memory.dram.requested, device.memory.dram.reserved) == (4000, BLOCK)
+
+
+def test_a_device_that_was_opened_again_with_other_sizes_has_those(
+    watch: Watch, feed: LocalFeed, tmp_path: Path
+) -> None:
+    started(watch, "mesh = lib.mesh_open(1)")
+    before = feed.read().devices[0].memory.l1_small.capacity
+    (path,) = tmp_path.glob("ttmem_*")
+
+    forge_device(path, L1_SMALL_SIZE, 16_384)  # as the probe does when a device is opened again
+    after = feed.read().devices[0].memory.l1_small.capacity
+
+    assert (before, after) == (110 * 32_768, 110 * 16_384)
 
 
 def test_a_buffer_of_a_mesh_counts_on_each_chip_once(watch: Watch, feed: LocalFeed) -> None:
@@ -288,7 +311,7 @@ def test_a_device_that_cannot_be_one_does_no_harm(
 ) -> None:
     started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000)")
     (path,) = tmp_path.glob("ttmem_*")
-    forge_chip(path, chip)
+    forge_device(path, CHIP, chip)
 
     picture = feed.read(["buffers", "cores", "events"])
 

@@ -23,7 +23,7 @@ class Follower:
         self.path = path
         self.created_ns = self._region.created_ns
         self.facts: ProcessFacts = process_facts(self._region.pid)
-        self._declared: set[int] = set()
+        self._declared: dict[int, DeviceDeclaration] = {}
         self._told: set[int] = set()
         self._rebuild = False
         self._late = True  # before its first look: what came earlier is not lost, but past
@@ -98,13 +98,14 @@ class Follower:
     def _new_devices(
         self, devices: list[DeviceDeclaration | None]
     ) -> tuple[DeviceDeclaration, ...]:
-        found = [
-            d
-            for d in devices
-            if d is not None and d.logical_id not in self._declared and is_plausible(d)
-        ]
-        self._declared.update(device.logical_id for device in found)
-        return tuple(found)
+        """A device that is opened again may have other sizes: then it is declared again."""
+        found = {
+            one.logical_id: one
+            for one in devices
+            if one is not None and self._declared.get(one.logical_id) != one and is_plausible(one)
+        }
+        self._declared |= found
+        return tuple(found.values())
 
     def _new_cores(self) -> dict[int, int]:
         masks = {number: core_mask(found) for number, found in self._region.new_cores().items()}
