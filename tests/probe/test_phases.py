@@ -86,6 +86,141 @@ def test_a_phase_decorates_functions_and_coroutines(watch: Watch) -> None:
     assert found == {1: "forward", 2: "serve/forward"}
 
 
+def test_a_decorated_generator_is_inside_its_phase_while_it_runs(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "@phase('decode')\n"
+        "def tokens():\n"
+        "    for number in (1, 3): yield buffer(mesh, number, 0, 64)\n"
+        "    buffer(mesh, 5, 0, 64)\n"
+        "for number, _ in zip((2, 4, 6), tokens()): buffer(mesh, number, 0, 64)",
+    )
+
+    assert found == {1: "decode", 2: None, 3: "decode", 4: None, 5: "decode"}
+
+
+def test_a_decorated_async_generator_is_inside_its_phase_while_it_runs(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "@phase('decode')\n"
+        "async def tokens():\n"
+        "    for number in (1, 3):\n"
+        "        await asyncio.sleep(0)\n"
+        "        yield buffer(mesh, number, 0, 64)\n"
+        "async def main():\n"
+        "    number = 2\n"
+        "    async for _ in tokens():\n"
+        "        buffer(mesh, number, 0, 64)\n"
+        "        number += 2\n"
+        "asyncio.run(main())",
+    )
+
+    assert found == {1: "decode", 2: None, 3: "decode", 4: None}
+
+
+def test_phases_inside_a_decorated_generator_wait_with_it(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "@phase('decode')\n"
+        "def tokens():\n"
+        "    with phase('attention'):\n"
+        "        yield\n"
+        "        buffer(mesh, 2, 0, 64)\n"
+        "    buffer(mesh, 3, 0, 64)\n"
+        "    yield\n"
+        "steps = tokens(); next(steps)\n"
+        "with phase('load'):\n"
+        "    buffer(mesh, 1, 0, 64)\n"
+        "    next(steps)\n"
+        "buffer(mesh, 4, 0, 64)",
+    )
+
+    assert found == {1: "load", 2: "load/decode/attention", 3: "load/decode", 4: None}
+
+
+def test_each_step_of_a_decorated_generator_tags_the_thread_that_takes_it(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "@phase('decode')\n"
+        "def tokens():\n"
+        "    with phase('attention'):\n"
+        "        for number in (1, 2): yield buffer(mesh, number, 0, 64)\n"
+        "    yield buffer(mesh, 3, 0, 64)\n"
+        "steps = tokens(); next(steps)\n"
+        "def work(): next(steps); next(steps); buffer(mesh, 4, 0, 64)\n"
+        "thread = threading.Thread(target=work); thread.start(); thread.join()\n"
+        "buffer(mesh, 5, 0, 64)",
+    )
+
+    assert found == {1: "decode/attention", 2: "decode/attention", 3: "decode", 4: None, 5: None}
+
+
+def test_a_decorated_generator_is_the_generator_that_it_was(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "import inspect\n"
+        "@phase('decode')\n"
+        "def steps(first):\n"
+        "    try: second = yield first\n"
+        "    except KeyError: second = yield 'caught'\n"
+        "    try: yield second\n"
+        "    finally: buffer(mesh, second, 0, 64)\n"
+        "    return 'end'\n"
+        "@phase('adecode')\n"
+        "async def asteps(first):\n"
+        "    try: second = yield first\n"
+        "    except KeyError: second = yield 'caught'\n"
+        "    try: yield second\n"
+        "    finally: buffer(mesh, second, 0, 64)\n"
+        "assert inspect.isgeneratorfunction(steps) and inspect.isasyncgenfunction(asteps)\n"
+        "one = steps(7)\n"
+        "assert [next(one), one.throw(KeyError()), one.send(1)] == [7, 'caught', 1]\n"
+        "try: next(one)\n"
+        "except StopIteration as end: assert end.value == 'end'\n"
+        "one = steps(7); next(one); one.send(2); one.close()\n"
+        "async def main():\n"
+        "    one = asteps(8)\n"
+        "    assert await one.asend(None) == 8\n"
+        "    assert await one.athrow(KeyError()) == 'caught'\n"
+        "    assert await one.asend(3) == 3\n"
+        "    await one.aclose()\n"
+        "    assert [step async for step in one] == []\n"
+        "asyncio.run(main())",
+    )
+
+    assert found == {1: "decode", 2: "decode", 3: "adecode"}
+
+
+def test_a_phase_that_another_thread_left_is_gone_with_the_next_one(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "def tokens():\n"
+        "    with phase('decode'): yield\n"
+        "steps = tokens(); next(steps)\n"
+        "thread = threading.Thread(target=lambda: next(steps, None)); thread.start(); thread.join()\n"
+        "with phase('load'): buffer(mesh, 1, 0, 64)\n"
+        "buffer(mesh, 2, 0, 64)",
+    )
+
+    assert found == {1: "load", 2: None}
+
+
+def test_generators_that_end_in_another_order_leave_nothing_in_later_paths(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "def steps(name):\n"
+        "    with phase(name): yield\n"
+        "first, second = steps('first'), steps('second')\n"
+        "next(first); next(second); next(first, None)\n"
+        "buffer(mesh, 1, 0, 64)\n"
+        "next(second, None)\n"
+        "with phase('load'): buffer(mesh, 2, 0, 64)\n"
+        "buffer(mesh, 3, 0, 64)",
+    )
+
+    assert found == {1: "first/second", 2: "load", 3: None}
+
+
 def test_a_child_of_a_fork_goes_back_to_its_own_phase(watch: Watch) -> None:
     process = watch(
         f"{BEGIN}"

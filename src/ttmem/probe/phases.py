@@ -5,29 +5,25 @@
 
 Phases nest: inside `phase("decode")`, `phase("attention")` is told as `decode/attention`. Each thread has its own.
 Tasks of an event loop share a thread and its phase: what was entered last and is still open counts, in whatever order
-they are left; a path is made of the phases of its own task alone.
+they are left; a path is made of the phases of its own task alone. A decorated generator is inside its phase while it
+runs, and outside of it from each `yield` to the next step.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-import threading
 from collections.abc import Callable
-from contextvars import ContextVar
-from functools import wraps
-from inspect import iscoroutinefunction
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from ttmem.probe.inside_phase import inside_phase
+from ttmem.probe.open_phases import OpenPhase, innermost, library, own_stack, still_open
 
-_path: ContextVar[str] = ContextVar("ttmem.phase", default="")
-_process = 0  # counts up in the child of a fork, whose region numbers its phases anew
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def phase(name: str) -> Phase:
     """What this thread does inside belongs to `name`; also a decorator. Without the probe it does nothing."""
-    return _NOTHING if _library is None else _WatchedPhase(name)
+    return _NOTHING if library is None else _WatchedPhase(name)
 
 
 class Phase:
@@ -45,100 +41,39 @@ class Phase:
         return function
 
 
-class _Open:
-    """A phase that was entered and not left."""
-
-    __slots__ = ("above", "number", "owner", "path", "process")
-
-    def __init__(self, owner: _WatchedPhase, above: str, path: str) -> None:
-        self.owner = owner
-        self.above = above
-        self.path = path
-        self.number = 0  # known once another phase is entered on top of it
-        self.process = _process
-
-
-class _Thread(threading.local):
-    """The open phases of one thread, the last one on top."""
-
-    def __init__(self) -> None:
-        self.open: list[_Open] = []
-
-
-_thread = _Thread()
-
-
 class _WatchedPhase(Phase):
     """A phase that the library is told of."""
 
-    __slots__ = ("_name",)
+    __slots__ = ("_name", "_open")
 
     def __init__(self, name: str) -> None:
         self._name = str(name).replace("\0", " ")
+        self._open: list[OpenPhase] = []  # entered and not left, in any thread
 
     def __enter__(self) -> None:
-        above = _path.get()
-        path = f"{above}/{self._name}" if above else self._name
-        before = _tell(path)
-        if _thread.open:
-            _thread.open[-1].number = before
-        _thread.open.append(_Open(self, above, path))
-        _path.set(path)
+        entered = OpenPhase(self._name, still_open(innermost.get()))
+        entered.open()
+        self._open.append(entered)
 
     def __exit__(self, *trouble: object) -> None:
-        still_open, path = _thread.open, _path.get()
-        mine = [one for one in still_open if one.owner is self]
-        if not mine:
-            return  # entered in another thread
-        left = next((one for one in reversed(mine) if one.path == path), mine[-1])
-        _path.set(left.above)
-        on_top = still_open[-1] is left
-        still_open.remove(left)
-        if on_top:
-            _go_back_to(still_open[-1] if still_open else None)
+        left = self._meant()
+        if left is not None:
+            with suppress(ValueError):  # another thread has just left it
+                self._open.remove(left)
+            left.leave()
+
+    def _meant(self) -> OpenPhase | None:
+        """Entered by this task, else in this thread, else in any: a generator's last step may be another thread's."""
+        around = innermost.get()
+        while around is not None:
+            if around in self._open:
+                return around
+            around = around.above
+        here = [one for one in self._open if one.stack is own_stack()]
+        return next(reversed(here or self._open), None)
 
     def __call__(self, function: Function) -> Function:
-        @wraps(function)
-        def inside(*arguments: Any, **named: Any) -> Any:
-            with self:
-                return function(*arguments, **named)
-
-        @wraps(function)
-        async def inside_coroutine(*arguments: Any, **named: Any) -> Any:
-            with self:
-                return await function(*arguments, **named)
-
-        return cast(Function, inside_coroutine if iscoroutinefunction(function) else inside)
-
-
-def _tell(path: str) -> int:
-    return cast(int, _library.ttmem_probe_enter_phase(path.encode("utf-8", "replace")))
-
-
-def _go_back_to(before: _Open | None) -> None:
-    if before is not None and before.process != _process:
-        _tell(before.path)
-    else:
-        _library.ttmem_probe_leave_phase(before.number if before else 0)
-
-
-def _start_over_in_child() -> None:
-    global _process
-    _process += 1
-
-
-def _load() -> Any:
-    """The library of this process, if it was preloaded. Its functions are too short to give up the GIL for."""
-    process = ctypes.PyDLL(None)
-    if not hasattr(process, "ttmem_probe_enter_phase"):
-        return None
-    process.ttmem_probe_enter_phase.argtypes = [ctypes.c_char_p]
-    process.ttmem_probe_enter_phase.restype = ctypes.c_uint32
-    process.ttmem_probe_leave_phase.argtypes = [ctypes.c_uint32]
-    process.ttmem_probe_leave_phase.restype = None
-    os.register_at_fork(after_in_child=_start_over_in_child)
-    return process
+        return cast(Function, inside_phase(function, self, self._name))
 
 
 _NOTHING = Phase()
-_library: Any = _load()
