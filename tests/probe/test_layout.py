@@ -32,6 +32,8 @@ PLACES = {
     "devices": layout.TABLES_AT,
     "failures": layout.FAILURES_AT,
     "unpaired_frees": layout.UNPAIRED_AT,
+    "unseen": layout.UNSEEN_AT,
+    "forgotten": layout.FORGOTTEN_AT,
 }
 
 

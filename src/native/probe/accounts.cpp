@@ -1,28 +1,39 @@
 #include "accounts.hpp"
 
+#include <algorithm>
+
 namespace ttmem::probe {
 
 namespace {
 
 std::uint64_t held(const LiveEntry& entry) { return entry.reserved ? entry.reserved : entry.requested; }
 
-void raise_peak(Counter& counter, std::uint64_t now_held, const LiveEntry& entry) {
+void raise_peak(Counter& counter, std::uint64_t now_held, const LiveEntry& entry, std::uint64_t capacity) {
     std::uint64_t peak = counter.peak.load(std::memory_order_relaxed);
     while (now_held > peak) {
         if (counter.peak.compare_exchange_weak(peak, now_held, std::memory_order_relaxed)) {
             counter.peak_ns.store(entry.time, std::memory_order_relaxed);
             counter.peak_name.store(entry.name, std::memory_order_relaxed);
             counter.peak_site.store(entry.site, std::memory_order_relaxed);
+            counter.peak_capacity.store(capacity, std::memory_order_relaxed);
             return;
         }
     }
 }
 
-void add(Counter& counter, const LiveEntry& entry) {
+std::uint64_t capacity_of(const Region& region, std::uint32_t device, std::uint32_t kind) {
+    const DeviceRecord& record = region.devices[device];
+    return kind < KINDS ? record.bank_size[kind] * record.banks[kind] : 0;
+}
+
+void add(Region& region, std::uint32_t device, std::uint32_t kind, const LiveEntry& entry) {
+    Counter& counter = region.counter(device, kind);
     counter.requested.fetch_add(entry.requested, std::memory_order_relaxed);
     const std::uint64_t now_held = counter.reserved.fetch_add(held(entry), std::memory_order_relaxed) + held(entry);
     counter.allocations.fetch_add(1, std::memory_order_relaxed);
-    raise_peak(counter, now_held, entry);
+    if (now_held > counter.peak.load(std::memory_order_relaxed)) {
+        raise_peak(counter, now_held, entry, capacity_of(region, device, kind));
+    }
 }
 
 void subtract(Counter& counter, const LiveEntry& entry) {
@@ -55,9 +66,9 @@ void expect_counters(const Region& region, const LiveEntry& entry, std::uint64_t
 void count_in(Region& region, const LiveEntry& entry, std::uint64_t mask) {
     const std::uint32_t kind = counter_of(entry);
     for_each_device(kind < COUNTED ? mask : 0, [&](std::uint32_t index) {
-        add(region.counter(index, kind), entry);
+        add(region, index, kind, entry);
         if (entry.flags & HOLDS_BINARIES) {
-            add(region.counter(index, KERNEL_BINARIES), entry);
+            add(region, index, KERNEL_BINARIES, entry);
         }
     });
 }
@@ -109,8 +120,10 @@ bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const Dev
     return room;
 }
 
-bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op, std::uint16_t flags) {
-    LiveEntry entry;
+namespace {
+
+bool take_out(Region& region, const ThreadState& thread, std::uint64_t key, Op op, std::uint16_t flags,
+              LiveEntry& entry) {
     if (!take(region, key, entry)) {
         return false;
     }
@@ -122,6 +135,43 @@ bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op
     count_out(region, entry, mask);
     fill(region, claimed, thread, event, entry.layout);
     return true;
+}
+
+}  // namespace
+
+bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op) {
+    LiveEntry entry;
+    return take_out(region, thread, key, op, 0, entry);
+}
+
+bool release_with_device(Region& region, const ThreadState& thread, std::uint64_t key, Op op) {
+    LiveEntry entry;
+    if (!take_out(region, thread, key, op, WITH_DEVICE, entry)) {
+        return false;
+    }
+    if (live_type(entry) == BUFFER) {
+        keep_left(region, entry);
+    }
+    return true;
+}
+
+void count_nothing(Region& region, std::uint64_t mask) {
+    std::uint64_t most = 0;  // a buffer of a mesh is on each of its chips
+    for_each_device(mask, [&](std::uint32_t index) {
+        std::uint64_t left = 0;
+        for (std::uint32_t kind = 0; kind < COUNTED; ++kind) {
+            Counter& counter = region.counter(index, kind);
+            const std::uint64_t made = counter.allocations.load(std::memory_order_relaxed);
+            left += kind < KINDS ? made - counter.frees.load(std::memory_order_relaxed) : 0;
+            counter.frees.store(made, std::memory_order_relaxed);
+            counter.requested.store(0, std::memory_order_relaxed);
+            counter.reserved.store(0, std::memory_order_relaxed);
+        }
+        most = std::max(most, left);
+    });
+    std::uint64_t known = region.header->live_uncounted.load(std::memory_order_relaxed);
+    while (most && known && !region.header->live_uncounted.compare_exchange_weak(known, known - std::min(known, most))) {
+    }
 }
 
 }  // namespace ttmem::probe

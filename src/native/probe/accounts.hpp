@@ -15,8 +15,14 @@ Event event_of(Op op, const LiveEntry& entry, std::uint64_t time);
 // False if the live table has no room. The counters have it all the same.
 bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const DeviceGroup& group, Op op);
 
-// Takes the entry of a key out and tells of it, with more flags if they are given; false if there is none.
-bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op, std::uint16_t flags = 0);
+// Takes the entry of a key out and tells of it; false if there is none.
+bool release(Region& region, const ThreadState& thread, std::uint64_t key, Op op);
+
+// The same because its device closed: the events say so, and a buffer stays as one that nobody freed.
+bool release_with_device(Region& region, const ThreadState& thread, std::uint64_t key, Op op);
+
+// A device is closed and nothing is on it any more, also of what had no room in the table.
+void count_nothing(Region& region, std::uint64_t mask);
 
 // Atomic operations wait for one another: what they touch on the chips of a mesh is brought in all at once.
 void expect_counters(const Region& region, const LiveEntry& entry, std::uint64_t mask);

@@ -34,7 +34,11 @@ public:
             if (exchange(places->keys[place], 0, BUSY)) {
                 places->values[place].clear();
                 places->keys[place].store(key, std::memory_order_release);
-                return &places->values[place];
+                Value* first_of_all = search(*places, key);  // another thread may have put it in meanwhile
+                if (first_of_all != &places->values[place]) {
+                    places->keys[place].store(0, std::memory_order_release);
+                }
+                return first_of_all;
             }
         }
         return nullptr;

@@ -19,16 +19,20 @@ int ttmem_probe_track(int on) {
 }
 
 std::uint32_t ttmem_probe_enter_phase(const char* name) {
-    const Recording recording;
+    const bool tracking = tracking_region();
+    // Also while it is off: what comes after it is on belongs to the phase.
+    const Recording recording(mapped_region.load(std::memory_order_acquire));
     if (!recording || !name) {
         return 0;
     }
     ThreadState& thread = recording.thread();
     const std::uint32_t before = thread.phase;
     thread.phase = intern(recording.region(), name, std::strlen(name));
-    Event event = notice(PHASE_ENTERED, {0, 0}, thread.phase);
-    event.name = thread.phase;
-    append(recording.region(), thread, event);
+    if (tracking) {
+        Event event = notice(PHASE_ENTERED, {0, 0}, thread.phase);
+        event.name = thread.phase;
+        append(recording.region(), thread, event);
+    }
     return before;
 }
 

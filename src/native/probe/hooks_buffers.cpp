@@ -85,7 +85,9 @@ void freed_unknown(const Recording& recording, const void* buffer, const BufferF
     if (!describe(buffer, facts, entry)) {
         return;
     }
-    std::uint64_t without_entry = region.header->live_uncounted.load(std::memory_order_relaxed);
+    // One of those without room, if it cannot be one that was never seen.
+    const bool seen = !region.header->unseen.load(std::memory_order_relaxed);
+    std::uint64_t without_entry = seen ? region.header->live_uncounted.load(std::memory_order_relaxed) : 0;
     while (without_entry && !region.header->live_uncounted.compare_exchange_weak(without_entry, without_entry - 1)) {
     }
     const DeviceGroup group = group_of_device(region, facts.device);
@@ -106,6 +108,16 @@ void freed(const Recording& recording, const void* buffer) {
     if (BufferFacts facts; buffer_facts(buffer, facts)) {
         freed_unknown(recording, buffer, facts);
     }
+}
+
+void refused(const Recording& recording, const void* buffer, const char* message) {
+    Failure failure{};
+    if (BufferFacts facts; buffer_facts(buffer, facts)) {
+        failure.kind = facts.kind;
+        failure.requested = facts.size;
+        failure.device = facts.device;
+    }
+    failed(recording, failure, message);
 }
 
 // The runtime's own functions may refuse to answer: that is not the application's concern.
@@ -135,17 +147,21 @@ void on_allocated(void* tracker, const void* buffer) {
     on_allocated_real(tracker, buffer);
     if (const Recording recording; recording) {
         see(allocated, recording, buffer);
+    } else if (Region* region = mapped_region.load(std::memory_order_acquire); region && !tracking_region()) {
+        region->header->unseen.fetch_add(1, std::memory_order_relaxed);
     }
 }
 
 TTMEM_HOOK(void, on_freed, "_ZN2tt8tt_metal12GraphTracker16track_deallocateEPNS0_6BufferE", void*, void*)
 void on_freed(void* tracker, void* buffer) {
-    if (const Region* region = tracking_region()) {
+    if (const Region* region = holding_region()) {
         expect_buffer(*region, buffer);
     }
     on_freed_real(tracker, buffer);
-    if (const Recording recording; recording) {
+    if (const Following recording; recording) {
         see(freed, recording, buffer);
+    } else if (const Recording unknown; unknown) {
+        see(freed, unknown, buffer);
     }
 }
 
@@ -155,13 +171,7 @@ std::uint64_t on_allocate(void* allocator, void* buffer) {
         return on_allocate_real(allocator, buffer);
     } catch (const std::exception& problem) {
         if (const Recording recording; recording) {
-            Failure failure{};
-            if (BufferFacts facts; buffer_facts(buffer, facts)) {
-                failure.kind = facts.kind;
-                failure.requested = facts.size;
-                failure.device = facts.device;
-            }
-            failed(recording, failure, problem.what());
+            see([&](const Recording&, const void*) { refused(recording, buffer, problem.what()); }, recording, buffer);
         }
         throw;
     }

@@ -32,9 +32,10 @@ void closed(const Recording& recording, const DeviceGroup& group) {
         const bool on_a_device = type == BUFFER || type == CIRCULAR_BUFFER || type == KERNEL;
         if (on_a_device && mask_of(region.live[place].devices) & group.mask) {
             const Op op = type == BUFFER ? FREE : type == KERNEL ? KERNEL_UNLOAD : CB_FREE;
-            release(region, recording.thread(), key, op, WITH_DEVICE);
+            release_with_device(region, recording.thread(), key, op);
         }
     }
+    count_nothing(region, group.mask);
     count(region, group.mask, &Activity::closed);
     append(region, recording.thread(), notice(DEVICE_CLOSED, group, 0));
 }
@@ -80,11 +81,11 @@ void on_mesh_gone(const void* mesh) {
 TTMEM_HOOK(bool, on_close, "_ZN2tt8tt_metal6Device5closeEv", void*)
 bool on_close(void* device) {
     DeviceGroup group{0, 0};
-    if (const Recording recording; recording) {
+    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording) {
         group = group_of_device(recording.region(), device);
     }
     const bool done = on_close_real(device);
-    if (const Recording recording; recording && group.mask && done) {
+    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording && group.mask && done) {
         closed(recording, group);
     }
     devices_changed();

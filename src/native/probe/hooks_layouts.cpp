@@ -36,7 +36,7 @@ void begin(const Recording& recording, const void* program, const void* device, 
     layout.active = true;
 }
 
-void collect(ProgramLayout& layout, const PendingCb& seen) {
+void collect(Region& region, ProgramLayout& layout, const PendingCb& seen) {
     for (int i = layout.count; i-- > 0;) {
         PendingCb& known = layout.pending[i];
         const bool same = known.address == seen.address && known.size == seen.size && known.cores == seen.cores &&
@@ -48,6 +48,8 @@ void collect(ProgramLayout& layout, const PendingCb& seen) {
     }
     if (layout.count < MAX_PENDING) {
         layout.pending[layout.count++] = seen;
+    } else {
+        region.header->live_without_room.fetch_add(1, std::memory_order_relaxed);
     }
 }
 
@@ -56,17 +58,21 @@ void collect(ProgramLayout& layout, const PendingCb& seen) {
 template <typename Real>
 void lay_out(Real&& real, const void* program, const void* device, bool dataflow) {
     struct Scope {
+        ThreadState* thread = nullptr;
         ~Scope() {
-            if (const Recording recording; recording && recording.thread().layout.active) {
-                recording.thread().layout.active = false;
+            if (!thread) {
+                return;
+            }
+            thread->layout.active = false;
+            if (const Recording recording; recording) {
                 keep_layout(recording.region(), recording.thread());
             }
         }
-    };
+    } scope;
     if (const Recording recording; recording) {
         begin(recording, program, device, dataflow);
+        scope.thread = &recording.thread();
     }
-    const Scope scope;
     real();
 }
 
@@ -109,7 +115,7 @@ void on_cb(void* tracker, const void* cores, std::uint64_t address, std::uint64_
         const CoreSet set = cores_of(recording.region(), cores);
         const std::uint64_t devices = group_of_device(recording.region(), device).mask;
         const std::uint16_t flags = global ? GLOBAL : 0;
-        collect(recording.thread().layout, {address, size, devices, set.number, set.total, flags});
+        collect(recording.region(), recording.thread().layout, {address, size, devices, set.number, set.total, flags});
     }
 }
 
@@ -138,12 +144,12 @@ void on_mark(void* allocator, std::uint64_t address, std::uint64_t size, std::ui
     if (!set.total) {  // an older runtime: the allocator starts with its range of cores
         set = intern_cores(recording.region(), static_cast<const Rectangle*>(allocator), 1);
     }
-    collect(layout, {address, size, layout.devices, set.number, set.total, DATAFLOW});
+    collect(recording.region(), layout, {address, size, layout.devices, set.number, set.total, DATAFLOW});
 }
 
 TTMEM_HOOK(void, on_free_cbs, TT_PROGRAM "27deallocate_circular_buffersEv", void*)
 void on_free_cbs(void* program) {
-    if (const Recording recording; recording) {
+    if (const Following recording; recording) {
         release_circular_buffers(recording.region(), recording.thread(), program_id(program));
     }
     on_free_cbs_real(program);

@@ -146,7 +146,7 @@ void on_created(const void* program) {
 
 TTMEM_HOOK(void, on_destroyed, TT_INSPECTOR "17program_destroyedEPKNS0_6detail11ProgramImplE", const void*)
 void on_destroyed(const void* program) {
-    if (const Recording recording; recording) {
+    if (const Following recording; recording) {
         release_program(recording.region(), recording.thread(), program_id(program));
     }
     on_destroyed_real(program);

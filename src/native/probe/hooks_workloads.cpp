@@ -20,8 +20,11 @@ Function<std::uint8_t(const void*, std::uint64_t)> binary_status{
 // Program and MeshWorkload are a pointer to their implementation, and its owner's word.
 const void* implementation_of(const void* handle) { return *static_cast<const void* const*>(handle); }
 
-void add_program(const void* workload, const void* program) {
+void add_program(const void* workload, const void* program, bool unseen) {
     WorkloadParts* parts = workload_parts(workload, true);
+    if (parts && unseen) {
+        parts->dispatches.store(1, std::memory_order_relaxed);
+    }
     const std::uint32_t place = parts ? parts->count.load(std::memory_order_relaxed) : MAX_WORKLOAD_PROGRAMS;
     if (place < MAX_WORKLOAD_PROGRAMS) {
         parts->programs[place].store(program_id(implementation_of(program)), std::memory_order_relaxed);
@@ -103,13 +106,17 @@ private:
     ThreadState* thread_ = nullptr;
 };
 
-TTMEM_RECORDS void enqueue(void* queue, void* workload, bool blocking, void (*real)(void*, void*, bool)) {
+template <typename Real>
+TTMEM_RECORDS void enqueue(void* queue, void* workload, Real real) {
     {
         const FirstDispatch scope(implementation_of(workload));
-        real(queue, workload, blocking);
+        real();
     }
     if (const Recording recording; recording) {
-        dispatched(recording, implementation_of(workload), queue);
+        try {
+            dispatched(recording, implementation_of(workload), queue);
+        } catch (...) {  // the runtime would not say what was asked
+        }
     }
 }
 
@@ -118,8 +125,9 @@ TTMEM_RECORDS void enqueue(void* queue, void* workload, bool blocking, void (*re
 TTMEM_HOOK(void, on_add_program, TT_WORKLOAD "11add_programERKNS1_19MeshCoordinateRangeEONS0_7ProgramE", void*,
            const void*, void*)
 void on_add_program(void* workload, const void* range, void* program) {
-    if (const Recording recording; recording) {
-        add_program(workload, program);
+    // Also while tracking is off: its dispatches may come when it is on. The first one comes at once, and unseen.
+    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording) {
+        add_program(workload, program, !tracking_region());
     }
     on_add_program_real(workload, range, program);
 }
@@ -136,7 +144,7 @@ TTMEM_HOOK(void, on_enqueue,
            void*, bool)
 void on_enqueue(void* queue, void* workload, bool blocking) {
     if (tracking_region()) {
-        enqueue(queue, workload, blocking, on_enqueue_real.pointer());
+        enqueue(queue, workload, [&] { on_enqueue_real(queue, workload, blocking); });
     } else {
         on_enqueue_real(queue, workload, blocking);
     }

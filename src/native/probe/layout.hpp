@@ -19,7 +19,9 @@
 //      704   u32  strings          used; u32 bytes of text used; u64 strings without room
 //      768   u32  devices          u32 sets; u32 core sets; u32 without room
 //      832   u64  failures         failed allocations so far
-//      896   u64  unpaired frees   frees of what was never seen: made while tracking was off
+//      896   u64  unpaired frees   frees of what was never seen: made while tracking was off, or before a fork
+//      904   u64  unseen           buffers that were allocated while tracking was off
+//      912   u64  forgotten        of those that went with their device: places that others needed
 //     4096        sections
 //
 // Invariant: a record that is written once starts with a checksum of its other words, stored last. Whatever was
@@ -74,7 +76,8 @@ enum Notice : std::uint8_t {
 // LiveEntry::flags beside the bits of Event::flags: a DRAM buffer that holds kernel binaries.
 constexpr std::uint16_t HOLDS_BINARIES = 256;
 
-enum LiveType : std::uint64_t { BUFFER = 1, CIRCULAR_BUFFER = 2, PROGRAM = 3, KERNEL = 4, TRACE_CAPTURE = 5 };
+// LEFT_BUFFER: alive no more, it went with its device and nobody freed it. It gives its place to whoever needs one.
+enum LiveType : std::uint64_t { BUFFER = 1, CIRCULAR_BUFFER = 2, PROGRAM = 3, KERNEL = 4, LEFT_BUFFER = 5 };
 
 struct SectionPlace {
     std::uint64_t offset;
@@ -110,6 +113,8 @@ struct Header {
     std::atomic<std::uint32_t> tables_without_room;
     alignas(64) std::atomic<std::uint64_t> failures;
     alignas(64) std::atomic<std::uint64_t> unpaired_frees;
+    std::atomic<std::uint64_t> unseen;
+    std::atomic<std::uint64_t> forgotten;
 };
 static_assert(offsetof(Header, sections) == 64 && offsetof(Header, tickets) == 512, "drawn above");
 static_assert(offsetof(Header, live) == 640 && offsetof(Header, devices) == 768, "drawn above");
@@ -125,6 +130,7 @@ struct alignas(128) Counter {
     std::atomic<std::uint64_t> peak_ns;
     std::atomic<std::uint32_t> peak_name;
     std::atomic<std::uint32_t> peak_site;
+    std::atomic<std::uint64_t> peak_capacity;  // of the device at that time; 0 = unknown
 };
 
 // One per device: what only counts up.

@@ -32,25 +32,55 @@ inline void expect(const Region& region, std::uint64_t key) {
     __builtin_prefetch(reinterpret_cast<const char*>(&region.live[place] + 1) - 1, 1);
 }
 
-// False if there is no room.
+inline bool claim_place(std::atomic<std::uint64_t>& key, std::uint64_t holder) {
+    return key.load(std::memory_order_relaxed) == holder &&
+           key.compare_exchange_strong(holder, TAKEN, std::memory_order_acq_rel);
+}
+
+inline void write_entry(Region& region, std::uint32_t place, LiveEntry& entry) {
+    entry.check = checksum(&entry, sizeof entry);
+    region.live[place] = entry;
+    region.live_keys[place].store(entry.key, std::memory_order_release);
+}
+
+// False if there is no room. What only tells of the past makes room.
 inline bool insert(Region& region, LiveEntry& entry) {
     const std::uint32_t first = first_place(region, entry.key);
     const std::uint32_t mask = region.counts[LIVE] - 1;
     for (std::uint32_t step = 0; step < WINDOW; ++step) {
         const std::uint32_t place = (first + step) & mask;
-        std::atomic<std::uint64_t>& key = region.live_keys[place];
-        std::uint64_t empty = 0;
-        if (key.load(std::memory_order_relaxed) == 0 &&
-            key.compare_exchange_strong(empty, TAKEN, std::memory_order_acq_rel)) {
+        if (claim_place(region.live_keys[place], 0)) {
             region.header->live.fetch_add(1, std::memory_order_relaxed);
-            entry.check = checksum(&entry, sizeof entry);
-            region.live[place] = entry;
-            key.store(entry.key, std::memory_order_release);
+            write_entry(region, place, entry);
+            return true;
+        }
+    }
+    for (std::uint32_t step = 0; step < WINDOW; ++step) {
+        const std::uint32_t place = (first + step) & mask;
+        const std::uint64_t holder = region.live_keys[place].load(std::memory_order_relaxed);
+        if (holder >> 56 == LEFT_BUFFER && claim_place(region.live_keys[place], holder)) {
+            region.header->forgotten.fetch_add(1, std::memory_order_relaxed);
+            region.header->live.fetch_add(1, std::memory_order_relaxed);
+            write_entry(region, place, entry);
             return true;
         }
     }
     region.header->live_without_room.fetch_add(1, std::memory_order_relaxed);
     return false;
+}
+
+// A buffer that was taken out because its device closed stays as news of the past, in the first place there is.
+inline void keep_left(Region& region, LiveEntry& entry) {
+    entry.key = live_key(LEFT_BUFFER, entry.key);
+    const std::uint32_t first = first_place(region, entry.key);
+    for (std::uint32_t step = 0; step < WINDOW; ++step) {
+        const std::uint32_t place = (first + step) & (region.counts[LIVE] - 1);
+        if (claim_place(region.live_keys[place], 0)) {
+            write_entry(region, place, entry);
+            return;
+        }
+    }
+    region.header->forgotten.fetch_add(1, std::memory_order_relaxed);
 }
 
 inline LiveEntry* find(Region& region, std::uint64_t wanted) {

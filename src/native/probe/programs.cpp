@@ -19,13 +19,17 @@ void release_part(Region& region, const ThreadState& thread, const ProgramLayout
         devices |= layout.pending[i].devices;
     }
     const std::uint32_t count = parts.circular_buffers.load(std::memory_order_relaxed);
+    std::uint32_t used = 0;  // numbers up to the last one that stays; those after it are given again
     for (std::uint32_t index = 0; index < count; ++index) {
         const std::uint64_t key = part_key(CIRCULAR_BUFFER, layout.program, index);
         const LiveEntry* entry = find(region, key);
         if (entry && mask_of(entry->devices) & devices && !(entry->flags & DATAFLOW) == !layout.dataflow) {
             release(region, thread, key, CB_FREE);
+        } else if (entry) {
+            used = index + 1;
         }
     }
+    parts.circular_buffers.store(used, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -60,7 +64,11 @@ void keep_layout(Region& region, ThreadState& thread) {
         entry.name = who.name;
         entry.site = who.site;
         entry.flags = pending.flags;
-        hold(region, thread, entry, group_of_mask(region, pending.devices), CB_ALLOC);
+        const DeviceGroup group = group_of_mask(region, pending.devices);
+        // Without a place in the table nobody could count it out again.
+        if (group.mask && !hold(region, thread, entry, group, CB_ALLOC)) {
+            count_out(region, entry, group.mask);
+        }
     }
 }
 

@@ -27,6 +27,7 @@ using ThisThread = void* (*)();
 struct Python {
     const PythonLayout* layout = nullptr;
     ThisThread this_thread = nullptr;
+    int (*running)() = nullptr;
     int owner_at = -1;  // where a thread's state has the thread's own identity
     const char* problem = "no Python in this process";
     std::string ttnn;  // its folder, with the slash
@@ -41,14 +42,22 @@ int is_ttnn(dl_phdr_info* info, std::size_t, void* folder) {
     return 0;
 }
 
-// Does the code of the current frame look like code, where this layout says that it is?
-bool layout_fits(const PythonLayout& layout, const void* thread) {
-    void *interpreter, *frame, *code, *type, *filename;
+// The current frame of a thread of the main interpreter; null for another one, or if no Python is running there.
+void* current_frame(const PythonLayout& layout, const void* thread) {
+    void *interpreter, *frame;
     const auto main_interpreter = reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyInterpreterState_Main"));
     if (!main_interpreter || !careful_field(thread, THREAD_INTERPRETER, interpreter) ||
         interpreter != main_interpreter() || !careful_field(thread, layout.thread_frame, frame) ||
-        (layout.through >= 0 && !careful_field(frame, layout.through, frame)) ||
-        !careful_field(frame, layout.code, code) || !careful_field(code, OBJECT_TYPE, type) ||
+        (layout.through >= 0 && !careful_field(frame, layout.through, frame))) {
+        return nullptr;
+    }
+    return frame;
+}
+
+// Does the code of the current frame look like code, where this layout says that it is?
+bool layout_fits(const PythonLayout& layout, const void* thread) {
+    void *code, *type, *filename;
+    if (!careful_field(current_frame(layout, thread), layout.code, code) || !careful_field(code, OBJECT_TYPE, type) ||
         type != dlsym(RTLD_DEFAULT, "PyCode_Type") || !careful_field(code, layout.filename, filename) ||
         !careful_field(filename, OBJECT_TYPE, type)) {
         return false;
@@ -76,27 +85,48 @@ bool is_static(const void* thread) {
            of_thread.dli_fbase == of_python.dli_fbase;
 }
 
-Python find_python(const void* thread, ThisThread this_thread) {
-    Python python;
-    python.problem = "this version of Python is not known";
+const PythonLayout* layout_of_version() {
     const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "Py_GetVersion"));
     const int minor = version && !std::strncmp(version(), "3.", 2) ? std::atoi(version() + 2) : -1;
     for (const PythonLayout& layout : PYTHON_LAYOUTS) {
         if (layout.minor == minor) {
-            python.problem = "the frames of this build of Python are not where they should be";
-            if (layout_fits(layout, thread)) {
-                python.layout = &layout;
-                python.problem = nullptr;
-            }
+            return &layout;
+        }
+    }
+    return nullptr;
+}
+
+// A thread that runs no Python now, or that of a sub-interpreter, shows nothing. Only so many of them are looked at.
+bool shows_nothing(const void* thread) {
+    constexpr int ENOUGH = 64;
+    static std::atomic<int> looked_at{0};
+    const PythonLayout* layout = layout_of_version();
+    return layout && !current_frame(*layout, thread) && looked_at.fetch_add(1, std::memory_order_relaxed) < ENOUGH;
+}
+
+Python find_python(const void* thread, ThisThread this_thread) {
+    Python python;
+    python.problem = "this version of Python is not known";
+    if (const PythonLayout* layout = layout_of_version()) {
+        python.problem = "the frames of this build of Python are not where they should be";
+        if (layout_fits(*layout, thread)) {
+            python.layout = layout;
+            python.problem = nullptr;
         }
     }
     python.this_thread = this_thread;
+    python.running = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
     python.owner_at = find_owner(thread);
     dl_iterate_phdr(is_ttnn, &python.ttnn);
     return python;
 }
 
 TTMEM_HOT_DATA std::atomic<const Python*> found{nullptr};
+
+// A program without Python: dlsym() is slow, and waits for whoever loads a library.
+constexpr std::uint32_t SELDOM = 4096;
+std::atomic<std::uint32_t> not_asked_for{0};
+
 
 // The state of this thread. Asking the interpreter is half of the price of a call site, so that the main thread's is
 // remembered where it can be seen to be still its own.
@@ -105,7 +135,9 @@ const void* state_of(const Python& python, ThreadState& own) {
         return own.python;
     }
     own.python = nullptr;
-    const void* state = python.layout ? python.this_thread() : nullptr;
+    // At its end the interpreter frees the states of threads that are still at work in here.
+    const bool running = python.layout && python.running && python.running();
+    const void* state = running ? python.this_thread() : nullptr;
     if (state && !own.python_known) {
         own.python_known = true;
         own.python = python.owner_at >= 0 && is_static(state) ? state : nullptr;
@@ -120,13 +152,25 @@ const Python* python_of(ThreadState& own, const void*& thread) {
         thread = state_of(*known, own);
         return thread ? known : nullptr;
     }
-    const auto this_thread =
-        reinterpret_cast<ThisThread>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
-    thread = this_thread ? this_thread() : nullptr;
-    if (!thread) {
+    if (not_asked_for.load(std::memory_order_relaxed)) {
+        not_asked_for.fetch_sub(1, std::memory_order_relaxed);
         return nullptr;
     }
-    auto* fresh = new Python(find_python(thread, this_thread));
+    const auto this_thread =
+        reinterpret_cast<ThisThread>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+    if (!this_thread) {
+        not_asked_for.store(SELDOM, std::memory_order_relaxed);
+    }
+    thread = this_thread ? this_thread() : nullptr;
+    if (!thread || shows_nothing(thread)) {
+        return nullptr;
+    }
+    Python* fresh = nullptr;
+    try {
+        fresh = new Python(find_python(thread, this_thread));
+    } catch (...) {  // no memory
+        return nullptr;
+    }
     if (!found.compare_exchange_strong(known, fresh)) {
         delete fresh;
         return python_of(own, thread);
@@ -165,21 +209,24 @@ private:
 };
 
 bool belongs_to_ttnn(const Python& python, const void* code) {
-    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename));
+    Room room;
+    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename), room);
     return !python.ttnn.empty() && file.length >= python.ttnn.size() &&
            !std::memcmp(file.data, python.ttnn.data(), python.ttnn.size());
 }
 
 bool is_operation_call(const Python& python, const void* code) {
-    const Text name = text_of(*python.layout, field<void*>(code, python.layout->name));
-    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename));
+    Room one, other;
+    const Text name = text_of(*python.layout, field<void*>(code, python.layout->name), one);
+    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename), other);
     return name.is("__call__") && file.ends_with("decorators.py");
 }
 
 std::size_t describe(const Python& python, const Frame& frame, char* line, std::size_t room) {
     const void* code = frame.code();
-    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename));
-    const Text name = text_of(*python.layout, field<void*>(code, python.layout->name));
+    Room one, other;
+    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename), one);
+    const Text name = text_of(*python.layout, field<void*>(code, python.layout->name), other);
     const int written = std::snprintf(line, room, "%.*s:%d %.*s", static_cast<int>(file.length), file.data,
                                       line_of(*python.layout, code, frame.instruction()),
                                       static_cast<int>(name.length), name.data);

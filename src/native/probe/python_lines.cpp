@@ -53,9 +53,40 @@ int line_by_locations(const unsigned char* at, const unsigned char* end, int lin
     return line;
 }
 
+std::uint32_t letter_at(const char* data, unsigned width, std::size_t at) {
+    std::uint32_t letter = 0;
+    std::memcpy(&letter, data + at * width, width);  // little-endian, as everything here
+    return letter;
+}
+
+char* put_utf8(char* out, std::uint32_t letter) {
+    if (letter < 0x80) {
+        *out++ = static_cast<char>(letter);
+        return out;
+    }
+    const bool lone_surrogate = letter >= 0xD800 && letter < 0xE000;  // of a file name that is no UTF-8
+    letter = lone_surrogate || letter > 0x10FFFF ? '?' : letter;
+    if (letter == '?') {
+        *out++ = '?';
+    } else if (letter < 0x800) {
+        *out++ = static_cast<char>(0xC0 | letter >> 6);
+    } else if (letter < 0x10000) {
+        *out++ = static_cast<char>(0xE0 | letter >> 12);
+        *out++ = static_cast<char>(0x80 | (letter >> 6 & 63));
+    } else {
+        *out++ = static_cast<char>(0xF0 | letter >> 18);
+        *out++ = static_cast<char>(0x80 | (letter >> 12 & 63));
+        *out++ = static_cast<char>(0x80 | (letter >> 6 & 63));
+    }
+    if (letter != '?') {
+        *out++ = static_cast<char>(0x80 | (letter & 63));
+    }
+    return out;
+}
+
 }  // namespace
 
-Text text_of(const PythonLayout& layout, const void* unicode) {
+Text text_of(const PythonLayout& layout, const void* unicode, Room& room) {
     const auto state = field<std::uint32_t>(unicode, UNICODE_STATE);
     const bool compact = state >> 5 & 1, ascii = state >> 6 & 1;
     if (compact && ascii) {
@@ -67,7 +98,18 @@ Text text_of(const PythonLayout& layout, const void* unicode) {
     if (compact && utf8) {
         return {utf8, static_cast<std::size_t>(field<std::int64_t>(unicode, layout.unicode_ascii))};
     }
-    return {"?", 1};
+    const unsigned width = state >> 2 & 7;
+    if (!compact || (width != 1 && width != 2 && width != 4)) {
+        return {"?", 1};
+    }
+    // Behind these two, and up to 3.11 a wstr_length: one, two or four bytes for each letter.
+    const char* data = static_cast<const char*>(unicode) + layout.unicode_ascii + (layout.minor <= 11 ? 24 : 16);
+    const auto length = static_cast<std::size_t>(field<std::int64_t>(unicode, UNICODE_LENGTH));
+    char* out = room.bytes;
+    for (std::size_t at = 0; at < length && out + 4 <= room.bytes + sizeof room.bytes; ++at) {
+        out = put_utf8(out, letter_at(data, width, at));
+    }
+    return {room.bytes, static_cast<std::size_t>(out - room.bytes)};
 }
 
 int line_of(const PythonLayout& layout, const void* code, std::uint32_t instruction) {

@@ -19,8 +19,11 @@ struct Text {
     }
 };
 
-// Of a str: the text itself if it is ASCII, its UTF-8 if that was made before, else "?".
-Text text_of(const PythonLayout& layout, const void* unicode);
+// Of a str: the text itself if it is ASCII, its UTF-8 if that was made before, else it is made in `room`, cut to fit.
+struct Room {
+    char bytes[1024];
+};
+Text text_of(const PythonLayout& layout, const void* unicode, Room& room);
 
 // The line of an instruction (counted in code units); the first line of the function if the table does not say.
 int line_of(const PythonLayout& layout, const void* code, std::uint32_t instruction);

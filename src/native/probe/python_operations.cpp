@@ -55,7 +55,7 @@ void remember(Region& region, void* operation) {
 // Runs in the main thread, with the GIL.
 int list_operations(void*) {
     asked = false;
-    Region* region = tracking_region();
+    Region* region = mapped_region.load(std::memory_order_acquire);
     void* modules = python<void*()>("PyImport_GetModuleDict")();
     void* module = modules ? python<void*(void*, const char*)>("PyDict_GetItemString")(modules, "ttnn.decorators")
                            : nullptr;

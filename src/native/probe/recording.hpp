@@ -8,8 +8,9 @@ namespace ttmem::probe {
 
 class Recording {
 public:
-    Recording() {
-        if ((region_ = tracking_region())) {
+    Recording() : Recording(tracking_region()) {}
+    explicit Recording(Region* region) : region_(region) {
+        if (region_) {
             thread_ = thread_state();
             if (!thread_ || thread_->inside) {
                 region_ = nullptr;
@@ -31,8 +32,14 @@ public:
     ThreadState& thread() const { return *thread_; }
 
 private:
-    Region* region_ = nullptr;
+    Region* region_;
     ThreadState* thread_ = nullptr;
+};
+
+// For what ends.
+class Following : public Recording {
+public:
+    Following() : Recording(holding_region()) {}
 };
 
 }  // namespace ttmem::probe

@@ -13,6 +13,7 @@
 #include "exports.hpp"
 #include "hot.hpp"
 #include "private_state.hpp"
+#include "quiet_signals.hpp"
 #include "region_file.hpp"
 #include "truncation_guard.hpp"
 
@@ -76,6 +77,7 @@ void fill_header(Header& header, const Plan& plan, const Settings& settings, std
 // The child of a fork has its parent's memory, but holds nothing on any device: it starts from nothing.
 void start_over_in_child() {
     if (Region* region = mapped_region.exchange(nullptr)) {
+        stop_guarding();
         munmap(region->header, region->size);
         tracking_word = &undecided;
     }
@@ -128,7 +130,8 @@ Region* try_to_make() {
 }
 
 __attribute__((destructor)) void end_in_order() {
-    if (Region* region = mapped_region.load()) {
+    Region* region = mapped_region.load();
+    if (region && region->header->pid == static_cast<std::uint32_t>(getpid())) {  // no child that forked past us
         region->header->ended_ns = now_ns();
         region->header->state.store(ENDED, std::memory_order_release);
     }
@@ -140,6 +143,7 @@ Region* make_region() {
     if (making.exchange(true)) {
         return mapped_region.load(std::memory_order_acquire);  // another thread is at it: nobody waits
     }
+    const NoCancellation whole;
     Region* region = nullptr;
     try {
         region = try_to_make();

@@ -45,6 +45,12 @@ inline Region* tracking_region() {
     return region ? region : make_region();
 }
 
+// Null unless something is held: what was seen being made is followed to its end, also while tracking is off.
+inline Region* holding_region() {
+    Region* region = mapped_region.load(std::memory_order_acquire);
+    return region && region->header->live.load(std::memory_order_relaxed) ? region : nullptr;
+}
+
 // Whoever will record something after a call of the runtime has what it needs brought in meanwhile.
 inline void expect_event(const Region& region) {
     const Header& header = *region.header;

@@ -1,45 +1,17 @@
 #include "region_file.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "quiet_signals.hpp"
+
 namespace ttmem::probe {
-
-namespace {
-
-// A file size limit answers with a deadly signal, which must not reach the application.
-class FileSizeSignalBlocked {
-public:
-    FileSizeSignalBlocked() {
-        sigemptyset(&signal_);
-        sigaddset(&signal_, SIGXFSZ);
-        sigset_t pending;
-        sigpending(&pending);
-        already_pending_ = sigismember(&pending, SIGXFSZ);
-        pthread_sigmask(SIG_BLOCK, &signal_, &before_);
-    }
-    ~FileSizeSignalBlocked() {
-        const timespec at_once{0, 0};
-        if (!already_pending_) {
-            sigtimedwait(&signal_, nullptr, &at_once);
-        }
-        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
-
-private:
-    sigset_t signal_, before_;
-    bool already_pending_;
-};
-
-}  // namespace
 
 Plan plan_for(std::uint32_t events, std::uint32_t live) {
     const std::uint32_t strings = 32768;
@@ -79,7 +51,7 @@ void* map_region_file(const std::string& path, std::uint64_t size, std::string& 
     int error;
     void* memory = MAP_FAILED;
     {
-        FileSizeSignalBlocked blocked;
+        const SignalBlocked blocked(SIGXFSZ);  // which is deadly
         fchmod(file, 0600);  // whatever the umask says
         // Reserved now: a page that cannot be had later would be a SIGBUS in the application.
         error = posix_fallocate(file, 0, static_cast<off_t>(size));

@@ -4,31 +4,75 @@
 #include <link.h>
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 namespace ttmem::probe {
 
 namespace {
 
-int is_runtime(dl_phdr_info* info, std::size_t, void* found) {
-    const char* slash = info->dlpi_name ? std::strrchr(info->dlpi_name, '/') : nullptr;
+constexpr char RUNTIME[] = "libtt_metal";
+
+struct Paths {
+    std::string runtime;
+    std::vector<std::string> all;
+};
+
+// Only notes names: to load a library from in here, which dlopen() does even if it is there, could wait for a thread
+// that loads one and waits for us.
+int note_path(dl_phdr_info* info, std::size_t, void* data) {
+    if (!info->dlpi_name || !*info->dlpi_name) {
+        return 0;
+    }
+    auto& paths = *static_cast<Paths*>(data);
+    const char* slash = std::strrchr(info->dlpi_name, '/');
     const char* file = slash ? slash + 1 : info->dlpi_name;
-    if (file && !std::strncmp(file, "libtt_metal.so", 14)) {
-        *static_cast<void**>(found) = dlopen(info->dlpi_name, RTLD_NOLOAD | RTLD_LAZY);
+    if (!std::strncmp(file, RUNTIME, sizeof RUNTIME - 1) && paths.runtime.empty()) {
+        paths.runtime = info->dlpi_name;
+    }
+    paths.all.emplace_back(info->dlpi_name);
+    return 0;
+}
+
+int note_path_safely(dl_phdr_info* info, std::size_t size, void* data) {
+    try {
+        return note_path(info, size, data);
+    } catch (...) {  // no memory for a name
         return 1;
     }
-    return 0;
+}
+
+bool is_own(void* address) {
+    Dl_info found, own;
+    return dladdr(address, &found) && dladdr(reinterpret_cast<void*>(&note_path), &own) &&
+           found.dli_fbase == own.dli_fbase;
 }
 
 // Kept open for ever: the addresses that were found in it must stay good.
 std::atomic<void*> library{nullptr};
 
-void* runtime_library() {
+// A runtime of another name is whoever has the function, beside us.
+void* runtime_library(const char* function) {
     void* known = library.load(std::memory_order_acquire);
-    if (!known) {
-        dl_iterate_phdr(is_runtime, &known);
-        if (known) {
-            library.store(known, std::memory_order_release);
+    if (known) {
+        return known;
+    }
+    Paths paths;
+    dl_iterate_phdr(note_path_safely, &paths);
+    if (!paths.runtime.empty()) {
+        known = dlopen(paths.runtime.c_str(), RTLD_NOLOAD | RTLD_LAZY);
+    }
+    for (std::size_t i = 0; !known && i < paths.all.size(); ++i) {
+        void* handle = dlopen(paths.all[i].c_str(), RTLD_NOLOAD | RTLD_LAZY);
+        void* found = handle ? dlsym(handle, function) : nullptr;
+        if (found && !is_own(found)) {
+            known = handle;
+        } else if (handle) {
+            dlclose(handle);
         }
+    }
+    if (known) {
+        library.store(known, std::memory_order_release);
     }
     return known;
 }
@@ -36,7 +80,7 @@ void* runtime_library() {
 }  // namespace
 
 void* Symbol::find() {
-    void* handle = runtime_library();
+    void* handle = runtime_library(name_);
     void* found = dlsym(handle ? handle : RTLD_NEXT, name_);
     if (found || handle) {
         address_.store(found, std::memory_order_release);

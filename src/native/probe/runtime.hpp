@@ -37,10 +37,8 @@ class Function<Result(Arguments...)> : public Symbol {
 public:
     using Symbol::Symbol;
 
-    auto pointer() { return reinterpret_cast<Result (*)(Arguments...)>(address()); }
-
     Result operator()(Arguments... arguments) {
-        auto* function = pointer();
+        auto* function = reinterpret_cast<Result (*)(Arguments...)>(address());
         if (!function) {
             return Result();
         }

@@ -75,9 +75,10 @@ DeviceGroup group_of_chips(Region& region, const Ids& chips, const DeviceFacts* 
     std::uint64_t mask = 0;
     for (const int chip : chips) {
         const int index = chip < 0 ? -1 : device_index(region, static_cast<std::uint32_t>(chip), facts);
-        if (index >= 0) {
-            mask |= 1ull << index;
+        if (index < 0) {
+            return {0, 0};  // a part of them would be remembered as all
         }
+        mask |= 1ull << index;
     }
     return group_of_mask(region, mask);
 }

@@ -1,12 +1,15 @@
 #include "settings.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "quiet_signals.hpp"
 
 namespace ttmem::probe {
 
@@ -57,10 +60,14 @@ void say(const char* format, ...) {
     std::size_t length = prefix + (written < 0 ? 0 : written);
     length = length > sizeof line - 2 ? sizeof line - 2 : length;
     line[length++] = '\n';
+    const NoCancellation whole;
+    const SignalBlocked unread(SIGPIPE);
     const char* path = std::getenv("TTMEM_LOG");
-    const int file = path && *path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (write(file < 0 ? STDERR_FILENO : file, line, length) < 0) {
-        // nobody is left to tell
+    const int file = path && *path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600) : -1;
+    pollfd room{file < 0 ? STDERR_FILENO : file, POLLOUT, 0};
+    // A pipe that is full would make the application wait.
+    if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT) || write(room.fd, line, length) < 0) {
+        // nobody is there to tell
     }
     if (file >= 0) {
         close(file);

@@ -27,11 +27,16 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(number);
     } else {
-        sigaction(number, &before, nullptr);  // the fault comes again, and does what it always did
+        sigaction(number, &before, nullptr);  // a fault comes again, and does what it always did
+        if (info->si_code <= 0) {             // one that was sent does not
+            raise(number);
+        }
     }
 }
 
 }  // namespace
+
+void stop_guarding() { guarded.store(0, std::memory_order_release); }
 
 void guard_against_truncation(void* memory, std::size_t size) {
     guarded_size = size;

@@ -25,8 +25,10 @@ STRINGS_AT = 704
 TABLES_AT = 768
 FAILURES_AT = 832
 UNPAIRED_AT = 896
+UNSEEN_AT = 904
+FORGOTTEN_AT = 912
 
-COUNTER = Struct("<6QII72x")
+COUNTER = Struct("<6QIIQ64x")
 ACTIVITY = Struct("<11Q40x")
 SLOT_SIZE = 88
 SIDE = Struct("<IHBx")
@@ -116,6 +118,7 @@ class LiveType(IntEnum):
     CIRCULAR_BUFFER = 2
     PROGRAM = 3
     KERNEL = 4
+    LEFT_BUFFER = 5  # alive no more: it went with its device, and nobody freed it
 
 
 HOLDS_BINARIES = 256  # a flag of a live buffer

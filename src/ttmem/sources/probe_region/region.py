@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 
 from ttmem.events.device import DeviceDeclaration
@@ -27,7 +27,11 @@ class Losses:
     live_uncounted: int  # of those the buffers that are alive now
     strings_without_room: int
     tables_without_room: int
-    unpaired_frees: int  # of things that were made while tracking was off
+    unpaired_frees: (
+        int  # of things that were never seen: made while tracking was off, or before a fork
+    )
+    unseen: int  # buffers that were allocated while tracking was off
+    forgotten: int  # buffers that went with their device, but had to give their place to others
 
 
 class ProbeRegion:
@@ -93,6 +97,17 @@ class ProbeRegion:
 
     def live(self) -> list[tables.LiveThing]:
         """All that is alive, or was when the process ended."""
+        return [thing for thing in self._entries() if thing.type is not layout.LiveType.LEFT_BUFFER]
+
+    def gone_with_device(self) -> list[tables.LiveThing]:
+        """Buffers that nobody freed: they went when their device was closed."""
+        return [
+            replace(thing, type=layout.LiveType.BUFFER)
+            for thing in self._entries()
+            if thing.type is layout.LiveType.LEFT_BUFFER
+        ]
+
+    def _entries(self) -> list[tables.LiveThing]:
         return tables.read_live(self._file, self.sets())
 
     def failures(self) -> list[tables.Failure]:
@@ -119,6 +134,8 @@ class ProbeRegion:
             strings_without_room=self._file.word(layout.STRINGS_AT + 8),
             tables_without_room=self._table_counts()[3],
             unpaired_frees=self._file.word(layout.UNPAIRED_AT),
+            unseen=self._file.word(layout.UNSEEN_AT),
+            forgotten=self._file.word(layout.FORGOTTEN_AT),
         )
 
     def new_strings(self) -> dict[int, str]:

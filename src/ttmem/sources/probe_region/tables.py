@@ -26,6 +26,7 @@ class Counter:
     peak_ns: int | None
     peak_name: int
     peak_site: int
+    peak_capacity: int  # what could be allocated on the device at that time; 0 = unknown
 
     @property
     def count(self) -> int:
@@ -167,8 +168,8 @@ def read_counters(file: RegionFile, devices: int) -> list[list[Counter]]:
     """Eight counters for each device: five kinds of memory, then `layout.Counted`."""
     data = file.records(Section.COUNTERS, 0, devices * layout.KINDS)
     found = [
-        Counter(requested, reserved, allocations, frees, peak, peak_ns or None, name, site)
-        for requested, reserved, allocations, frees, peak, peak_ns, name, site in (
+        Counter(requested, reserved, allocations, frees, peak, peak_ns or None, *rest)
+        for requested, reserved, allocations, frees, peak, peak_ns, *rest in (
             layout.COUNTER.iter_unpack(data)
         )
     ]
@@ -216,6 +217,9 @@ def read_failures(file: RegionFile, sets: list[tuple[int, ...]]) -> list[Failure
     return sorted(found, key=lambda failure: failure.time_ns)
 
 
+_BUFFERS = (layout.LiveType.BUFFER, layout.LiveType.LEFT_BUFFER)
+
+
 def read_live(file: RegionFile, sets: list[tuple[int, ...]]) -> list[LiveThing]:
     """Everything that is alive."""
     room = file.count(Section.LIVE)
@@ -251,7 +255,7 @@ def _live(values: tuple[int, ...], sets: list[tuple[int, ...]]) -> LiveThing | N
         requested,
         reserved or None,
         address,
-        program if live_type is not layout.LiveType.BUFFER else None,
+        None if live_type in _BUFFERS else program,
         cores,
         number,
         name,
