@@ -110,6 +110,25 @@ def test_json_has_bytes_and_null_for_what_is_unknown() -> None:
     assert document["total"]["count"] is None
 
 
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        ({41235: True}, "outside of any operation"),
+        ({41235: False}, "operations are not recorded"),
+        ({}, "no operation is known"),
+    ],
+)
+def test_of_buffers_without_an_operation_only_what_is_known_is_told(
+    recorded: dict[int, bool], said: str
+) -> None:
+    picture = watched()
+    grouped = live_groups(picture, "op")
+    text = render_groups(picture, grouped, width=120, color=False, recorded=recorded)
+
+    (row,) = [line for line in text.splitlines() if " 4.0 KiB" in line]
+    assert row.endswith(said)
+
+
 @pytest.mark.parametrize("width", [80, 120, 50])
 @pytest.mark.parametrize("by", ["site", "phase", "pid"])
 def test_groups_look_as_they_did(by: str, width: int) -> None:

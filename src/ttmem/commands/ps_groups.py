@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from ttmem.snapshots import Snapshot
+from ttmem.sources.probe_folder import has_regions, probe_folder
 from ttmem.views.group_table import group_document, render_groups
 from ttmem.views.live_groups import live_groups
 from ttmem.views.terminal import as_json, spelled, wants_color, width
@@ -23,5 +24,15 @@ def grouped_text(options: argparse.Namespace, picture: Snapshot) -> str:
         width=width(sys.stdout),
         color=wants_color(sys.stdout, options.no_color),
         chosen=bool(options.device or options.pid),
+        recorded=_recorded(options, picture),
     )
     return spelled(text, sys.stdout)
+
+
+def _recorded(options: argparse.Namespace, picture: Snapshot) -> dict[int, bool]:
+    folder = probe_folder(options.shm)
+    if not has_regions(folder):
+        return {}
+    from ttmem.analysis.recorded_sites import recorded_sites
+
+    return recorded_sites(folder, {process.pid for process in picture.processes})

@@ -9,6 +9,7 @@ from typing import Any
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.views.grid import Column, Grid
+from ttmem.views.groupings import BY
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink
 from ttmem.views.live_groups import Grouped, LiveGroup, What
 from ttmem.views.names import short_command
@@ -20,11 +21,9 @@ from ttmem.views.title import title_lines
 
 SCHEMA = "ttmem.groups/1"
 _TITLES = {"site": "CALL SITE", "op": "OPERATION", "phase": "PHASE", "pid": "PROCESS"}
-_UNNAMED = {
-    "site": "no call site is known",
-    "op": "outside of any operation",
-    "phase": "outside of any phase",
-}
+_UNNAMED = {"site": "no call site is known", "op": "no operation is known"}
+_OUTSIDE = {"op": "outside of any operation", "phase": "outside of any phase"}
+_NOT_RECORDED = {"site": "call sites are not recorded", "op": "operations are not recorded"}
 NOTHING = "nothing is allocated"
 
 
@@ -61,10 +60,15 @@ def render_groups(
     color: bool,
     zone: tzinfo | None = None,
     chosen: bool = False,
+    recorded: Mapping[int, bool] | None = None,
 ) -> str:
-    """The groups under their titles; the last row is the sum of the devices, to the byte."""
+    """The groups under their titles; the last row is the sum of the devices, to the byte.
+
+    `recorded`: of which processes it is known that they record operations and call sites, or do not.
+    """
     commands = {process.pid: process.command for process in snapshot.processes}
-    rows = [_row(group, grouped, _name(group, grouped.by, commands)) for group in grouped.groups]
+    unnamed = _unnamed(snapshot, grouped.by, recorded or {})
+    rows = [_row(group, grouped, _name(group, unnamed, commands)) for group in grouped.groups]
     rows.append(_row(grouped.total, grouped, ink("total", Style.TITLE)))
     lines = _lines(Grid(_columns(grouped), rows), width)
     sections = [
@@ -97,13 +101,25 @@ def _row(group: LiveGroup, grouped: Grouped, name: Line) -> list[Line]:
     ]
 
 
-def _name(group: LiveGroup, by: str, commands: Mapping[int, str | None]) -> Line:
+def _unnamed(snapshot: Snapshot, by: str, recorded: Mapping[int, bool]) -> str:
+    """What can be said of buffers without a name: that depends on who made them."""
+    if by == "phase":
+        return _OUTSIDE[by]
+    rows = snapshot.detail.get("buffers", ())
+    makers = {recorded.get(row["pid"]) for row in rows if row.get(BY[by]) is None}
+    if makers == {False}:
+        return _NOT_RECORDED.get(by, "unknown")
+    unknown = _UNNAMED.get(by, "unknown")
+    return _OUTSIDE.get(by, unknown) if makers == {True} else unknown
+
+
+def _name(group: LiveGroup, unnamed: str, commands: Mapping[int, str | None]) -> Line:
     if group.what is What.CIRCULAR:
         return faint("circular buffers (shared)")
     if group.what is What.SUMS:
         return faint("processes with sums only")
     if group.what is What.UNNAMED:
-        return faint(_UNNAMED.get(by, "unknown"))
+        return faint(unnamed)
     if isinstance(group.key, int):
         command = commands.get(group.key)
         return ink(f"{group.key}  {short_command(command) if command else ''}".rstrip())
