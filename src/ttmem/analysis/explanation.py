@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ttmem.analysis import runtime_messages
 from ttmem.analysis.free_blocks import Room, room_in_bank
 from ttmem.analysis.holders import Holder, on_chip, on_one_chip
 from ttmem.analysis.peaks import bank_of
 from ttmem.analysis.process_picture import FailedAllocation, Holding
+from ttmem.events import runtime_messages
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.kinds import MemoryKind
 

@@ -32,7 +32,7 @@ def event_document(process: ProcessRecord, event: Event, arrived: int) -> dict[s
         "kind": _kind(event),
         "flags": [name for flag, name in _FLAGS if event.flags & flag],
         "id": event.id,
-        "size": event.size,
+        "size": _size(event),
         "extra": event.extra,
         "address": event.address,
         "number": event.number,
@@ -47,6 +47,11 @@ def event_document(process: ProcessRecord, event: Event, arrived: int) -> dict[s
 def event_device(process: ProcessRecord, event: Event) -> str | None:
     """The unique id of the device on which it happened."""
     return None if event.op in _OF_NO_DEVICE else process.devices.get(event.device)
+
+
+def _size(event: Event) -> int | None:
+    """A program whose circular buffers found no room asked for no sum."""
+    return event.size or None if event.op == Notice.ALLOCATION_FAILED else event.size
 
 
 def _text(process: ProcessRecord, event: Event) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
+from ttmem.events.runtime_messages import end_in_each_core
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly
@@ -66,21 +67,31 @@ class FailedAllocations:
         while self._failed and now - next(iter(self._failed.values())).seen_ns > KEPT_NS:
             self._failed.popitem(last=False)
 
-    def of(self, device: str) -> Iterator[Anomaly]:
-        """Those on one device, by its unique id."""
+    def of(self, device: str, l1_base: int | None = None) -> Iterator[Anomaly]:
+        """Those on one device, by its unique id; what can be allocated in its cores begins at `l1_base`."""
         for one in self._failed.values():
             if one.device == device:
-                yield _anomaly(one)
+                yield _anomaly(one, l1_base)
 
 
-def _anomaly(failed: _Failed) -> Anomaly:
+def _anomaly(failed: _Failed, l1_base: int | None) -> Anomaly:
     """What was asked for stands first: lines of the views are cut at their end."""
     event, strings = failed.last, failed.process.strings
     times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
     last = "" if failed.times == 1 else "the last one "
-    known = event.kind in set(MemoryKind)
-    asked = f"{human(event.size)} of {MemoryKind(event.kind).name}" if known else human(event.size)
+    asked = _asked(event, failed.process.messages.get(event.time, ""), l1_base)
     origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
     where = f" for {origin}" if origin else ""
     text = f"{times} FAILED: {last}{asked}{where}; {failed.process.title}"
-    return Anomaly("allocation_failed", text, failed.process.pid, event.size)
+    return Anomaly("allocation_failed", text, failed.process.pid, event.size or None)
+
+
+def _asked(event: Event, message: str, l1_base: int | None) -> str:
+    """A program asks for no sum, but for the same addresses in each core; only the runtime's message has them."""
+    kind = MemoryKind(event.kind).name if event.kind in set(MemoryKind) else "unknown memory"
+    if event.size:
+        return f"{human(event.size)} of {kind}"
+    end = end_in_each_core(message)
+    if end is None or l1_base is None or end <= l1_base:
+        return f"in {kind}"
+    return f"{human(end - l1_base)} of {kind} on each core"

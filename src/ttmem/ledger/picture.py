@@ -79,7 +79,8 @@ def describe(
     for record in wanted:
         at = record.index
         if record.shown:
-            failed = books.probed.failures.of(record.unique_id)
+            l1_map = record.l1_map
+            failed = books.probed.failures.of(record.unique_id, l1_map.base if l1_map else None)
             found = [*_findings(books, findings[at]), *odd[at], *failed, *_remarks(record)]
             yield _device(books, record, sums[at], accounts[at], found)
 

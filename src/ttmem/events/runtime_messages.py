@@ -69,6 +69,12 @@ def clash(message: str) -> Clash | None:
     return Clash(found[1], int(found[2]), int(found[3])) if found else None
 
 
+def end_in_each_core(message: str) -> int | None:
+    """The address up to which a program that was refused needs the L1 of its cores."""
+    found = clash(message) or too_large(message)
+    return found.end if found else None
+
+
 def too_large(message: str) -> TooLarge | None:
     """Of a program whose circular or dataflow buffers reach over the end of L1."""
     found = _TOO_LARGE.search(message)

@@ -1,0 +1,66 @@
+"""Failed allocations as anomalies: with the figures that the runtime told, or with none."""
+
+from __future__ import annotations
+
+from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice
+from ttmem.events.probe_news import ProbeNews
+from ttmem.ledger import Books
+from ttmem.ledger.event_document import event_document
+from ttmem.process_identity import ProcessFacts
+from ttmem.snapshots import Anomaly
+
+FACTS = ProcessFacts(41, 1000, "alice", "python model.py")
+CB_BASE = 111_744
+CHIP = DeviceDeclaration(
+    0,
+    unique_id="77",
+    l1_banks=110,
+    l1_per_core=1_572_864,
+    l1_bank_size=1_457_024,
+    l1_small_bank_size=4_096,
+    cb_base=CB_BASE,
+)
+CLASH = (
+    "Statically allocated dataflow buffers in program 0 clash with L1 buffers on core range [0-0 - 10-9]. "
+    "L1 buffer allocated at 339968 and static dataflow buffer region ends at 666752"
+)
+FAILED = Event(Notice.ALLOCATION_FAILED, MemoryKind.L1, time=5)
+
+
+def told(message: str, event: Event = FAILED) -> Anomaly:
+    books = Books()
+    news = ProbeNews(FACTS, "region", (CHIP,), messages={5: message}, events=event.pack())
+    books.probed.take([news], 1)
+    (anomaly,) = books.snapshot(1).devices[0].anomalies
+    return anomaly
+
+
+def test_a_clash_is_told_with_what_each_core_needs_and_no_sum() -> None:
+    anomaly = told(CLASH)
+
+    assert "an allocation FAILED: 542.0 KiB of L1 on each core; " in anomaly.text
+    assert anomaly.bytes is None
+
+
+def test_a_failure_without_figures_is_told_without_any() -> None:
+    anomaly = told("no")
+
+    assert "an allocation FAILED: in L1; " in anomaly.text
+    assert anomaly.bytes is None
+
+
+def test_a_buffer_is_told_with_what_was_asked_for() -> None:
+    anomaly = told("no", FAILED._replace(size=4096))
+
+    assert "an allocation FAILED: 4.0 KiB of L1; " in anomaly.text
+    assert anomaly.bytes == 4096
+
+
+def test_the_event_of_a_clash_has_no_size() -> None:
+    books = Books()
+    books.probed.take([ProbeNews(FACTS, "region", (CHIP,))], 1)
+    (process,) = books.processes.values()
+
+    sizes = [event_document(process, FAILED._replace(size=size), 1)["size"] for size in (0, 64)]
+
+    assert sizes == [None, 64]
