@@ -36,6 +36,28 @@ def test_what_was_there_when_its_device_was_closed_was_never_freed(
     assert ids(tmp_path) == {"1000": [1, 3], "1001": [1, 3]}
 
 
+LEAKS_EARLY = (
+    "from ttmem import phase\n"
+    "mesh = lib.mesh_open(1)\n"
+    "with phase('load'): buffer(mesh, 1, 0, 4000)\n"
+    "lib.mesh_close(mesh)\n"
+    "mesh = lib.mesh_open(1); lib.churn(mesh, 100, 1000); lib.mesh_close(mesh)"
+)
+
+
+def test_what_went_with_its_device_is_told_when_the_ring_has_lost_it(
+    watch: Watch, tmp_path: Path
+) -> None:
+    watch(LEAKS_EARLY, TTMEM_EVENTS="64").end()
+
+    picture = never_freed(str(tmp_path), ["buffers"])
+
+    assert picture is not None
+    (row,) = picture.detail["buffers"]
+    assert (row["id"], row["requested"], row["phase"]) == (1, 4000, "load")
+    assert row["site"].endswith(" buffer")
+
+
 def test_what_a_killed_process_held_was_never_freed(watch: Watch, tmp_path: Path) -> None:
     process = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()")
     process.wait_for("made")

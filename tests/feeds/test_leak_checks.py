@@ -30,6 +30,26 @@ def test_what_was_never_freed_fails_the_check(watch: Watch, tmp_path: Path) -> N
     assert exit_code(tmp_path) == 1
 
 
+def test_a_leak_fails_the_check_however_long_ago_its_device_was_closed(
+    watch: Watch, tmp_path: Path
+) -> None:
+    later = "mesh = lib.mesh_open(1); lib.churn(mesh, 100, 1000); lib.mesh_close(mesh)"
+    watch(f"{LEAKS}; {later}", TTMEM_EVENTS="64").end()
+
+    assert exit_code(tmp_path) == 1
+
+
+def test_leaks_that_the_table_had_to_forget_fail_the_check_and_are_said(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = "[lib.buffer_free(one) for one in [buffer(mesh, 100 + n, 0, 4000) for n in range(500)]]"
+    script = f"{LEAKS}; mesh = lib.mesh_open(1); {many}; lib.mesh_close(mesh)"
+    watch(script, TTMEM_EVENTS="64", TTMEM_LIVE="64").end()
+
+    assert exit_code(tmp_path) == 1
+    assert "1 more buffer was never freed" in capsys.readouterr().out
+
+
 def test_a_process_that_freed_all_passes_the_check(
     watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

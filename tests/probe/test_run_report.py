@@ -72,6 +72,20 @@ def test_what_went_with_its_device_was_never_freed(launcher: Launcher) -> None:
     assert "model.py:3 <module>  in load" in said.split("NEVER FREED")[1]
 
 
+def test_what_went_with_its_device_is_told_when_the_ring_has_lost_it(launcher: Launcher) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1)\n"
+        "from ttmem import phase\n"
+        "with phase('load'): lib.buffer_allocate(lib.buffer_make(mesh, 1, 0, 8, 64))\n"
+        "lib.mesh_close(mesh)\n"
+        "mesh = lib.mesh_open(1); lib.churn(mesh, 100, 1000); lib.mesh_close(mesh)",
+        "--events",
+        "64",
+    )
+
+    assert "model.py:3 <module>  in load" in said.split("NEVER FREED")[1]
+
+
 NESTED = (
     "mesh = lib.mesh_open(1)\n"
     "def inner(size): lib.buffer_allocate(lib.buffer_make(mesh, 1, 0, size, 64))\n"

@@ -43,7 +43,7 @@ class RegionReading:
             running=region.process_alive(),
             in_order=region.header().state is State.ENDED,
             devices=tuple(self._devices()),
-            never_freed=self._told([*self._history.freed_with_device(), *self._history.now()]),
+            never_freed=self._told(self._history.never_freed(region.gone_with_device())),
             failures=region.failure_count(),
             losses=tuple(_in_words(region.losses())),
         )
@@ -122,5 +122,12 @@ def _in_words(losses: Losses) -> Iterator[str]:
         yield f"{losses.strings_without_room:,} ops or lines had no room for their text"
     if losses.tables_without_room:
         yield f"{losses.tables_without_room:,} devices or core sets had no room"
-    if losses.unpaired_frees:
-        yield f"{losses.unpaired_frees:,} buffers were freed that were allocated while tracking was off"
+    if losses.forgotten:
+        yield (
+            f"{losses.forgotten:,} buffers that were never freed had to make room in the list of what is alive: they are "
+            "not told here (--live makes more room)"
+        )
+    if losses.unseen:
+        yield f"{losses.unseen:,} buffers were allocated while tracking was off: no figure has them"
+    elif losses.unpaired_frees:
+        yield f"{losses.unpaired_frees:,} buffers were freed that were never seen: made before a fork, or before tracking"

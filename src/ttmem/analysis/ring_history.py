@@ -62,10 +62,15 @@ class RingHistory:
                     alive.pop((event.id, event.device), None)
         return list(alive.values()), self._phase(failed[-1])
 
-    def freed_with_device(self) -> list[Block]:
-        """What nobody freed: it went when its device was closed."""
+    def never_freed(self, gone: Iterable[LiveThing]) -> list[Block]:
+        """What is alive or went with its device: `gone` of the table, and what the ring has beside it."""
         frees = map(self._event, self._places(Op.FREE))
-        return [self._freed(event) for event in frees if event.flags & Flag.WITH_DEVICE]
+        closed = [self._freed(event) for event in frees if event.flags & Flag.WITH_DEVICE]
+        known = {
+            (one.id, one.chip): one for one in closed
+        }  # of some there was no room in the table
+        known |= {(one.id, one.chip): one for one in _blocks(gone)}
+        return [*known.values(), *self.now()]
 
     def _places(self, op: int) -> Iterator[int]:
         at = self._ops.find(op)

@@ -60,24 +60,31 @@ def run(options: argparse.Namespace) -> int:
     picture, ended = pictures(options)
     dumps = dump_groups(picture, options.top)
     never_freed = dump_groups(ended, options.top) if ended else []
+    unlisted = {one.pid: one.overflow for one in ended.processes if one.overflow} if ended else {}
     if options.json:
-        print(as_json(_document(picture, dumps, never_freed), sys.stdout.isatty()))
+        document = _document(picture, dumps, never_freed, sum(unlisted.values()))
+        print(as_json(document, sys.stdout.isatty()))
     else:
         color = wants_color(sys.stdout, options.no_color)
         text = render_dump(
             picture,
             dumps,
             never_freed=never_freed,
+            unlisted=unlisted,
             width=width(sys.stdout),
             color=color,
             chosen=bool(options.device or options.pid),
         )
         print(spelled(text, sys.stdout))
-    return 1 if options.exit_code and any(dump.memory for dump in (*dumps, *never_freed)) else 0
+    found = bool(unlisted) or any(dump.memory for dump in (*dumps, *never_freed))
+    return 1 if options.exit_code and found else 0
 
 
 def _document(
-    picture: Snapshot, dumps: Sequence[DeviceDump], never_freed: Sequence[DeviceDump]
+    picture: Snapshot,
+    dumps: Sequence[DeviceDump],
+    never_freed: Sequence[DeviceDump],
+    unlisted: int,
 ) -> dict[str, Any]:
     whole = to_json(picture)
     return {
@@ -86,6 +93,7 @@ def _document(
         "host": whole["host"],
         "devices": _devices(dumps),
         "never_freed": _devices(never_freed),
+        "never_freed_unlisted": unlisted,
         "left_behind": whole["left_behind"],
         "losses": whole["losses"],
     }

@@ -34,7 +34,7 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     details = Details(books)
     rows = details.attachments(checked(detail))
     endings = {one.news.facts.pid: one.ended_ns for one in told}
-    kept = tuple(_ended(process) for process in picture.processes if process.devices)
+    kept = tuple(_ended(one) for one in picture.processes if one.devices or one.overflow)
     return replace(
         picture,
         processes=kept,

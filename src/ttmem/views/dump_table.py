@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
@@ -15,7 +15,7 @@ from ttmem.views.grid import Column, Grid
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.names import logical, model, short_pci
 from ttmem.views.note import Note, note_lines
-from ttmem.views.notes import loss_notes
+from ttmem.views.notes import loss_notes, unlisted_notes
 from ttmem.views.process_table import left_behind_table
 from ttmem.views.sections import page, section
 from ttmem.views.source_notes import blind_notes
@@ -33,6 +33,7 @@ def render_dump(
     dumps: Sequence[DeviceDump],
     *,
     never_freed: Sequence[DeviceDump] = (),
+    unlisted: Mapping[int, int] | None = None,
     width: int,
     color: bool,
     zone: tzinfo | None = None,
@@ -40,7 +41,7 @@ def render_dump(
 ) -> str:
     """Every device with its groups, what the dead left behind or never freed, and what was lost.
 
-    `chosen`: the snapshot is a part of a picture.
+    `unlisted`: by pid, how many buffers were never freed and are in no list. `chosen`: the snapshot is a part of a picture.
     """
     shown = replace(snapshot, devices=tuple(dump.device for dump in dumps))
     sections = [
@@ -50,7 +51,13 @@ def render_dump(
         section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
         *_never_freed(never_freed, zone, width),
         note_lines(
-            [*loss_notes(snapshot, chosen), *_shared_notes(dumps), *blind_notes(shown)], width
+            [
+                *unlisted_notes(unlisted or {}),
+                *loss_notes(snapshot, chosen),
+                *_shared_notes(dumps),
+                *blind_notes(shown),
+            ],
+            width,
         ),
     ]
     return page(sections, width, color)

@@ -73,6 +73,19 @@ def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
     return out
 
 
+def unlisted_notes(counts: Mapping[int, int]) -> list[Note]:
+    """By pid: buffers of ended processes that were never freed, and that no list has."""
+    if not counts:
+        return []
+    total = sum(counts.values())
+    buffers = "buffer was" if total == 1 else "buffers were"
+    text = (
+        f"{total:,} more {buffers} never freed{_pids(counts)}: there was no room for them in the probe's table"
+        " (`ttmem run --live` makes more)"
+    )
+    return [Note("!", Style.WARN, text)]
+
+
 def _pids(counts: Mapping[int, int]) -> str:
     """' (pid 41235)': those with most of it, and how many others."""
     pids = sorted(counts, key=lambda pid: (-counts[pid], pid))

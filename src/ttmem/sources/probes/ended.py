@@ -64,33 +64,39 @@ def _ended(follower: Follower) -> EndedRegion:
     news = follower.look(ended=True)
     facts = ProcessFacts(news.facts.pid, None, _owner(follower.path), None)
     return EndedRegion(
-        news=_with_closed(news, facts),
+        news=_with_closed(news, facts, follower.gone_with_device(), follower.forgotten()),
         ended_ns=follower.ended_ns or _last_time(news) or follower.created_ns,
         in_order=follower.ended_ns is not None,
     )
 
 
-def _with_closed(news: ProbeNews, facts: ProcessFacts) -> ProbeNews:
+def _with_closed(news: ProbeNews, facts: ProcessFacts, gone: bytes, forgotten: int) -> ProbeNews:
     """What was there when its device was closed was never freed either. Programs are nobody's to free."""
     left = [event.pack() for event in _events(news.live or b"") if event.op == Op.ALLOC]
-    since: dict[tuple[int, int], int] = {}
-    closed = []
-    for event in _events(news.earlier + news.events):
-        place = (event.device, event.id)
-        if event.op == Op.ALLOC:
-            since[place] = event.time
-        elif event.op == Op.FREE and event.flags & Flag.WITH_DEVICE:
-            made = event._replace(op=Op.ALLOC, flags=Flag.RESENT)
-            closed.append(made._replace(time=since.get(place, event.time)).pack())
+    closed = _closed_in_ring(news.earlier + news.events)  # of some there was no room in the table
+    closed |= {(event.device, event.id): event for event in _events(gone)}
     return ProbeNews(
         facts=facts,
         path=news.path,
         devices=news.devices,
         strings=news.strings,
-        live=b"".join([*left, *closed]),
+        live=b"".join([*left, *(event.pack() for event in closed.values())]),
         lost=news.lost,
-        unlisted=news.unlisted,
+        unlisted=news.unlisted + forgotten,
     )
+
+
+def _closed_in_ring(events: bytes) -> dict[tuple[int, int], Event]:
+    since: dict[tuple[int, int], int] = {}
+    closed = {}
+    for event in _events(events):
+        place = (event.device, event.id)
+        if event.op == Op.ALLOC:
+            since[place] = event.time
+        elif event.op == Op.FREE and event.flags & Flag.WITH_DEVICE:
+            made = event._replace(op=Op.ALLOC, flags=Flag.RESENT)
+            closed[place] = made._replace(time=since.get(place, event.time))
+    return closed
 
 
 def _events(data: bytes) -> Iterator[Event]:

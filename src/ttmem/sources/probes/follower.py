@@ -41,6 +41,14 @@ class Follower:
         """When its process said farewell; None if it did not, or not yet."""
         return self._region.header().ended_ns
 
+    def gone_with_device(self) -> bytes:
+        """Buffers that nobody freed before their device was closed, as events."""
+        return live_events(self._region.gone_with_device())
+
+    def forgotten(self) -> int:
+        """Of those the ones that had to give their place in the table to others."""
+        return self._region.losses().forgotten
+
     def rebuild(self) -> None:
         """The next look reads the live table, whatever the ring says."""
         self._rebuild = True
