@@ -102,7 +102,7 @@ def _process(picture: ProcessPicture, width: int) -> list[Line]:
 def _how_it_is(picture: ProcessPicture) -> str:
     if picture.running:
         return " (still running)"
-    return "" if picture.in_order else " (did not end in order)"
+    return "" if picture.in_order else " (killed, or ended by _exit)"
 
 
 def _counts(picture: ProcessPicture) -> str:
