@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.doctor.probe_writer import SIZE, write_probe_region
 from tests.probe.launched import Launcher
+from tests.probe.watched import Watched
 from ttmem.probe.layout import HEADER
 from ttmem.sources.probes import room
 
 NO_PROCESS = 1 << 22  # above every pid
+LEAKS = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); lib.mesh_close(mesh)"
 NO_ROOM = (
     "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
     "lib.mesh_open(1); print(os.getpid())"
@@ -45,6 +48,38 @@ def test_a_new_run_removes_the_oldest_dead_regions_beyond_64_mib(launcher: Launc
 
     left = sorted(launcher.folder.glob("ttmem_*"))
     assert left == sorted(dead[3:])
+
+
+def test_a_leak_outlives_any_number_of_clean_runs(launcher: Launcher) -> None:
+    launcher.run(*launcher.program(LEAKS))
+    (leaky,) = launcher.folder.glob("ttmem_*")
+    os.utime(leaky, ns=(0, 0))
+    dead_regions(launcher.folder, room.MOST_KEPT // SIZE)
+
+    done = launcher.run("true")
+
+    assert leaky.exists()
+    assert len(list(launcher.folder.glob("ttmem_*"))) < room.MOST_KEPT // SIZE
+    assert "to make room" not in done.stderr
+
+
+def test_a_leak_that_had_to_go_is_named(
+    launcher: Launcher, watch: Callable[..., Watched], tmp_path: Path
+) -> None:
+    pids = []
+    for _ in range(5):  # each takes a third of what is kept
+        leaky = watch(LEAKS)
+        leaky.end()
+        pids.append(leaky.process.pid)
+    left = sorted(tmp_path.glob("ttmem_*"), key=lambda path: path.stat().st_mtime_ns)
+
+    done = launcher.run("true")
+
+    gone = [int(path.name.split("_")[1]) for path in left if not path.exists()]
+    assert gone == pids[: len(gone)]
+    assert len(gone) >= 2
+    named = ", ".join(map(str, sorted(gone)))
+    assert f"ttmem: pids {named} ended and had not freed all; their regions were" in done.stderr
 
 
 def test_regions_of_live_processes_and_of_runs_that_go_on_stay(

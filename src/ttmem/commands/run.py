@@ -84,6 +84,8 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     watch = RunWatch(variables["TTMEM_REGION_DIR"], time.time_ns())
     launched = Launched(command, variables)
     quiet = options.quiet or sys.stderr is None  # `2>&-`: there is nobody to tell
+    if not quiet:
+        watch.begin()
     code = launched.wait(_nothing if quiet else watch.look, LOOK_EVERY_S)
     if quiet:
         watch.close()

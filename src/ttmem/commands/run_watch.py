@@ -15,6 +15,7 @@ from ttmem.views.failure_text import render_failure
 from ttmem.views.run_summary import Unwatched, render_summary
 from ttmem.views.terminal import spelled, wants_color, width
 
+NAMED = 8  # pids in one line
 DIFFERENT = 5  # failures told in full for each process, of different origin: some programs try until it fits
 
 
@@ -30,7 +31,12 @@ class RunWatch:
         self._seen_until: dict[str, int] = {}  # the instant of the last of them
         self._told: dict[str, set[object]] = {}
         take_refusals(directory, os.getpid())  # of an earlier process of this number
-        make_room(directory)
+        self._forgotten = make_room(directory)
+
+    def begin(self) -> None:
+        """Says which leaks had to go for the room of this run: a check would pass without them."""
+        if self._forgotten:
+            say(_removed(self._forgotten))
 
     def look(self) -> None:
         """Finds new regions, and tells what failed since the last look."""
@@ -94,6 +100,16 @@ class RunWatch:
         for path in self._ours:
             with suppress(BadRegion), closing(ProbeRegion(path)) as region:
                 yield RegionReading(region).picture()
+
+
+def _removed(pids: list[int]) -> str:
+    more = f" and {len(pids) - NAMED:,} more" if len(pids) > NAMED else ""
+    who = f"pid{'s' * (len(pids) > 1)} {', '.join(map(str, pids[:NAMED]))}{more}"
+    whose = "its region was" if len(pids) == 1 else "their regions were"
+    return (
+        f"ttmem: {who} ended and had not freed all; {whose} removed to make room, "
+        "so `ttmem dump` does not tell of it"
+    )
 
 
 def _color() -> bool:

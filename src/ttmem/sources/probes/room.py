@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
+from ttmem.sources.probes.ended import ended_regions
 
 MOST_KEPT = 64 << 20  # three whole regions
 KEPT_SHARE = 4  # and no more than a quarter of what they could have at all
@@ -16,21 +17,31 @@ KEPT_SHARE = 4  # and no more than a quarter of what they could have at all
 @dataclass(frozen=True, slots=True)
 class _Dead:
     path: str
+    pid: int
     size: int
     changed_ns: int
 
 
-def make_room(folder: str) -> None:
-    """Removes our own regions of dead processes, the oldest first; the newest stay for `ttmem dump`."""
-    dead = sorted(_dead_regions(folder), key=lambda one: one.changed_ns, reverse=True)
-    if not dead:
-        return
-    kept, most = 0, _most_kept(folder, sum(one.size for one in dead))
-    for one in dead:
+def make_room(folder: str) -> list[int]:
+    """Removes our own regions of dead processes: first of those that freed all, then the oldest.
+
+    What stays is for `ttmem dump`. Returns the pids of removed ones that had not freed all: what
+    they leaked is known to nobody from now on.
+    """
+    dead = list(_dead_regions(folder))
+    taken = sum(one.size for one in dead)
+    most = _most_kept(folder, taken)
+    if taken <= most:
+        return []
+    leaky = {one.news.path for one in ended_regions(folder) if one.news.live or one.news.unlisted}
+    kept, forgotten = 0, []
+    for one in sorted(dead, key=lambda one: (one.path in leaky, one.changed_ns), reverse=True):
         kept += one.size
         if kept > most:
             with suppress(OSError):
                 os.unlink(one.path)
+                forgotten += [one.pid] * (one.path in leaky)
+    return sorted(forgotten)
 
 
 def free_and_size(folder: str) -> tuple[int, int] | None:
@@ -53,7 +64,7 @@ def _dead_regions(folder: str) -> Iterator[_Dead]:
             status = os.lstat(name.path)
             ours = status.st_uid == os.geteuid()
             if ours and not region.process_alive() and not _summary_to_come(region):
-                yield _Dead(name.path, status.st_size, status.st_mtime_ns)
+                yield _Dead(name.path, region.pid, status.st_size, status.st_mtime_ns)
 
 
 def _summary_to_come(region: ProbeRegion) -> bool:
