@@ -3,6 +3,7 @@
 #include "core_sets.hpp"
 #include "device_groups.hpp"
 #include "programs.hpp"
+#include "python_frames.hpp"
 #include "python_operations.hpp"
 #include "runtime_devices.hpp"
 #include "strings.hpp"
@@ -19,6 +20,7 @@ void forget_private_state() {
     forget_workloads();
     forget_runtime_devices();
     forget_operations();
+    forget_walks();
     forget_thread();
 }
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -178,6 +179,30 @@ const Python* python_of(ThreadState& own, const void*& thread) {
     return fresh->layout ? fresh : nullptr;
 }
 
+std::atomic<bool> ending{false};
+std::atomic<int> walks{0};
+
+// The main thread's own state stays; those of others may go, but not in the middle of a walk.
+class Walk {
+public:
+    explicit Walk(const ThreadState& own) : counted_(!own.python) {
+        if (counted_) {
+            walks.fetch_add(1);
+        }
+    }
+    ~Walk() {
+        if (counted_) {
+            walks.fetch_sub(1);
+        }
+    }
+    Walk(const Walk&) = delete;
+    Walk& operator=(const Walk&) = delete;
+    bool too_late() const { return counted_ && ending.load(); }
+
+private:
+    const bool counted_;
+};
+
 class Frame {
 public:
     Frame(const PythonLayout& layout, const void* at) : layout_(&layout), at_(at) { skip_entries(); }
@@ -291,6 +316,10 @@ PythonCaller python_caller(Region& region, ThreadState& thread) {
     PythonCaller caller{0, 0};
     const void* operation = nullptr;
     const void* state = nullptr;
+    const Walk walk(thread);
+    if (walk.too_late()) {
+        return caller;
+    }
     const Python* python = python_of(thread, state);
     if (!python) {
         return caller;
@@ -313,6 +342,16 @@ PythonCaller python_caller(Region& region, ThreadState& thread) {
     }
     return caller;
 }
+
+void stop_walks() {
+    constexpr int PATIENCE = 100;  // times 100 us: a walk takes less than one
+    ending.store(true);
+    for (int i = 0; i < PATIENCE && walks.load(); ++i) {
+        usleep(100);
+    }
+}
+
+void forget_walks() { walks.store(0); }
 
 const char* call_sites_missing() {
     const Python* known = found.load(std::memory_order_acquire);

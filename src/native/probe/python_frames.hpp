@@ -18,6 +18,11 @@ struct PythonCaller {
 
 PythonCaller python_caller(Region& region, ThreadState& thread);
 
+// The interpreter is about to end, and will free the states of threads that are still at work: no walk begins any more,
+// and those that have begun are over.
+void stop_walks();
+void forget_walks();  // in the child of a fork
+
 // Null, or why call sites are off.
 const char* call_sites_missing();
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "address_table.hpp"
+#include "python_frames.hpp"
 #include "strings.hpp"
 
 namespace ttmem::probe {
@@ -52,9 +53,37 @@ void remember(Region& region, void* operation) {
     }
 }
 
+void* at_exit(void*, void*) {
+    stop_walks();
+    return python<void*(const char*, ...)>("Py_BuildValue")("");  // None
+}
+
+// As `atexit.register(at_exit)`: called while all threads still have their states.
+void register_at_exit() {
+    static std::atomic<bool> done{false};
+    struct Method {  // CPython's PyMethodDef
+        const char* name;
+        void* (*function)(void*, void*);
+        int flags;
+        const char* doc;
+    };
+    constexpr int WITHOUT_ARGUMENTS = 4;
+    static Method method{"ttmem_probe_at_exit", at_exit, WITHOUT_ARGUMENTS, nullptr};
+    if (done.exchange(true)) {
+        return;
+    }
+    const Reference module(python<void*(const char*)>("PyImport_ImportModule")("atexit"));
+    const Reference function(python<void*(Method*, void*, void*)>("PyCFunction_NewEx")(&method, nullptr, nullptr));
+    if (module && function) {
+        const Reference kept(python<void*(void*, const char*, const char*, ...)>("PyObject_CallMethod")(
+            module.get(), "register", "O", function.get()));
+    }
+}
+
 // Runs in the main thread, with the GIL.
 int list_operations(void*) {
     asked = false;
+    register_at_exit();
     Region* region = mapped_region.load(std::memory_order_acquire);
     void* modules = python<void*()>("PyImport_GetModuleDict")();
     void* module = modules ? python<void*(void*, const char*)>("PyDict_GetItemString")(modules, "ttnn.decorators")

@@ -70,6 +70,12 @@ CONTROL void* program_make(std::uint64_t number, void* mesh, std::uint64_t cb_si
     return program;
 }
 
+// The size of a circular buffer was changed: the runtime lays the program out once more.
+CONTROL void program_lay_out(void* handle, void* mesh) {
+    auto* program = static_cast<detail::ProgramImpl*>(handle);
+    program->allocate_circular_buffers(static_cast<distributed::MeshDevice*>(mesh));
+}
+
 CONTROL void program_destroy(void* handle) {
     auto* program = static_cast<detail::ProgramImpl*>(handle);
     program->deallocate_circular_buffers();
