@@ -89,6 +89,41 @@ def test_a_message_without_figures_is_explained_by_counting() -> None:
     assert why.verdict is Verdict.FRAGMENTED
 
 
+def test_what_a_bank_needs_is_a_lower_bound_where_nobody_said_how_it_is_spread() -> None:
+    counted = explain(failed("no", requested=60_000 * 100), DEVICE)
+    told = explain(failed(OUT_OF_MEMORY.format(size=1_444_736, free=8, largest=8)), DEVICE)
+
+    assert (counted.needed, counted.at_least) == (60_000, True)
+    assert told.at_least is False
+
+
+def test_the_runtime_knows_better_what_was_asked_for() -> None:
+    message = (
+        "Not enough space to allocate 2688 B L1_SMALL buffer across 56 banks, where each bank needs to store 48 B, "
+        "but bank size is 4096 B"
+    )
+
+    why = explain(failed(message, kind=MemoryKind.L1_SMALL, requested=2240), DEVICE)
+
+    assert (why.asked, why.needed, why.banks) == (2688, 48, 56)
+
+
+@pytest.mark.parametrize(
+    ("message", "requested", "no_room"),
+    [
+        ("L1_SMALL only supports sharded allocations, see validate_num_banks", 65_536, False),
+        ("L1_SMALL only supports sharded allocations, see validate_num_banks", 1 << 30, True),
+        ("Out of Memory: not enough space", 65_536, True),
+    ],
+)
+def test_no_room_is_said_only_where_the_runtime_or_the_count_says_so(
+    message: str, requested: int, no_room: bool
+) -> None:
+    why = explain(failed(message, kind=MemoryKind.L1_SMALL, requested=requested), DEVICE)
+
+    assert why.no_room is no_room
+
+
 def test_a_message_about_an_unknown_device_has_no_verdict() -> None:
     why = explain(failed("no"), None)
 

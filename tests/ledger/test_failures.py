@@ -56,6 +56,17 @@ def test_a_buffer_is_told_with_what_was_asked_for() -> None:
     assert anomaly.bytes == 4096
 
 
+def test_what_the_runtime_says_was_asked_for_is_told_wherever_it_is_told() -> None:
+    words = (
+        "Not enough space to allocate 2688 B L1_SMALL buffer across 56 banks, where each bank needs to store 48 B, "
+        "but bank size is 4096 B"
+    )
+    anomaly = told(words, FAILED._replace(size=2240))
+
+    assert "an allocation FAILED: 2.6 KiB of L1" in anomaly.text
+    assert anomaly.bytes == 2688
+
+
 def test_the_event_of_a_clash_has_no_size() -> None:
     books = Books()
     books.probed.take([ProbeNews(FACTS, "region", (CHIP,))], 1)

@@ -29,7 +29,9 @@ class Explanation:
 
     failure: FailedAllocation
     verdict: Verdict
+    asked: int | None  # of a buffer, in all banks
     needed: int | None
+    at_least: bool  # `needed` is what it takes if it is spread over all banks; it may be more
     free: int | None
     largest: int | None
     size: int | None
@@ -37,6 +39,12 @@ class Explanation:
     clash: runtime_messages.Clash | None
     in_the_way: Holding | None  # the buffer that a program's circular buffers reach into
     holders: tuple[Holder, ...]  # largest first
+
+    @property
+    def no_room(self) -> bool:
+        """False: nothing says that memory was short. The runtime may have refused it for another reason."""
+        said = runtime_messages.tells_of_no_room(self.failure.message)
+        return said or self.verdict is not Verdict.UNKNOWN
 
 
 def explain(failure: FailedAllocation, device: DeviceDeclaration | None) -> Explanation:
@@ -58,7 +66,9 @@ def _of_buffer(failure: FailedAllocation, device: DeviceDeclaration | None) -> E
     return Explanation(
         failure,
         _verdict(needed, free, largest, size),
+        said.asked if said else failure.requested,
         needed,
+        said is None,
         free,
         largest,
         size,
@@ -88,7 +98,9 @@ def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> 
     return Explanation(
         failure,
         Verdict.TOO_LARGE if over else _verdict(needed, counted.free, largest, size),
+        None,
         needed,
+        False,
         counted.free,
         largest,
         size,

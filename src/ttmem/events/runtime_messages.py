@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 _NEEDED = re.compile(
-    r"allocate \d+ B \w+(?: buffer)? across (\d+) banks"
+    r"allocate (\d+) B \w+(?: buffer)? across (\d+) banks"
     r"(?:, where each bank needs to store (\d+) B| \((\d+) B per bank\))"
     r"(?:,(?: but)? bank size is (?:only )?(\d+) B)?"
 )
@@ -16,6 +16,7 @@ _CLASH = re.compile(
     r"clash with L1 buffers on core range (\[.*?\])\.?\s+"
     r"L1 buffer allocated at (\d+) and static \w+ buffer region ends at (\d+)"
 )
+_NO_ROOM = re.compile(r"out of memory|not enough (?:space|memory)", re.IGNORECASE)
 _TOO_LARGE = re.compile(r"on core range (.*?) grow to (\d+) B which is beyond max L1 size of (\d+)")
 
 
@@ -23,6 +24,7 @@ _TOO_LARGE = re.compile(r"on core range (.*?) grow to (\d+) B which is beyond ma
 class BankFigures:
     """Of one bank; every bank is the same."""
 
+    asked: int  # of all banks, in whole pages: may be more than the application asked for
     banks: int
     needed: int
     bank_size: int | None
@@ -48,6 +50,11 @@ class TooLarge:
     limit: int
 
 
+def tells_of_no_room(message: str) -> bool:
+    """Else it was refused for another reason, or in words that nobody here knows."""
+    return _NO_ROOM.search(message) is not None
+
+
 def bank_figures(message: str) -> BankFigures | None:
     """Of a buffer that found no room."""
     needed = _NEEDED.search(message)
@@ -55,9 +62,10 @@ def bank_figures(message: str) -> BankFigures | None:
         return None
     room = _ROOM.search(message)
     return BankFigures(
-        banks=int(needed[1]),
-        needed=int(needed[2] or needed[3]),
-        bank_size=int(needed[4]) if needed[4] else None,
+        asked=int(needed[1]),
+        banks=int(needed[2]),
+        needed=int(needed[3] or needed[4]),
+        bank_size=int(needed[5]) if needed[5] else None,
         free=int(room[1]) if room else None,
         largest=int(room[2]) if room else None,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
-from ttmem.events.runtime_messages import end_in_each_core
+from ttmem.events.runtime_messages import bank_figures, end_in_each_core
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly
@@ -79,18 +79,22 @@ def _anomaly(failed: _Failed, l1_base: int | None) -> Anomaly:
     event, strings = failed.last, failed.process.strings
     times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
     last = "" if failed.times == 1 else "the last one "
-    asked = _asked(event, failed.process.messages.get(event.time, ""), l1_base)
+    message = failed.process.messages.get(event.time, "")
+    said = bank_figures(message)
+    size = said.asked if said else event.size
+    asked = _asked(event.kind, size, message, l1_base)
     origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
     where = f" for {origin}" if origin else ""
     text = f"{times} FAILED: {last}{asked}{where}; {failed.process.title}"
-    return Anomaly("allocation_failed", text, failed.process.pid, event.size or None)
+    return Anomaly("allocation_failed", text, failed.process.pid, size or None)
 
 
-def _asked(event: Event, message: str, l1_base: int | None) -> str:
+def _asked(kind_number: int, size: int, message: str, l1_base: int | None) -> str:
     """A program asks for no sum, but for the same addresses in each core; only the runtime's message has them."""
-    kind = MemoryKind(event.kind).name if event.kind in set(MemoryKind) else "unknown memory"
-    if event.size:
-        return f"{human(event.size)} of {kind}"
+    known = kind_number in set(MemoryKind)
+    kind = MemoryKind(kind_number).name if known else "unknown memory"
+    if size:
+        return f"{human(size)} of {kind}"
     end = end_in_each_core(message)
     if end is None or l1_base is None or end <= l1_base:
         return f"in {kind}"

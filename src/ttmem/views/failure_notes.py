@@ -26,6 +26,6 @@ def _sentence(last: LastFailure, now_ns: int) -> str:
     if last.count > 1:
         when += f", the last of {last.count:,} failures"
     by_core = why.failure.what != "buffer"
-    size = f"{human(why.needed)} on each core" if by_core else human(why.failure.requested)
+    size = f"{human(why.needed)} on each core" if by_core else human(why.asked)
     who = made_by(why.failure.origin, ROOM)
     return f"pid {last.pid}: {headline(why)}, {when}: {size}, asked by {who}; {verdict(why)}"

@@ -49,11 +49,14 @@ def headline(explanation: Explanation) -> str:
     """What failed, and where."""
     failure, clash = explanation.failure, explanation.clash
     where = numbers(failure.chips) or "an unknown device"
-    if failure.what == "buffer":
-        return f"no room for a buffer in {kind_name(failure.kind)} of {where}"
     if clash:
         return f"{failure.what} clash with L1 buffers on {where}"
-    return f"no room for {failure.what} in L1 of {where}"
+    one = failure.what == "buffer"
+    place = f"in {kind_name(failure.kind) if one else 'L1'} of {where}"
+    thing = "a buffer" if one else failure.what
+    if explanation.no_room:
+        return f"no room for {thing} {place}"
+    return f"{thing} {'was' if one else 'were'} refused {place}"
 
 
 def _asked(explanation: Explanation) -> str:
@@ -62,7 +65,9 @@ def _asked(explanation: Explanation) -> str:
         return f"{needed} on each core of {clash.cores}, up to address {clash.end:,}"
     if explanation.failure.what != "buffer":
         return f"{needed} on each core"
-    asked = human(explanation.failure.requested)
+    asked = human(explanation.asked)
+    if explanation.at_least:
+        return asked if explanation.needed is None else f"{asked}: at least {needed} in a bank"
     return f"{asked}: {needed} in each of {_known(explanation.banks)} banks"
 
 
@@ -79,6 +84,8 @@ def _free(explanation: Explanation, width: int) -> str:
 def verdict(explanation: Explanation) -> str:
     """'exhausted: 17.1 KiB are missing in each bank'."""
     missing = human((explanation.needed or 0) - (explanation.free or 0))
+    if explanation.at_least:
+        missing = f"at least {missing}"
     where = "in each bank" if explanation.failure.what == "buffer" else "on each core"
     texts = {
         Verdict.EXHAUSTED: f"exhausted: {missing} are missing {where}",
