@@ -131,7 +131,7 @@ def test_the_summary_has_the_peak_of_the_runtime_and_the_line_that_made_it(
     assert program.done.returncode == 0
     assert dram.split()[1:3] == human(most).split()
     assert dram.endswith(f"ttnn.add  model.py:{program.line_of('ttnn.add(')} attention")
-    assert "trace_region_size=1048576: never used" in program.said
+    assert "trace_region_size=1048576 (rounded to banks): never used" in program.said
 
 
 def test_what_the_model_kept_is_named_as_never_freed(run: Callable[..., UserProgram]) -> None:

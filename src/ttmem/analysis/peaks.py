@@ -17,6 +17,7 @@ class Setting:
     name: str
     value: int
     needed: int  # at the peak; a region that is fragmented needs more
+    rounded: bool = False  # up, to be divided among banks: less may have been given
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +69,5 @@ def _setting(device: DeviceDeclaration, mark: HighWater) -> Setting | None:
     if mark.kind is MemoryKind.L1_SMALL:  # of each core
         return Setting("l1_small_size", size, -(-mark.bytes // banks))
     if mark.kind is MemoryKind.TRACE:  # of all banks together
-        return Setting("trace_region_size", size * banks, mark.bytes)
+        return Setting("trace_region_size", size * banks, mark.bytes, rounded=True)
     return None

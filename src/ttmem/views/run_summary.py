@@ -162,12 +162,17 @@ def _with_origins(
 def _setting_lines(found: Sequence[Peak], several: bool, width: int) -> list[Line]:
     """How much of the regions whose size is an argument of `open_device` was needed."""
     facts = [
-        ink(f"{peak.setting.name}={peak.setting.value}: {_need(peak.setting)}{on}")
+        ink(f"{_argument(peak.setting)}: {_need(peak.setting)}{on}")
         for peak in found
         if peak.setting
         for on in [f" on {numbers(peak.chips)}" if several else ""]
     ]
     return indent(flow(facts, width - 2, "   "), 2)
+
+
+def _argument(setting: Setting) -> str:
+    """What was given may be a little less than a rounded size; nobody tells it."""
+    return f"{setting.name}={setting.value}{' (rounded to banks)' if setting.rounded else ''}"
 
 
 def _need(setting: Setting) -> str:
