@@ -54,9 +54,19 @@ def test_kernels_stand_apart_from_memory() -> None:
 
 def test_a_global_circular_buffer_is_not_added_to_the_buffer_it_lies_on() -> None:
     case = dump_case()
-    rows = [{**row, "global": True} for row in case.detail["circular_buffers"]]
-    (found,) = dump_groups(replace(case, detail={**case.detail, "circular_buffers": rows}), top=1)
-    assert next(group.requested for group in found.memory if group.kind == "CB") == 0
+    first, *rows = case.detail["circular_buffers"]
+    rows = [{**first, "global": True}, *rows]
+    (found,) = dump_groups(replace(case, detail={**case.detail, "circular_buffers": rows}), top=0)
+    (group,) = [group for group in found.memory if group.kind == "CB"]
+    assert (group.count, group.requested, len(group.largest)) == (2, 5 * MIB, 2)
+
+
+def test_a_circular_buffer_counts_as_often_as_the_device_counts_it() -> None:
+    case = dump_case()
+    rows = [{**row, "references": 2} for row in case.detail["circular_buffers"]]
+    (found,) = dump_groups(replace(case, detail={**case.detail, "circular_buffers": rows}), top=0)
+    (group,) = [group for group in found.memory if group.kind == "CB"]
+    assert (group.count, group.requested) == (6, 12 * MIB)
 
 
 def test_a_process_that_is_known_by_sums_only_is_listed_too() -> None:

@@ -46,7 +46,7 @@ class DeviceDump:
 def dump_groups(snapshot: Snapshot, top: int) -> list[DeviceDump]:
     """Devices on which something is left; `top` single entries per group, 0 for all."""
     buffers = _by_owner(snapshot.detail.get("buffers", ()), "kind")
-    circular = _by_owner(snapshot.detail.get("circular_buffers", ()), None)
+    circular = _by_owner(filter(_is_own, snapshot.detail.get("circular_buffers", ())), None)
     kernels = _by_owner(snapshot.detail.get("kernels", ()), "type")
     out = []
     for device in in_order(snapshot).devices:
@@ -105,7 +105,7 @@ def _group(
         kind=kind,
         pid=process.pid,
         command=process.command,
-        count=len(found) if found else None,
+        count=sum(map(_times, found)) if kind == CB and found else len(found) or None,
         requested=sum(map(_requested, found)) if found else _counted(kind, process, held),
         held=held,
         share=held / total if total else None,
@@ -163,11 +163,17 @@ def _amounts(held: Held | None) -> dict[str, int]:
     }
 
 
+def _is_own(circular_buffer: Entry) -> bool:
+    """A global one lies on an L1 buffer that is listed itself; no count has it."""
+    return not circular_buffer.get("global")
+
+
+def _times(entry: Entry) -> int:
+    return int(entry.get("references") or 1)
+
+
 def _requested(entry: Entry) -> int:
-    if "requested" in entry:
-        return int(entry["requested"])
-    # A global circular buffer lies on an L1 buffer that is listed itself.
-    return 0 if entry.get("global") else int(entry["size"]) * int(entry.get("references") or 1)
+    return int(entry["requested"] if "requested" in entry else entry["size"] * _times(entry))
 
 
 def _taken(entry: Entry) -> int:

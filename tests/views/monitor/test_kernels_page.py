@@ -46,11 +46,11 @@ def test_a_kernel_shows_the_status_and_the_hits_of_its_program() -> None:
     )
 
 
-def test_circular_buffers_of_a_program_are_added_up_without_global_ones() -> None:
+def test_circular_buffers_of_a_program_are_counted_and_added_up_without_global_ones() -> None:
     page, look = Kernels(), look_at(DETAIL_CASES["one"](), 200)
     found = [one.lstrip(">").split() for one in draw(page, look, ["t"])]
     sizes = {cells[0]: cells[6:9] for cells in found if cells[0:1] and cells[0].isdecimal()}
-    assert (sizes["42"], sizes["43"]) == (["2", "4.0", "MiB"], ["2", "0", "B"])
+    assert (sizes["42"], sizes["43"]) == (["2", "4.0", "MiB"], ["0", "0", "B"])
 
 
 def test_a_list_that_was_cut_claims_no_count_by_type() -> None:

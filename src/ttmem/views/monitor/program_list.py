@@ -55,9 +55,9 @@ def _by_program(buffers: list[Entry]) -> dict[ProgramKey, tuple[int, int]]:
     """Count and bytes of circular buffers, as in the device's demand."""
     found: dict[ProgramKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for entry in buffers:
-        # A global one lies on an L1 buffer that is counted itself.
-        size = 0 if entry.get("global") else whole(entry, "size") or 0
-        times = whole(entry, "references") or 1
+        if entry.get("global"):  # it lies on an L1 buffer that is counted itself
+            continue
+        size, times = whole(entry, "size") or 0, whole(entry, "references") or 1
         count, total = found[program_key(entry)]
         found[program_key(entry)] = (count + times, total + size * times)
     return found
