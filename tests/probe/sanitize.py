@@ -15,7 +15,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 NATIVE = TESTS.parents[1] / "src" / "native" / "probe"
-WHAT = [str(TESTS / name) for name in ("test_captured.py", "test_dispatched.py", "test_faults.py")]
+FILES = ("captured", "dispatched", "faults", "full_tables", "switching")
+WHAT = [str(TESTS / f"test_{name}.py") for name in FILES]
 # A signal that a test sends, a limit of memory that it sets: what a sanitizer cannot live with.
 NOT_UNDER = {
     "address": "not room and not small and not fault_elsewhere and not was_cut",

@@ -25,12 +25,17 @@ KINDS = {
 }
 
 
-def start(there: Machine, *, worker_dispatch: bool = False, **variables: str) -> Session:
+def start(
+    there: Machine, *, opened: bool = True, worker_dispatch: bool = False, **variables: str
+) -> Session:
     """A session whose region lies in the machine's own folder."""
     folder = {"TTMEM_REGION_DIR": str(there.folder)}
     preload = environment({"LD_PRELOAD": os.environ.get("LD_PRELOAD", "")})
     return there.session(
-        SIZES, worker_dispatch=worker_dispatch, variables=preload | folder | variables
+        SIZES,
+        opened=opened,
+        worker_dispatch=worker_dispatch,
+        variables=preload | folder | variables,
     )
 
 

@@ -181,3 +181,30 @@ def test_a_thousand_operations_of_two_models_leave_no_difference(
     assert operations >= 1000
     assert seen_events
     assert sum(one.dispatches for one in region.activity()) > 0
+
+
+WORKER = """
+import threading
+kept = []
+def work():
+    global device
+    device = ttnn.open_mesh_device(ttnn.MeshShape(1, 1))
+    for _ in range(100):
+        kept.append(ttnn.relu(ttnn.empty((1, 1, 32, 32), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)))
+worker = threading.Thread(target=work); worker.start(); worker.join()
+"""
+
+
+def test_operations_of_a_worker_are_named_while_the_main_thread_waits(machine: Machines) -> None:
+    there = machine("p150")
+    session = start(there, opened=False)
+
+    session.run(WORKER)
+
+    region = region_of(there, session)
+    texts = region.new_strings()
+    made = sorted(
+        (one.id, texts.get(one.name)) for one in region.live() if one.type is LiveType.BUFFER
+    )
+    assert len(made) == 100
+    assert [name for _, name in made][-50:] == ["ttnn.relu"] * 50

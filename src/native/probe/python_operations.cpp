@@ -1,6 +1,8 @@
 #include "python_operations.hpp"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include "address_table.hpp"
 #include "python_frames.hpp"
@@ -104,12 +106,43 @@ int list_operations(void*) {
     return 0;
 }
 
+// A main thread that waits for its workers runs no Python: then a thread of our own waits for the GIL, so that nobody
+// else has to. If the interpreter ends meanwhile, it ends this thread.
+void* list_in_own_thread(void*) {
+    const int before = python<int()>("PyGILState_Ensure")();
+    list_operations(nullptr);
+    python<void(int)>("PyGILState_Release")(before);
+    return nullptr;
+}
+
+void do_not_wait_for_main() {
+    constexpr std::uint32_t ENOUGH = 32;  // questions that the main thread left open
+    static std::atomic<std::uint32_t> open_questions{0};
+    if (open_questions.fetch_add(1, std::memory_order_relaxed) != ENOUGH) {
+        return;
+    }
+    pthread_attr_t detached;
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the application's
+    pthread_create(&thread, &detached, list_in_own_thread, nullptr);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_attr_destroy(&detached);
+}
+
 }  // namespace
 
 std::uint32_t operation_name(const void* operation) {
     const auto key = reinterpret_cast<std::uint64_t>(operation);
     if (Name* known = names.find(key)) {
-        return known->number.load(std::memory_order_relaxed);
+        const std::uint32_t number = known->number.load(std::memory_order_relaxed);
+        if (!number && asked.load(std::memory_order_relaxed)) {
+            do_not_wait_for_main();
+        }
+        return number;
     }
     names.find_or_insert(key);  // it is asked for once
     ask_for_operations();
