@@ -191,3 +191,19 @@ def test_a_phase_tags_what_happens_inside(watch: Watch) -> None:
 def test_a_phase_without_the_probe_does_nothing() -> None:
     with phase("prefill"):
         pass
+
+
+def test_a_stack_that_is_too_deep_says_so(watch: Watch) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1)\n"
+        "def deeper(left): return deeper(left - 1) if left else buffer(mesh, 1, 0, 64)\n"
+        "kept = deeper(400); say('made')",
+        TTMEM_STACKS="1",
+    )
+    process.wait_for("made")
+    region = process.region()
+    texts = region.new_strings()
+
+    (made,) = region.live()
+
+    assert texts[made.site].endswith("\n(callers beyond these are not recorded)")

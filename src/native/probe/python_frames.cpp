@@ -299,13 +299,19 @@ std::uint32_t name_of(SiteCacheEntry& site, const void* operation) {
 }
 
 std::uint32_t stack_of(Region& region, const Python& python, Frame frame) {
+    constexpr char CUT[] = "\n(callers beyond these are not recorded)";
     char lines[MAX_TEXT];
+    const std::size_t room = sizeof lines - sizeof CUT;
     std::size_t used = 0;
-    for (int depth = 0; frame && depth < MAX_DEPTH && used + 2 < sizeof lines; ++depth, frame.go_out()) {
+    for (int depth = 0; frame && depth < MAX_DEPTH && used + 2 < room; ++depth, frame.go_out()) {
         if (used) {
             lines[used++] = '\n';
         }
-        used += describe(python, frame, lines + used, sizeof lines - used);
+        used += describe(python, frame, lines + used, room - used);
+    }
+    if (frame) {
+        std::memcpy(lines + used, CUT, sizeof CUT - 1);
+        used += sizeof CUT - 1;
     }
     return intern(region, lines, used);
 }
