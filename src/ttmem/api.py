@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ttmem.client.query import ServerConnection
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, TtmemError
 from ttmem.feeds import Feed, ServerFeed, open_feed
 from ttmem.snapshots import Device, Snapshot
 
@@ -61,7 +61,7 @@ def _chosen(picture: Snapshot, wanted: int | str) -> Device:
 
 def _figure(device: Device, kind: str, which: str) -> int:
     if kind == "l1_used":
-        return device.l1_used if which == "held" else device.l1_peak
+        return device.l1_used if which == "held" else _l1_peak(device)
     if kind == "cb" and which == "held":
         return device.memory.cb.used
     if kind not in ("dram", "l1", "l1_small", "trace"):
@@ -70,3 +70,12 @@ def _figure(device: Device, kind: str, which: str) -> int:
         )
     value: int = getattr(getattr(device.memory, kind), which)
     return value
+
+
+def _l1_peak(device: Device) -> int:
+    if device.l1_peak is None:
+        raise TtmemError(
+            "the peak of l1_used is not known: events of a watched process were overwritten before they were read;"
+            " reset_peak() starts a new one"
+        )
+    return device.l1_peak

@@ -124,10 +124,10 @@ def _in_words(losses: Losses) -> Iterator[str]:
         yield f"{losses.tables_without_room:,} devices or core sets had no room"
     if losses.forgotten:
         yield (
-            f"{losses.forgotten:,} buffers that were never freed had to make room in the list of what is alive: they are "
-            "not told here (--live makes more room)"
+            f"{losses.forgotten:,} buffers that were never freed had to make room in the list of what is alive: "
+            "they are not told here (--live makes more room)"
         )
     if losses.unseen:
         yield f"{losses.unseen:,} buffers were allocated while tracking was off: no figure has them"
     elif losses.unpaired_frees:
-        yield f"{losses.unpaired_frees:,} buffers were freed that were never seen: made before a fork, or before tracking"
+        yield f"{losses.unpaired_frees:,} buffers were freed that were never seen: made before a fork"

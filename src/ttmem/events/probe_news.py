@@ -16,6 +16,8 @@ class KindCounter(NamedTuple):
     requested: int
     reserved: int
     alive: int  # how many
+    peak: int = 0  # of reserved
+    peak_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class ProbeCounters:
     dispatches: int
     cache_hits: int
     cache_misses: int
+    cb_peak: int = (
+        0  # of the demand; circular and dataflow buffers may have had theirs at different times
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +51,17 @@ class ProbeNews:
     )  # of failed allocations, by their time
     earlier: bytes = b""  # events from before the table was read: to list, not to account
     live: bytes | None = None  # all that is alive, as events; None: nothing was missed
+    live_buffers: frozenset[int] = frozenset()  # ids in `live`
+    live_programs: frozenset[int] = frozenset()
+    table_full: bool = False  # `live` was read, and there was not room for all in it
     events: bytes = b""
+    missed: bool = False  # before `events` there were some that this reader has not seen
     lost: int = 0  # events that this reader will never see
     unlisted: int = 0  # live buffers that the table had no room for
     missing: tuple[str, ...] = ()  # what the probe cannot see of this runtime
     counters: Mapping[int, ProbeCounters] = field(default_factory=dict)  # by logical id
-    untracked: bool = False  # something happened, or may happen now, while tracking is switched off
+    tracking: bool = True  # False: it is switched off now
+    unseen: int = 0  # buffers that were allocated while it was off
     ended: bool = False  # the process is gone: these are its last words
 
     @property

@@ -140,6 +140,11 @@ class Books:
         found = {number: self._register.find(id_) for number, id_ in process.devices.items()}
         return {number: record.index for number, record in found.items() if record is not None}
 
+    def places(self, process: ProcessRecord) -> list[tuple[str, int]]:
+        """Unique id and index of the devices that a process has opened."""
+        found = (self._register.find(unique_id) for unique_id in set(process.devices.values()))
+        return [(record.unique_id, record.index) for record in found if record is not None]
+
     # -- events ----------------------------------------------------------------------------------------------
 
     def apply(
@@ -272,6 +277,7 @@ class Books:
         for device in chosen:
             self.native.reset_peak(device.index)
             device.polled.reset(sums[device.index])
+            device.l1_peak_missed = False
         return bool(chosen)
 
     def snapshot(self, now: int, host: dict[str, Any] | None = None) -> Snapshot:

@@ -83,6 +83,11 @@ class Details:
             {p.index: p.pid for p in processes.values()},
             {d.index: d.unique_id for d in self._books.devices},
             {p.index: p.strings for p in processes.values()},
+            {
+                p.index: frozenset(p.probe.uncounted)
+                for p in processes.values()
+                if p.probe.uncounted
+            },
         )
         if self._narrow == EVERYTHING:
             return everything

@@ -12,6 +12,7 @@ from ttmem.events import KernelType, MemoryKind
 from ttmem.ledger.anomalies import finding_anomaly, over_capacity, remark_anomaly
 from ttmem.ledger.device_record import DeviceRecord
 from ttmem.ledger.merge import Place
+from ttmem.ledger.probe_table import residency_known
 from ttmem.ledger.processes import held, process_list
 from ttmem.ledger.provenance import device_provenance
 from ttmem.ledger.samples import RESIDENT_SINCE, CounterRow
@@ -76,6 +77,9 @@ def describe(
         odd[place[1]].append(anomaly)
     for place, anomaly in books.probed.checks.odd(books.processes):
         odd[place[1]].append(anomaly)
+    for process in books.processes.values():
+        for unique_id, index in books.places(process):
+            odd[index] += process.probe.anomalies(process.title, process.pid, unique_id)
     for record in wanted:
         at = record.index
         if record.shown:
@@ -105,8 +109,8 @@ def _device(
         l1_used=sums.l1_used,
         l1_capacity=record.l1_capacity,
         l1_total=declared.l1_total,
-        l1_peak=sums.l1_peak,
-        l1_peak_time_ns=sums.l1_peak_time or None,
+        l1_peak=None if record.l1_peak_missed else sums.l1_peak,
+        l1_peak_time_ns=None if record.l1_peak_missed else sums.l1_peak_time or None,
         kernels=_kernels(record, sums, rows),
         provenance=device_provenance(books, record, rows),
         l1_map=record.l1_map,
@@ -138,7 +142,7 @@ def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[Acco
         l1=use(MemoryKind.L1),
         l1_small=use(MemoryKind.L1_SMALL),
         trace=use(MemoryKind.TRACE),
-        cb=_circular_buffers(record, rows),
+        cb=_circular_buffers(books, record, rows),
     )
 
 
@@ -156,11 +160,13 @@ def counts_only(record: DeviceRecord, rows: list[AccountRow]) -> bool:
     return any(isinstance(row, CounterRow) for row in rows) or (record.by_counters and not rows)
 
 
-def _circular_buffers(record: DeviceRecord, rows: list[AccountRow]) -> CircularBuffers:
+def _circular_buffers(
+    books: Books, record: DeviceRecord, rows: list[AccountRow]
+) -> CircularBuffers:
     placed = all(not row.cb_unplaced and not row.cb_map_full for row in rows)
     counted = counts_only(record, rows)
     by_residency = record.sample is not None and record.sample.version >= RESIDENT_SINCE
-    resident = placed and (by_residency or not counted)
+    resident = placed and (by_residency or not counted) and _residency_known(books, record, rows)
     cached = placed and not (by_residency and counted)
     return CircularBuffers(
         resident=sum(row.cb_resident for row in rows) if resident else None,
@@ -170,6 +176,11 @@ def _circular_buffers(record: DeviceRecord, rows: list[AccountRow]) -> CircularB
         used=sum(row.cb_used for row in rows),
         count=None if counted else sum(row.cb_count for row in rows),
     )
+
+
+def _residency_known(books: Books, record: DeviceRecord, rows: list[AccountRow]) -> bool:
+    told = [books.processes[row.process] for row in rows if not isinstance(row, CounterRow)]
+    return all(residency_known(books, process, record.index) for process in told)
 
 
 def _kernels(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Kernels:

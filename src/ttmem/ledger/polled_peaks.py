@@ -1,4 +1,4 @@
-"""The highest value that a look has met: counters keep no peak of their own."""
+"""The highest value that a look has met, for counters keep no peak of their own, or that a probe has."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ class PolledPeaks:
                 self._peak[kind], self._time[kind] = held, now
         if row.l1_used > self._l1[0]:
             self._l1 = (row.l1_used, now)
+
+    def raise_kind(self, kind: int, amount: int, time: int) -> None:
+        """A peak that somebody else has met."""
+        if amount > self._peak[kind]:
+            self._peak[kind], self._time[kind] = amount, time
+
+    def raise_l1(self, amount: int, time: int) -> None:
+        """The same of L1 used."""
+        if amount > self._l1[0]:
+            self._l1 = (amount, time)
 
     def merged(self, row: DeviceRow) -> DeviceRow:
         """The row with the higher of both peaks: its own, to the event, and that of the looks."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from ttmem.events import Event, Flag, Op
 from ttmem.ledger.failures import FailedAllocations
 from ttmem.ledger.probe_checks import ProbeChecks
+from ttmem.ledger.probe_peaks import ProbePeaks
+from ttmem.ledger.probe_table import take_table
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.samples import same
 from ttmem.ledger.unlisted import Unlisted
@@ -36,6 +38,7 @@ class ProbedProcesses:
         self.checks = ProbeChecks()
         self.failures = FailedAllocations()
         self._unlisted = Unlisted(books)
+        self._peaks = ProbePeaks()
 
     def take(self, news: Iterable[ProbeNews], now: int) -> list[tuple[ProcessRecord, LeftBehind]]:
         """Accounts everything; the processes that have ended, with what they held."""
@@ -50,8 +53,18 @@ class ProbedProcesses:
         rows = {(row.process, row.device): row for row in self._books.event_rows()} if alive else {}
         for process, one in alive:
             self._unlisted.settle(process, one, rows, now)
-            self.checks.look(process, one, self._books.device_indices(process), rows)
+            devices = self._books.device_indices(process)
+            self._find_gaps(process, one)
+            self.checks.look(process, one, devices, rows)
         return [(process, left) for process, left in over if left is not None]
+
+    def _find_gaps(self, process: ProcessRecord, news: ProbeNews) -> None:
+        # A reader that has seen every event needs no table. One of the past has no counters to compare with.
+        lacking = self._unlisted.has(process) or not news.counters
+        process.overflow = process.probe.unlisted = news.unlisted if lacking else 0
+        for chip, counted in news.counters.items():
+            if chip in process.devices:
+                process.probe.compare(process.devices[chip], counted)
 
     def doubted(self) -> list[str]:
         """Regions whose counters say something else than their events: their live tables must be read."""
@@ -77,23 +90,20 @@ class ProbedProcesses:
         for number, mask in news.cores.items():
             self._books.define_cores(process, number, mask)
         process.messages.update(news.messages)
-        process.missing, process.untracked = news.missing, news.untracked
+        process.missing = news.missing
+        process.probe.take(news)
         process.binaries = {
             process.devices[chip]: counted.binaries
             for chip, counted in news.counters.items()
             if chip in process.devices
         }
-        self._books.count_lost(process, process.dropped + news.lost, news.unlisted)
-        native = self._books.native
-        if news.live is not None:
-            self._books.remember(process, news.earlier, now)
-            native.begin_resync(process.index)
-            self._books.account(process, news.live, now)
-            native.end_resync(process.index)
+        self._books.count_lost(process, process.dropped + news.lost, 0)
+        take_table(self._books, process, news, now)
         self._books.apply(process, news.events, 0, len(news.events), now)
         self.failures.look(process, news, now)
         counted = b"".join(_counters(chip, one) for chip, one in news.counters.items())
         self._books.account(process, counted, now)
+        self._peaks.take(process, news, self._books.device_indices(process), self._books.devices)
         return process
 
     def _open(self, news: ProbeNews) -> ProcessRecord:
@@ -107,6 +117,7 @@ class ProbedProcesses:
         process = self._by_path.pop(path)
         self.checks.forget(process)
         self._unlisted.forget(process)
+        self._peaks.forget(process)
         return self._books.release(process, now)
 
 

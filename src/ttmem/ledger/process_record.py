@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ttmem.ledger.probe_gaps import ProbeGaps
 from ttmem.process_identity import ProcessFacts
 
 MAX_STRINGS = 100_000
@@ -27,7 +28,7 @@ class ProcessRecord:
     string_bytes: int = 0
     messages: dict[int, str] = field(default_factory=dict)  # of failed allocations, by time
     missing: tuple[str, ...] = ()  # what its probe cannot see
-    untracked: bool = False  # its probe was switched off for a while
+    probe: ProbeGaps = field(default_factory=ProbeGaps)
     binaries: dict[str, int | None] = field(default_factory=dict)  # in DRAM, as its probe saw them
     counted_as: ProcessRecord | None = None  # the account of the same process that counts instead
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ttmem.ledger.device_record import DeviceRecord
+from ttmem.ledger.probe_gaps import LOWER_BOUND, UNSEEN_EVENTS, UNTRACKED
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.processes import in_words
 from ttmem.ledger.samples import CounterRow, source_of
@@ -18,7 +19,6 @@ _UNION = "cached: per-core union of address ranges over each process's live prog
 _DEMAND = "demand: plain sum over all live programs"
 _OVERLAP = "an L1 buffer may lie where a cached program has circular buffers: both count"
 _OLDER = "buffers that are older than the server, of clients that do not resend"
-_UNTRACKED = "what was allocated while tracking was switched off"
 _PLAIN_SUM = "cores are unknown, so programs that share addresses are added up"
 
 
@@ -29,7 +29,7 @@ def device_provenance(
     told = [row for row in rows if not isinstance(row, CounterRow)]
     parts: list[tuple[Provenance, Provenance]] = []
     if told or not record.by_counters:
-        parts.append(_of_events(books, told))
+        parts.append(_of_events(books, record, told))
     if record.sample is not None and (len(told) < len(rows) or record.by_counters):
         parts.append(_of_counters(record))
     source = parts[0][0].source
@@ -40,11 +40,13 @@ def device_provenance(
             ("dram", "l1", "l1_small", "trace"), _together([buffers for buffers, _ in parts])
         ),
         "cb": _together([circular for _, circular in parts]),
-        "kernels": _kernels(record, source, len(parts) > 1),
+        "kernels": _kernels(books, record, told, source, len(parts) > 1),
     }
 
 
-def _of_events(books: Books, rows: list[AccountRow]) -> tuple[Provenance, Provenance]:
+def _of_events(
+    books: Books, record: DeviceRecord, rows: list[AccountRow]
+) -> tuple[Provenance, Provenance]:
     """Of buffers, and of circular buffers."""
     processes = [books.processes[row.process] for row in rows]
     sources = {source for process in processes for source in process.sources}
@@ -57,7 +59,8 @@ def _of_events(books: Books, rows: list[AccountRow]) -> tuple[Provenance, Proven
         + ("reserved bytes" if reserved else "requested bytes where reserved are unknown"),
         _misses(sources, processes),
     )
-    circular = Provenance(source, _UNION if placed else _DEMAND, _OVERLAP if placed else _PLAIN_SUM)
+    misses = [_OVERLAP if placed else _PLAIN_SUM, *_gaps(processes, record)]
+    circular = Provenance(source, _UNION if placed else _DEMAND, "; ".join(misses))
     return buffers, circular
 
 
@@ -65,10 +68,22 @@ def _misses(sources: set[str], processes: list[ProcessRecord]) -> str | None:
     unseen = sorted({name for process in processes for name in process.missing})
     parts = [
         _OLDER if sources != {"probe"} else None,
-        _UNTRACKED if any(process.untracked for process in processes) else None,
+        UNTRACKED if any(process.probe.untracked for process in processes) else None,
         f"{', '.join(unseen)}, which this runtime does not show to the probe" if unseen else None,
     ]
     return "; ".join(part for part in parts if part) or None
+
+
+def _gaps(processes: list[ProcessRecord], record: DeviceRecord) -> list[str]:
+    """What circular buffers and kernels miss of what the probe has seen."""
+    beyond = any(record.unique_id in process.probe.lower_bound for process in processes)
+    missed = record.l1_peak_missed or any(process.probe.missed for process in processes)
+    untracked = any(process.probe.untracked for process in processes)
+    return [
+        *([UNTRACKED] if untracked else []),
+        *([LOWER_BOUND] if beyond else []),
+        *([UNSEEN_EVENTS] if missed else []),
+    ]
 
 
 def _of_counters(record: DeviceRecord) -> tuple[Provenance, Provenance]:
@@ -93,9 +108,12 @@ def _together(parts: list[Provenance]) -> Provenance:
     )
 
 
-def _kernels(record: DeviceRecord, source: str, mixed: bool) -> Provenance:
+def _kernels(
+    books: Books, record: DeviceRecord, told: list[AccountRow], source: str, mixed: bool
+) -> Provenance:
     if record.by_counters:
         return Provenance(source, "unknown", "counters know nothing of kernels")
     method = "footprint: binary x cores, if resident everywhere; in no L1 sum"
-    misses = "kernels of processes that only shared memory tells of" if mixed else None
-    return Provenance(source, method, misses)
+    gaps = _gaps([books.processes[row.process] for row in told], record)
+    misses = [*(["kernels of processes that only shared memory tells of"] if mixed else []), *gaps]
+    return Provenance(source, method, "; ".join(misses) or None)

@@ -35,8 +35,7 @@ class Unlisted:
         """Brings the entries of a process in line with its counters; `rows` follow."""
         if news.live is not None:  # reading the table has swept what is not in it
             self.forget(process)
-        known = any(key[0] == process.index for key in self._entered)
-        if not (news.unlisted or known):
+        if not (news.unlisted or self.has(process)):
             return
         process.define_string(NAME, TEXT)
         devices = self._books.device_indices(process)
@@ -51,6 +50,10 @@ class Unlisted:
                     new = (requested, reserved) if news.unlisted and requested > 0 else (0, 0)
                     self._enter(process, key, new, now)
         rows.update({(row.process, row.device): row for row in self._books.event_rows()})
+
+    def has(self, process: ProcessRecord) -> bool:
+        """Are there any of it?"""
+        return any(key[0] == process.index for key in self._entered)
 
     def forget(self, process: ProcessRecord) -> None:
         """It is released."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind
@@ -22,6 +22,13 @@ class Names:
     pids: Mapping[int, int]
     devices: Mapping[int, str]
     strings: Mapping[int, Mapping[int, str]]
+    uncounted: Mapping[int, frozenset[int]] = field(
+        default_factory=dict
+    )  # programs that ran unseen
+
+    def ran_unseen(self, process: int, program: int) -> bool:
+        """Were events of that program overwritten before they were read?"""
+        return program in self.uncounted.get(process, ())
 
     def text(self, process: int, number: int) -> str | None:
         """A string that a process declared; None if it named none."""
@@ -34,13 +41,16 @@ class Names:
             "pids": list(self.pids.items()),
             "devices": list(self.devices.items()),
             "strings": strings,
+            "uncounted": [[p, sorted(programs)] for p, programs in self.uncounted.items()],
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Names:
         """The inverse of `to_json`."""
         strings = {process: dict(pairs) for process, pairs in document["strings"]}
-        return cls(dict(document["pids"]), dict(document["devices"]), strings)
+        pairs = document.get("uncounted", ())  # older servers have none
+        uncounted = {process: frozenset(programs) for process, programs in pairs}
+        return cls(dict(document["pids"]), dict(document["devices"]), strings, uncounted)
 
 
 def expand(names: Names, attachments: Mapping[str, Rows]) -> dict[str, Any]:
@@ -121,7 +131,7 @@ def _kernels(names: Names, data: Rows) -> list[dict[str, Any]]:
             "cores": row.cores or None,
             "footprint": row.footprint,
             "content": f"{row.content:016x}" if row.content else None,
-            "dispatches": row.dispatches,
+            "dispatches": None if names.ran_unseen(row.process, row.program) else row.dispatches,
             "time_ns": row.time,
             "site": names.text(row.process, row.site),
         }
@@ -131,15 +141,17 @@ def _kernels(names: Names, data: Rows) -> list[dict[str, Any]]:
 
 def _programs(names: Names, data: Rows) -> list[dict[str, Any]]:
     def make(row: ProgramRow) -> dict[str, Any]:
+        counted = not names.ran_unseen(row.process, row.id)
+        seen = counted or row.last_dispatch > 0
         return {
             "program": row.id,
             "status": BinaryStatus(row.status).label if row.status_known else None,
-            "dispatches": row.dispatches,
-            "cache_hits": row.hits,
-            "cache_misses": row.misses,
+            "dispatches": row.dispatches if counted else None,
+            "cache_hits": row.hits if counted else None,
+            "cache_misses": row.misses if counted else None,
             "last_dispatch_ns": row.last_dispatch or None,
-            "resident": row.resident,
-            "resident_cores": row.resident_cores,
+            "resident": row.resident if seen else None,
+            "resident_cores": row.resident_cores if seen else None,
             "name": names.text(row.process, row.name),
             "site": names.text(row.process, row.site),
         }

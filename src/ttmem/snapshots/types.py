@@ -20,7 +20,7 @@ class MemoryUse:
     free: int | None
     largest_free: int | None  # the largest hole of a bank x banks: what one allocation can have
     count: int | None  # None: the source tells sums only
-    peak: int  # of held
+    peak: int | None  # of held
     peak_time_ns: int | None
 
 
@@ -136,7 +136,7 @@ class Device:
     l1_used: int
     l1_capacity: int | None
     l1_total: int | None
-    l1_peak: int
+    l1_peak: int | None  # None: events of a watched process were overwritten before they were read
     l1_peak_time_ns: int | None
     kernels: Kernels
     provenance: Mapping[str, Provenance] = field(default_factory=dict)

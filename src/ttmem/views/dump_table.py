@@ -41,7 +41,8 @@ def render_dump(
 ) -> str:
     """Every device with its groups, what the dead left behind or never freed, and what was lost.
 
-    `unlisted`: by pid, how many buffers were never freed and are in no list. `chosen`: the snapshot is a part of a picture.
+    `unlisted`: by pid, how many buffers were never freed and are in no list.
+    `chosen`: the snapshot is a part of a picture.
     """
     shown = replace(snapshot, devices=tuple(dump.device for dump in dumps))
     sections = [

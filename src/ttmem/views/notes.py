@@ -12,6 +12,7 @@ from ttmem.views.note import Note
 from ttmem.views.source_notes import is_quiet
 
 WORST = ("over_capacity", "allocation_failed")  # impossible sums, then what broke an application
+PROBE = "probe"  # what is beyond its table is in all sums, and said by an anomaly
 NAMED = 3  # pids in one sentence
 
 
@@ -44,13 +45,14 @@ def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
 
 def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
     dropped = {p.pid: p.dropped_events for p in snapshot.processes if p.dropped_events}
-    beyond = {p.pid: p.overflow for p in snapshot.processes if p.overflow}
+    probed = {p.pid: p.overflow for p in snapshot.processes if PROBE in p.sources}
+    beyond = {p.pid: p.overflow for p in snapshot.processes if p.overflow and p.pid not in probed}
     overflow = sum(beyond.values())
     if chosen:
         unseen, rejected = sum(dropped.values()), 0
     else:
         # The server's own count has both, and those of processes that are dead by now.
-        unseen = max(snapshot.losses.dropped_events - overflow, 0)
+        unseen = max(snapshot.losses.dropped_events - overflow - sum(probed.values()), 0)
         rejected = snapshot.losses.rejected_records
     out = []
     if unseen:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
-from ttmem.probe.layout import Counted
+from ttmem.probe.layout import Counted, LiveType
 from ttmem.process_identity import ProcessFacts, process_facts
-from ttmem.sources.probe_region import Activity, Counter, ProbeRegion
+from ttmem.sources.probe_region import Activity, Counter, LiveThing, ProbeRegion
 from ttmem.sources.probes.core_masks import core_mask
 from ttmem.sources.probes.live_events import live_events
 from ttmem.sources.probes.plausible import is_plausible
@@ -59,10 +61,11 @@ class Follower:
         # Before the ring: whatever is in these figures has its event before the end of the ring.
         activity = self._region.activity()
         batch = self._region.new_events()
-        earlier, live, events, lost = b"", None, batch.events, batch.lost
+        table, earlier, events, lost = None, b"", batch.events, batch.lost
         if lost or self._rebuild:
-            earlier, live, events, more = self._read_live(batch.events)
+            table, earlier, events, more = self._read_live(batch.events)
             lost += more
+        missed = lost > 0
         lost, self._late = 0 if self._late else lost, False
         counters = self._region.counters()
         devices = self._region.devices()
@@ -76,11 +79,16 @@ class Follower:
             cores=self._new_cores(),
             messages=self._messages(),
             earlier=earlier,
-            live=live,
+            live=None if table is None else live_events(table),
+            live_buffers=frozenset(_numbers(table or (), LiveType.BUFFER)),
+            live_programs=frozenset(_numbers(table or (), LiveType.PROGRAM)),
+            table_full=table is not None and losses.live_without_room > 0,
             events=events,
+            missed=missed,
             lost=lost,
             unlisted=losses.live_uncounted,
-            untracked=losses.unpaired_frees > 0 or not header.tracking,
+            tracking=header.tracking,
+            unseen=losses.unseen,
             missing=tuple(missing),
             counters={
                 device.logical_id: _figures(row, done, BINARIES not in missing)
@@ -90,18 +98,18 @@ class Follower:
             ended=ended,
         )
 
-    def _read_live(self, earlier: bytes) -> tuple[bytes, bytes, bytes, int]:
-        """(events from before, the table, events since, lost): what happens meanwhile is told by events."""
+    def _read_live(self, earlier: bytes) -> tuple[list[LiveThing], bytes, bytes, int]:
+        """(the table, events from before, events since, lost): what happens meanwhile is told by events."""
         lost = 0
         for _ in range(ATTEMPTS):
-            live = live_events(self._region.live())
+            table = self._region.live()
             batch = self._region.new_events()
             lost += batch.lost
             if not batch.lost:
                 break
             earlier = batch.events
         self._rebuild = batch.lost > 0
-        return earlier, live, batch.events, lost
+        return table, earlier, batch.events, lost
 
     def _new_devices(
         self, devices: list[DeviceDeclaration | None]
@@ -128,12 +136,25 @@ class Follower:
         return new
 
 
+def _numbers(table: Iterable[LiveThing], wanted: LiveType) -> Iterator[int]:
+    """Of buffers, or of programs, whose parts name them too."""
+    for thing in table:
+        if thing.type is wanted:
+            yield thing.id
+        elif thing.program and wanted is LiveType.PROGRAM:
+            yield thing.program
+
+
 def _figures(counters: list[Counter], activity: Activity, binaries_seen: bool) -> ProbeCounters:
     kinds = [counters[kind] for kind in MemoryKind]
     demand = counters[Counted.CB_DEMAND].reserved + counters[Counted.DATAFLOW_DEMAND].reserved
     return ProbeCounters(
-        kinds=tuple(KindCounter(one.requested, one.reserved, one.count) for one in kinds),
+        kinds=tuple(
+            KindCounter(one.requested, one.reserved, one.count, one.peak, one.peak_ns or 0)
+            for one in kinds
+        ),
         cb_demand=demand,
+        cb_peak=counters[Counted.CB_DEMAND].peak + counters[Counted.DATAFLOW_DEMAND].peak,
         binaries=counters[Counted.KERNEL_BINARIES].reserved if binaries_seen else None,
         loads=activity.kernels_loaded,
         unloads=activity.kernels_unloaded,
