@@ -13,8 +13,8 @@ until a new `ttmem run` needs the room.
 For leak checks, --exit-code counts both: what is allocated now, and what watched processes never
 freed. --pid asks for one of them, whatever ran before.
 
-exit codes: 0 done, 1 failed (with --exit-code: or something is allocated or was never freed),
-2 wrong arguments, 3 neither server nor shared memory, 4 the server refused
+exit codes: 0 done, 1 failed (with --exit-code: or something is allocated or was never freed, or all
+there is to read is closed to you), 2 wrong arguments, 3 neither server nor shared memory, 4 the server refused
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from typing import Any
 
 from ttmem.commands.dump_pictures import pictures
 from ttmem.commands.picture_options import add_picture_options
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, TtmemError
 from ttmem.snapshots import Snapshot, to_json
+from ttmem.sources.closed_files import CLOSED
 from ttmem.views.dump_groups import DeviceDump, dump_groups
 from ttmem.views.dump_table import render_dump
 from ttmem.views.terminal import as_json, spelled, wants_color, width
@@ -77,7 +78,20 @@ def run(options: argparse.Namespace) -> int:
         )
         print(spelled(text, sys.stdout))
     found = bool(unlisted) or any(dump.memory for dump in (*dumps, *never_freed))
-    return 1 if options.exit_code and found else 0
+    if not options.exit_code:
+        return 0
+    if not found and _is_blind(picture, ended):
+        raise TtmemError(
+            "whether anything is allocated is not known: no region here is yours to read"
+        )
+    return 1 if found else 0
+
+
+def _is_blind(picture: Snapshot, ended: Snapshot | None) -> bool:
+    """There is something to read, and all of it is closed to us."""
+    closed = any(remark.kind in CLOSED for remark in picture.remarks)
+    seen = picture.devices or picture.processes or (ended and ended.detail["ended"])
+    return closed and not seen
 
 
 def _document(
@@ -96,6 +110,7 @@ def _document(
         "never_freed_unlisted": unlisted,
         "left_behind": whole["left_behind"],
         "losses": whole["losses"],
+        "remarks": whole["remarks"],
     }
 
 

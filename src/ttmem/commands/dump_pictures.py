@@ -45,12 +45,19 @@ def _chosen(
     if ended is None:
         return select(now, options.device, options.pid), None
     endings = ended.detail["ended"]
-    shown, problem = _part(options, now)
+    shown, problem = _part(options, _with_closed(now, ended))
     left, neither = _part(options, ended)
     freed_all = bool(options.pid) and not options.device and endings.keys() >= set(options.pid)
     if problem and neither and not freed_all:
         raise problem
     return shown, replace(left, detail={**left.detail, "ended": endings})
+
+
+def _with_closed(now: Snapshot, ended: Snapshot) -> Snapshot:
+    """With the remarks on ended regions, unless the picture of now has them among all regions."""
+    known = {remark.kind for remark in now.remarks}
+    more = [remark for remark in ended.remarks if remark.kind not in known]
+    return replace(now, remarks=(*now.remarks, *more))
 
 
 def _part(options: argparse.Namespace, picture: Snapshot) -> tuple[Snapshot, NotThere | None]:

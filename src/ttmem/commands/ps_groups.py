@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import Snapshot, to_json
 from ttmem.sources.probe_folder import has_regions, probe_folder
 from ttmem.views.group_table import group_document, render_groups
+from ttmem.views.idle import without_idle
+from ttmem.views.ink import paint
 from ttmem.views.live_groups import live_groups
+from ttmem.views.note import note_lines
+from ttmem.views.source_notes import remark_notes
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 
 
@@ -17,16 +21,20 @@ def grouped_text(options: argparse.Namespace, picture: Snapshot) -> str:
     grouped = live_groups(picture, options.by)
     if options.json:
         pretty = sys.stdout.isatty() and options.watch is None
-        return as_json(group_document(picture, grouped), pretty)
+        document = group_document(picture, grouped)
+        return as_json({**document, "remarks": to_json(picture)["remarks"]}, pretty)
+    room, color = width(sys.stdout), wants_color(sys.stdout, options.no_color)
+    chosen = bool(options.device or options.pid)
     text = render_groups(
-        picture,
+        picture if chosen else without_idle(picture)[0],
         grouped,
-        width=width(sys.stdout),
-        color=wants_color(sys.stdout, options.no_color),
-        chosen=bool(options.device or options.pid),
+        width=room,
+        color=color,
+        chosen=chosen,
         recorded=_recorded(options, picture),
     )
-    return spelled(text, sys.stdout)
+    remarks = paint(note_lines(remark_notes(picture), room), room, color)
+    return spelled("\n\n".join(part for part in (text, remarks) if part), sys.stdout)
 
 
 def _recorded(options: argparse.Namespace, picture: Snapshot) -> dict[int, bool]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ttmem.doctor.finding import CLEAN, Finding, Level
 from ttmem.sizes import human
+from ttmem.sources.closed_files import HELP, PROBE_CLOSED, sentence
 from ttmem.sources.host import HostFacts, ProbeFacts
 
 
@@ -14,11 +15,24 @@ def is_left_over(probe: ProbeFacts) -> bool:
     return not probe.alive and probe.problem is None
 
 
+def closed_by_user(facts: HostFacts) -> dict[str, list[ProbeFacts]]:
+    """Regions that only their user may read."""
+    found: dict[str, list[ProbeFacts]] = {}
+    for probe in facts.probes:
+        if probe.closed:
+            found.setdefault(probe.user or "unknown", []).append(probe)
+    return found
+
+
 def probe_findings(facts: HostFacts) -> Iterator[Finding]:
     left = [probe for probe in facts.probes if is_left_over(probe)]
     if left:
         yield _left_over(left)
+    for user, closed in closed_by_user(facts).items():
+        yield _closed(user, closed)
     for probe in facts.probes:
+        if probe.closed:
+            continue
         if probe.problem is not None:
             yield Finding(
                 "bad_probe_region",
@@ -40,6 +54,18 @@ def probe_findings(facts: HostFacts) -> Iterator[Finding]:
                 pid=probe.pid,
                 path=probe.path,
             )
+
+
+def _closed(user: str, probes: list[ProbeFacts]) -> Finding:
+    one = probes[0] if len(probes) == 1 else None
+    return Finding(
+        PROBE_CLOSED,
+        Level.WARNING,
+        sentence(len(probes), PROBE_CLOSED, user),
+        advice=HELP,
+        pid=one.pid if one else None,
+        path=one.path if one else None,
+    )
 
 
 def _left_over(probes: list[ProbeFacts]) -> Finding:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ttmem.doctor.finding import CLEAN, Finding, Level
 from ttmem.events import Remark
+from ttmem.sources.closed_files import COUNTERS_CLOSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,14 @@ _REMEDIES = {
     "more": _Remedy(Level.WARNING),
 }
 _UNKNOWN = _Remedy(Level.INFO)
+_ALL_OF_A_USER = _Remedy(Level.WARNING)  # its text says what to do
 
 
 def remark_finding(remark: Remark, prefix: str = "") -> Finding:
     """`prefix` names the device, where the remark does not."""
     remedy = _REMEDIES.get(remark.kind, _UNKNOWN)
+    if remark.kind == COUNTERS_CLOSED and remark.path is None:
+        remedy = _ALL_OF_A_USER
     return Finding(
         remark.kind,
         remedy.level,

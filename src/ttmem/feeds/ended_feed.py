@@ -8,29 +8,31 @@ from dataclasses import replace
 
 from ttmem import __version__
 from ttmem.feeds.feed import checked
-from ttmem.snapshots import Process, Snapshot
+from ttmem.snapshots import Anomaly, Process, Snapshot
 from ttmem.snapshots.detail import expand
 
 
 def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapshot | None:
     """A picture in which the ended processes hold what they never freed; None if none has ended.
 
-    Its detail `ended` has the time of every end by pid, also of processes that freed all. A region
-    is kept for an hour, until `ttmem clean`, or until a new `ttmem run` needs the room.
+    Its detail `ended` has the time of every end by pid, also of processes that freed all; its remarks
+    have regions that may not be read. A region is kept for an hour, until `ttmem clean`, or until a
+    new `ttmem run` needs the room.
     """
     # Here, and not at the top: asking a server needs neither accounts nor native code.
     from ttmem.ledger import Books
     from ttmem.ledger.details import Details
     from ttmem.sources.probe_folder import probe_folder
-    from ttmem.sources.probes import ended_regions
+    from ttmem.sources.probes import closed_regions, ended_regions
 
     books = Books()
     now = time.time_ns()
-    told = list(ended_regions(probe_folder(folder)))
-    if not told:
+    place = probe_folder(folder)
+    told, closed = list(ended_regions(place)), closed_regions(place)
+    if not told and not closed:
         return None
     books.probed.take([one.news for one in told], now)
-    picture = books.snapshot(now, {"ttmem": __version__})
+    picture = books.snapshot(now, {"ttmem": __version__, "shared_memory": place})
     details = Details(books)
     rows = details.attachments(checked(detail))
     endings = {one.news.facts.pid: one.ended_ns for one in told}
@@ -38,6 +40,7 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     return replace(
         picture,
         processes=kept,
+        remarks=tuple(Anomaly(one.kind, one.text, one.pid, one.bytes) for one in closed),
         detail={**expand(details.names(rows), rows), "ended": endings},
     )
 

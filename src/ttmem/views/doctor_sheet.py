@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ttmem.doctor import Finding, Level
+from ttmem.doctor.probes import closed_by_user
+from ttmem.events import Remark
 from ttmem.sizes import human
+from ttmem.sources.closed_files import COUNTERS_CLOSED, PROBE_CLOSED, sentence
 from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts, SocketFacts, SocketState
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.sections import page, section
@@ -76,7 +79,12 @@ def _regions(facts: HostFacts) -> list[list[Line]]:
     idle = len(facts.regions) - len(used)
     if idle:
         rows.append([ink(f"{idle:,} idle"), faint("they hold nothing, and nobody maps them")])
+    rows += [[ink(each.text.split(";")[0], Style.WARN)] for each in facts.remarks if _closed(each)]
     return [*(rows or [[faint("none")]]), [room]]
+
+
+def _closed(remark: Remark) -> bool:
+    return remark.kind == COUNTERS_CLOSED
 
 
 def _region(region: RegionFacts) -> Iterator[Line]:
@@ -92,14 +100,16 @@ def _region(region: RegionFacts) -> Iterator[Line]:
 
 
 def _probes(facts: HostFacts) -> list[list[Line]]:
-    live = [each for each in facts.probes if each.alive]
+    live = [each for each in facts.probes if each.alive and not each.closed]
     rows = [list(_probe(each)) for each in live[:SHOWN]]
     if len(live) > SHOWN:
         rows.append([faint(f"and {len(live) - SHOWN:,} more (--json has all)")])
-    dead = [each.size for each in facts.probes if not each.alive]
+    dead = [each.size for each in facts.probes if not each.alive and not each.closed]
     if dead:
         whose = "region of a dead process" if len(dead) == 1 else "regions of dead processes"
         rows.append([ink(f"{len(dead):,} {whose}"), faint(human(sum(dead)))])
+    for user, closed in closed_by_user(facts).items():
+        rows.append([ink(sentence(len(closed), PROBE_CLOSED, user), Style.WARN)])
     return rows
 
 

@@ -8,6 +8,7 @@ from datetime import tzinfo
 
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
+from ttmem.sources.closed_files import CLOSED
 from ttmem.views.dump_columns import DumpColumns, columns_of_ended, columns_of_now
 from ttmem.views.dump_entries import entry_lines, known
 from ttmem.views.dump_groups import CB, DeviceDump, Group
@@ -18,10 +19,11 @@ from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import loss_notes, unlisted_notes
 from ttmem.views.process_table import left_behind_table
 from ttmem.views.sections import page, section
-from ttmem.views.source_notes import blind_notes
+from ttmem.views.source_notes import blind_notes, remark_notes
 from ttmem.views.title import title_lines
 
 NOTHING = "nothing is allocated"
+NOTHING_READ = "nothing is allocated, as far as it can be read"
 SHARED = (
     "CB: REQUESTED is the sum over all cached programs, HELD what they take together: they share "
     "addresses (docs/circular-buffers.md)"
@@ -48,11 +50,12 @@ def render_dump(
     sections = [
         title_lines(snapshot, width, zone),
         *(_device(dump, columns_of_now(snapshot.time_ns), width) for dump in dumps),
-        [] if any(dump.memory for dump in dumps) else [ink(NOTHING)],
+        [] if any(dump.memory for dump in dumps) else [ink(_nothing(snapshot))],
         section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
         *_never_freed(never_freed, zone, width),
         note_lines(
             [
+                *remark_notes(snapshot),
                 *unlisted_notes(unlisted or {}),
                 *loss_notes(snapshot, chosen),
                 *_shared_notes(dumps),
@@ -62,6 +65,11 @@ def render_dump(
         ),
     ]
     return page(sections, width, color)
+
+
+def _nothing(snapshot: Snapshot) -> str:
+    closed = any(remark.kind in CLOSED for remark in snapshot.remarks)
+    return NOTHING_READ if closed else NOTHING
 
 
 def _shared_notes(dumps: Sequence[DeviceDump]) -> list[Note]:

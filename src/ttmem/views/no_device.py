@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ttmem.snapshots import Snapshot
+from ttmem.sources.closed_files import COUNTERS_CLOSED
 from ttmem.views.text import clean
 
 NO_REPORT = (
@@ -20,4 +21,6 @@ def no_device(snapshot: Snapshot) -> str:
     if folder is None:
         return NO_REPORT
     counters = f"no region of stock ttnn (tt_device_*_memory) in {clean(str(folder))}"
+    if any(remark.kind == COUNTERS_CLOSED for remark in snapshot.remarks):
+        counters += " can be read"
     return f"{NO_REPORT}; {counters}" if snapshot.host.get("server") else counters

@@ -83,6 +83,7 @@ class ProbeFacts:
     tracking: bool | None = None
     features: tuple[tuple[str, bool], ...] = ()
     problem: str | None = None  # why it cannot be read
+    closed: bool = False  # the reason is that another user alone may read it
 
 
 @dataclass(frozen=True, slots=True)

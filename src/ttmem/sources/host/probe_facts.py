@@ -43,5 +43,6 @@ def _facts(name: RegionName) -> ProbeFacts | None:
             )
     except (BadRegion, OSError, ValueError) as problem:
         reason = str(problem)
+        closed = isinstance(problem.__cause__, PermissionError)
     alive = start_time_ns(name.pid) is not None
-    return ProbeFacts(name.path, name.pid, size, user, alive, problem=reason)
+    return ProbeFacts(name.path, name.pid, size, user, alive, problem=reason, closed=closed)

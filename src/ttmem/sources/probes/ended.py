@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ttmem.events import EVENT_SIZE, Event, Flag, Op
+from ttmem.events import EVENT_SIZE, Event, Flag, Op, Remark
 from ttmem.events.probe_news import ProbeNews
-from ttmem.process_identity import ProcessFacts, user_name
+from ttmem.process_identity import ProcessFacts, start_time_ns, user_name
+from ttmem.sources.closed_files import PROBE_CLOSED, by_user, closed_file
 from ttmem.sources.probe_region import BadRegion, find_regions
 from ttmem.sources.probes.follower import Follower
 
@@ -36,6 +37,18 @@ def ended_regions(folder: str | None = None) -> Iterator[EndedRegion]:
                     yield _ended(follower)
             finally:
                 follower.close()
+
+
+def closed_regions(folder: str | None = None) -> list[Remark]:
+    """Those of ended processes that we may not read: what was never freed there is unknown."""
+    closed = [
+        closed_file(PROBE_CLOSED, name.path, name.pid)
+        for name in find_regions(folder)
+        if not os.access(name.path, os.R_OK)
+        and os.path.lexists(name.path)
+        and start_time_ns(name.pid) is None
+    ]
+    return by_user(closed)
 
 
 def remove_expired(folder: str | None = None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ttmem.events import Remark
 from ttmem.events.probe_news import ProbeNews
+from ttmem.sources.closed_files import PROBE_CLOSED, by_user, closed_file
 from ttmem.sources.probe_region import BadRegion, NotReady, RegionName, find_regions
 from ttmem.sources.probes.follower import Follower
 
@@ -38,7 +39,8 @@ class ProbeWatcher:
         for place, name in there.items():
             if place not in self._ended and place not in self._followers:
                 self._open(place, name, remarks)
-        return ProbeReading(tuple(self._looks(there, remarks)), tuple(remarks))
+        news = tuple(self._looks(there, remarks))
+        return ProbeReading(news, tuple(by_user(remarks)))
 
     def rebuild(self, path: str) -> None:
         """The next look at that region reads its live table."""
@@ -58,7 +60,7 @@ class ProbeWatcher:
         except NotReady:
             return
         except BadRegion as problem:
-            remarks.append(Remark("probe_region", str(problem), name.pid, path=name.path))
+            remarks.append(_why_not(name, problem))
             return
         if follower.alive():
             self._followers[place] = follower
@@ -83,6 +85,12 @@ class ProbeWatcher:
             if over:
                 self._ended.add(place)
             yield news
+
+
+def _why_not(name: RegionName, problem: BadRegion) -> Remark:
+    if isinstance(problem.__cause__, PermissionError):
+        return closed_file(PROBE_CLOSED, name.path, name.pid)
+    return Remark("probe_region", str(problem), name.pid, path=name.path)
 
 
 def _place(name: RegionName) -> Place | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ttmem.events import Remark
-from ttmem.process_identity import user_name
+from ttmem.sources.closed_files import COUNTERS_CLOSED, closed_file
 from ttmem.sources.shared_memory.layout import SIZE, wrong_size
 from ttmem.sources.shared_memory.printable import printable
 from ttmem.sources.shared_memory.steady_read import Copy, steady_read
@@ -101,20 +101,8 @@ def _refusal(file: RegionFile, error: OSError) -> Remark | None:
     if error.errno == errno.ELOOP:
         return Remark("not_a_region", f"{name}: a symbolic link; skipped", path=file.path)
     if error.errno in (errno.EACCES, errno.EPERM):
-        return Remark(
-            "other_user",
-            f"{name}: belongs to user {_owner(file.path)}, who alone may read it; "
-            "run ttmem as that user, or as root",
-            path=file.path,
-        )
+        return closed_file(COUNTERS_CLOSED, file.path)
     return Remark("unreadable", f"{name}: {_reason(error)}; skipped", path=file.path)
-
-
-def _owner(path: str) -> str:
-    try:
-        return user_name(os.lstat(path).st_uid) or "unknown"
-    except OSError:
-        return "unknown"
 
 
 def _reason(error: OSError) -> str:

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from ttmem.events import DeviceSample, Remark
+from ttmem.sources.closed_files import by_user
 from ttmem.sources.shared_memory.capacity import Capacities
 from ttmem.sources.shared_memory.files import Contents, RegionFile, read_contents, region_files
 from ttmem.sources.shared_memory.findings import cross_checks, table_remarks
@@ -75,7 +76,8 @@ class SharedMemory:
         self._forget_all_but({file.number for file, _, _ in regions})
         devices = tuple([self._sample(*each, holders) for each in regions])
         return Reading(
-            tuple(devices), (*_bounded(remarks), *silent_holders(holders, devices, self._lives))
+            tuple(devices),
+            (*_bounded(by_user(remarks)), *silent_holders(holders, devices, self._lives)),
         )
 
     def _forget_all_but(self, numbers: set[int]) -> None:
