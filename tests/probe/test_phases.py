@@ -221,6 +221,22 @@ def test_generators_that_end_in_another_order_leave_nothing_in_later_paths(watch
     assert found == {1: "first/second", 2: "load", 3: None}
 
 
+def test_a_phase_that_was_entered_while_tracking_was_off_does_not_hide_the_one_around_it(
+    watch: Watch,
+) -> None:
+    found = tags(
+        watch,
+        "with phase('decode'):\n"
+        "    probe.ttmem_probe_track(0)\n"
+        "    with phase('attention'): pass\n"
+        "    probe.ttmem_probe_track(1)\n"
+        "    buffer(mesh, 1, 0, 64)\n"
+        "buffer(mesh, 2, 0, 64)",
+    )
+
+    assert found == {1: "decode", 2: None}
+
+
 def test_a_child_of_a_fork_goes_back_to_its_own_phase(watch: Watch) -> None:
     process = watch(
         f"{BEGIN}"
