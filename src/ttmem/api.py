@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from ttmem.client.query import ServerConnection
@@ -52,30 +53,44 @@ def reset_peak(device: int | str | None = None, socket: str | None = None) -> No
 
 
 def _chosen(picture: Snapshot, wanted: int | str) -> Device:
-    found = picture.device(wanted)
-    if found is None:
-        known = ", ".join(f"{d.logical_id} ({d.unique_id})" for d in picture.devices) or "none"
-        raise BadInput(f"no process has reported device {wanted!r}; known are: {known}")
-    return found
+    """A number names a chip only inside one process: where several have it, ours is meant."""
+    if isinstance(wanted, str):
+        found = [device for device in picture.devices if device.unique_id == wanted]
+    else:
+        found = [device for device in picture.devices if device.logical_id == wanted]
+    if len(found) > 1:
+        used = {
+            one for each in picture.processes if each.pid == os.getpid() for one in each.devices
+        }
+        found = [device for device in found if device.unique_id in used] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        which = ", ".join(device.unique_id for device in found)
+        raise BadInput(
+            f"{len(found):,} devices have the logical id {wanted}; ask by unique id: {which}"
+        )
+    known = ", ".join(f"{d.logical_id} ({d.unique_id})" for d in picture.devices) or "none"
+    raise BadInput(f"no process has reported device {wanted!r}; known are: {known}")
 
 
 def _figure(device: Device, kind: str, which: str) -> int:
     if kind == "l1_used":
-        return device.l1_used if which == "held" else _l1_peak(device)
+        return device.l1_used if which == "held" else _known(device.l1_peak, kind)
     if kind == "cb" and which == "held":
         return device.memory.cb.used
     if kind not in ("dram", "l1", "l1_small", "trace"):
         raise BadInput(
             f"there is no {which} figure for {kind!r}; ask for dram, l1, l1_small, trace or l1_used"
         )
-    value: int = getattr(getattr(device.memory, kind), which)
-    return value
+    return _known(getattr(getattr(device.memory, kind), which), kind)
 
 
-def _l1_peak(device: Device) -> int:
-    if device.l1_peak is None:
+def _known(value: int | None, kind: str) -> int:
+    """Of what is held now there always is a figure."""
+    if value is None:
         raise TtmemError(
-            "the peak of l1_used is not known: events of a watched process were overwritten before they were read;"
+            f"the peak of {kind} is not known: events of a watched process were overwritten before they were read;"
             " reset_peak() starts a new one"
         )
-    return device.l1_peak
+    return value

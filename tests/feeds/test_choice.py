@@ -108,6 +108,25 @@ def test_a_server_that_is_closed_to_you_is_said_beside_what_can_be_read(
     assert [remark.text for remark in feed.read().remarks] == [str(problem)]
 
 
+def test_a_number_that_several_devices_have_is_no_name(usual_place: Path, shm: Path) -> None:
+    for chip in (CHIP, CHIP + 1):
+        Written(chip, slots=[Slot(os.getppid(), (5000, 0, 0, 0, 0))]).write(shm)
+
+    with pytest.raises(BadInput, match=f"2 devices have the logical id 0.*: {CHIP}, {CHIP + 1}"):
+        api.memory_allocated(0)
+
+    assert api.memory_allocated(str(CHIP)) == 5000
+
+
+def test_a_number_that_several_devices_have_is_the_one_that_this_process_uses(
+    usual_place: Path, shm: Path
+) -> None:
+    Written(CHIP, slots=[Slot(os.getppid(), (5000, 0, 0, 0, 0))]).write(shm)
+    Written(CHIP + 1, slots=[Slot(os.getpid(), (7000, 0, 0, 0, 0))]).write(shm)
+
+    assert api.memory_allocated(0) == 7000
+
+
 def test_python_programs_need_no_server_either(usual_place: Path, shm: Path) -> None:
     Written(CHIP, slots=[Slot(os.getpid(), (5000, 0, 0, 0, 0))]).write(shm)
 
