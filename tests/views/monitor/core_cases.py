@@ -12,7 +12,9 @@ from ttmem.snapshots import Device, L1Map, Snapshot
 
 KIB = 1 << 10
 PID = 41235
-Buffers = Iterable[tuple[int, int, str]]  # address, bytes per core, name
+OTHERS = (41236, 41237)
+Block = tuple[int, int, str] | tuple[int, int, str, int]  # address, bytes per core, name, pid
+Buffers = Iterable[Block]
 
 
 def chip(
@@ -51,11 +53,11 @@ def chip(
 
 
 def core_set(
-    cores: tuple[int, int, int, int], *regions: tuple[int, int], program: int
+    cores: tuple[int, int, int, int], *regions: tuple[int, int], program: int, pid: int = PID
 ) -> dict[str, Any]:
     """A rectangle of cores, ends included."""
     return {
-        "pid": PID,
+        "pid": pid,
         "cores": _cells(cores),
         "cached": sum(end - start for start, end in regions),
         "regions": [list(region) for region in regions],
@@ -92,7 +94,7 @@ def picture(
     rows = [
         {
             "device": of.unique_id,
-            "pid": PID,
+            "pid": pid[0] if pid else PID,
             "kind": "L1",
             "id": at,
             "address": address,
@@ -101,7 +103,7 @@ def picture(
             "name": None,
             "site": name,
         }
-        for at, (address, size, name) in enumerate(buffers, 1)
+        for at, (address, size, name, *pid) in enumerate(buffers, 1)
     ]
     detail = {
         "cores": {of.unique_id: list(sets)},
@@ -186,6 +188,24 @@ def many_buffers() -> Snapshot:
     )
 
 
+def three_processes() -> Snapshot:
+    """They take turns on one chip, at the same addresses; each also has a buffer at the top."""
+    base, high = 0x1B480, 0x180000 - 32 * KIB
+    everywhere = (0, 0, 10, 9)
+    sets = [core_set(everywhere, (base, base + 356 * KIB), program=7)]
+    sets += [core_set(everywhere, (base, base + 168 * KIB), program=2, pid=pid) for pid in OTHERS]
+    buffers: list[Block] = [
+        (high - 32 * KIB, 20 * KIB, "matmul"),
+        *((high - 2 * KIB, 2 * KIB, "batch", pid) for pid in OTHERS),
+    ]
+    return picture(
+        chip("p150", l1=24 * KIB, count=3, cached=1),
+        sets,
+        [resident((0, 0, 10, 9), base, base + 160 * KIB, 2)],
+        buffers,
+    )
+
+
 def four_devices() -> Snapshot:
     return busy([chip("p150", number) for number in (1, 2, 3)])
 
@@ -197,5 +217,6 @@ CASES = {
     "overlap": overlap,
     "n150": n150,
     "many-buffers": many_buffers,
+    "three-processes": three_processes,
     "four-devices": four_devices,
 }

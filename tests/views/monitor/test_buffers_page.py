@@ -11,6 +11,7 @@ from tests.views.monitor.details import DETAIL_CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.sizes import human
 from ttmem.snapshots import LeftBehind, Snapshot
+from ttmem.views.monitor.choice import Choice
 from ttmem.views.monitor.pages.buffers import Buffers
 from ttmem.views.monitor.state import State, Units
 
@@ -35,6 +36,24 @@ def test_a_cut_list_says_how_many_there_are() -> None:
     largest = sorted(four.detail["buffers"], key=lambda row: -row["requested"])[:5]
     facts = draw(Buffers(), look_at(replace(four, detail={"buffers": largest})))[1]
     assert f"the largest 5 of {len(four.detail['buffers'])} buffers" in facts
+
+
+def test_with_a_chosen_process_all_figures_are_its_and_those_of_all_are_named_so() -> None:
+    four = DETAIL_CASES["four"]()
+    pid = four.detail["buffers"][0]["pid"]
+    part, _ = Choice(pids=(pid,)).of(four)
+    held = list(part.processes[0].devices.values())
+    own = sum(one.dram + one.l1 + one.l1_small + one.trace for one in held)
+    facts = " ".join(draw(Buffers(), replace(look_at(part, 200), pids=(pid,)))[1:3])
+
+    assert f" buffers of pid {pid}  holding " in facts
+    assert f" of {human(own)}  DRAM {human(sum(one.dram for one in held))}" in facts
+    assert "all processes " in facts
+
+
+def test_a_process_that_is_not_there_has_no_buffers() -> None:
+    part, _ = Choice(pids=(1,)).of(DETAIL_CASES["four"]())
+    assert part.detail["buffers"] == []
 
 
 def test_a_shows_the_chosen_device_alone() -> None:

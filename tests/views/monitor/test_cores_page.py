@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,28 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import circular, snapshot, use
-from tests.views.monitor.core_cases import CASES, KIB, PID, busy, chip, core_set, overlap, picture
+from tests.views.builders import circular, process, snapshot, use
+from tests.views.monitor.core_cases import (
+    CASES,
+    KIB,
+    OTHERS,
+    PID,
+    busy,
+    chip,
+    core_set,
+    overlap,
+    picture,
+    three_processes,
+)
 from tests.views.snapshots import texts
-from ttmem.snapshots import L1Map, Snapshot
+from ttmem.snapshots import Held, L1Map, Snapshot
 from ttmem.views.ink import line_columns, paint
+from ttmem.views.monitor.choice import Choice
+from ttmem.views.monitor.core_map import Sort, core_map
+from ttmem.views.monitor.core_pressure import banks_of, pressure
 from ttmem.views.monitor.page import Drawn, Look
 from ttmem.views.monitor.pages.cores import Cores
-from ttmem.views.monitor.state import State
+from ttmem.views.monitor.state import State, Units
 
 PICTURES = Path(__file__).parent / "pictures"
 SIZES = ((80, 20), (120, 36), (200, 56))
@@ -62,6 +77,78 @@ def test_the_distance_to_a_clash_is_of_the_chosen_core() -> None:
     near, far = (text(PAGE.draw(look(busy(), core=(0, y)))).split("\n")[2] for y in (4, 5))
     assert near.startswith(f" {(lowest - base) / KIB - 640:,.1f} KiB to a clash")
     assert far.startswith(f" {(lowest - base) / KIB - 80:,.1f} KiB to a clash")
+
+
+@pytest.mark.parametrize("name", ["busy", "overlap", "n150", "three-processes"])
+def test_what_is_in_use_and_what_the_map_shows_as_free_add_up_to_the_core(name: str) -> None:
+    of = CASES[name]()
+    (device,), core = of.devices[:1], (3, 3)
+    found, known = core_map(of, device, core), pressure(of, device)
+    groups = (found.growing_up, (found.between,), found.growing_down, found.above)
+    free = sum(piece.size for group in groups for piece in group if piece.sort is Sort.FREE)
+    small = sum(piece.size for piece in found.above if piece.sort is Sort.SMALL)
+    free += small - device.memory.l1_small.held // banks_of(device) if small else 0
+
+    assert known.used(core) + free == known.room
+
+
+def test_processes_that_share_addresses_fill_a_core_once_and_their_sum_stands_beside() -> None:
+    seen = text(PAGE.draw(look(three_processes(), (120, 36)))).split("\n")
+
+    assert seen[1] == (
+        " core 0,0  378.0 KiB of 1426.9 KiB L1  26%  fullest 0,0 26%"
+        "  3 processes, added up as in L1 used 716.0 KiB"
+    )
+    assert ">26%" in seen[5]
+
+
+def test_one_process_has_one_number() -> None:
+    assert "added up" not in text(PAGE.draw(look(busy())))
+
+
+def test_all_sizes_of_the_page_are_in_one_unit() -> None:
+    at = look(three_processes(), (120, 36))
+    seen = text(PAGE.draw(at))
+    assert "MiB" not in seen
+    assert "\n 1006.9 KiB to a clash" in seen
+    assert "1006.9 KiB  free, to a clash" in seen
+
+    at.state.units = Units.BYTES
+    assert "\n 1,031,040 B to a clash" in text(PAGE.draw(at))
+
+
+def test_with_a_chosen_process_the_map_stays_whole_and_marks_what_is_its() -> None:
+    of, pid = three_processes(), OTHERS[0]
+    part, _ = Choice(pids=(pid,)).of(_with_processes(of))
+    seen = text(PAGE.draw(replace(look(part, (120, 36)), pids=(pid,))))
+
+    assert f"* pid {pid} 170.0 KiB" in seen.split("\n")[1]
+    assert re.findall(r"0x(\w+) .* KiB  ([* ]) (\w+)", seen) == [
+        ("178000", " ", "L1_SMALL"),
+        ("177800", "*", "batch"),
+        ("175000", " ", "free"),
+        ("170000", " ", "matmul"),
+        ("074480", " ", "free"),
+        ("043480", "*", "cached"),
+        ("01b480", "*", "CB"),
+        ("00a080", " ", "kernel"),
+        ("000000", " ", "firmware"),
+    ]
+
+
+def test_buffers_of_which_none_is_told_leave_no_free_space() -> None:
+    of = picture(chip("p150", l1=64 * KIB, count=2, cached=1))
+    seen = text(PAGE.draw(look(of)))
+
+    assert "L1 buffers: N/A, none of 2 is told" in seen
+    assert "to a clash N/A" in seen
+    assert "KiB  free" not in seen
+
+
+def _with_processes(of: Snapshot) -> Snapshot:
+    held = Held(0, 0, 0, 0, 0)
+    devices = {of.devices[0].unique_id: held}
+    return replace(of, processes=tuple(process(pid, "x", devices) for pid in (PID, *OTHERS)))
 
 
 def test_arrows_move_within_the_grid_and_m_finds_the_fullest_core() -> None:
@@ -124,7 +211,7 @@ def test_a_buffer_that_cannot_be_placed_leaves_the_rest_of_the_map(
     seen = text(PAGE.draw(look(replace(of, detail=detail))))
 
     assert f"L1 buffers: N/A, {reason}" in seen
-    assert "cached to program 2" in seen
+    assert "cached pid 41235 program 2" in seen
     assert "to a clash N/A" in seen
 
 

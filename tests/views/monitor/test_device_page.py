@@ -56,6 +56,53 @@ def test_a_peak_between_two_samples_is_marked_with_its_time() -> None:
     assert "◆ 77.0 MiB 14:02:41" in picture[1]
 
 
+def test_a_peak_has_one_time_in_chart_and_table() -> None:
+    one = CASES["one_device"]()
+    (device,) = one.devices
+    highest = max(look_back(one).history[device.unique_id]["l1_used"])
+    peaked = replace(device, l1_peak=highest, l1_peak_time_ns=NOW - 17 * SECOND)  # between samples
+    picture = draw(DevicePage(), look_back(replace(one, devices=(peaked,)), 200, 56))
+
+    (row,) = [line for line in picture if line.startswith(" L1 used ") and "◆" not in line]
+    assert row.endswith("14:02:54")
+    assert re.findall(r"L1 used .*? ◆ \S+ \S+ (\S+)", picture[1]) == ["14:02:54"]
+
+
+def test_what_is_highest_in_sight_is_not_called_the_peak() -> None:
+    one = CASES["one_device"]()
+    (device,) = one.devices
+    peaked = replace(device, l1_peak=device.l1_used + 1, l1_peak_time_ns=NOW - 400 * SECOND)
+    picture = draw(DevicePage(), look_back(replace(one, devices=(peaked,)), 200, 56))
+
+    assert "◆ 38.0 MiB in sight" in picture[1]
+
+
+@pytest.mark.parametrize(
+    ("hits", "misses", "rate"),
+    [
+        (1_000_000, 0, "100.0 %"),
+        (1_000_000, 68, ">99.9 %"),
+        (0, 9, "0.0 %"),
+        (1, 1_000_000, "<0.1 %"),
+        (3, 1, "75.0 %"),
+    ],
+)
+def test_a_hit_rate_is_all_or_nothing_only_if_it_is(hits: int, misses: int, rate: str) -> None:
+    one = CASES["one_device"]()
+    (device,) = one.devices
+    code = replace(device.kernels, cache_hits=hits, cache_misses=misses)
+    of = replace(one, devices=(replace(device, kernels=code),))
+
+    assert f"hit rate {rate}" in "\n".join(draw(DevicePage(), look_back(of, 120, 36)))
+
+
+@pytest.mark.parametrize("height", range(5, 12))
+def test_a_low_window_still_says_how_many_processes_there_are(height: int) -> None:
+    picture = draw(DevicePage(), look_back(CASES["sixty_processes"](), 40, height))
+    told = picture[-1]
+    assert told.endswith("below") or told == " 60 processes, no room to list them", told
+
+
 def test_a_peak_before_the_span_is_in_the_table_only() -> None:
     one = CASES["one_device"]()
     (device,) = one.devices

@@ -57,6 +57,16 @@ def test_the_sorted_column_is_marked_and_the_unknown_is_last() -> None:
     ]
 
 
+def test_a_list_in_one_line_says_how_many_rows_it_has() -> None:
+    assert draw(FRUIT, State(), height=1) == [" 4 rows, no room to list them"]
+    assert draw(FRUIT[:1], State(), height=1) == [" 1 row, no room to list it"]
+
+
+def test_a_list_in_two_lines_shows_its_only_row_or_says_how_many_it_has() -> None:
+    assert draw(FRUIT[:1], State(), height=2)[1] == ">pear              2.0 KiB  a note"
+    assert draw(FRUIT, State(), height=2)[1] == " 4 rows, no room to list them"
+
+
 def test_a_narrow_list_drops_the_least_important_column() -> None:
     assert draw(FRUIT, State(), width=22)[0] == " NAME            SIZE▼"
 

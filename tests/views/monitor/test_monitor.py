@@ -184,6 +184,12 @@ def test_a_chosen_process_narrows_the_picture() -> None:
     assert "process 1" in desk.screen()
 
 
+def test_a_chosen_process_is_named_on_every_page() -> None:
+    desk = Desk(Choice(pids=(42001,)))
+    desk.answer(four_devices())
+    assert "only pid 42001, but figures of devices are of all" in desk.screen()
+
+
 def test_a_page_that_fails_apologises_and_the_others_work(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

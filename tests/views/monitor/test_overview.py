@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import KIB, MIB, NOW, device, process, snapshot, use
+from tests.views.builders import KIB, MIB, NOW, circular, device, process, snapshot, use
 from tests.views.cases import CASES
 from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw, look_at
 from tests.views.monitor.pasts import look_back
@@ -44,6 +44,18 @@ def test_devices_and_processes_are_both_in_sight(width: int, height: int) -> Non
     picture = "\n".join(draw(Overview(), look_back(crowd, width, height)))
     assert re.search(r"^> ?0 ", picture, re.M)
     assert "7000" in picture
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_what_is_free_in_l1_is_not_taken_for_room_beside_circular_buffers(
+    width: int, height: int
+) -> None:
+    made = device(0, cb=circular(74 * MIB))
+    l1 = use(2 * MIB, 80 * MIB)
+    of = snapshot([replace(made, memory=replace(made.memory, l1=l1))])
+    picture = "\n".join(draw(Overview(), look_at(of, width, height)))
+
+    assert "if no CBs: free 78.0 MiB" in picture
 
 
 def test_thirty_two_devices_have_a_line_each_where_there_is_height() -> None:

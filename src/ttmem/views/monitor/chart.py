@@ -44,15 +44,16 @@ def chart(
     *,
     limit: int | None = None,
     ascii: bool = False,
+    peak_at: int | None = None,
 ) -> list[Line]:
     """`rows` lines, the highest first; `values` has `raster(ascii).across` of them for each cell.
 
     What is known shows, be it 0; a gap is empty. What lies above `limit` is in the colour of alarm.
-    The highest value has a mark on it.
+    The highest value has a mark on it; `peak_at`: which one, if there are several.
     """
     grain = raster(ascii)
     heights = [_height(value, rows * grain.levels, top) for value in values]
-    peak = _peak(values, heights, rows, grain)
+    peak = _peak(values, heights, rows, grain, peak_at)
     mark = ASCII_PEAK if ascii else PEAK
     out = []
     for row in range(rows - 1, -1, -1):
@@ -73,13 +74,17 @@ def _height(value: int | None, levels: int, top: int) -> int:
 
 
 def _peak(
-    values: Sequence[int | None], heights: Sequence[int], rows: int, grain: Raster
+    values: Sequence[int | None],
+    heights: Sequence[int],
+    rows: int,
+    grain: Raster,
+    peak_at: int | None,
 ) -> tuple[int, int] | None:
     """The cell above the highest value, or its own at the upper edge."""
     known = [(value, -at) for at, value in enumerate(values) if value]
     if not known:
         return None
-    at = -max(known)[1]
+    at = -max(known)[1] if peak_at is None else peak_at
     return at // grain.across, min(-(-heights[at] // grain.levels), rows - 1)
 
 

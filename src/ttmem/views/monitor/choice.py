@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ttmem.snapshots import Snapshot
 from ttmem.views.idle import idle_sentence, without_idle
 from ttmem.views.selection import is_device, none_of, select
+
+MAP_OF_ALL = "l1_buffers"  # a map without the buffers of others would show their addresses as free
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +33,23 @@ class Choice:
         if self.devices and not here:
             return none_of(snapshot), sentence
         picture = select(snapshot, here, ())
+        return (self._of_processes(picture) if self.pids else picture), sentence
+
+    def _of_processes(self, picture: Snapshot) -> Snapshot:
         pids = [pid for pid in self.pids if pid in _pids(picture)]
-        if self.pids and not pids:
-            return replace(picture, processes=(), left_behind=()), sentence
-        return select(picture, (), pids), sentence
+        if pids:
+            part = select(picture, (), pids)
+        else:
+            rows = _without_rows(picture.detail)
+            part = replace(picture, processes=(), left_behind=(), detail=rows)
+        if MAP_OF_ALL not in picture.detail:
+            return part
+        return replace(part, detail={**part.detail, MAP_OF_ALL: picture.detail[MAP_OF_ALL]})
+
+
+def _without_rows(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """None of the processes that were asked for is there: what others have is not theirs."""
+    return {name: [] if isinstance(value, list) else value for name, value in detail.items()}
 
 
 def _pids(snapshot: Snapshot) -> set[int]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ttmem.snapshots import Device, L1Map, Snapshot
+from ttmem.views.monitor.address_ranges import Range, union
 from ttmem.views.monitor.core_details import (
     Core,
     CoreSet,
-    Range,
     ResidentBuffer,
     Unknown,
     core_sets,
@@ -26,17 +26,17 @@ class CircularPart:
     resident: bool  # of the program that ran last; else cached programs would use it
     dataflow: bool
     program: int | None
-    pids: tuple[int, ...]
+    pids: tuple[int, ...]  # the program's first
 
     @property
     def label(self) -> str:
-        """'CB program 5 pid 41235'; what is cached names the program that reaches highest."""
-        what = "dataflow" if self.dataflow else "CB"
-        if not self.resident:
-            what = "cached CBs" if self.program is None else "cached to"
+        """'CB pid 41235 program 5'; what is cached names the program that reaches highest, and how many
+        other processes are there."""
+        what = "dataflow" if self.dataflow else "CB" if self.resident else "cached"
+        more = f" +{len(self.pids) - 1}" if len(self.pids) > 1 else ""
+        owner = f" pid {self.pids[0]}{more}" if self.pids else ""
         program = "" if self.program is None else f" program {self.program}"
-        owner = f" pid {', '.join(map(str, self.pids))}" if self.pids else ""
-        return f"{what}{program}{owner}"
+        return f"{what}{owner}{program}"
 
 
 def circular_parts(
@@ -49,7 +49,7 @@ def circular_parts(
             raise Unknown(f"one lies at {start:#x} to {end:#x}, outside of what can be allocated")
     here = [one for one in resident_buffers(snapshot, device) if core in one.cores]
     resident = _resident(here, layout)
-    cached = _without(_union(region for one in sets for region in one.regions), resident)
+    cached = _without(union(region for one in sets for region in one.regions), resident)
     parts = [*resident, *(_cached(region, sets) for region in cached)]
     return tuple(sorted(parts, key=lambda part: part.start))
 
@@ -68,19 +68,12 @@ def _resident(buffers: Iterable[ResidentBuffer], layout: L1Map) -> list[Circular
 def _cached(region: Range, sets: Iterable[CoreSet]) -> CircularPart:
     start, end = region
     owners = [one for one in sets if any(low < end and start < high for low, high in one.regions)]
-    pids = tuple(sorted({one.pid for one in owners if one.pid is not None}))
-    highest = [one.highest_program for one in owners if one.regions and one.regions[-1][1] == end]
-    return CircularPart(start, end, False, False, next(iter(highest), None), pids)
-
-
-def _union(regions: Iterable[Range]) -> list[Range]:
-    out: list[Range] = []
-    for start, end in sorted(regions):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        elif start < end:
-            out.append((start, end))
-    return out
+    highest = [one for one in owners if one.regions and one.regions[-1][1] == end]
+    top = next(iter(highest), None)
+    pids = sorted({one.pid for one in owners if one.pid is not None})
+    if top is not None and top.pid is not None:
+        pids.sort(key=lambda pid: pid != top.pid)
+    return CircularPart(start, end, False, False, top.highest_program if top else None, tuple(pids))
 
 
 def _without(regions: Iterable[Range], parts: Iterable[CircularPart]) -> list[Range]:

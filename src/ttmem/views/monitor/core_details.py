@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ttmem.snapshots import Device, Snapshot
+from ttmem.views.monitor.address_ranges import Range
 
 Core = tuple[int, int]
-Range = tuple[int, int]
 T = TypeVar("T")
 
 NOT_TOLD = "no source of this device tells what lies on which core"
@@ -72,8 +72,8 @@ def resident_buffers(snapshot: Snapshot, device: Device) -> tuple[ResidentBuffer
         return ()
 
 
-def l1_buffers(snapshot: Snapshot, device: Device) -> tuple[L1Buffer, ...]:
-    """Of kind L1, without L1_SMALL; Unknown if they are not told."""
+def l1_buffers(snapshot: Snapshot, device: Device, kind: str = "L1") -> tuple[L1Buffer, ...]:
+    """Of kind L1 or L1_SMALL; Unknown if they are not told."""
     if device.memory.l1.count is None:
         raise Unknown(SUMS_ONLY)
     rows = snapshot.detail.get("l1_buffers")
@@ -84,9 +84,16 @@ def l1_buffers(snapshot: Snapshot, device: Device) -> tuple[L1Buffer, ...]:
         for row in rows
         if isinstance(row, Mapping)
         and row.get("device") == device.unique_id
-        and row.get("kind") == "L1"
+        and row.get("kind") == kind
     ]
     return _read(own, _l1_buffer)
+
+
+def block(buffer: L1Buffer, banks: int) -> Range | None:
+    """Its addresses in each bank; None if they are not told."""
+    if buffer.address is None or not buffer.reserved or banks < 1:
+        return None
+    return buffer.address, buffer.address + buffer.reserved // banks
 
 
 def _by_device(snapshot: Snapshot, key: str, device: Device) -> Any:

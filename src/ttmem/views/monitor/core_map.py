@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from ttmem.sizes import human
 from ttmem.snapshots import Device, L1Map, Snapshot
 from ttmem.views.monitor.core_circular import CircularPart, circular_parts
-from ttmem.views.monitor.core_details import Core, Unknown, l1_buffers
+from ttmem.views.monitor.core_details import Core, Unknown, block, l1_buffers
+from ttmem.views.monitor.core_pressure import small_in_use
+from ttmem.views.monitor.core_sizes import core_size
+from ttmem.views.monitor.state import Units
 
 
 class Sort(Enum):
@@ -89,7 +91,7 @@ def core_map(snapshot: Snapshot, device: Device, core: Core) -> CoreMap:
         up,
         _between(top, lowest, known, bool(up and buffers)),
         down,
-        (*rest, *_small(layout, device)),
+        (*rest, *_small(snapshot, device, layout)),
         layout.end,
         top if up else None,
         lowest if buffers else None,
@@ -136,13 +138,16 @@ def _between(top: int, lowest: int, known: bool, clash: bool) -> Piece:
 def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     for one in l1_buffers(snapshot, device):
-        if one.address is None or not one.reserved or layout.banks < 1:
+        placed = block(one, layout.banks)
+        if placed is None:
             raise Unknown("some came without address or reserved size")
-        end = one.address + one.reserved // layout.banks
-        if one.address < layout.base or end > layout.small_base:
-            raise Unknown(f"one lies at {one.address:#x}, outside of what can be allocated")
+        start, end = placed
+        if start < layout.base or end > layout.small_base:
+            raise Unknown(f"one lies at {start:#x}, outside of what can be allocated")
         who = one.name or f"buffer {one.id}"
-        pieces.append(Piece(one.address, end, Sort.BUFFER, f"{who} pid {one.pid}"))
+        pieces.append(Piece(start, end, Sort.BUFFER, f"{who} pid {one.pid}"))
+    if not pieces and device.memory.l1.count:
+        raise Unknown(f"none of {device.memory.l1.count:,} is told")
     return tuple(_apart(pieces))
 
 
@@ -178,9 +183,9 @@ def _rest(snapshot: Snapshot, device: Device, start: int, layout: L1Map) -> tupl
     return (Piece(start, layout.small_base, Sort.FREE, "free"),)
 
 
-def _small(layout: L1Map, device: Device) -> tuple[Piece, ...]:
+def _small(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, ...]:
     if layout.small_base == layout.end:
         return ()
-    reserved = device.memory.l1_small.reserved
-    used = "N/A" if reserved is None or layout.banks < 1 else human(reserved // layout.banks)
-    return (Piece(layout.small_base, layout.end, Sort.SMALL, f"L1_SMALL, {used} in use"),)
+    used = small_in_use(snapshot, device, layout.banks)
+    text = "N/A" if used is None else core_size(Units.BINARY, used)
+    return (Piece(layout.small_base, layout.end, Sort.SMALL, f"L1_SMALL, {text} in use"),)

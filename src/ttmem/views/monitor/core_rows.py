@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink
 from ttmem.views.monitor.core_map import CoreMap, Piece, Sort
+from ttmem.views.monitor.core_owner import Owned
+from ttmem.views.monitor.core_sizes import core_size
 from ttmem.views.monitor.state import Units
 
 # Each sort can be told by its sign alone, where there is no colour.
@@ -45,30 +47,47 @@ def _most(share: Counter[Sort]) -> Sort:
     return share.most_common(1)[0][0] if share else Sort.FREE
 
 
-def rows(found: CoreMap, room: int, width: int, units: Units, ascii: bool) -> list[Line]:
-    """At most `room` lines: neighbours of one group are joined until they fit."""
+def rows(
+    found: CoreMap, room: int, width: int, units: Units, ascii: bool, own: Owned | None = None
+) -> list[Line]:
+    """At most `room` lines: neighbours of one group are joined until they fit; `own` is marked."""
     titled = room >= ROOM_FOR_TITLES
     pieces = _fitting(found, room - titled)[:room]
     address = len(f"{found.end:#x}")
-    size = max((len(units.text(piece.size)) for piece in pieces), default=0)
-    title = faint(f"  {'from'.ljust(address)}  {'size'.rjust(size)}  what")
+    size = max((len(core_size(units, piece.size)) for piece in pieces), default=0)
+    gutter = "" if own is None else "  "
+    title = faint(f"  {'from'.ljust(address)}  {'size'.rjust(size)}  {gutter}what")
     return [
         *([clip_line(title, width)] if titled else []),
-        *(_row(piece, address, size, width, units, ascii) for piece in pieces),
+        *(_row(piece, address, size, width, units, ascii, own) for piece in pieces),
     ]
 
 
-def _row(piece: Piece, address: int, size: int, width: int, units: Units, ascii: bool) -> Line:
+def _row(
+    piece: Piece,
+    address: int,
+    size: int,
+    width: int,
+    units: Units,
+    ascii: bool,
+    own: Owned | None,
+) -> Line:
     quiet = piece.sort in _QUIET
     loud = Style.ALARM if piece.sort is Sort.OVERLAP else Style.PLAIN
     line = (
         _mark(piece.sort, ascii),
         Span(" "),
         *faint(f"0x{piece.start:0{address - 2}x}"),
-        *ink(f"  {units.text(piece.size).rjust(size)}  ", loud),
+        *ink(f"  {core_size(units, piece.size).rjust(size)}  ", loud),
+        *(() if own is None else ink(f"{_owner_mark(piece, own)} ", Style.LABEL)),
         *(faint(piece.label) if quiet else ink(piece.label, loud)),
     )
     return clip_line(line, width)
+
+
+def _owner_mark(piece: Piece, own: Owned) -> str:
+    """What is free is nobody's, though ranges of the chosen may be among those that were joined to it."""
+    return " " if piece.sort in _QUIET else own.mark(piece.start, piece.end)
 
 
 def _mark(sort: Sort, ascii: bool) -> Span:
@@ -114,5 +133,7 @@ def _summary(used: Iterable[Piece], holes: int, free: int) -> str:
     count = Counter(words.get(piece.sort, "CB range") for piece in used)
     parts = [f"{number} {word}{'s' * (number > 1)}" for word, number in count.items()]
     if holes:
-        parts.append(f"{holes} {'hole' if holes == 1 else 'holes'} of {Units.BINARY.text(free)}")
+        parts.append(
+            f"{holes} {'hole' if holes == 1 else 'holes'} of {core_size(Units.BINARY, free)}"
+        )
     return ", ".join(parts)

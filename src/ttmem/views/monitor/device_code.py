@@ -40,4 +40,12 @@ def _hit_rate(kernels: Kernels) -> Line:
     hits, misses = kernels.cache_hits, kernels.cache_misses
     if hits is None or misses is None or hits + misses <= 0:
         return (*faint("hit rate "), *faint("N/A"))
-    return (*faint("hit rate "), *ink(f"{100 * hits / (hits + misses):.1f} %"))
+    return (*faint("hit rate "), *ink(_share(hits, hits + misses)))
+
+
+def _share(part: int, whole: int) -> str:
+    """'99.6 %'; what is not quite all or nothing is not called so."""
+    text = f"{100 * part / whole:.1f} %"
+    if text == "100.0 %" and part < whole:
+        return ">99.9 %"
+    return "<0.1 %" if text == "0.0 %" and part > 0 else text

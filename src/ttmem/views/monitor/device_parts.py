@@ -96,9 +96,9 @@ class DeviceParts:
         return [self._amount("free", dram.free), self._amount("largest", dram.largest_free)]
 
     def l1_room(self) -> list[Line]:
-        """The same of L1 for buffers: their allocator does not know of circular buffers."""
+        """The same of L1 for buffers, whose allocator does not know of circular buffers: no room beside them."""
         l1 = self.device.memory.l1
-        free = self._amount("free for buffers", l1.free)
+        free = self._amount("if no CBs: free", l1.free)
         return [free, self._amount("largest", l1.largest_free)]
 
     def trace(self) -> Line:

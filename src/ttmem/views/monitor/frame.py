@@ -10,6 +10,7 @@ from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, fitted, ink, line_columns
 from ttmem.views.moments import moment
 from ttmem.views.monitor.banner import banner_lines
+from ttmem.views.monitor.chosen_names import chosen_names
 from ttmem.views.monitor.page import Drawn, Target
 from ttmem.views.monitor.state import State
 from ttmem.views.text import clean, wrap
@@ -32,6 +33,7 @@ class Status:
     problem: str | None = None
     missing: str = ""  # what was chosen on the command line and is not there
     typing: bool = False  # the filter
+    pids: tuple[int, ...] = ()  # the processes of --pid
 
     @property
     def stale(self) -> bool:
@@ -98,7 +100,7 @@ class Frame:
         return _ends(left, right, self.width)
 
     def _notes(self) -> list[Line]:
-        """The filter, losses, remarks of the sources, what was chosen and is missing; often nothing."""
+        """The filter, losses, remarks of the sources, what was chosen and is missing, --pid; often nothing."""
         facts = []
         if self.status.typing or self.state.filter:
             cursor = "_" if self.status.typing else ""
@@ -111,6 +113,11 @@ class Frame:
             facts.append(ink(f"! {remarks[0].text}{more}", Style.WARN))
         if self.status.missing:
             facts.append(ink(f"! {self.status.missing}", Style.WARN))
+        if self.status.pids:
+            who = chosen_names(self.status.pids)
+            facts.append(
+                ink(f"only {who}", Style.LABEL) + faint(", but figures of devices are of all")
+            )
         return [_joined(facts)] if facts else []
 
     def _banners(self) -> list[Line]:

@@ -42,3 +42,12 @@ def footer(above: int, below: int, match: tuple[int, int, str] | None, ascii: bo
         found, of, wanted = match
         parts.append(f"{found:,} of {of:,} match '{wanted}'")
     return faint(" " * GUTTER + "  ".join(parts))
+
+
+def no_room(count: int, noun: str) -> Line:
+    """Where there is one line for everything: '3 processes, no room to list them'."""
+    many = noun + ("es" if noun.endswith("s") else "s")
+    words = (
+        f"1 {noun}, no room to list it" if count == 1 else f"{count:,} {many}, no room to list them"
+    )
+    return faint(" " * GUTTER + words)

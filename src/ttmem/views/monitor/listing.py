@@ -8,7 +8,7 @@ from typing import Generic
 
 from ttmem.views.ink import Line, Style, clip_line, indent, paragraph
 from ttmem.views.monitor.list_columns import GAP, Fitted, ListColumn, Row, fit
-from ttmem.views.monitor.list_lines import GUTTER, footer, row_line, title
+from ttmem.views.monitor.list_lines import GUTTER, footer, no_room, row_line, title
 from ttmem.views.monitor.list_order import filtered, ordered
 from ttmem.views.monitor.page import Drawn, Target
 from ttmem.views.monitor.state import State
@@ -20,7 +20,7 @@ class Listing(Generic[Row]):
     """The rows of one page in the order and choice of the user (`state.of(page)`, `state.filter`).
 
     `first` is the column that sorts until the user chooses: `PageState.sort` counts from it.
-    `empty` is the sentence that stands in place of the rows if there are none.
+    `empty` is the sentence that stands in place of the rows if there are none, `noun` what a row is.
     """
 
     def __init__(
@@ -32,6 +32,7 @@ class Listing(Generic[Row]):
         *,
         first: int = 0,
         empty: str = "nothing to show",
+        noun: str = "row",
     ) -> None:
         self._page = page
         self._columns = columns
@@ -40,6 +41,7 @@ class Listing(Generic[Row]):
         self._of = state.of(page)
         self._filter = state.filter
         self._empty = empty
+        self._noun = noun
         self._all = len(rows)
         chosen = filtered(columns, rows, state.filter)
         self.rows = ordered(columns[self.sort_column], chosen, self._of.reverse)
@@ -80,6 +82,9 @@ class Listing(Generic[Row]):
         start = self._start(room)
         visible = self.rows[start : start + room]
         fitted = fit(self._columns, visible, width - GUTTER)
+        if self.rows and not room:
+            told = clip_line(no_room(len(self.rows), self._noun), width)
+            return Drawn([told] if height == 1 else [self._header(fitted, width, ascii), told])
         lines = [self._header(fitted, width, ascii)]
         targets = self._header_targets(fitted, top)
         for at in range(len(visible)):
@@ -100,7 +105,8 @@ class Listing(Generic[Row]):
         return max(0, min(self._of.cursor, len(self.rows) - 1))
 
     def _has_footer(self, height: int) -> bool:
-        return height > 2 and bool(self._filter or len(self.rows) > height - 1)
+        more = len(self.rows) > height - 1
+        return height > 1 and (more or (height > 2 and bool(self._filter)))
 
     def _room(self, height: int) -> int:
         """Lines for rows, under the header and above the footer."""

@@ -111,6 +111,7 @@ class Monitor:
                 watch.problem,
                 shown.missing if shown else "",
                 self._typing,
+                watch.pids,
             ),
             self.state,
             shown.snapshot if shown else None,
@@ -143,6 +144,7 @@ class Monitor:
             height,
             self._zone,
             self._ascii,
+            self._watch.pids,
         )
         try:
             self._body_before = self.page.draw(self._look)

@@ -25,6 +25,7 @@ class Look:
     height: int
     zone: tzinfo | None = None  # of times on screen; None is local
     ascii: bool = False  # the terminal has no block or Braille signs
+    pids: tuple[int, ...] = ()  # of --pid: lists are of these, figures of devices are of all
 
     @property
     def device(self) -> Device | None:

@@ -40,10 +40,16 @@ class Past:
     values: list[int | None]
     peak: int
     peak_time_ns: int | None
+    peak_at: int | None = None  # its column; None: the first of the highest
+    whole: bool = True  # it is the peak that the accounts know; else only the highest in sight
 
     @classmethod
     def of(cls, subject: Subject, series: Series, columns: TimeColumns) -> Past:
-        """Samples come once a second; a peak between two of them, which only the accounts saw, counts."""
+        """The accounts know better than samples, one a second, how high it was, and when first.
+
+        So there are not two times for one peak, here and in the table. What the accounts do not follow
+        (circular buffers alone) has its samples only.
+        """
         samples = series.get(subject.kind.series, ())
         values = columns.highest(samples)
         low, high = columns.edges[0], columns.edges[-1]
@@ -51,9 +57,10 @@ class Past:
         peak = max(seen, default=0)
         when = columns.times[low + list(seen).index(peak)] if peak else None
         at = None if subject.peak_time_ns is None else columns.column(subject.peak_time_ns)
-        if at is not None and subject.peak is not None and subject.peak > peak:
-            values[at], peak, when = subject.peak, subject.peak, subject.peak_time_ns
-        return cls(values, peak, when)
+        if at is not None and subject.peak and subject.peak >= peak:
+            values[at] = subject.peak
+            return cls(values, subject.peak, subject.peak_time_ns, at)
+        return cls(values, peak, when, whole=subject.peak_time_ns is None)
 
 
 def panel(subject: Subject, series: Series, look: Look, width: int, height: int) -> list[Line]:
@@ -69,7 +76,15 @@ def panel(subject: Subject, series: Series, look: Look, width: int, height: int)
     columns = TimeColumns.of(series, look.snapshot.time_ns, look.state.span, cells * grain.across)
     past = Past.of(subject, series, columns)
     top = scale(past.peak, subject.capacity)
-    drawn = chart(past.values, rows, top, kind.style, limit=subject.capacity, ascii=look.ascii)
+    drawn = chart(
+        past.values,
+        rows,
+        top,
+        kind.style,
+        limit=subject.capacity,
+        ascii=look.ascii,
+        peak_at=past.peak_at,
+    )
     lines = [_title(subject, past, look, width)]
     for at, line in enumerate(drawn):
         text = units.text(top) if at == 0 else "0" if at == rows - 1 else ""
@@ -121,7 +136,7 @@ def _peak(past: Past, look: Look) -> list[Line]:
     if past.peak_time_ns is None:
         return []
     mark = ink(f"{ASCII_PEAK if look.ascii else PEAK} ", Style.LABEL)
-    when = faint(f" {time_of_day(past.peak_time_ns, look.zone)}")
+    when = faint(f" {time_of_day(past.peak_time_ns, look.zone)}" if past.whole else " in sight")
     return [(*mark, *ink(look.state.units.text(past.peak)), *when)]
 
 

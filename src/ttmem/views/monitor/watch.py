@@ -52,6 +52,11 @@ class Watch:
         self._complete = False  # the held picture has every detail
 
     @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes of the choice; none: all."""
+        return self._choice.pids
+
+    @property
     def age(self) -> float | None:
         """Seconds since the feed's last picture."""
         return None if self._arrived is None else max(self._clock() - self._arrived, 0.0)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from ttmem.snapshots import Device
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, indent, pad, paragraph
+from ttmem.views.monitor.chosen_names import chosen_names
 from ttmem.views.monitor.core_details import Core, Unknown
 from ttmem.views.monitor.core_grid import CoreGrid, cell_width
 from ttmem.views.monitor.core_map import CoreMap, core_map
+from ttmem.views.monitor.core_owner import Owned, owned
 from ttmem.views.monitor.core_pressure import Pressure, grid_of, pressure
 from ttmem.views.monitor.core_rows import ROOM_FOR_TITLES, rows, strip
-from ttmem.views.monitor.core_words import clash_line, core_line
+from ttmem.views.monitor.core_words import clash_line, core_lines
 from ttmem.views.monitor.facts import device_title
 from ttmem.views.monitor.page import Drawn, Look, Target
 from ttmem.views.monitor.state import State
@@ -25,20 +27,31 @@ HELP = (
     ("grid", "the compute cores, x to the right, y down; each has one bank of L1"),
     (
         "a cell",
-        "bytes in use over bytes that a core can allocate: L1 and L1_SMALL buffers, which take the "
-        "same block in every bank, and the union of addresses that cached programs have for "
-        "circular buffers there. A percentage, or its tens; '!' is more than there is",
+        "bytes in use over bytes that a core can allocate: addresses of L1 and L1_SMALL buffers, "
+        "which take the same block in every bank, and addresses that cached programs have for "
+        "circular buffers there. An address counts once, whoever uses it, as in the map. A "
+        "percentage, or its tens; '!' is more than there is",
     ),
+    (
+        "added up as in L1 used",
+        "processes take turns on a core, at the same addresses; L1 used counts what each of them "
+        "has, so it may be more than what is in use here",
+    ),
+    ("* pid", "with --pid: what the chosen process has here; the map is of all processes"),
     ("reserved", "firmware, mailboxes and, where its base is not declared, the kernel ring"),
     ("kernel ring", "where kernel code and launch messages lie; below what can be allocated"),
     ("CB, dataflow", "of the program that ran last on this core, each at its address"),
-    ("cached CBs", "addresses that other live programs will use when they run again"),
+    (
+        "cached",
+        "addresses that circular buffers of other live programs will use when they run again, with the "
+        "program that reaches highest; +2: two more processes have some there",
+    ),
     ("free", "no buffer and no circular buffer; between the two it is the way to a clash"),
     ("buffers", "live L1 buffers, lock-step: the same addresses on every core"),
     ("L1_SMALL", "its own region at the top, set aside when the device was opened"),
     (
         "to a clash",
-        "lowest L1 buffer minus the end of the highest circular buffer on this core, in KiB; "
+        "lowest L1 buffer minus the end of the highest circular buffer on this core; "
         "below 0 they overlap, and the runtime refuses the program that does it",
     ),
 )
@@ -103,6 +116,7 @@ class _Picture:
         self._reasons: list[Line] = []
         self._pressure: Pressure | None = None
         self._map: CoreMap | None = None
+        self._own: Owned | None = None
         try:
             self._pressure = pressure(look.snapshot, device)
         except Unknown as why:
@@ -113,14 +127,20 @@ class _Picture:
                 self._reasons += indent(paragraph(remark, look.width - 1, Style.FAINT), 1)
         except Unknown as why:
             self._reasons += _reason("address map", str(why), look.width)
+        try:
+            self._own = owned(look.snapshot, device, self._core, look.pids)
+        except Unknown as why:
+            self._reasons += _reason(chosen_names(look.pids), str(why), look.width)
         cell = cell_width(grid[0], look.width, GOOD_MAP)
         self._grid = CoreGrid(grid, self._pressure, self._core, cell, look.ascii)
 
     def drawn(self) -> Drawn:
         look = self._look
-        self._lines.append(core_line(self._core, self._pressure, look.state.units))
+        units = look.state.units
+        words = core_lines(self._core, self._pressure, self._own, units, look.width)
+        self._lines += words if look.height >= AIRY else words[:1]
         if self._map is not None:
-            self._lines.append(clash_line(self._map))
+            self._lines.append(clash_line(self._map, units))
         self._lines += self._reasons
         if look.height >= AIRY:
             self._lines.append(EMPTY)
@@ -154,7 +174,7 @@ class _Picture:
     def _map_lines(self, found: CoreMap, width: int, room: int) -> list[Line]:
         ascii, units = self._look.ascii, self._look.state.units
         head = [strip(found, width, ascii)] if room > ROOM_FOR_TITLES else []
-        return [*head, *rows(found, max(room - len(head), 0), width, units, ascii)]
+        return [*head, *rows(found, max(room - len(head), 0), width, units, ascii, self._own)]
 
 
 def _chosen(state: State, grid: tuple[int, int]) -> Core:

@@ -63,4 +63,6 @@ class DevicePage:
 def _table(device: Device, look: Look) -> Listing[ProcessRow]:
     rows = process_rows(look.snapshot, device.unique_id)
     columns = process_columns(look.state.units)
-    return Listing(DevicePage.name, columns, rows, look.state, first=FIRST, empty=NOBODY)
+    return Listing(
+        DevicePage.name, columns, rows, look.state, first=FIRST, empty=NOBODY, noun="process"
+    )

@@ -5,7 +5,10 @@ from __future__ import annotations
 HELP = (
     ("charts", "the highest second of each column; a gap is a time without samples"),
     ("scale", "up to the capacity; smaller while less than a quarter of it was ever used"),
-    ("◆", "the highest value in sight, with its time; also one between two samples"),
+    (
+        "◆",
+        "the peak with its time, also between two samples; 'in sight': the peak is not in the chart",
+    ),
     ("HELD", "reserved bytes where they are known, else requested ones; all sums use it"),
     ("CAPACITY", "what can be allocated; N/A if nobody declared it"),
     ("REQUESTED", "the bytes that applications asked for"),

@@ -75,7 +75,9 @@ def _device(look: Look) -> int | None:
 
 def _table(look: Look, rows: Sequence[ProcessRow]) -> Listing[ProcessRow]:
     columns = process_columns(look.state.units)
-    return Listing(Overview.name, columns, rows, look.state, first=FIRST, empty=NO_PROCESS)
+    return Listing(
+        Overview.name, columns, rows, look.state, first=FIRST, empty=NO_PROCESS, noun="process"
+    )
 
 
 def _move(key: str, at: int, across: int, has_rows: bool, look: Look) -> None:

@@ -16,7 +16,11 @@ HELP = (
     ("CB cached", "per core, the union of address ranges over a process's live programs"),
     ("CB demand", "the plain sum; it may exceed L1, because programs share addresses"),
     ("free, largest", "free DRAM and its largest block, where the source tells them"),
-    ("free for buffers", "of L1, by the allocator of buffers; circular buffers are not taken off"),
+    (
+        "if no CBs: free",
+        "what L1 buffers could take, and in one block, if no program had circular buffers; beside"
+        " those that are cached there is less",
+    ),
     ("TRACE", "held trace buffers / their region; set apart, not part of DRAM used"),
     ("KERNEL RING", "where kernel code lies while it runs: occupied / capacity, in no sum"),
     ("LAST 5 min", "the highest second of each column, against the capacity; [ and ] change it"),
