@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import os
 import sys
@@ -18,6 +19,8 @@ VERBS = ("demo", "top", "ps", "run", "serve", "dump", "doctor", "clean", "simula
 
 
 QUICK = ("ps", "dump")  # they look, print and end
+SILENT = ("run", "serve")  # what they are there for is no output of their own
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a full disk
 
 
 def program() -> NoReturn:
@@ -31,8 +34,9 @@ def program() -> NoReturn:
         gc.set_threshold(50_000)
     code = main()
     if quick:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # what was closed is None
+                stream.flush()
         os._exit(code)
     sys.exit(code)
 
@@ -41,18 +45,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb; prints every error in one line, with an exit code that means something."""
     try:
         options = _options(arguments)
+        if sys.stdout is None and options.verb not in SILENT:
+            raise TtmemError("standard output is closed, so there is no place for an answer")
         code: int = options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except TtmemError as problem:
-        print(f"ttmem: {problem}", file=sys.stderr)
+        _complain(str(problem))
         return problem.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader (head, less) is gone: nobody to tell. Python would complain at exit while flushing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader (head, less) is gone: nobody to tell
         return 141
+    except OSError as problem:
+        if problem.errno not in UNWRITABLE or problem.filename is not None:
+            raise
+        _drop_output()
+        _complain(f"the answer could not be written: {problem.strerror}")
+        return TtmemError.exit_code
     return code
+
+
+def _complain(problem: str) -> None:
+    if sys.stderr is not None:  # else `print` would take standard output
+        print(f"ttmem: {problem}", file=sys.stderr)
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere: Python would complain at exit while flushing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -93,5 +115,5 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
             formatter_class=_Help,
         )
         module.prepare(verb)
-        verb.set_defaults(run=module.run, parser=verb)
+        verb.set_defaults(run=module.run, parser=verb, verb=name)
     return parser

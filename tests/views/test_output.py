@@ -1,0 +1,48 @@
+"""An answer that cannot be written is one sentence and no success."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sources.region_writer import Written
+
+
+def in_shell(line: str) -> subprocess.CompletedProcess[str]:
+    """`ttmem LINE`, with the redirections in it."""
+    command = f"{shlex.quote(sys.executable)} -m ttmem {line}"
+    return subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("verb", ["ps", "ps --json", "ps --watch --json", "dump", "doctor"])
+@pytest.mark.parametrize(
+    ("redirection", "said"),
+    [
+        (">/dev/full", "ttmem: the answer could not be written: No space left on device\n"),
+        (">&-", "ttmem: standard output is closed, so there is no place for an answer\n"),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_an_error(
+    tmp_path: Path, verb: str, redirection: str, said: str
+) -> None:
+    Written(7).write(tmp_path)
+
+    done = in_shell(f"{verb} --shm {tmp_path} {redirection}")
+
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_an_error_does_not_go_to_standard_output_where_nobody_wants_it(tmp_path: Path) -> None:
+    done = in_shell(f"ps --shm {tmp_path}/missing 2>&-")
+
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_command_runs_without_standard_output(tmp_path: Path) -> None:
+    assert in_shell(f"run --quiet --shm {tmp_path} -- true >&-").returncode == 0
