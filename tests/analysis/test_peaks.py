@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttmem.analysis.peaks import Setting, peaks
-from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin
+from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, Refusal
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
@@ -11,7 +11,9 @@ from ttmem.probe.layout import Counted
 WHO = Origin("ttnn.conv2d", "model.py:7 forward")
 
 
-def device(chip: int, *marks: HighWater, trace: int = 131_072) -> DeviceUse:
+def device(
+    chip: int, *marks: HighWater, trace: int = 131_072, refusals: tuple[Refusal, ...] = ()
+) -> DeviceUse:
     declared = DeviceDeclaration(
         logical_id=chip,
         l1_banks=110,
@@ -21,7 +23,12 @@ def device(chip: int, *marks: HighWater, trace: int = 131_072) -> DeviceUse:
         dram_bank_size=1 << 32,
         trace_bank_size=trace,
     )
-    return DeviceUse(declared, marks)
+    return DeviceUse(declared, marks, refusals)
+
+
+def setting(mark: HighWater, *refusals: Refusal) -> Setting | None:
+    (found,) = peaks([device(0, mark, refusals=refusals)])
+    return found.setting
 
 
 def test_l1_small_is_sized_for_a_core_and_trace_for_a_device() -> None:
@@ -55,3 +62,60 @@ def test_what_is_not_a_memory_has_no_size() -> None:
     (peak,) = peaks([device(0, HighWater(Counted.CB_DEMAND, 99, WHO))])
 
     assert (peak.size, peak.setting) == (None, None)
+
+
+def test_a_peak_stands_beside_the_size_that_was_in_force_when_it_was_reached() -> None:
+    small = HighWater(MemoryKind.L1_SMALL, 110 * 20_000, WHO, size=110 * 65_536)
+
+    (peak,) = peaks([device(0, small)])
+
+    assert peak.size == 110 * 65_536
+    assert peak.setting == Setting("l1_small_size", 65_536, 20_000)
+
+
+def test_a_peak_whose_size_is_not_known_stands_beside_none() -> None:
+    small = HighWater(MemoryKind.L1_SMALL, 110 * 20_000, WHO, size=0)
+
+    (peak,) = peaks([device(0, small)])
+
+    assert (peak.size, peak.setting) == (None, None)
+
+
+def test_what_was_refused_was_needed_too() -> None:
+    small = HighWater(MemoryKind.L1_SMALL, 110 * 16_000, WHO)
+    refused = Refusal(MemoryKind.L1_SMALL, least=17_000, bank_size=16_384)
+
+    assert setting(small, refused) == Setting("l1_small_size", 16_384, 17_000, at_least=True)
+
+
+def test_a_trace_that_was_refused_is_told_for_all_banks() -> None:
+    unused = HighWater(MemoryKind.TRACE, 0, Origin())
+    refused = Refusal(MemoryKind.TRACE, least=200_000, bank_size=131_072)
+
+    found = setting(unused, refused)
+
+    assert found == Setting("trace_region_size", 1_048_576, 1_600_000, at_least=True, rounded=True)
+
+
+def test_a_refusal_without_figures_says_only_that_it_was_not_enough() -> None:
+    small = HighWater(MemoryKind.L1_SMALL, 110 * 4_096, WHO)
+
+    found = setting(small, Refusal(MemoryKind.L1_SMALL))
+
+    assert found == Setting("l1_small_size", 16_384, 4_096, at_least=True)
+
+
+def test_a_refusal_by_a_smaller_region_is_outdone_by_a_later_peak() -> None:
+    small = HighWater(MemoryKind.L1_SMALL, 110 * 4_096, WHO)
+    refused = Refusal(MemoryKind.L1_SMALL, least=300, bank_size=256)
+
+    assert setting(small, refused) == Setting("l1_small_size", 16_384, 4_096)
+
+
+def test_a_region_that_nobody_made_but_somebody_needed_is_told() -> None:
+    unused = HighWater(MemoryKind.TRACE, 0, Origin())
+    refused = Refusal(MemoryKind.TRACE, least=100, bank_size=0)
+
+    (found,) = peaks([device(0, unused, trace=0, refusals=(refused,))])
+
+    assert found.setting == Setting("trace_region_size", 0, 800, at_least=True, rounded=True)

@@ -35,6 +35,14 @@ def test_regions_whose_size_users_choose_stand_beside_their_setting(launcher: La
     assert "l1_small_size=32768: 640 were needed" in said
 
 
+def test_a_region_that_was_too_small_is_not_said_to_have_been_enough(launcher: Launcher) -> None:
+    said = launcher.summary(
+        f"mesh = lib.mesh_open(1); buffer(mesh, 1, 3, 640, 640); buffer(mesh, 2, 3, {TOO_MUCH})"
+    )
+
+    assert "l1_small_size=32768: more than 32768 were needed" in said
+
+
 def test_a_region_that_was_never_used_is_told_as_well(launcher: Launcher) -> None:
     said = launcher.summary("mesh = lib.mesh_open(1)")
 
@@ -56,7 +64,7 @@ def test_what_a_process_holds_at_its_end_was_never_freed(launcher: Launcher) -> 
 
     head, *_ = said.splitlines()
     title = next(at for at, row in enumerate(rows(said)) if row[:2] == ["NEVER", "FREED"])
-    assert "did not end in order" in head
+    assert "ended by _exit" in head
     assert rows(said)[title + 1][:5] == ["DRAM", "1.5", "KiB", "3", "x"]
     assert "model.py:2" in said.splitlines()[title + 1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ttmem.analysis.process_picture import DeviceUse, HighWater
+from ttmem.analysis.process_picture import DeviceUse, HighWater, Refusal
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.kinds import MemoryKind
 
@@ -17,6 +17,9 @@ class Setting:
     name: str
     value: int
     needed: int  # at the peak; a region that is fragmented needs more
+    at_least: bool = (
+        False  # something was refused: with `needed` up to `value`, more than that was needed
+    )
     rounded: bool = False  # up, to be divided among banks: less may have been given
 
 
@@ -36,12 +39,18 @@ def peaks(devices: Iterable[DeviceUse]) -> list[Peak]:
     for device in devices:
         declared = device.declaration
         for mark in device.peaks:
-            size = size_of(declared, mark.kind)
-            if mark.bytes or size:
-                key = (mark, size, _setting(declared, mark))
+            size = _size_at(declared, mark)
+            setting = _setting(declared, mark, device.refusals)
+            if mark.bytes or size or (setting and setting.at_least):
+                key = (mark, size, setting)
                 rows.setdefault(key, []).append(declared.logical_id)
     found = [Peak(tuple(sorted(chips)), *key) for key, chips in rows.items()]
     return sorted(found, key=lambda peak: (peak.chips, peak.high_water.kind))
+
+
+def _size_at(device: DeviceDeclaration, mark: HighWater) -> int | None:
+    """Bytes of its memory when the peak was reached."""
+    return size_of(device, mark.kind) if mark.size is None else mark.size or None
 
 
 def size_of(device: DeviceDeclaration, kind: int) -> int | None:
@@ -62,12 +71,28 @@ def bank_of(device: DeviceDeclaration, kind: int) -> tuple[int | None, int | Non
     return places.get(MemoryKind(kind), (None, None)) if known else (None, None)
 
 
-def _setting(device: DeviceDeclaration, mark: HighWater) -> Setting | None:
-    banks, size = bank_of(device, mark.kind)
+def _setting(
+    device: DeviceDeclaration, mark: HighWater, refusals: Iterable[Refusal]
+) -> Setting | None:
+    banks, size = bank_of(device, mark.kind)[0], _size_at(device, mark)
     if not banks or size is None:
         return None
+    refused = [one for one in refusals if one.kind == mark.kind]
+    value, needed, at_least = _need(size // banks, -(-mark.bytes // banks), refused)
     if mark.kind is MemoryKind.L1_SMALL:  # of each core
-        return Setting("l1_small_size", size, -(-mark.bytes // banks))
+        return Setting("l1_small_size", value, needed, at_least)
     if mark.kind is MemoryKind.TRACE:  # of all banks together
-        return Setting("trace_region_size", size * banks, mark.bytes, rounded=True)
+        total = mark.bytes if needed * banks < mark.bytes + banks else needed * banks
+        return Setting("trace_region_size", value * banks, total, at_least, rounded=True)
     return None
+
+
+def _need(value: int, peak: int, refused: Iterable[Refusal]) -> tuple[int, int, bool]:
+    """Of one bank: its size, what was needed of it, and whether it may have been more."""
+    needed, at_least = peak, False
+    for one in refused:
+        if one.least is not None and one.bank_size is not None and one.least > needed:
+            value, needed, at_least = one.bank_size, one.least, True
+        elif one.bank_size in (None, value):  # its free memory was in pieces, or is not told
+            at_least = True
+    return value, needed, at_least

@@ -26,14 +26,29 @@ class HighWater:
     kind: MemoryKind | Counted
     bytes: int
     origin: Origin
+    size: int | None = (
+        None  # of that memory at that time; 0: unknown, None: as the device is declared
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A buffer that found no room in a region whose size users choose. Figures are of one bank; None: not told."""
+
+    kind: int
+    least: int | None = (
+        None  # what the bank would have needed: what it held, and what was asked for
+    )
+    bank_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """One device of the process."""
+    """One device of the process, as it was opened last."""
 
     declaration: DeviceDeclaration
     peaks: tuple[HighWater, ...]  # of kinds that were used, and of those whose size users choose
+    refusals: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

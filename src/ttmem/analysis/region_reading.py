@@ -12,12 +12,14 @@ from ttmem.analysis.process_picture import (
     Holding,
     Origin,
     ProcessPicture,
+    Refusal,
 )
 from ttmem.analysis.ring_history import Block, RingHistory
+from ttmem.events import runtime_messages
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted, Option, State
-from ttmem.sources.probe_region import Failure, Losses, ProbeRegion
+from ttmem.sources.probe_region import Activity, Counter, Failure, Losses, ProbeRegion
 
 USER_SIZED = (
     MemoryKind.L1_SMALL,
@@ -66,16 +68,31 @@ class RegionReading:
         return next((one for one in declared if one.logical_id == chip), None)
 
     def _devices(self) -> Iterator[DeviceUse]:
-        for declared, counters in zip(
-            self._region.devices(), self._region.counters(), strict=False
+        region = self._region
+        for declared, counters, activity in zip(
+            region.devices(), region.counters(), region.activity(), strict=False
         ):
             if declared is not None:
                 marks = (
-                    HighWater(kind, one.peak, self._origin(one.peak_name, one.peak_site))
+                    HighWater(
+                        kind,
+                        one.peak,
+                        self._origin(one.peak_name, one.peak_site),
+                        _size_at_peak(one, activity),
+                    )
                     for kind, one in zip(_COUNTED, counters, strict=True)
                     if one.peak or kind in USER_SIZED
                 )
-                yield DeviceUse(declared, tuple(marks))
+                refusals = tuple(self._refusals(declared.logical_id))
+                yield DeviceUse(declared, tuple(marks), refusals)
+
+    def _refusals(self, chip: int) -> Iterator[Refusal]:
+        failures = self._region.failures()
+        for failure in failures:
+            if failure.what == "buffer" and chip in failure.chips and failure.kind in USER_SIZED:
+                yield from _refusal(failure)
+        if self._region.failure_count() > len(failures):  # of the first ones nobody knows the kind
+            yield from map(Refusal, USER_SIZED)
 
     def _failed(self, failure: Failure) -> FailedAllocation:
         alive, phase = self._history.at_failure(failure.time_ns)
@@ -108,6 +125,21 @@ class RegionReading:
     def _origin(self, name: int, site: int, phase: int = 0) -> Origin:
         texts = self._texts
         return Origin(texts.get(name), texts.get(site), texts.get(phase), self._sought)
+
+
+def _size_at_peak(counter: Counter, activity: Activity) -> int | None:
+    """A device that was opened once has one size; else only the probe knows which it was."""
+    if not counter.peak:
+        return None
+    return counter.peak_capacity or (0 if activity.opened > 1 else None)
+
+
+def _refusal(failure: Failure) -> Iterator[Refusal]:
+    said = runtime_messages.bank_figures(failure.message)
+    if said and said.bank_size is not None and said.free is not None:
+        yield Refusal(failure.kind, said.bank_size - said.free + said.needed, said.bank_size)
+    elif runtime_messages.tells_of_no_room(failure.message):
+        yield Refusal(failure.kind)
 
 
 def _in_words(losses: Losses) -> Iterator[str]:

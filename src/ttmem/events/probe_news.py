@@ -51,8 +51,7 @@ class ProbeNews:
     )  # of failed allocations, by their time
     earlier: bytes = b""  # events from before the table was read: to list, not to account
     live: bytes | None = None  # all that is alive, as events; None: nothing was missed
-    live_buffers: frozenset[int] = frozenset()  # ids in `live`
-    live_programs: frozenset[int] = frozenset()
+    live_programs: frozenset[int] = frozenset()  # ids in `live`
     table_full: bool = False  # `live` was read, and there was not room for all in it
     events: bytes = b""
     missed: bool = False  # before `events` there were some that this reader has not seen

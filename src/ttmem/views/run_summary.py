@@ -176,6 +176,10 @@ def _argument(setting: Setting) -> str:
 
 
 def _need(setting: Setting) -> str:
+    if setting.at_least:
+        enough = setting.needed > setting.value
+        least = f"at least {setting.needed}" if enough else f"more than {setting.value}"
+        return f"{least} were needed"
     return f"{setting.needed} were needed" if setting.needed else NEVER_USED
 
 

@@ -80,8 +80,7 @@ class Follower:
             messages=self._messages(),
             earlier=earlier,
             live=None if table is None else live_events(table),
-            live_buffers=frozenset(_numbers(table or (), LiveType.BUFFER)),
-            live_programs=frozenset(_numbers(table or (), LiveType.PROGRAM)),
+            live_programs=frozenset(_programs(table or ())),
             table_full=table is not None and losses.live_without_room > 0,
             events=events,
             missed=missed,
@@ -136,12 +135,12 @@ class Follower:
         return new
 
 
-def _numbers(table: Iterable[LiveThing], wanted: LiveType) -> Iterator[int]:
-    """Of buffers, or of programs, whose parts name them too."""
+def _programs(table: Iterable[LiveThing]) -> Iterator[int]:
+    """Their parts name them too: one may have found room where the other did not."""
     for thing in table:
-        if thing.type is wanted:
+        if thing.type is LiveType.PROGRAM:
             yield thing.id
-        elif thing.program and wanted is LiveType.PROGRAM:
+        elif thing.program:
             yield thing.program
 
 
