@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.views.builders import KIB, MIB, snapshot
+from tests.views.builders import KIB, MIB, device, snapshot, use
 from tests.views.cases import four_devices
 from tests.views.dump_case import dump_case
+from ttmem.commands.dump_pictures import with_boards
 from ttmem.views.dump_groups import dump_groups
 from ttmem.views.dump_table import NOTHING, SHARED, render_dump
+from ttmem.views.table import render
 
 
 def test_groups_are_per_kind_and_process_largest_first() -> None:
@@ -93,6 +95,39 @@ def test_a_cut_origin_does_not_cut_its_title() -> None:
 
     assert [line for line in lines if "SIZE" in line and line.endswith("…")] == []
     assert any("model.py:1" in line and line.endswith("…") for line in lines)
+
+
+def test_a_small_share_is_not_told_as_nothing_and_a_large_one_not_as_all() -> None:
+    case = dump_case()
+    (found,) = dump_groups(case, top=1)
+    shares = [replace(found.memory[0], share=share) for share in (0.999, 0.001)]
+
+    text = render_dump(case, [replace(found, memory=tuple(shares))], width=120, color=False)
+
+    assert ">99%" in text
+    assert "<1%" in text
+    assert "100%" not in text
+
+
+def test_the_title_counts_the_devices_that_ps_shows() -> None:
+    case = dump_case()
+    blank = device(1, unique_id="77", board=None, dram=use(0), l1_capacity=None)
+    busy = replace(case, devices=(*case.devices, blank))
+
+    dump = render_dump(busy, dump_groups(busy, 1), width=120, color=False)
+
+    assert dump.split("\n")[0] == render(busy, width=120, color=False).split("\n")[0]
+    assert "1 device, 2 processes" in dump
+
+
+def test_an_ended_process_has_the_board_that_its_chip_is_known_by() -> None:
+    now = dump_case()
+    (known,) = now.devices
+    ended = replace(now, devices=(replace(known, board=None, pci=None),))
+
+    (named,) = with_boards(ended, now).devices
+
+    assert (named.board, named.pci) == (known.board, known.pci)
 
 
 def test_nothing_left_is_said_plainly() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ttmem.views.ink import Line, Style
-from ttmem.views.meter import level, meter, of_capacity, percentage
+from ttmem.views.meter import level, meter, of_capacity, percentage, share_text
 
 
 def plain(line: Line) -> str:
@@ -24,6 +24,16 @@ def plain(line: Line) -> str:
 )
 def test_the_bar_tells_full_from_nearly_full_and_from_too_much(used: int, expected: str) -> None:
     assert plain(meter(used, 1000, 15)) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(None, None), (0.0, "0%"), (0.004, "<1%"), (0.5, "50%"), (0.996, ">99%"), (1.0, "100%")],
+)
+def test_a_share_is_neither_nothing_nor_all_by_rounding(
+    share: float | None, text: str | None
+) -> None:
+    assert share_text(share) == text
 
 
 def test_a_bar_over_capacity_is_all_alarm() -> None:

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 from ttmem.errors import NoServer
-from ttmem.snapshots import Losses, Snapshot
+from ttmem.snapshots import Device, Losses, Snapshot
 from ttmem.views.selection import NotThere, select
 from ttmem.wire.socket_path import SOCKET_VARIABLE
 
@@ -46,7 +46,7 @@ def _chosen(
         return select(now, options.device, options.pid), None
     endings = ended.detail["ended"]
     shown, problem = _part(options, _with_closed(now, ended))
-    left, neither = _part(options, ended)
+    left, neither = _part(options, with_boards(ended, now))
     freed_all = bool(options.pid) and not options.device and endings.keys() >= set(options.pid)
     if problem and neither and not freed_all:
         raise problem
@@ -58,6 +58,18 @@ def _with_closed(now: Snapshot, ended: Snapshot) -> Snapshot:
     known = {remark.kind for remark in now.remarks}
     more = [remark for remark in ended.remarks if remark.kind not in known]
     return replace(now, remarks=(*now.remarks, *more))
+
+
+def with_boards(ended: Snapshot, now: Snapshot) -> Snapshot:
+    """A region of the probe names neither board nor PCI address; who lives on the chip may know."""
+    return replace(ended, devices=tuple(_named(each, now) for each in ended.devices))
+
+
+def _named(device: Device, now: Snapshot) -> Device:
+    same = now.device(device.unique_id)
+    if same is None:
+        return device
+    return replace(device, board=device.board or same.board, pci=device.pci or same.pci)
 
 
 def _part(options: argparse.Namespace, picture: Snapshot) -> tuple[Snapshot, NotThere | None]:

@@ -13,7 +13,9 @@ from ttmem.views.dump_columns import DumpColumns, columns_of_ended, columns_of_n
 from ttmem.views.dump_entries import entry_lines, known
 from ttmem.views.dump_groups import CB, DeviceDump, Group
 from ttmem.views.grid import Column, Grid
+from ttmem.views.idle import without_idle
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
+from ttmem.views.meter import share_text
 from ttmem.views.names import logical, model, short_pci
 from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import loss_notes, unlisted_notes
@@ -48,7 +50,7 @@ def render_dump(
     """
     shown = replace(snapshot, devices=tuple(dump.device for dump in dumps))
     sections = [
-        title_lines(snapshot, width, zone),
+        title_lines(snapshot if chosen else without_idle(snapshot)[0], width, zone),
         *(_device(dump, columns_of_now(snapshot.time_ns), width) for dump in dumps),
         [] if any(dump.memory for dump in dumps) else [ink(_nothing(snapshot))],
         section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
@@ -132,9 +134,8 @@ def _groups(groups: Sequence[Group], grid: Grid, columns: DumpColumns, width: in
 
 
 def _memory_cells(group: Group, columns: DumpColumns) -> list[Line]:
-    share = None if group.share is None else f"{100 * group.share:.0f}%"
     requested = None if group.requested is None else human(group.requested)
-    figures = [known(requested), ink(human(group.held)), known(share)]
+    figures = [known(requested), ink(human(group.held)), known(share_text(group.share))]
     return _cells(group, columns, *figures[: len(columns.figures)])
 
 

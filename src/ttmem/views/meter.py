@@ -46,6 +46,16 @@ def percentage(used: int, capacity: int | None) -> str:
     return ">99%" if rounded == 100 and used < capacity else f"{rounded}%"
 
 
+def share_text(share: float | None) -> str | None:
+    """'38%' of a share from 0 to 1, by the same rule; None if there is none."""
+    if share is None:
+        return None
+    rounded = round(100 * share)
+    if share > 0 and rounded == 0:
+        return "<1%"
+    return ">99%" if share < 1 and rounded == 100 else f"{rounded}%"
+
+
 def meter(used: int, capacity: int | None, room: int, style: Style | None = None) -> Line:
     """Bar and percentage in exactly `room` columns; blank for an unknown capacity.
 
