@@ -205,6 +205,28 @@ def test_a_phase_that_another_thread_left_is_gone_with_the_next_one(watch: Watch
     assert found == {1: "load", 2: None}
 
 
+def test_phases_that_another_thread_left_do_not_pile_up(watch: Watch) -> None:
+    found = tags(
+        watch,
+        "from ttmem.probe.open_phases import thread as own\n"
+        "def steps():\n"
+        "    with phase('step'): yield\n"
+        "def leave(one):\n"
+        "    thread = threading.Thread(target=lambda: next(one, None)); thread.start(); thread.join()\n"
+        "before = steps(); next(before)\n"
+        "for number in range(100):\n"
+        "    after = steps(); next(after)\n"
+        "    if number == 99: buffer(mesh, 3, 0, 64)\n"
+        "    leave(before); before = after\n"
+        "leave(before)\n"
+        "assert len(own.stack) < 20\n"
+        "with phase('load'): buffer(mesh, 1, 0, 64)\n"
+        "buffer(mesh, 2, 0, 64)",
+    )
+
+    assert found == {1: "load", 2: None, 3: "step/step"}
+
+
 def test_generators_that_end_in_another_order_leave_nothing_in_later_paths(watch: Watch) -> None:
     found = tags(
         watch,

@@ -18,6 +18,7 @@ import threading
 from contextvars import ContextVar
 from typing import Any, cast
 
+DEEP = 16  # beyond it, phases that other threads left below the top are looked for
 _process = 0  # counts up in the child of a fork, whose region numbers its phases anew
 
 
@@ -36,9 +37,10 @@ class OpenPhase:
 
     def open(self) -> None:
         """This thread is tagged with it from now on."""
-        self.path = f"{self.above.path}/{self.name}" if self.above else self.name
-        stack = own_stack()
-        _settle(stack)
+        self.path = self._open_path() if self.above else self.name
+        stack = thread.stack
+        if stack and (stack[-1].stack is not stack or len(stack) > DEEP):
+            _settle(stack)
         before = _tell(self.path)
         if stack:
             stack[-1].number = before
@@ -47,29 +49,43 @@ class OpenPhase:
         stack.append(self)
         innermost.set(self)
 
+    def _open_path(self) -> str:
+        """Made of those that are open now: the path of the one above may name phases that were left since."""
+        names, above = [self.name], still_open(self.above)
+        while above is not None:
+            names.append(above.name)
+            above = still_open(above.above)
+        return "/".join(reversed(names))
+
     def leave(self) -> None:
         """For ever."""
-        self.above = still_open(self.above)  # so that chains of left ones do not grow
+        if self.above is not None:
+            self.above = still_open(self.above)  # so that chains of left ones do not grow
         if innermost.get() is self:
             innermost.set(self.above)
-        self.stack = None
-        _settle(own_stack())
+        self.take_off()
+
+    def take_off(self) -> None:
+        """Of the stack of its thread. Another thread only marks it: nobody changes a stack but its owner."""
+        stack, self.stack = self.stack, None
+        own = thread.stack
+        if stack is own and own[-1] is not self:
+            own.remove(self)
+        if own and own[-1].stack is not own:
+            _settle(own)
 
 
 innermost: ContextVar[OpenPhase | None] = ContextVar("ttmem.phase", default=None)
 
 
 class _Thread(threading.local):
+    """`stack`: the phases that were entered in this thread, the last one on top."""
+
     def __init__(self) -> None:
         self.stack: list[OpenPhase] = []
 
 
-_thread = _Thread()
-
-
-def own_stack() -> list[OpenPhase]:
-    """The phases that were entered in this thread, the last one on top."""
-    return _thread.stack
+thread = _Thread()
 
 
 def still_open(phase: OpenPhase | None) -> OpenPhase | None:
@@ -98,10 +114,9 @@ class Step:
 
     def __exit__(self, *trouble: object) -> None:
         self._inside = self._entered_inside()
-        for phase in (self._phase, *self._inside):
-            phase.stack = None
+        for phase in (*self._inside[::-1], self._phase):
+            phase.take_off()
         innermost.set(self._before)
-        _settle(own_stack())
 
     def _entered_inside(self) -> list[OpenPhase]:
         found: list[OpenPhase] = []
@@ -113,12 +128,9 @@ class Step:
 
 
 def _settle(stack: list[OpenPhase]) -> None:
-    """Takes off what was left, here or by another thread; then the top is what tags this thread."""
-    open_ones = [phase for phase in stack if phase.stack is stack]
-    if len(open_ones) == len(stack):
-        return
+    """Takes what was left off the stack of this thread; then the top is what tags it."""
     top = stack[-1]
-    stack[:] = open_ones
+    stack[:] = [phase for phase in stack if phase.stack is stack]
     if not stack or stack[-1] is not top:
         _go_back_to(stack[-1] if stack else None)
 

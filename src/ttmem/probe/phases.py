@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from ttmem.probe.inside_phase import inside_phase
-from ttmem.probe.open_phases import OpenPhase, innermost, library, own_stack, still_open
+from ttmem.probe.open_phases import OpenPhase, innermost, library, still_open, thread
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -69,7 +69,7 @@ class _WatchedPhase(Phase):
             if around in self._open:
                 return around
             around = around.above
-        here = [one for one in self._open if one.stack is own_stack()]
+        here = [one for one in self._open if one.stack is thread.stack]
         return next(reversed(here or self._open), None)
 
     def __call__(self, function: Function) -> Function:
