@@ -102,6 +102,13 @@ def test_processes_that_share_addresses_fill_a_core_once_and_their_sum_stands_be
     assert ">26%" in seen[5]
 
 
+def test_a_piece_says_how_many_others_have_something_at_its_addresses() -> None:
+    seen = text(PAGE.draw(look(three_processes())))
+
+    for label in ("batch pid 41236 +1", "matmul pid 41235", "CB pid 41235 +2 program 2"):
+        assert f"KiB  {label}\n" in seen
+
+
 def test_one_process_has_one_number() -> None:
     assert "added up" not in text(PAGE.draw(look(busy())))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from ttmem.snapshots import Device, L1Map, Snapshot
 from ttmem.views.monitor.address_ranges import Range, union
@@ -15,6 +15,13 @@ from ttmem.views.monitor.core_details import (
     core_sets,
     resident_buffers,
 )
+
+
+def owner_label(pids: Sequence[int | None]) -> str:
+    """' pid 41235 +2': whose, and how many others have something at the same addresses."""
+    if not pids:
+        return ""
+    return f" pid {pids[0]}" + (f" +{len(pids) - 1}" if len(pids) > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +37,10 @@ class CircularPart:
 
     @property
     def label(self) -> str:
-        """'CB pid 41235 program 5'; what is cached names the program that reaches highest, and how many
-        other processes are there."""
+        """'CB pid 41235 +2 program 5'; what is cached names the program that reaches highest."""
         what = "dataflow" if self.dataflow else "CB" if self.resident else "cached"
-        more = f" +{len(self.pids) - 1}" if len(self.pids) > 1 else ""
-        owner = f" pid {self.pids[0]}{more}" if self.pids else ""
         program = "" if self.program is None else f" program {self.program}"
-        return f"{what}{owner}{program}"
+        return f"{what}{owner_label(self.pids)}{program}"
 
 
 def circular_parts(
@@ -48,7 +52,7 @@ def circular_parts(
         if start < layout.base or end > layout.end:
             raise Unknown(f"one lies at {start:#x} to {end:#x}, outside of what can be allocated")
     here = [one for one in resident_buffers(snapshot, device) if core in one.cores]
-    resident = _resident(here, layout)
+    resident = [_with_others(part, sets) for part in _resident(here, layout)]
     cached = _without(union(region for one in sets for region in one.regions), resident)
     parts = [*resident, *(_cached(region, sets) for region in cached)]
     return tuple(sorted(parts, key=lambda part: part.start))
@@ -65,9 +69,19 @@ def _resident(buffers: Iterable[ResidentBuffer], layout: L1Map) -> list[Circular
     return out
 
 
+def _with_others(part: CircularPart, sets: Iterable[CoreSet]) -> CircularPart:
+    """Other processes have cached programs there, too."""
+    others = {one.pid for one in _owners(part.start, part.end, sets) if one.pid is not None}
+    return replace(part, pids=(*part.pids, *sorted(others.difference(part.pids))))
+
+
+def _owners(start: int, end: int, sets: Iterable[CoreSet]) -> list[CoreSet]:
+    return [one for one in sets if any(low < end and start < high for low, high in one.regions)]
+
+
 def _cached(region: Range, sets: Iterable[CoreSet]) -> CircularPart:
     start, end = region
-    owners = [one for one in sets if any(low < end and start < high for low, high in one.regions)]
+    owners = _owners(start, end, sets)
     highest = [one for one in owners if one.regions and one.regions[-1][1] == end]
     top = next(iter(highest), None)
     pids = sorted({one.pid for one in owners if one.pid is not None})

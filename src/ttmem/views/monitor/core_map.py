@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ttmem.snapshots import Device, L1Map, Snapshot
-from ttmem.views.monitor.core_circular import CircularPart, circular_parts
-from ttmem.views.monitor.core_details import Core, Unknown, block, l1_buffers
+from ttmem.views.monitor.address_ranges import Range
+from ttmem.views.monitor.core_circular import CircularPart, circular_parts, owner_label
+from ttmem.views.monitor.core_details import Core, L1Buffer, Unknown, block, l1_buffers
 from ttmem.views.monitor.core_pressure import small_in_use
 from ttmem.views.monitor.core_sizes import core_size
 from ttmem.views.monitor.state import Units
@@ -136,29 +137,34 @@ def _between(top: int, lowest: int, known: bool, clash: bool) -> Piece:
 
 
 def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, ...]:
-    pieces: list[Piece] = []
+    placed: list[tuple[Range, L1Buffer]] = []
     for one in l1_buffers(snapshot, device):
-        placed = block(one, layout.banks)
-        if placed is None:
+        found = block(one, layout.banks)
+        if found is None:
             raise Unknown("some came without address or reserved size")
-        start, end = placed
+        start, end = found
         if start < layout.base or end > layout.small_base:
             raise Unknown(f"one lies at {start:#x}, outside of what can be allocated")
-        who = one.name or f"buffer {one.id}"
-        pieces.append(Piece(start, end, Sort.BUFFER, f"{who} pid {one.pid}"))
-    if not pieces and device.memory.l1.count:
+        placed.append((found, one))
+    if not placed and device.memory.l1.count:
         raise Unknown(f"none of {device.memory.l1.count:,} is told")
-    return tuple(_apart(pieces))
+    return tuple(_apart(placed))
 
 
-def _apart(pieces: Iterable[Piece]) -> list[Piece]:
-    """Two processes may use the same addresses: of what is behind another only the rest shows."""
-    out: list[Piece] = []
-    for piece in sorted(pieces, key=lambda one: (one.start, one.end)):
-        start = max(piece.start, out[-1].end if out else 0)
-        if start < piece.end:
-            out.append(Piece(start, piece.end, piece.sort, piece.label))
-    return out
+def _apart(placed: Iterable[tuple[Range, L1Buffer]]) -> list[Piece]:
+    """Two processes may use the same addresses: what is behind another is counted there, the rest shows."""
+    shown: list[tuple[Range, L1Buffer, list[int | None]]] = []
+    for (start, end), one in sorted(placed, key=lambda each: each[0]):
+        if shown and start < shown[-1][0][1]:
+            pids = shown[-1][2]
+            pids += [] if one.pid in pids else [one.pid]
+            start = shown[-1][0][1]
+        if start < end:
+            shown.append(((start, end), one, [one.pid]))
+    return [
+        Piece(*where, Sort.BUFFER, f"{one.name or f'buffer {one.id}'}{owner_label(pids)}")
+        for where, one, pids in shown
+    ]
 
 
 def _filled(start: int, pieces: Iterable[Piece]) -> tuple[Piece, ...]:

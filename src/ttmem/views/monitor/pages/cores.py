@@ -37,6 +37,7 @@ HELP = (
         "processes take turns on a core, at the same addresses; L1 used counts what each of them "
         "has, so it may be more than what is in use here",
     ),
+    ("pid 41235 +2", "of this process; two others have something at the same addresses"),
     ("* pid", "with --pid: what the chosen process has here; the map is of all processes"),
     ("reserved", "firmware, mailboxes and, where its base is not declared, the kernel ring"),
     ("kernel ring", "where kernel code and launch messages lie; below what can be allocated"),
@@ -44,7 +45,7 @@ HELP = (
     (
         "cached",
         "addresses that circular buffers of other live programs will use when they run again, with the "
-        "program that reaches highest; +2: two more processes have some there",
+        "program that reaches highest",
     ),
     ("free", "no buffer and no circular buffer; between the two it is the way to a clash"),
     ("buffers", "live L1 buffers, lock-step: the same addresses on every core"),
