@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.model.verbs import finish, start
+from tests.other_user import as_plain_user, give_away, needs_root
 from tests.server.harness import RunningServer, wait_for
 from ttmem.model.workloads import WORKLOADS
 
@@ -139,3 +140,16 @@ def test_a_wrong_argument_is_one_sentence(arguments: tuple[str, ...], says: str)
     code, out, error = finish("simulate", *arguments)
 
     assert (code, out, error.count("\n"), says in error) == (2, "", 1, True)
+
+
+@needs_root
+def test_a_server_that_is_closed_to_us_is_not_called_absent_and_is_no_success(
+    server: RunningServer,
+) -> None:
+    give_away(Path(server.path))
+
+    done = as_plain_user("simulate", "leak", "--steps", "2", "--rate", "0", "--socket", server.path)
+
+    assert done.returncode == 1
+    assert f"the server at {server.path} is closed to you: nothing was seen" in done.stdout
+    assert "no server" not in done.stdout + done.stderr

@@ -3,7 +3,8 @@
 A model of the runtime allocates, compiles, caches and dispatches, and tells the server (`ttmem serve`)
 each step, as an application with TT_ALLOC_TRACKING_ENABLED=1 would. `--list` explains the workloads.
 
-exit codes: 0 done, 1 the workload failed, 2 wrong arguments, 130 or 143 stopped by Ctrl-C or SIGTERM
+exit codes: 0 done, 1 the workload failed, or the server is closed to you, 2 wrong arguments, 130 or
+143 stopped by Ctrl-C or SIGTERM
 """
 
 from __future__ import annotations

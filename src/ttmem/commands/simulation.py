@@ -11,11 +11,14 @@ from itertools import islice
 from random import Random
 
 from ttmem.client import AllocationClient, GraphTracker
+from ttmem.client.query import ServerConnection
+from ttmem.errors import ClosedToYou, NoServer, TtmemError
 from ttmem.model import MeshDevice, open_mesh_device
 from ttmem.model.workloads import SCALES, Steps, Workload
 from ttmem.wire.socket_path import socket_path
 
 MOST_SAID = 10  # sentences of a workload that are printed; the others are counted
+KNOCK = 1.0  # seconds for a server to answer
 PATIENCE = 5.0  # seconds for the server to read the last events
 
 
@@ -69,6 +72,7 @@ class Simulation:
         self._stop = stop
         self._client = AllocationClient(options.socket)
         self._done = self._said = 0
+        self._closed = False
 
     def run(self) -> int:
         """The exit code."""
@@ -82,7 +86,7 @@ class Simulation:
                 mesh.close()
                 self._client.close(PATIENCE)
                 self._report(time.perf_counter() - begun)
-        return self._stop.code
+        return self._stop.code or (ClosedToYou.exit_code if self._closed else 0)
 
     def _drive(self, steps: Steps) -> None:
         options = self._options
@@ -111,8 +115,22 @@ class Simulation:
             f"{stats.dropped:,} dropped, {max(0, stats.resyncs - 1):,} resyncs"
         )
         if not stats.sent:
-            seen = f"no server at {socket_path(self._options.socket)}: nothing was seen"
+            seen = f"{self._unseen()}: nothing was seen"
         print(
             f"{self._workload.name}: {self._done:,} steps in {seconds:.1f} s{faults}, {seen}",
             flush=True,
         )
+
+    def _unseen(self) -> str:
+        """Why nobody saw it."""
+        path = socket_path(self._options.socket)
+        try:
+            ServerConnection(path, KNOCK).close()
+        except ClosedToYou:
+            self._closed = True
+            return f"the server at {path} is closed to you"
+        except NoServer:
+            return f"no server at {path}"
+        except TtmemError as problem:
+            return str(problem)
+        return f"the server at {path} came too late"
