@@ -46,8 +46,10 @@ void tell(const Region& region, const FailureRecord& record) {
     const char* gap = name.empty() || site.empty() ? "" : "  ";
     const char* by = name.empty() && site.empty() ? "" : ", asked by ";
     if (record.what == 0) {
-        say("no room for a buffer of %llu B in %s%s%.*s%s%.*s", static_cast<unsigned long long>(record.requested), kind,
-            by, width(name), name.data(), gap, width(site), site.data());
+        const bool full = message.find("Out of Memory") != std::string_view::npos;  // else it did not like the layout
+        say("%s a buffer of %llu B in %s%s%.*s%s%.*s", full ? "no room for" : "the runtime refused",
+            static_cast<unsigned long long>(record.requested), kind, by, width(name), name.data(), gap, width(site),
+            site.data());
     } else {
         say("no room for the %s buffers of a program in L1%s%.*s%s%.*s", record.what == 1 ? "circular" : "dataflow", by,
             width(name), name.data(), gap, width(site), site.data());
