@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import KIB, MIB, NOW, circular, device, process, snapshot, use
+from tests.views.builders import GIB, KIB, MIB, NOW, circular, device, process, snapshot, use
 from tests.views.cases import CASES
 from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw, look_at
 from tests.views.monitor.pasts import look_back
@@ -44,6 +44,14 @@ def test_devices_and_processes_are_both_in_sight(width: int, height: int) -> Non
     picture = "\n".join(draw(Overview(), look_back(crowd, width, height)))
     assert re.search(r"^> ?0 ", picture, re.M)
     assert "7000" in picture
+
+
+def test_four_large_devices_have_more_than_a_line_each_in_a_usual_window() -> None:
+    one = device(0, dram=use(5 * GIB, 32 * GIB), cb=circular(74 * MIB), l1_capacity=153 * MIB)
+    four = [replace(one, unique_id=str(at), logical_id=at) for at in range(4)]
+    picture = "\n".join(draw(Overview(), look_at(snapshot(four), 80, 21)))
+
+    assert picture.count("CB 74.0 MiB") == 4
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

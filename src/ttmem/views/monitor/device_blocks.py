@@ -19,7 +19,7 @@ from ttmem.views.monitor.device_parts import DeviceParts, span_text
 from ttmem.views.names import logical, model, short_ids, short_pci
 
 GAP = 2
-LEAST_BAR = 5
+LEAST_BAR, SHORT_BAR = 5, 4  # cells; the short one before there are no blocks at all
 MOST_BAR = 40
 NARROW_NAME, NAME_ROOM, WIDE_NAME_ROOM = 9, 14, 22
 WIDE = 150  # columns; then kernel code and history have columns of their own
@@ -50,7 +50,7 @@ def device_blocks(
     devices: Sequence[DeviceParts], width: int, most: int, chosen: int | None
 ) -> DeviceArea | None:
     """At most `most` lines for each device; None if the window is too narrow."""
-    sheet = _sheet(devices, width)
+    sheet = _sheet(devices, width, LEAST_BAR) or _sheet(devices, width, SHORT_BAR)
     if sheet is None:
         return None
     look = devices[0].look
@@ -66,7 +66,7 @@ def device_blocks(
     return DeviceArea([clip_line(line, width) for line in lines], places)
 
 
-def _sheet(devices: Sequence[DeviceParts], width: int) -> _Sheet | None:
+def _sheet(devices: Sequence[DeviceParts], width: int, bar: int) -> _Sheet | None:
     pairs = Pairs.of(
         devices[0].look.state.units, [pair for one in devices for pair in (one.dram, one.l1)]
     )
@@ -75,7 +75,7 @@ def _sheet(devices: Sequence[DeviceParts], width: int) -> _Sheet | None:
     name = WIDE_NAME_ROOM if wide else NAME_ROOM if width >= 100 else NARROW_NAME
     code = max(29, *(line_columns(one.circular()) for one in devices)) if wide else 0
     rest = width - 1 - number - name - 3 * GAP - (code + 2 * GAP if wide else 0)
-    least = pairs.width + 1 + LEAST_BAR + 1 + PERCENT
+    least = pairs.width + 1 + bar + 1 + PERCENT
     past = min(rest - 2 * least, rest // 4) if wide else 0
     memory = (rest - past) // 2
     if memory < least or (wide and past < LEAST_PAST):
