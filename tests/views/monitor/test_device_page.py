@@ -103,6 +103,13 @@ def test_a_low_window_still_says_how_many_processes_there_are(height: int) -> No
     assert told.endswith("below") or told == " 60 processes, no room to list them", told
 
 
+@pytest.mark.parametrize("height", range(5, 12))
+def test_a_low_window_keeps_the_sums_of_dram_and_l1(height: int) -> None:
+    picture = draw(DevicePage(), look_back(CASES["one_device"](), 40, height))
+    kinds = [line.split("  ")[0].strip() for line in picture]
+    assert {"DRAM", "L1 used"} <= set(kinds)
+
+
 def test_a_peak_before_the_span_is_in_the_table_only() -> None:
     one = CASES["one_device"]()
     (device,) = one.devices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,10 @@ from tests.views.cases import four_devices
 from tests.views.monitor.monitors import Desk
 from tests.views.monitor.page_pictures import compare
 from ttmem.snapshots import Losses
+from ttmem.views.monitor.frame import LOWEST, NARROWEST
 from ttmem.views.text import columns
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "monitor.md"
 
 SIZES = ((80, 24), (120, 40), (200, 60), (40, 8))
 CALM = replace(four_devices(), losses=Losses(0, 0, 0))
@@ -98,6 +102,11 @@ def test_a_window_of_20x5_says_what_it_needs_and_that_the_server_is_gone() -> No
     lines = CASES["disconnected"]().lines(20, 5)
 
     assert lines == ["DISCONNECTED", "window too small", "20x5, needs 40x8", "q quits", ""]
+
+
+def test_the_document_names_the_smallest_window() -> None:
+    words = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
+    assert f"A window needs {NARROWEST} columns and {LOWEST} lines" in words
 
 
 def test_without_block_signs_everything_is_ascii() -> None:

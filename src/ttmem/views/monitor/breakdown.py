@@ -15,6 +15,8 @@ from ttmem.views.monitor.list_columns import ListColumn, fit
 from ttmem.views.monitor.list_lines import GUTTER, row_line
 from ttmem.views.monitor.page import Look
 
+GIVE_WAY = (L1_SMALL, TRACE, CB, L1)
+
 
 @dataclass(frozen=True, slots=True)
 class BreakdownRow:
@@ -54,9 +56,12 @@ def rows_of(device: Device) -> list[BreakdownRow]:
     ]
 
 
-def breakdown(device: Device, look: Look) -> list[Line]:
-    """A title line and one for each kind."""
+def breakdown(device: Device, look: Look, most: int) -> list[Line]:
+    """A title line and one for each kind; where there is no room for all, DRAM and L1 used are the last to go."""
     rows = rows_of(device)
+    for kind in GIVE_WAY:
+        if len(rows) >= most:
+            rows = [row for row in rows if row.kind != kind]
     fitted = fit(_columns(look), rows, look.width - GUTTER)
     columns = _columns(look)
     lines = [

@@ -38,7 +38,7 @@ class DeviceLayout:
         gap = [EMPTY] if look.height >= AIRY else []
         head = [device_title(device, look), *_notes(device, look)]
         remarks = _remarks(device, look) if look.height >= AIRY else []
-        figures = breakdown(device, look)
+        figures = breakdown(device, look, look.height - len(head) - 1)
         free = look.height - len(head) - len(figures) - len(remarks) - 3 * len(gap)
         code = code_lines(device, look)[: max(free - CHARTS - TABLE, 0)]
         free -= len(code)
