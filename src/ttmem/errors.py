@@ -21,6 +21,10 @@ class NoServer(TtmemError):
     exit_code = 3
 
 
+class NothingToRead(NoServer):
+    """No server was asked, and there is no region."""
+
+
 class ClosedToYou(TtmemError):
     """There is a server, and its socket may not be used."""
 

@@ -50,6 +50,32 @@ def test_a_named_socket_is_that_server_and_a_named_folder_is_read(
     assert isinstance(open_feed(), ServerFeed)
 
 
+@pytest.mark.parametrize("variable", ["TTMEM_SHM", "TTMEM_REGION_DIR"])
+def test_a_variable_that_names_no_folder_is_as_wrong_as_the_option(
+    usual_place: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "/nowhere")
+
+    with pytest.raises(BadInput, match=f"{variable}=/nowhere is no folder"):
+        open_feed()
+
+
+def test_a_folder_with_nothing_to_read_is_the_same_by_option_and_by_variable(
+    usual_place: Path, shm: Path
+) -> None:
+    for feed in (open_feed(), open_feed(shm=str(shm))):
+        with pytest.raises(NoServer, match=f"tt_device_.*_memory in {shm}") as caught:
+            feed.read()
+        assert caught.value.exit_code == 3
+
+
+def test_an_empty_name_is_not_taken_for_none() -> None:
+    with pytest.raises(BadInput, match="names no socket"):
+        open_feed(socket="")
+    with pytest.raises(BadInput, match="is no folder"):
+        open_feed(shm="")
+
+
 def test_nothing_to_read_says_what_is_missing_and_what_to_do(usual_place: Path, shm: Path) -> None:
     with pytest.raises(NoServer) as caught:
         open_feed().read()

@@ -206,3 +206,15 @@ def test_the_path_of_the_library_can_be_asked_for(launcher: Launcher) -> None:
 def _state(pid: int) -> str:
     """One letter, as the kernel says."""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def test_a_log_that_cannot_be_written_is_wrong_by_option_and_by_variable(
+    launcher: Launcher,
+) -> None:
+    missing = f"{launcher.folder}/missing/log"
+    by_option = launcher.run("true", options=("--log", missing))
+    by_variable = launcher.run("true", options=("--quiet",), TTMEM_LOG=missing)
+
+    assert (by_option.returncode, by_variable.returncode) == (2, 2)
+    assert f"--log {missing} cannot be written" in by_option.stderr
+    assert f"TTMEM_LOG={missing} cannot be written" in by_variable.stderr

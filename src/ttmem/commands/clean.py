@@ -15,10 +15,9 @@ arguments, 4 something was left alone (the output says why)
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-from ttmem.errors import BadInput
+from ttmem.commands.source_options import named
 from ttmem.views.ink import Line, paint
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 
@@ -38,8 +37,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         const=_LATEST,
         help="bring back what the run ID (default: the latest) took away",
     )
-    parser.add_argument("--shm", metavar="DIR", help="clean the regions in this folder")
-    parser.add_argument("--socket", metavar="PATH", help="clean this socket")
+    parser.add_argument("--shm", metavar="DIR", type=named, help="clean the regions in this folder")
+    parser.add_argument("--socket", metavar="PATH", type=named, help="clean this socket")
     parser.add_argument(
         "--force",
         action="store_true",
@@ -57,13 +56,14 @@ def run(options: argparse.Namespace) -> int:
 def _clean(options: argparse.Namespace) -> int:
     from ttmem.clean import Backups, Scope, carry_out, make_plan
     from ttmem.clean.document import plan_document
+    from ttmem.sources.probe_folder import check_folders
     from ttmem.sources.shared_memory.folder import shm_folder
     from ttmem.views.clean_sheet import clean_lines
     from ttmem.wire.socket_path import socket_path
 
-    if options.shm and not os.path.isdir(options.shm):
-        raise BadInput(f"--shm {options.shm} is no folder; regions usually lie in /dev/shm")
     usual = not (options.shm or options.socket)
+    if usual or options.shm:
+        check_folders(options.shm)
     folder = shm_folder(options.shm) if usual or options.shm else None
     socket = socket_path(options.socket) if usual or options.socket else None
     plan = make_plan(Scope(folder, socket, options.force))

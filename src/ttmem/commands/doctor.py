@@ -10,18 +10,19 @@ exit codes: 0 nothing is wrong, 1 there is a warning or an error, 2 wrong argume
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-from ttmem.errors import BadInput
+from ttmem.commands.source_options import named
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem doctor`."""
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    parser.add_argument("--shm", metavar="DIR", help="look for regions in this folder")
-    parser.add_argument("--socket", metavar="PATH", help="look for a server at this socket")
+    parser.add_argument("--shm", metavar="DIR", type=named, help="look for regions in this folder")
+    parser.add_argument(
+        "--socket", metavar="PATH", type=named, help="look for a server at this socket"
+    )
     parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
 
 
@@ -29,12 +30,12 @@ def run(options: argparse.Namespace) -> int:
     """Prints facts and findings."""
     from ttmem.doctor import Level, document, examine, worst
     from ttmem.sources.host import gather
+    from ttmem.sources.probe_folder import check_folders
     from ttmem.sources.shared_memory.folder import shm_folder
     from ttmem.views.doctor_sheet import doctor_sheet
     from ttmem.wire.socket_path import socket_path
 
-    if options.shm and not os.path.isdir(options.shm):
-        raise BadInput(f"--shm {options.shm} is no folder; regions usually lie in /dev/shm")
+    check_folders(options.shm)
     facts = gather(shm_folder(options.shm), socket_path(options.socket))
     findings = examine(facts)
     if options.json:

@@ -26,6 +26,7 @@ import time
 from ttmem.errors import BadInput
 
 LOOK_EVERY_S = 0.1
+LOG_VARIABLE = "TTMEM_LOG"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +107,7 @@ def _variables(options: argparse.Namespace) -> dict[str, str]:
         "TTMEM_EVENTS": _positive("--events", options.events),
         "TTMEM_LIVE": _positive("--live", options.live),
         "TTMEM_REGION_DIR": _folder(options.shm),
-        "TTMEM_LOG": _log(options),
+        LOG_VARIABLE: _log(options),
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -119,17 +120,31 @@ def _positive(name: str, number: int | None) -> str | None:
 
 def _folder(given: str | None) -> str:
     """Where `ttmem ps` and `top` look too, by the same variables."""
-    from ttmem.sources.probe_folder import probe_folder
+    from ttmem.sources.probe_folder import check_folders, probe_folder
 
-    if given is not None and not os.path.isdir(given):
-        raise BadInput(f"{given} is no folder; --shm names the folder in which regions are made")
+    check_folders(given)
     return os.path.abspath(probe_folder(given))
 
 
 def _log(options: argparse.Namespace) -> str | None:
-    if options.log:
+    if options.log is not None:
+        _check_log(f"--log {options.log}", options.log)
         return str(os.path.abspath(options.log))
+    given = os.environ.get(LOG_VARIABLE)
+    if given:
+        _check_log(f"{LOG_VARIABLE}={given}", given)
     return os.devnull if options.quiet else None
+
+
+def _check_log(how: str, path: str) -> None:
+    """The library cannot say that it has no place to say something."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.exists(path):
+        usable = not os.path.isdir(path) and os.access(path, os.W_OK)
+    else:
+        usable = bool(path) and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+    if not usable:
+        raise BadInput(f"{how} cannot be written; it names the file for the probe's own lines")
 
 
 def _exports(variables: dict[str, str]) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 
+from ttmem.commands.source_options import named
 from ttmem.errors import BadInput
 from ttmem.sizes import parse_size
 from ttmem.wire.socket_path import socket_path
@@ -22,7 +22,7 @@ from ttmem.wire.socket_path import socket_path
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem serve`."""
     parser.add_argument(
-        "--socket", metavar="PATH", help=f"where to listen (default {socket_path()})"
+        "--socket", metavar="PATH", type=named, help=f"where to listen (default {socket_path()})"
     )
     parser.add_argument(
         "--group", metavar="NAME", help="let members of this group report and look, too"
@@ -42,6 +42,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shm",
         metavar="DIR",
+        type=named,
         help="where stock ttnn publishes its counters, and the probe its regions (default /dev/shm)",
     )
     parser.add_argument("--no-shm", action="store_true", help="do not read shared memory")
@@ -64,13 +65,13 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--max-live must be 1 or more")
     if options.shm and options.no_shm:
         raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
-    if options.shm and not os.path.isdir(options.shm):
-        raise BadInput(f"--shm {options.shm} is no folder")
     from ttmem.server.device_options import DeviceOptions
     from ttmem.server.server import Server
-    from ttmem.sources.probe_folder import probe_folder
+    from ttmem.sources.probe_folder import check_folders, probe_folder
     from ttmem.sources.shared_memory.folder import shm_folder
 
+    if not options.no_shm:
+        check_folders(options.shm)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.WARNING if options.quiet else logging.INFO,

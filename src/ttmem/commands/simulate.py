@@ -13,6 +13,7 @@ import argparse
 import math
 import re
 
+from ttmem.commands.source_options import named
 from ttmem.errors import BadInput
 from ttmem.wire.socket_path import socket_path
 
@@ -37,7 +38,12 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     add("--processes", type=int, default=1, help="how many run it at once (default %(default)s)")
     add("--seed", type=int, default=1, help="the same seed does the same (default %(default)s)")
     add("--size", choices=SIZES, default="medium", help="how large it is (default %(default)s)")
-    add("--socket", metavar="PATH", help=f"the server's socket (default {socket_path()})")
+    add(
+        "--socket",
+        metavar="PATH",
+        type=named,
+        help=f"the server's socket (default {socket_path()})",
+    )
     add("--first-device", type=int, default=0, help=argparse.SUPPRESS)
     add("--parent", type=int, help=argparse.SUPPRESS)  # a child ends with the process that began it
 

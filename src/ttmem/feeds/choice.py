@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ttmem.errors import BadInput
+from ttmem.sources.probe_folder import check_folders
 from ttmem.wire.socket_path import SOCKET_VARIABLE
 
 if TYPE_CHECKING:
@@ -17,18 +18,20 @@ def open_feed(socket: str | None = None, shm: str | None = None) -> Feed:
 
     Neither: the server at the usual place if there is one, else this host's shared memory.
     """
-    if socket and shm:
+    if socket is not None and shm is not None:
         raise BadInput("--socket asks a server and --shm reads files; give one of them")
-    if shm:
-        if not os.path.isdir(shm):
-            raise BadInput(f"--shm {shm} is no folder; regions usually lie in /dev/shm")
+    if socket == "":
+        raise BadInput("--socket '' names no socket; leave it out for the usual one")
+    if shm is not None:
+        check_folders(shm)
         from ttmem.feeds.local_feed import LocalFeed
 
-        return LocalFeed(shm)
+        return LocalFeed(shm, alone=True)
     if socket or os.environ.get(SOCKET_VARIABLE):
         from ttmem.feeds.server_feed import ServerFeed
 
         return ServerFeed(socket)
+    check_folders()
     from ttmem.feeds.host_feed import HostFeed
 
     return HostFeed()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ttmem import __version__
+from ttmem.errors import NothingToRead
 from ttmem.events import Remark
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Snapshot
@@ -21,14 +22,27 @@ SECOND_NS = 1_000_000_000
 SLACK_NS = 50_000_000  # a caller that comes once a second comes a little early at times
 
 
+def is_blank(picture: Snapshot) -> bool:
+    """Nothing was there to be read."""
+    return not (picture.devices or picture.processes or picture.left_behind or picture.remarks)
+
+
+def no_region(folder: str) -> str:
+    """What would be there."""
+    return (
+        "no process has opened a device with stock ttnn, which would leave a file"
+        f" tt_device_*_memory in {folder}"
+    )
+
+
 class LocalFeed:
     """Reads counters and probe regions in `folder` (None: the usual ones), and keeps a history of them.
 
     Counters have sums only: where no process is watched by the probe, of the details there is history,
-    and no other key.
+    and no other key. `alone`: nobody else is asked, so a folder with nothing to read is an error.
     """
 
-    def __init__(self, folder: str | None = None) -> None:
+    def __init__(self, folder: str | None = None, *, alone: bool = False) -> None:
         # Here, and not at the top: asking a server needs neither accounts nor native code.
         from ttmem.ledger import Books
         from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
@@ -41,6 +55,7 @@ class LocalFeed:
         self._probe_folder = probe_folder(folder)
         self._probes: ProbeWatcher | None = None  # until there is a region to read
         self._ticked = 0
+        self._alone = alone
 
     @property
     def name(self) -> str:
@@ -63,6 +78,8 @@ class LocalFeed:
             self._ticked = now
         host = {"ttmem": __version__, "shared_memory": self.folder}
         picture = self._books.snapshot(now, host)
+        if self._alone and is_blank(picture):
+            raise NothingToRead(no_region(self.folder))
         return replace(picture, detail=self._details(wanted, device, limit))
 
     def _look(self, remarks: Iterable[Remark]) -> int:
