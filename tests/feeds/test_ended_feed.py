@@ -6,11 +6,12 @@ import os
 import struct
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from tests.probe.watched import Watched
 from ttmem.feeds.ended_feed import never_freed
-from ttmem.sources.probes import remove_expired
+from ttmem.sources.probes import ProbeWatcher, remove_expired
 
 Watch = Callable[..., Watched]
 HOUR_NS = 3_600_000_000_000
@@ -64,6 +65,20 @@ def test_what_a_killed_process_held_was_never_freed(watch: Watch, tmp_path: Path
     process.close()
 
     assert ids(tmp_path) == {"1000": [1]}
+
+
+def test_only_a_killed_process_may_have_left_something_behind(watch: Watch, tmp_path: Path) -> None:
+    killed = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()")
+    killed.wait_for("made")
+    killed.close()
+    watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000)").end()
+
+    with closing(ProbeWatcher(str(tmp_path))) as watcher:
+        (found,) = watcher.read().killed
+
+    words = found.last_words()
+    assert words is not None
+    assert (found.pid, words.counters[0].kinds[0].requested) == (killed.process.pid, 4000)
 
 
 def test_a_process_that_freed_all_and_one_that_lives_are_not_named(

@@ -149,6 +149,7 @@ def test_buffers_beyond_the_table_are_said_to_be_in_the_sums(watch: Watch, feed:
     assert "live buffers are in all sums, but in lists together as one" in said(picture)
     assert "at least" not in said(picture)
     assert "resend" not in said(picture)
+    assert picture.losses.dropped_events == 0
 
 
 def test_circular_buffers_beyond_the_table_make_their_figures_a_lower_bound(

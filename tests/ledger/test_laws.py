@@ -160,6 +160,7 @@ def test_sum_by_kind_is_sum_by_process_is_device_used_and_within_capacity_or_nam
                 assert sum(getattr(share, kind) for share in shares) == getattr(memory, kind).held
             assert memory.cb.demand is not None
             assert memory.cb.used == sum(share.cb for share in shares) <= memory.cb.demand
+            assert device.l1_peak is not None
             assert 0 <= device.l1_used <= device.l1_peak < 1 << 40
             over = [a for a in device.anomalies if a.kind == "over_capacity"]
             assert bool(over) == (device.l1_used > CAPACITY)

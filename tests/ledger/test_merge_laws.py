@@ -71,6 +71,7 @@ def test_every_byte_counts_once(
             use = getattr(memory, name)
             assert use.held == sum(getattr(share, name) for share in shares) <= use.peak
         assert memory.cb.used == sum(share.cb for share in shares)
+        assert device.l1_peak is not None
         assert device.l1_used == sum(share.l1_used for share in shares) <= device.l1_peak
     assert from_json(to_json(picture)) == picture
 

@@ -32,7 +32,7 @@ def test_every_workload_reports_to_a_real_server(server: RunningServer, name: st
     assert (code, error) == (0, "")
     assert sent is not None
     assert int(sent[1].replace(",", "")) > 20
-    assert sum(d.memory.dram.peak + d.l1_peak for d in picture.devices) > 0
+    assert any(d.memory.dram.peak or d.l1_peak for d in picture.devices)
     assert [d for d in picture.devices if d.memory.dram.held or d.l1_used or d.anomalies] == []
 
 

@@ -160,6 +160,7 @@ def _in_words(losses: Losses) -> Iterator[str]:
             "they are not told here (--live makes more room)"
         )
     if losses.unseen:
-        yield f"{losses.unseen:,} buffers were allocated while tracking was off: no figure has them"
+        buffers = "buffer was" if losses.unseen == 1 else "buffers were"
+        yield f"{losses.unseen:,} {buffers} allocated while tracking was off: no figure has them"
     elif losses.unpaired_frees:
         yield f"{losses.unpaired_frees:,} buffers were freed that were never seen: made before a fork"

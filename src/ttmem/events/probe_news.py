@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -67,3 +67,12 @@ class ProbeNews:
     def identity(self) -> tuple[int, int | None]:
         """Which process."""
         return (self.facts.pid, self.facts.start_time_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class KilledProcess:
+    """A process that was dead before anybody read its region, and that did not end in order."""
+
+    pid: int
+    path: str
+    last_words: Callable[[], ProbeNews | None]  # read when somebody asks; None: the region is gone

@@ -101,7 +101,7 @@ class LocalFeed:
             remove_expired(self._probe_folder)
             self._probes = ProbeWatcher(self._probe_folder)
         probes, books = self._probes.read(), self._books.probed
-        books.take(probes.news, time.time_ns())
+        books.take(probes.news, time.time_ns(), probes.killed)
         for path in books.doubted():
             self._probes.rebuild(path)
         return probes.remarks

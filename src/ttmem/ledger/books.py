@@ -89,7 +89,7 @@ class Books:
             if other.counted_as is process:
                 other.counted_as = None
         self.counters.released(process)
-        self.dead_losses.update(dropped=process.dropped + process.overflow, gaps=process.gaps)
+        self.dead_losses.update(dropped=process.lost, gaps=process.gaps)
         if not (left_over := holding(had)):
             return None
         left = LeftBehind(process.pid, process.facts.command, now, left_over)

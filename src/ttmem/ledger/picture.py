@@ -41,7 +41,7 @@ def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
     alive = list(books.processes.values())
     losses = Losses(
         dropped_events=books.native.dropped()
-        + sum(p.dropped + p.overflow for p in alive)
+        + sum(p.lost for p in alive)
         + books.dead_losses["dropped"],
         gaps=sum(p.gaps for p in alive) + books.dead_losses["gaps"],
         rejected_records=books.native.rejected() + books.rejected_outside,
@@ -52,7 +52,10 @@ def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
         host={"name": os.uname().nodename, **host},
         devices=tuple(describe(books, books.devices, rows, checks)),
         processes=tuple(process_list(books, rows, checks)),
-        left_behind=(*books.left_behind, *books.counters.ghosts(books.left_behind)),
+        left_behind=(
+            *books.left_behind,
+            *map(books.probed.better, books.counters.ghosts(books.left_behind)),
+        ),
         losses=losses,
         remarks=tuple(map(remark_anomaly, books.counters.samples.remarks)),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ttmem.events import Event, Flag, Op
 from ttmem.ledger.failures import FailedAllocations
+from ttmem.ledger.killed import KilledProcesses
 from ttmem.ledger.probe_checks import ProbeChecks
 from ttmem.ledger.probe_peaks import ProbePeaks
 from ttmem.ledger.probe_table import take_table
@@ -22,7 +23,7 @@ from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow
 
 if TYPE_CHECKING:
-    from ttmem.events.probe_news import ProbeCounters, ProbeNews
+    from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
     from ttmem.ledger.books import Books
 
 SOURCE = "probe"
@@ -39,9 +40,16 @@ class ProbedProcesses:
         self.failures = FailedAllocations()
         self._unlisted = Unlisted(books)
         self._peaks = ProbePeaks()
+        self._killed = KilledProcesses()
 
-    def take(self, news: Iterable[ProbeNews], now: int) -> list[tuple[ProcessRecord, LeftBehind]]:
-        """Accounts everything; the processes that have ended, with what they held."""
+    def take(
+        self, news: Iterable[ProbeNews], now: int, killed: Iterable[KilledProcess] = ()
+    ) -> list[tuple[ProcessRecord, LeftBehind]]:
+        """Accounts everything; the processes that have ended, with what they held.
+
+        `killed`: all whose regions are there still, and whose end nobody has seen.
+        """
+        self._killed.take(killed)
         self.failures.forget_old(now)
         alive, over = [], []
         for one in news:
@@ -65,6 +73,10 @@ class ProbedProcesses:
         for chip, counted in news.counters.items():
             if chip in process.devices:
                 process.probe.compare(process.devices[chip], counted)
+
+    def better(self, ghost: LeftBehind) -> LeftBehind:
+        """What counters still name of a dead process, as its region has it where there is one."""
+        return self._killed.better(ghost, lambda: type(self._books)())
 
     def doubted(self) -> list[str]:
         """Regions whose counters say something else than their events: their live tables must be read."""

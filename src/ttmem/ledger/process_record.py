@@ -43,6 +43,11 @@ class ProcessRecord:
         command = self.facts.command or "command unknown"
         return f"pid {self.pid} ({command if len(command) <= 60 else command[:59] + '…'})"
 
+    @property
+    def lost(self) -> int:
+        """Events, or buffers that a client cannot tell again. What is beyond a probe's table is in its counters."""
+        return self.dropped + (0 if "probe" in self.sources else self.overflow)
+
     def define_string(self, number: int, text: str) -> None:
         """Keeps a declared string while there is room; beyond it the name is unknown."""
         if len(self.strings) < MAX_STRINGS and self.string_bytes + len(text) <= MAX_STRING_BYTES:

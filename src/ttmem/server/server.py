@@ -140,7 +140,8 @@ class Server:
         if reading is None:
             return
         self._probe_remarks = reading.remarks
-        for process, left in self.books.probed.take(reading.news, time.time_ns()):
+        ended = self.books.probed.take(reading.news, time.time_ns(), reading.killed)
+        for process, left in ended:
             self._log.info(f"{process.title} ended; released {released(left)}")
         watch.rebuild(self.books.probed.doubted())
 

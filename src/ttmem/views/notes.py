@@ -45,14 +45,14 @@ def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
 
 def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
     dropped = {p.pid: p.dropped_events for p in snapshot.processes if p.dropped_events}
-    probed = {p.pid: p.overflow for p in snapshot.processes if PROBE in p.sources}
-    beyond = {p.pid: p.overflow for p in snapshot.processes if p.overflow and p.pid not in probed}
+    clients = [p for p in snapshot.processes if PROBE not in p.sources]
+    beyond = {p.pid: p.overflow for p in clients if p.overflow}
     overflow = sum(beyond.values())
     if chosen:
         unseen, rejected = sum(dropped.values()), 0
     else:
         # The server's own count has both, and those of processes that are dead by now.
-        unseen = max(snapshot.losses.dropped_events - overflow - sum(probed.values()), 0)
+        unseen = max(snapshot.losses.dropped_events - overflow, 0)
         rejected = snapshot.losses.rejected_records
     out = []
     if unseen:

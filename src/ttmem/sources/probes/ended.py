@@ -51,6 +51,21 @@ def closed_regions(folder: str | None = None) -> list[Remark]:
     return by_user(closed)
 
 
+def last_words(path: str) -> ProbeNews | None:
+    """What a dead process held when it was killed; None if its region is gone."""
+    try:
+        follower = Follower(path)
+    except BadRegion:
+        return None
+    try:
+        follower.rebuild()
+        return follower.look(ended=True)
+    except BadRegion:
+        return None
+    finally:
+        follower.close()
+
+
 def remove_expired(folder: str | None = None) -> None:
     """Removes our own regions of processes that ended more than an hour ago."""
     oldest = time.time_ns() - KEPT_NS

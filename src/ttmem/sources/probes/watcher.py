@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from ttmem.events import Remark
-from ttmem.events.probe_news import ProbeNews
+from ttmem.events.probe_news import KilledProcess, ProbeNews
 from ttmem.sources.closed_files import PROBE_CLOSED, by_user, closed_file
 from ttmem.sources.probe_region import BadRegion, NotReady, RegionName, find_regions
+from ttmem.sources.probes.ended import last_words
 from ttmem.sources.probes.follower import Follower
 
 Place = tuple[str, int]  # path and inode: a process that execs makes its region anew
@@ -21,26 +23,29 @@ class ProbeReading:
 
     news: tuple[ProbeNews, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    killed: tuple[KilledProcess, ...] = ()
 
 
 @dataclass(slots=True)
 class ProbeWatcher:
-    """Keeps one follower for each live process. A region whose process had ended before is left alone."""
+    """Keeps one follower for each live process. A region whose process had ended before is read if somebody asks."""
 
     folder: str | None = None  # None: the usual one
     _followers: dict[Place, Follower] = field(default_factory=dict)
     _ended: set[Place] = field(default_factory=set)
+    _killed: dict[Place, KilledProcess] = field(default_factory=dict)
 
     def read(self) -> ProbeReading:
         """What is new in all of them."""
         remarks: list[Remark] = []
         there = {place: name for name in find_regions(self.folder) if (place := _place(name))}
         self._ended &= there.keys()
+        self._killed = {place: one for place, one in self._killed.items() if place in there}
         for place, name in there.items():
             if place not in self._ended and place not in self._followers:
                 self._open(place, name, remarks)
         news = tuple(self._looks(there, remarks))
-        return ProbeReading(news, tuple(by_user(remarks)))
+        return ProbeReading(news, tuple(by_user(remarks)), tuple(self._killed.values()))
 
     def rebuild(self, path: str) -> None:
         """The next look at that region reads its live table."""
@@ -65,6 +70,9 @@ class ProbeWatcher:
         if follower.alive():
             self._followers[place] = follower
         else:
+            if follower.ended_ns is None:
+                words = partial(last_words, name.path)
+                self._killed[place] = KilledProcess(name.pid, name.path, words)
             follower.close()
             self._ended.add(place)
 
