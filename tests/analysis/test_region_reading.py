@@ -12,6 +12,7 @@ from tests.probe.watched import Watched
 from ttmem.analysis.peaks import Setting, peaks
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.events.kinds import MemoryKind
+from ttmem.views.failure_text import render_failure
 
 
 def test_a_peak_keeps_its_size_when_the_device_is_opened_again_with_another(
@@ -26,3 +27,26 @@ def test_a_peak_keeps_its_size_when_the_device_is_opened_again_with_another(
     (small,) = [one for one in found if one.high_water.kind is MemoryKind.L1_SMALL]
     assert small.size == 110 * 32_768
     assert small.setting == Setting("l1_small_size", 32_768, 960)
+
+
+def test_who_held_what_when_an_allocation_failed_is_not_told_of_another_moment(
+    watch: Callable[..., Watched],
+) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 2 << 40); buffer(mesh, 2, 0, 4000)\n"
+        "say('known'); input(); lib.churn(mesh, 100, 200); say('lost'); input()",
+        TTMEM_EVENTS="64",
+    )
+
+    told = []
+    for word in ("known", "lost"):
+        process.wait_for(word)
+        reading = RegionReading(process.region())
+        ((_, failure),) = reading.failures(0)
+        told.append(render_failure(1, reading.explained(failure), width=120, color=False))
+        process.go_on()
+
+    assert "held by    nothing that the probe has seen" in told[0]
+    assert "free       4.0 GiB" in told[0]
+    assert "held now   4.0 KiB" in told[1]
+    assert "free       N/A" in told[1]

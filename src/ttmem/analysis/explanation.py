@@ -92,7 +92,7 @@ def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> 
     elif over and base is not None:
         needed, size = over.end - base, over.limit - base
     in_the_way = None
-    if clash and failure.chips:
+    if clash and failure.chips and failure.of_that_moment:
         held = on_chip(failure.holdings, MemoryKind.L1, failure.chips[0])
         in_the_way = next((one for one in held if one.address == clash.lowest_buffer), None)
     return Explanation(
@@ -112,7 +112,7 @@ def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> 
 
 
 def _counted(failure: FailedAllocation, device: DeviceDeclaration | None) -> Room:
-    if device is None:
+    if device is None or not failure.of_that_moment:
         return Room(None, None)
     kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
     return room_in_bank(device, kind, on_chip(failure.holdings, kind, device.logical_id))

@@ -73,6 +73,7 @@ class FailedAllocation:
     message: str
     origin: Origin
     holdings: tuple[Holding, ...]  # all kinds
+    of_that_moment: bool = True  # False: the ring has lost it, and `holdings` are those of now
 
 
 @dataclass(frozen=True, slots=True)

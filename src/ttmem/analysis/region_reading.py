@@ -95,7 +95,8 @@ class RegionReading:
             yield from map(Refusal, USER_SIZED)
 
     def _failed(self, failure: Failure) -> FailedAllocation:
-        alive, phase = self._history.at_failure(failure.time_ns)
+        then = self._history.at_failure(failure.time_ns)
+        alive, phase = then or (self._history.now(), 0)
         return FailedAllocation(
             failure.what,
             failure.kind,
@@ -104,6 +105,7 @@ class RegionReading:
             failure.message,
             self._origin(failure.name, failure.site, phase),
             self._told(alive),
+            of_that_moment=then is not None,
         )
 
     def _told(self, blocks: Iterable[Block]) -> tuple[Holding, ...]:

@@ -45,13 +45,16 @@ class RingHistory:
         """What is alive."""
         return list(self._now.values())
 
-    def at_failure(self, time_ns: int) -> tuple[list[Block], int]:
-        """What was alive when an allocation failed, and the phase of the thread that asked for it."""
+    def at_failure(self, time_ns: int) -> tuple[list[Block], int] | None:
+        """What was alive when an allocation failed, and the phase of the thread that asked for it.
+
+        None: the ring has lost that moment.
+        """
         failed = [
             at for at in self._places(Notice.ALLOCATION_FAILED) if self._event(at).time == time_ns
         ]
-        if not failed:  # overwritten long ago
-            return self.now(), 0
+        if not failed:
+            return None
         alive = dict(self._now)
         for at in range(len(self._ops) - 1, failed[-1], -1):
             if self._ops[at] in (Op.ALLOC, Op.FREE):

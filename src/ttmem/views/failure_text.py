@@ -27,7 +27,8 @@ def render_failure(pid: int, explanation: Explanation, *, width: int, color: boo
         _fact("free", _free(explanation, width)),
         _fact("verdict", verdict(explanation), Style.WARN),
     ]
-    return paint([*lines, *_held(explanation.holders, width)], width, color)
+    by = "held by" if failure.of_that_moment else "held now"
+    return paint([*lines, *_held(explanation.holders, by, width)], width, color)
 
 
 def kind_name(kind: int) -> str:
@@ -105,9 +106,9 @@ def _known(count: int | None) -> str:
     return "N/A" if count is None else f"{count:,}"
 
 
-def _held(holders: tuple[Holder, ...], width: int) -> list[Line]:
+def _held(holders: tuple[Holder, ...], by: str, width: int) -> list[Line]:
     if not holders:
-        return [_fact("held by", "nothing that the probe has seen")]
+        return [_fact(by, "nothing that the probe has seen")]
     sizes = [human(one.bytes) for one in holders[:HOLDERS]]
     widest = max(map(len, sizes))
     lines = []
@@ -117,5 +118,5 @@ def _held(holders: tuple[Holder, ...], width: int) -> list[Line]:
         rest = f"  (and {more:,} more)" if at == HOLDERS - 1 and more > 0 else ""
         before = f"{size:>{widest}}  {times}"
         text = _who(one.origin, before, width, rest)
-        lines.append(_fact("held by" if at == 0 else "", text))
+        lines.append(_fact(by if at == 0 else "", text))
     return lines
