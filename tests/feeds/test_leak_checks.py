@@ -50,6 +50,19 @@ def test_leaks_that_the_table_had_to_forget_fail_the_check_and_are_said(
     assert "1 more buffer was never freed" in capsys.readouterr().out
 
 
+def test_leaks_that_had_no_room_in_the_table_are_said_to_be_possible(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = "made = [buffer(mesh, n, 0, 4000) for n in range(200)]"
+    watch(f"mesh = lib.mesh_open(1); {many}; lib.mesh_close(mesh)", TTMEM_LIVE="64").end()
+
+    exit_code(tmp_path)
+
+    assert "more may never have been freed than is told" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
 def test_a_process_that_freed_all_passes_the_check(
     watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,9 +40,20 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     return replace(
         picture,
         processes=kept,
-        remarks=tuple(Anomaly(one.kind, one.text, one.pid, one.bytes) for one in closed),
+        remarks=(
+            *(Anomaly(one.kind, one.text, one.pid, one.bytes) for one in closed),
+            *(_full(one.news.facts.pid) for one in told if one.news.table_full),
+        ),
         detail={**expand(details.names(rows), rows), "ended": endings},
     )
+
+
+def _full(pid: int) -> Anomaly:
+    text = (
+        f"pid {pid}: its probe's table was full for a while: more may never have been freed than is told"
+        " (`ttmem run --live` makes more room)"
+    )
+    return Anomaly("probe_table", text, pid)
 
 
 def _ended(process: Process) -> Process:

@@ -109,6 +109,7 @@ def _with_closed(news: ProbeNews, facts: ProcessFacts, gone: bytes, forgotten: i
         devices=news.devices,
         strings=news.strings,
         live=b"".join([*left, *(event.pack() for event in closed.values())]),
+        table_full=news.table_full,
         lost=news.lost,
         unlisted=news.unlisted + forgotten,
     )
