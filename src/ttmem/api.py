@@ -30,7 +30,10 @@ def _read(feed: Feed, detail: Iterable[str] = ()) -> Snapshot:
 
 
 def memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | None = None) -> int:
-    """Bytes held on a device (logical id, or unique id as text): dram, l1, l1_small, trace, cb or l1_used."""
+    """Bytes held on a device (logical id, or unique id as text): dram, l1, l1_small, trace, cb or l1_used.
+
+    A logical id that several devices have is that of this process; if it uses none of them, an error.
+    """
     return _figure(_chosen(snapshot(socket), device), kind, "held")
 
 

@@ -70,6 +70,7 @@ def test_regions_that_are_there_are_not_denied(closed: str) -> None:
     said = " ".join(as_plain_user("ps", "--shm", closed).stdout.split())
 
     assert f"no region of stock ttnn (tt_device_*_memory) in {closed} can be read" in said
+    assert "no process publishes counters that can be read" in said
 
 
 def test_what_the_dump_may_not_read_of_ended_processes_is_its_own_remark(closed: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from ttmem.snapshots import Device, Snapshot
+from ttmem.sources.closed_files import COUNTERS_CLOSED
 from ttmem.views.device_table import Shape, device_table
 from ttmem.views.extent import ALL, Extent, fitting
 from ttmem.views.idle import idle_sentence, without_idle
@@ -29,6 +30,7 @@ from ttmem.views.title import title_lines
 
 NO_PROCESS = "no process reports"
 NO_COUNTERS = "no process publishes counters"
+NO_READABLE = "no process publishes counters that can be read"
 CHOICES = ("--device", "--pid")  # how `ttmem ps` shows less, and so all of it
 BY_TYPE = "* if resident everywhere; from LOADS on: of the whole device"
 
@@ -121,7 +123,9 @@ class _Picture:
     def _processes(self, extent: Extent) -> list[Line]:
         if not self.snapshot.processes:
             local = not self.snapshot.host.get("server") and self.snapshot.host.get("shared_memory")
-            return [faint(f" {NO_COUNTERS if local else NO_PROCESS}")]
+            closed = any(remark.kind == COUNTERS_CLOSED for remark in self.snapshot.remarks)
+            counters = NO_READABLE if closed else NO_COUNTERS
+            return [faint(f" {counters if local else NO_PROCESS}")]
         return process_table(self.snapshot, self.width, extent.processes, extent.commands)
 
     def _left_behind(self) -> list[Line]:
