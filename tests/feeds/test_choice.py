@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doctor.probe_writer import write_probe_region
 from tests.server.harness import OldClient, RunningServer
 from tests.sources.region_writer import Slot, Written
 from ttmem import api
@@ -67,6 +68,16 @@ def test_a_folder_with_nothing_to_read_is_the_same_by_option_and_by_variable(
         with pytest.raises(NoServer, match=f"tt_device_.*_memory in {shm}") as caught:
             feed.read()
         assert caught.value.exit_code == 3
+
+
+def test_where_all_watched_processes_have_ended_the_dump_is_named(
+    usual_place: Path, shm: Path
+) -> None:
+    write_probe_region(shm, (1 << 22) - 1)  # no process has that pid
+
+    for feed in (open_feed(), open_feed(shm=str(shm))):
+        with pytest.raises(NoServer, match="have ended; `ttmem dump` has what they never freed"):
+            feed.read()
 
 
 def test_an_empty_name_is_not_taken_for_none() -> None:

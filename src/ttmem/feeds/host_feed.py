@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ttmem.errors import ClosedToYou, NoServer
 from ttmem.events import Remark
-from ttmem.feeds.local_feed import LocalFeed, no_region
+from ttmem.feeds.local_feed import LocalFeed
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.snapshots import Snapshot
 
@@ -55,7 +55,7 @@ class HostFeed:
         said = [Remark("server_closed", str(problem))] if closed else []
         picture = self._local.read(detail, device=device, limit=limit, remarks=said)
         if not (picture.devices or picture.processes) and len(picture.remarks) == len(said):
-            raise type(problem)(f"{problem}; and {no_region(self._local.folder)}")
+            raise type(problem)(f"{problem}; and {self._local.why_blank()}")
         return picture
 
     def close(self) -> None:

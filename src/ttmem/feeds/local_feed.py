@@ -27,14 +27,6 @@ def is_blank(picture: Snapshot) -> bool:
     return not (picture.devices or picture.processes or picture.left_behind or picture.remarks)
 
 
-def no_region(folder: str) -> str:
-    """What would be there."""
-    return (
-        "no process has opened a device with stock ttnn, which would leave a file"
-        f" tt_device_*_memory in {folder}"
-    )
-
-
 class LocalFeed:
     """Reads counters and probe regions in `folder` (None: the usual ones), and keeps a history of them.
 
@@ -79,7 +71,7 @@ class LocalFeed:
         host = {"ttmem": __version__, "shared_memory": self.folder}
         picture = self._books.snapshot(now, host)
         if self._alone and is_blank(picture):
-            raise NothingToRead(no_region(self.folder))
+            raise NothingToRead(self.why_blank())
         return replace(picture, detail=self._details(wanted, device, limit))
 
     def _look(self, remarks: Iterable[Remark]) -> int:
@@ -117,6 +109,18 @@ class LocalFeed:
         details = Details(self._books, Narrow(device, limit))
         rows = details.attachments(known)
         return {**details.documents(known), **expand(details.names(rows), rows)}
+
+    def why_blank(self) -> str:
+        """What to say of a picture in which there is nothing."""
+        if has_regions(self._probe_folder):
+            return (
+                f"all watched processes with a region in {self._probe_folder} have ended;"
+                " `ttmem dump` has what they never freed"
+            )
+        return (
+            "no process has opened a device with stock ttnn, which would leave a file"
+            f" tt_device_*_memory in {self.folder}"
+        )
 
     def close(self) -> None:
         """Gives the probe's regions back; what was known of them goes too, for a later `read` finds them anew."""
