@@ -112,8 +112,8 @@ def test_every_core_shows_the_addresses_of_the_model(
         assert found.lowest_buffer == lowest
         top = max((end for _, end in regions), default=mesh.spec.cb_base)
         assert found.distance == (lowest or 0) - top
-        assert full.circular(core) == sum(end - start for start, end in regions)
-    assert full.everywhere == sum(one.block for one in buffers)
+        used = sum(end - start for start, end in regions) + sum(one.block for one in buffers)
+        assert full.used(core) == full.added_up(core) == used  # of one process
     assert full.room == mesh.spec.cb_limit
 
 
