@@ -199,3 +199,5 @@ def test_what_was_allocated_while_tracking_was_off_is_missed_when_it_is_on_again
     assert "tracking is switched off: what it allocates now is in no sum" in off
     assert "1 buffer was allocated while tracking was off" in said(picture)
     assert "switched off" in (picture.devices[0].provenance["dram"].misses or "")
+    l1 = picture.devices[0].memory.l1
+    assert (l1.free, l1.largest_free) == (None, None)  # what nobody has seen takes some of it

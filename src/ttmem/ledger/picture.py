@@ -123,6 +123,7 @@ def _device(
 
 def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Memory:
     counted = counts_only(record, rows)
+    seen = not any(books.owner(row.process).probe.untracked for row in rows)
 
     def use(kind: MemoryKind) -> MemoryUse:
         capacity = record.capacity(kind)
@@ -133,8 +134,8 @@ def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[Acco
             requested=sum(row.requested[kind] for row in rows),
             reserved=now if known else None,
             held=now,
-            free=capacity - now if capacity is not None and now <= capacity else None,
-            largest_free=None if counted else _largest_free(books, record, kind),
+            free=capacity - now if seen and capacity is not None and now <= capacity else None,
+            largest_free=_largest_free(books, record, kind) if seen and not counted else None,
             count=None if counted else sum(row.counts[kind] for row in rows),
             peak=sums.peak[kind],
             peak_time_ns=sums.peak_time[kind] or None,
