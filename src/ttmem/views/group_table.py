@@ -12,6 +12,7 @@ from ttmem.views.grid import Column, Grid
 from ttmem.views.groupings import BY
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink
 from ttmem.views.live_groups import Grouped, LiveGroup, What
+from ttmem.views.meter import share_text
 from ttmem.views.names import short_command
 from ttmem.views.note import note_lines
 from ttmem.views.notes import loss_notes
@@ -143,9 +144,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _percent(share: float | None) -> Line:
-    if not share:
-        return faint("-")
-    return ink(f"{100 * share:.0f}%" if share >= 0.005 else "<1%")
+    return ink(share_text(share) or "") if share else faint("-")
 
 
 def _number(count: int | None) -> Line:
