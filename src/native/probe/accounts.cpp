@@ -170,8 +170,9 @@ void count_nothing(Region& region, std::uint64_t mask) {
         most = std::max(most, left);
     });
     std::uint64_t known = region.header->live_uncounted.load(std::memory_order_relaxed);
-    while (most && known && !region.header->live_uncounted.compare_exchange_weak(known, known - std::min(known, most))) {
+    while (!region.header->live_uncounted.compare_exchange_weak(known, known - std::min(known, most))) {
     }
+    region.header->forgotten.fetch_add(std::min(known, most), std::memory_order_relaxed);
 }
 
 }  // namespace ttmem::probe

@@ -21,7 +21,7 @@
 //      832   u64  failures         failed allocations so far
 //      896   u64  unpaired frees   frees of what was never seen: made while tracking was off, or before a fork
 //      904   u64  unseen           buffers that were allocated while tracking was off
-//      912   u64  forgotten        of those that went with their device: places that others needed
+//      912   u64  forgotten        buffers that went with their device, without a place or for want of one
 //     4096        sections
 //
 // Invariant: a record that is written once starts with a checksum of its other words, stored last. Whatever was
