@@ -88,6 +88,8 @@ bool buffer_id(const void* buffer, std::uint64_t& id) {
     return known == Way::FUNCTIONS || known == Way::FIELDS;
 }
 
+bool ids_are_numbers() { return way.load(std::memory_order_relaxed) == Way::FUNCTIONS; }
+
 bool buffer_facts(const void* buffer, BufferFacts& facts) {
     Way known = way.load(std::memory_order_relaxed);
     if (known == Way::UNDECIDED) {

@@ -20,6 +20,9 @@ struct BufferFacts {
 // The id alone; false if it is not known yet how this runtime tells it.
 bool buffer_id(const void* buffer, std::uint64_t& id);
 
+// True if a later buffer has a higher id: it is not just its address.
+bool ids_are_numbers();
+
 // False if this runtime does not say.
 bool buffer_facts(const void* buffer, BufferFacts& facts);
 

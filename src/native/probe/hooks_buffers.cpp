@@ -26,6 +26,21 @@ TTMEM_HOT_DATA Function<std::uint32_t(const void*, std::uint32_t)> alignment_of{
 
 constexpr std::uint32_t DRAM = 0;
 
+// The runtime numbers its buffers. One with a higher number than all that were seen was made while tracking was off, and
+// need not be looked for.
+TTMEM_HOT_DATA std::atomic<std::uint64_t> newest{0};
+
+void remember_newest(std::uint64_t id) {
+    std::uint64_t known = newest.load(std::memory_order_relaxed);
+    while (id > known && !newest.compare_exchange_weak(known, id, std::memory_order_relaxed)) {
+    }
+}
+
+bool may_be_held(const void* buffer) {
+    std::uint64_t id;
+    return buffer_id(buffer, id) && (!ids_are_numbers() || id <= newest.load(std::memory_order_relaxed));
+}
+
 // Allocation is in lock-step: the block of one bank, in every bank. Blocks are multiples of the DRAM alignment, also
 // in L1. 0 if this runtime does not say.
 std::uint64_t reserved_bytes(const void* buffer, std::uint32_t kind) {
@@ -64,6 +79,7 @@ void allocated(const Recording& recording, const void* buffer) {
     if (!group.mask || !describe(buffer, facts, entry)) {
         return;
     }
+    remember_newest(facts.id);
     expect_counters(region, entry, group.mask);
     const Attribution who = attribute(region, thread);
     entry.time = now_ns();
@@ -154,12 +170,16 @@ void on_allocated(void* tracker, const void* buffer) {
 
 TTMEM_HOOK(void, on_freed, "_ZN2tt8tt_metal12GraphTracker16track_deallocateEPNS0_6BufferE", void*, void*)
 void on_freed(void* tracker, void* buffer) {
-    if (const Region* region = holding_region()) {
+    const Region* region = holding_region();
+    const bool followed = region && may_be_held(buffer);
+    if (followed) {
         expect_buffer(*region, buffer);
     }
     on_freed_real(tracker, buffer);
-    if (const Following recording; recording) {
-        see(freed, recording, buffer);
+    if (followed) {
+        if (const Following recording; recording) {
+            see(freed, recording, buffer);
+        }
     } else if (const Recording unknown; unknown) {
         see(freed, unknown, buffer);
     }
