@@ -34,6 +34,18 @@ def watch(runtime: Path, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
 
 
 @pytest.fixture
+def done(watch: Callable[..., Watched]) -> Callable[..., Watched]:
+    """Starts a watched process and waits until its script is through; the process stays."""
+
+    def run(script: str, **variables: str) -> Watched:
+        process = watch(script + "\nsay('done')", **variables)
+        process.wait_for("done")
+        return process
+
+    return run
+
+
+@pytest.fixture
 def launcher(runtime: Path, tmp_path: Path) -> Launcher:
     """Starts `ttmem run`."""
     return Launcher(runtime, tmp_path)

@@ -9,18 +9,12 @@ from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted, LiveType
 
 Watch = Callable[..., Watched]
+OPEN = "mesh = lib.mesh_open(1)\n"
 
 
-def done(watch: Watch, script: str, **variables: str) -> Watched:
-    process = watch("mesh = lib.mesh_open(1)\n" + script + "\nsay('done')", **variables)
-    process.wait_for("done")
-    return process
-
-
-def test_circular_buffers_without_room_leave_no_demand_behind(watch: Watch) -> None:
+def test_circular_buffers_without_room_leave_no_demand_behind(done: Watch) -> None:
     process = done(
-        watch,
-        "kept = [buffer(mesh, n, 0, 64) for n in range(80)]\n"
+        OPEN + "kept = [buffer(mesh, n, 0, 64) for n in range(80)]\n"
         "for n in range(100): lib.program_destroy(lib.program_make(n, mesh, 2048, 3))",
         TTMEM_LIVE="64",
     )
@@ -30,10 +24,10 @@ def test_circular_buffers_without_room_leave_no_demand_behind(watch: Watch) -> N
     assert process.region().losses().live_without_room > 0
 
 
-def test_an_unseen_buffer_is_not_taken_for_one_without_room(watch: Watch) -> None:
+def test_an_unseen_buffer_is_not_taken_for_one_without_room(done: Watch) -> None:
     process = done(
-        watch,
-        "probe.ttmem_probe_track(0); big = [buffer(mesh, 1000 + n, 0, 1 << 30, 1 << 27) for n in range(10)]\n"
+        OPEN
+        + "probe.ttmem_probe_track(0); big = [buffer(mesh, 1000 + n, 0, 1 << 30, 1 << 27) for n in range(10)]\n"
         "probe.ttmem_probe_track(1); kept = [buffer(mesh, n, 0, 64) for n in range(100)]\n"
         "for one in big: lib.buffer_free(one)",
         TTMEM_LIVE="64",
@@ -44,10 +38,9 @@ def test_an_unseen_buffer_is_not_taken_for_one_without_room(watch: Watch) -> Non
     assert process.region().losses().unpaired_frees == 10
 
 
-def test_a_closed_device_holds_nothing_also_of_what_had_no_room(watch: Watch) -> None:
+def test_a_closed_device_holds_nothing_also_of_what_had_no_room(done: Watch) -> None:
     process = done(
-        watch,
-        "kept = [buffer(mesh, n, 0, 64) for n in range(100)]\n"
+        OPEN + "kept = [buffer(mesh, n, 0, 64) for n in range(100)]\n"
         "lib.mesh_close(mesh); again = lib.mesh_open(1); one = buffer(again, 500, 0, 4096)",
         TTMEM_LIVE="64",
     )
@@ -59,10 +52,9 @@ def test_a_closed_device_holds_nothing_also_of_what_had_no_room(watch: Watch) ->
     assert losses.forgotten == 36 + 1  # had no room; gave its room to the new one
 
 
-def test_buffers_that_went_with_their_device_are_remembered_as_such(watch: Watch) -> None:
+def test_buffers_that_went_with_their_device_are_remembered_as_such(done: Watch) -> None:
     process = done(
-        watch,
-        "kept = [buffer(mesh, n, 0, 4096) for n in range(5)]; lib.buffer_free(kept.pop())\n"
+        OPEN + "kept = [buffer(mesh, n, 0, 4096) for n in range(5)]; lib.buffer_free(kept.pop())\n"
         "lib.mesh_close(mesh); again = lib.mesh_open(1)\n"
         "lib.churn(again, 1000, 5000)  # more events than the ring has",
         TTMEM_EVENTS="64",
@@ -75,10 +67,9 @@ def test_buffers_that_went_with_their_device_are_remembered_as_such(watch: Watch
     assert {(one.type, one.requested) for one in left} == {(LiveType.BUFFER, 4096)}
 
 
-def test_they_give_their_place_to_what_is_alive_and_that_is_counted(watch: Watch) -> None:
+def test_they_give_their_place_to_what_is_alive_and_that_is_counted(done: Watch) -> None:
     process = done(
-        watch,
-        "kept = [buffer(mesh, n, 0, 64) for n in range(64)]; lib.mesh_close(mesh)\n"
+        OPEN + "kept = [buffer(mesh, n, 0, 64) for n in range(64)]; lib.mesh_close(mesh)\n"
         "again = lib.mesh_open(1); alive = [buffer(again, 100 + n, 0, 64) for n in range(64)]",
         TTMEM_LIVE="64",
     )
@@ -90,10 +81,9 @@ def test_they_give_their_place_to_what_is_alive_and_that_is_counted(watch: Watch
     assert losses.forgotten == 64
 
 
-def test_a_program_that_is_laid_out_again_and_again_keeps_few_numbers(watch: Watch) -> None:
+def test_a_program_that_is_laid_out_again_and_again_keeps_few_numbers(done: Watch) -> None:
     process = done(
-        watch,
-        "lib.program_lay_out.argtypes = [address, address]\n"
+        OPEN + "lib.program_lay_out.argtypes = [address, address]\n"
         "program = lib.program_make(6, mesh, 2048, 4)\n"
         "for _ in range(1000): lib.program_lay_out(program, mesh)",
     )
@@ -102,8 +92,8 @@ def test_a_program_that_is_laid_out_again_and_again_keeps_few_numbers(watch: Wat
     assert sorted(one.id & 0xFFFF for one in circular) == [0, 1, 2, 3]
 
 
-def test_a_peak_knows_what_could_be_allocated_then(watch: Watch) -> None:
-    process = done(watch, "kept = buffer(mesh, 1, 0, 4096)")
+def test_a_peak_knows_what_could_be_allocated_then(done: Watch) -> None:
+    process = done(OPEN + "kept = buffer(mesh, 1, 0, 4096)")
 
     (row,) = process.region().counters()
     assert row[MemoryKind.DRAM].peak_capacity == 8 * 4_277_010_304

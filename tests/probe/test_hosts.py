@@ -10,16 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.probe.watched import WRAPPER, Watched, build_runtime
+from tests.probe.watched import DISPATCHING, WRAPPER, Watched, build_runtime
 from ttmem.probe import environment
 from ttmem.probe.layout import LiveType
 
 Watch = Callable[..., Watched]
 HOST = Path(__file__).parent / "hosts" / "plain.c"
-DISPATCHING = """
-lib.workload_make.restype = address; lib.workload_make.argtypes = [address] * 3
-lib.workload_enqueue.argtypes = [address]
-"""
 
 
 @pytest.fixture(scope="session")

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.probe.watched import Watched
+from tests.probe.watched import DISPATCHING, Watched
 from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
 
 Watch = Callable[..., Watched]
 OFF, ON = "probe.ttmem_probe_track(0)\n", "probe.ttmem_probe_track(1)\n"
-DISPATCHING = """
-lib.workload_make.restype = address; lib.workload_make.argtypes = [address] * 3
-lib.workload_enqueue.argtypes = [address]
-"""
 
 
-def done(watch: Watch, script: str, **variables: str) -> Watched:
-    process = watch(script + "\nsay('done')", **variables)
-    process.wait_for("done")
-    return process
-
-
-def test_what_was_made_while_on_is_counted_out_while_off(watch: Watch) -> None:
+def test_what_was_made_while_on_is_counted_out_while_off(done: Watch) -> None:
     process = done(
-        watch,
         "mesh = lib.mesh_open(1); made = buffer(mesh, 1, 0, 4096)\n"
         "program = lib.program_make(6, mesh, 2048, 3)\n"
         + OFF
@@ -37,18 +26,16 @@ def test_what_was_made_while_on_is_counted_out_while_off(watch: Watch) -> None:
     assert region.live() == []
 
 
-def test_a_device_that_closes_while_off_takes_everything_with_it(watch: Watch) -> None:
+def test_a_device_that_closes_while_off_takes_everything_with_it(done: Watch) -> None:
     process = done(
-        watch,
         "mesh = lib.mesh_open(2); kept = buffer(mesh, 1, 0, 4096)\n" + OFF + "lib.mesh_close(mesh)",
     )
 
     assert [row[MemoryKind.DRAM].requested for row in process.region().counters()] == [0, 0]
 
 
-def test_what_was_made_while_off_is_told_as_unseen(watch: Watch) -> None:
+def test_what_was_made_while_off_is_told_as_unseen(done: Watch) -> None:
     process = done(
-        watch,
         "mesh = lib.mesh_open(1)\n"
         + OFF
         + "made = [buffer(mesh, n, 0, 64) for n in range(3)]\n"
@@ -58,9 +45,8 @@ def test_what_was_made_while_off_is_told_as_unseen(watch: Watch) -> None:
     assert process.region().losses().unseen == 3
 
 
-def test_a_workload_that_was_made_while_off_is_dispatched_while_on(watch: Watch) -> None:
+def test_a_workload_that_was_made_while_off_is_dispatched_while_on(done: Watch) -> None:
     process = done(
-        watch,
         DISPATCHING
         + "mesh = lib.mesh_open(1)\n"
         + OFF
@@ -72,9 +58,8 @@ def test_a_workload_that_was_made_while_off_is_dispatched_while_on(watch: Watch)
     assert (activity.dispatches, activity.hits, activity.misses) == (50, 50, 0)
 
 
-def test_a_phase_outlasts_one_that_was_entered_while_off(watch: Watch) -> None:
+def test_a_phase_outlasts_one_that_was_entered_while_off(done: Watch) -> None:
     process = done(
-        watch,
         "import ttmem\n"
         "mesh = lib.mesh_open(1)\n"
         "with ttmem.phase('outer'):\n"

@@ -31,6 +31,10 @@ def buffer(mesh, number, type, size, per_bank=512):
 def say(word):
     print(word, flush=True)
 """
+DISPATCHING = """
+lib.workload_make.restype = address; lib.workload_make.argtypes = [address] * 3
+lib.workload_enqueue.argtypes = [address]
+"""
 
 
 def build_runtime(folder: Path, *variants: str) -> Path:

@@ -17,9 +17,7 @@ class Setting:
     name: str
     value: int
     needed: int  # at the peak; a region that is fragmented needs more
-    at_least: bool = (
-        False  # something was refused: with `needed` up to `value`, more than that was needed
-    )
+    at_least: bool = False  # something was refused: if `needed` is up to `value`, more was needed
     rounded: bool = False  # up, to be divided among banks: less may have been given
 
 

@@ -26,9 +26,7 @@ class HighWater:
     kind: MemoryKind | Counted
     bytes: int
     origin: Origin
-    size: int | None = (
-        None  # of that memory at that time; 0: unknown, None: as the device is declared
-    )
+    size: int | None = None  # of that memory then; 0: unknown, None: as the device is declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +34,7 @@ class Refusal:
     """A buffer that found no room in a region whose size users choose. Figures are of one bank; None: not told."""
 
     kind: int
-    least: int | None = (
-        None  # what the bank would have needed: what it held, and what was asked for
-    )
+    least: int | None = None  # what the bank would have needed: what it held and what was asked for
     bank_size: int | None = None
 
 

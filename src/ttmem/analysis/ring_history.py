@@ -69,9 +69,8 @@ class RingHistory:
         """What is alive or went with its device: `gone` of the table, and what the ring has beside it."""
         frees = map(self._event, self._places(Op.FREE))
         closed = [self._freed(event) for event in frees if event.flags & Flag.WITH_DEVICE]
-        known = {
-            (one.id, one.chip): one for one in closed
-        }  # of some there was no room in the table
+        # Of some there was no room in the table.
+        known = {(one.id, one.chip): one for one in closed}
         known |= {(one.id, one.chip): one for one in _blocks(gone)}
         return [*known.values(), *self.now()]
 
