@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from benchmarks.ground import amount, wait_until
 from benchmarks.senders import greeting
 from ttmem.api import snapshot
 from ttmem.events import DeviceDeclaration, Event, Flag, KernelType, MemoryKind, Op
@@ -17,7 +18,7 @@ from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 
 BOARD = device_spec("p150")
-DEVICES, PROCESSES, PROGRAMS = 32, 64, 1000
+DEVICES, PROCESSES, PROGRAMS = 32, amount(64, 8), 1000
 EACH = 4  # devices of a process
 CHANGES = 10  # per second and process
 HELD = 100  # buffers of a process that live at a time
@@ -76,12 +77,13 @@ def _work(path: str, rank: int) -> None:
 def busy_host(path: str) -> Iterator[None]:
     """All of them report to the server at that socket while the block runs."""
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=_work, args=(path, rank)) for rank in range(PROCESSES)]
+    workers = [
+        context.Process(target=_work, args=(path, rank), daemon=True) for rank in range(PROCESSES)
+    ]
     for worker in workers:
         worker.start()
     try:
-        while len(snapshot(path).processes) < PROCESSES:
-            time.sleep(0.1)
+        wait_until(lambda: len(snapshot(path).processes) == PROCESSES, "not all report", 0.1)
         yield
     finally:
         for worker in workers:

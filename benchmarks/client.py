@@ -21,6 +21,7 @@ from statistics import fmean, median
 from time import perf_counter_ns
 from typing import Any
 
+from benchmarks.ground import amount
 from benchmarks.table import Row, show
 from ttmem.client import (
     AllocationClient,
@@ -33,7 +34,7 @@ from ttmem.client import (
 )
 from ttmem.wire.frames import Frame, json_frame, preamble
 
-EVENTS, ROUNDS = 50_000, 7
+EVENTS, ROUNDS = amount(50_000, 2_000), amount(7, 1)
 LIVE = 1000  # buffers alive at a time
 CORES = ((0, 0, 7, 7),)
 MEDIAN, P99 = 1.5, 10.0  # microseconds per event

@@ -6,15 +6,16 @@ import os
 import time
 from statistics import median
 
+from benchmarks.ground import amount
 from benchmarks.table import Row
 from ttmem.events import EVENT_SIZE, Event, Op
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.process_identity import process_facts
 
-MILLION = 1_000_000
+MILLION = amount(1_000_000, 20_000)
 CORES = 110
-LIVE_PROGRAMS = 4096
-SAMPLES = 200
+LIVE_PROGRAMS = amount(4096, 64)
+SAMPLES = amount(200, 5)
 
 
 def _books() -> tuple[Books, ProcessRecord]:

@@ -9,6 +9,7 @@ from itertools import islice
 from random import Random
 from statistics import median
 
+from benchmarks.ground import Failed, amount
 from benchmarks.server import running_server
 from benchmarks.table import Row
 from ttmem.client import AllocationClient, Buffer, GraphTracker
@@ -16,10 +17,11 @@ from ttmem.events import MemoryKind
 from ttmem.model import MeshDevice, Temporaries, from_shape, open_device, open_mesh_device, ops
 from ttmem.model.workloads import SCALES, workload
 
-ROUNDS = 5
-PROGRAMS = 4096
-LAUNCHES = 2000
-EVENTS = 200_000
+ROUNDS = amount(5, 1)
+PROGRAMS = amount(4096, 16)
+STEPS = amount(300, 5)
+LAUNCHES = amount(2000, 20)
+EVENTS = amount(200_000, 4_000)
 
 
 @contextmanager
@@ -66,11 +68,11 @@ def client_rate() -> float:
 
 def _rate(tracker: GraphTracker, begun: float) -> float:
     if not tracker.client.flush(60):
-        raise SystemExit("the server does not read")
+        raise Failed("the server does not read")
     seconds = time.perf_counter() - begun
     stats = tracker.client.stats()
     if stats.dropped or stats.resyncs > 1:
-        raise SystemExit(f"events were lost: {stats}")
+        raise Failed(f"events were lost: {stats}")
     return stats.sent / seconds
 
 
@@ -111,8 +113,8 @@ def _launch_cost(mesh: MeshDevice) -> float:
 def measure() -> list[Row]:
     """All figures of the model."""
     limit = median(client_rate() for _ in range(ROUNDS))
-    four = median(workload_rate("transformer", 300) for _ in range(ROUNDS))
-    one = median(workload_rate("serving", 300) for _ in range(ROUNDS))
+    four = median(workload_rate("transformer", STEPS) for _ in range(ROUNDS))
+    one = median(workload_rate("serving", STEPS) for _ in range(ROUNDS))
     alone, crowded = launch_costs()
     beside = f"on 1 chip: serving {one:,.0f}/s, the client alone {limit:,.0f}/s"
     note = f"{alone:.1f} us with 1, {crowded:.1f} us with {PROGRAMS:,} cached programs"

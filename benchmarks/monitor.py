@@ -13,19 +13,20 @@ from statistics import median
 from tests.views.monitor.terminal_program import TerminalProgram
 
 from benchmarks.busy_host import busy_host
+from benchmarks.ground import amount
 from benchmarks.server import running_server
 from benchmarks.table import Row
 
-WARM = 4.0  # seconds until imports and the past of the devices are done
-SECONDS = 15.0
-STARTS = 3
-KEYS = 30
+WARM = amount(4, 1)  # seconds until imports and the past of the devices are done
+SECONDS = amount(15, 1)
+STARTS = amount(3, 1)
+KEYS = amount(30, 2)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure() -> list[Row]:
     """CPU at 1 and at 10 Hz, start, keys."""
-    with running_server("--no-shm") as path, busy_host(path):
+    with running_server() as path, busy_host(path):
         start = min(_start(path) for _ in range(STARTS))
         slow = _cpu(path, "1")
         fast = _cpu(path, "0.1")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.probe.watched import SOURCES, Watched
 
+from benchmarks.ground import amount
 from benchmarks.table import Row
 from ttmem.events.record import EVENT_SIZE
 from ttmem.probe.layout import Section
@@ -18,7 +19,8 @@ from ttmem.sources.probe_region.region_file import RegionFile
 
 TIMING = Path(__file__).with_name("probe_timing.cpp")
 PREPARE = "lib.time_events.argtypes = [address, u64, u64, address]\nout = (ctypes.c_double * 2)()\n"
-WRITERS, RATE, SECONDS = 16, 50_000, 3
+WRITERS, RATE, SECONDS = 16, 50_000, amount(3, 1)
+RUNS = amount(5, 1)
 
 
 def _build(folder: Path) -> Path:
@@ -30,10 +32,10 @@ def _build(folder: Path) -> Path:
 
 
 def _cost(library: Path, folder: Path, chips: int, **variables: str) -> tuple[float, float]:
-    """Median and 99th percentile of one event, the best of five runs: a busy machine only adds."""
+    """Median and 99th percentile of one event, the best of several runs: a busy machine only adds."""
     script = PREPARE + (
         f"mesh = lib.mesh_open({chips})\n"
-        "for run in range(5):\n"
+        f"for run in range({RUNS}):\n"
         "    lib.time_events(mesh, 1 + run * 10**6, 500, ctypes.addressof(out))\n"
         "    say(f'{out[0]} {out[1]}')"
     )
@@ -61,7 +63,7 @@ def _drained_per_second(library: Path, folder: Path) -> float:
         process.wait_for("full")
         file = RegionFile(process.region().path)
         head, best = 400_001, 0.0
-        for _ in range(5):
+        for _ in range(RUNS):
             cursor = Cursor(file, head - file.count(Section.RING))
             before = time.perf_counter()
             events = len(cursor.drain(b"").events) // EVENT_SIZE

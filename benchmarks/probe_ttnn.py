@@ -12,11 +12,12 @@ from tests.ttnn.bench.interpreter import Unavailable, find_interpreter
 from tests.ttnn.bench.machine import Machine
 from tests.ttnn.probed import SIZES
 
+from benchmarks.ground import amount
 from benchmarks.table import Row
 from ttmem.probe import environment as with_probe
 
-BOARDS = ("p150", "p150x4")
-RUNS, ROUNDS = 7, 120  # processes; rounds in each of them
+BOARDS = ("p150", "p150x4")[: amount(2, 1)]
+RUNS, ROUNDS = amount(7, 1), amount(120, 6)  # processes; rounds in each of them
 BLOCKS = {"models": 6, "allocations": 30}  # in a turn: some 10 ms
 START = "from benchmarks.probe_blocks import Blocks\nblocks = Blocks(ttnn, device)\nNone"
 

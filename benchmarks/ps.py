@@ -13,13 +13,14 @@ from pathlib import Path
 
 from tests.feeds.owners import sleepers
 
+from benchmarks.ground import Failed, amount, wait_until
 from benchmarks.server import running_server
 from benchmarks.shared_memory import DEVICES, PROCESSES, region
 from benchmarks.table import Row
 from ttmem.api import snapshot
 
-RUNS = 15
-KILLS = 10
+RUNS = amount(15, 1)
+KILLS = amount(10, 2)
 CHIP = 0x41 << 41
 LIMIT_MS = 150.0
 LIMIT_GONE_MS = 1000.0
@@ -59,7 +60,7 @@ def _cpu_ms(*programs: Sequence[str]) -> list[float]:
             _, status, used = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
             if child.returncode:
-                raise SystemExit(f"{program} failed")
+                raise Failed(f"{' '.join(program)} ended with {child.returncode}")
             best[at] = min(best[at], 1000 * (used.ru_utime + used.ru_stime))
     return best
 
@@ -89,8 +90,8 @@ def _gone() -> Row:
 
 
 def _wait(path: str, processes: int) -> None:
-    while True:
+    def exact() -> bool:
         devices = snapshot(path).devices
-        if devices and devices[0].memory.dram.held == 4096 * processes:
-            return
-        time.sleep(0.005)
+        return bool(devices) and devices[0].memory.dram.held == 4096 * processes
+
+    wait_until(exact, "the sums are wrong", 0.005)

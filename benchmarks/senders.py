@@ -94,7 +94,9 @@ class Senders:
         self._start = context.Barrier(count + 1)
         self._done = context.Barrier(count + 1)
         arguments = (path, opening, chunk, step, repeats, self._start, self._done)
-        self._children = [context.Process(target=_send, args=arguments) for _ in range(count)]
+        self._children = [
+            context.Process(target=_send, args=arguments, daemon=True) for _ in range(count)
+        ]
         for child in self._children:
             child.start()
 

@@ -7,6 +7,7 @@ import socket
 import time
 from statistics import median
 
+from benchmarks.ground import amount, wait_until
 from benchmarks.senders import greeting
 from benchmarks.server import running_server
 from benchmarks.table import Row
@@ -20,7 +21,7 @@ DEVICES = 32
 EVENTS_PER_SECOND = 500_000
 LIVE_EACH = 12_500  # 100,000 in all
 BATCH = 1000
-SNAPSHOTS = 40
+SNAPSHOTS = amount(40, 2)
 
 
 def _paced(path: str, seconds: float) -> None:
@@ -53,11 +54,12 @@ def measure() -> list[Row]:
     """The round trip that `ttmem ps` makes: asked, answered, decoded."""
     context = multiprocessing.get_context("fork")
     with running_server() as path:
-        senders = [context.Process(target=_paced, args=(path, 8.0)) for _ in range(CLIENTS)]
+        senders = [
+            context.Process(target=_paced, args=(path, 8.0), daemon=True) for _ in range(CLIENTS)
+        ]
         for sender in senders:
             sender.start()
-        while len(snapshot(path).processes) < CLIENTS:
-            time.sleep(0.05)
+        wait_until(lambda: len(snapshot(path).processes) == CLIENTS, "not all report", 0.05)
         times = []
         for _ in range(SNAPSHOTS):
             begun = time.perf_counter()

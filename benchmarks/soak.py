@@ -9,6 +9,7 @@ import time
 from tests.views.monitor.terminal_program import TerminalProgram
 
 from benchmarks.busy_host import busy_host
+from benchmarks.ground import own_folders
 from benchmarks.server import running_server
 from benchmarks.table import Row, show
 
@@ -20,7 +21,7 @@ VIEWS = "123456"
 def main() -> int:
     """Exit code 1 if the memory has grown too much."""
     seconds = float(os.environ.get("SOAK_SECONDS", "3600"))
-    with running_server("--no-shm") as path, busy_host(path):
+    with own_folders(), running_server() as path, busy_host(path):
         grown = growth(path, seconds)
     row = Row(f"monitor: growth of memory in {seconds:g} s at 10 Hz", grown, "MiB", MOST)
     print(show([row]))
