@@ -41,6 +41,9 @@ def test_what_a_client_declares_goes_before_what_the_server_was_told() -> None:
         def known_ids(self) -> list[int]:
             return [0]
 
+        def chips(self) -> int:
+            return 1
+
     books = Books(Told())
     assert books.snapshot(1).devices[0].l1_capacity == 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import struct
 import subprocess
 from pathlib import Path
 
@@ -72,6 +73,19 @@ def test_a_record_split_over_two_packets_counts_once(server: RunningServer) -> N
         client.socket.sendall(record[50:])
 
         assert client.ask()["l1_allocated"] == 4296
+
+
+def test_a_message_of_the_instrumented_helpers_is_named_while_its_connection_is_open(
+    server: RunningServer,
+) -> None:
+    message = struct.pack("<B3xiQQi4x", Message.CB_ALLOC, 0, 4096, 3, os.getpid())
+    with raw(server.path) as connection:
+        connection.sendall(message)
+        server.logs("32-byte messages of instrumented_helpers.hpp are skipped")
+
+        connection.sendall(message * 9)  # a closed connection would end this process
+        server.sees(lambda p: p.losses.rejected_records == 10)
+    assert server.picture().devices == ()
 
 
 def test_a_truncated_record_is_dropped_with_a_line(server: RunningServer) -> None:

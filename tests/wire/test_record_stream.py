@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 from hypothesis import given, settings
@@ -190,3 +191,68 @@ def test_a_client_that_sends_an_answer_is_told_off() -> None:
 
     assert problems(items) == ["a client sent RESPONSE, which only servers send"]
     assert len(events(items)) == 1
+
+
+def helper(kind: int = 8, *, pid: int = PID, size: int = 4096, id: int = 3) -> bytes:
+    """A message of instrumented_helpers.hpp: its id stands where a record has kind and pid."""
+    return struct.pack("<B3xiQQi4x", kind, 0, size, id, pid)
+
+
+def test_a_message_of_the_instrumented_helpers_is_named_when_it_arrives() -> None:
+    stream = RecordStream(PID)
+    items = stream.feed(helper()) + stream.quiet()
+
+    (text,) = problems(items)
+    assert text.startswith("32-byte messages of instrumented_helpers.hpp are skipped")
+    assert not stream.waiting
+    assert stream.end() == []
+
+
+@given(cuts=st.lists(st.integers(1, 90), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_messages_of_the_helpers_are_counted_and_skipped_however_they_arrive(
+    cuts: list[int],
+) -> None:
+    kernel = (7 << 32) | 1
+    data = helper(8) + helper(10, id=kernel, size=51_200 * 64) + helper(9) + helper(11, id=kernel)
+    data *= 3
+    stream = RecordStream(PID)
+    items: list[Item] = []
+    for cut in cuts:
+        items += stream.feed(data[:cut]) if data[:cut] else []
+        data = data[cut:]
+    items += stream.feed(data) if data else []
+    items += stream.quiet() + stream.end()
+
+    assert events(items) == []
+    assert not [item for item in items if isinstance(item, Broken)]
+    assert sum(item.records for item in items if isinstance(item, Problem)) == 12
+
+
+def test_messages_of_the_helpers_in_a_container_name_a_pid_that_the_server_does_not_know() -> None:
+    stream = RecordStream(PID)
+    kernel = helper(10, pid=7, id=(7 << 32) | 1)
+
+    assert problems(stream.feed(helper(8, pid=7)) + stream.quiet())
+    assert problems(RecordStream(PID).feed(kernel + kernel))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", [Message.CB_ALLOC, Message.KERNEL_LOAD])
+@pytest.mark.parametrize("id", [PID, PID + 1])
+def test_a_record_of_which_32_bytes_have_come_is_no_message_of_the_helpers(
+    size: int, kind: Message, id: int
+) -> None:
+    record = encode(size, Head(kind, 0, 4096, 1, PID, id))
+    stream = RecordStream(PID)
+    items = stream.feed(record[:32]) + stream.quiet()
+    items += stream.feed(record[32:]) + stream.quiet()
+
+    assert [event.id for event in events(items)] == [id]
+    assert problems(items) == []
+
+
+def test_garbage_among_messages_of_the_helpers_ends_the_stream() -> None:
+    items = RecordStream(PID).feed(helper() * 2 + b"\xff" * 32)
+
+    assert isinstance(items[-1], Broken)

@@ -284,10 +284,17 @@ class Books:
         """Everything at this instant, without details."""
         return picture.build(self, now, host or {})
 
-    def device(self, logical_id: int) -> Device | None:
-        """One device at this instant, by the number that its clients use."""
+    def device(self, logical_id: int) -> tuple[DeviceDeclaration | None, Device | None]:
+        """What is known of a number that clients use, and its device at this instant, if there is one."""
         wanted = [d for d in self.devices if d.shown and d.logical_id == logical_id][:1]
-        return next(picture.describe(self, wanted, self.account_rows(), {}), None)
+        if not wanted:
+            return self._register.expected(logical_id), None
+        device = next(picture.describe(self, wanted, self.account_rows(), {}))
+        return wanted[0].declaration, device
+
+    def device_count(self) -> int:
+        """How many devices a monitor has to ask for that knows them by number only."""
+        return self._register.count()
 
     def history(self, unique_id: str | None = None) -> dict[str, Any]:
         """The last hour of every device, or of one."""

@@ -34,6 +34,9 @@ class DeviceDefaults(Protocol):
     def known_ids(self) -> list[int]:
         """Devices to show before anyone reports them."""
 
+    def chips(self) -> int:
+        """How many devices there are at least, numbered from 0 on."""
+
 
 class NoDefaults:
     """Devices without a declaration have no capacities."""
@@ -45,6 +48,10 @@ class NoDefaults:
     def known_ids(self) -> list[int]:
         """None."""
         return []
+
+    def chips(self) -> int:
+        """None."""
+        return 0
 
 
 class DeviceRegister:
@@ -85,6 +92,15 @@ class DeviceRegister:
         given = self._defaults.declaration(logical_id)
         declared_by = "server option" if given else None
         return self.declared(given or DeviceDeclaration(logical_id), declared_by)
+
+    def count(self) -> int:
+        """How many numbers have a device, or are expected to have one."""
+        seen = {d.logical_id for d in self.devices if d.shown and d.logical_id is not None}
+        return max(self._defaults.chips(), len(seen))
+
+    def expected(self, logical_id: int) -> DeviceDeclaration | None:
+        """What the options say of a number that nobody has reported."""
+        return self._defaults.declaration(logical_id) if 0 <= logical_id <= MAX_LOGICAL_ID else None
 
     def sampled(
         self, samples: Iterable[DeviceSample]

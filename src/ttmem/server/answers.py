@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ttmem import __version__
+from ttmem.events import DeviceDeclaration
 from ttmem.ledger import Books
 from ttmem.ledger.details import EVERYTHING, Details, Narrow
 from ttmem.server.dump_text import kernels_text, remaining_text
@@ -42,37 +43,16 @@ class Answers:
         if head.type in (Message.DUMP_REMAINING, Message.DUMP_KERNELS):
             self.dump(Message(head.type))
             return None
-        devices = [device for device in self._books.devices if device.shown]
-        found = self._books.device(head.device)
         kind = Message.RESPONSE if head.type == Message.QUERY else Message.DEVICE_INFO_RESPONSE
-        tail: dict[str, int] = {"num_devices": len(devices), "is_available": int(bool(devices))}
-        if found is not None:
-            tail |= self._device_tail(found)
+        declared, device = self._books.device(head.device)
+        tail = {"num_devices": self._books.device_count()}
+        tail |= {} if declared is None else _hardware(declared)
+        tail |= {} if device is None else _usage(device)
+        # The original monitor takes the totals of an available device as they are, and has its own, 12 GiB and 75 MiB,
+        # for others: unknown totals must not be available, or it shows '25.00 MB / 0.00 B'.
+        sized = bool(tail.get("total_dram_size") and tail.get("total_l1_size"))
+        tail["is_available"] = int(tail["num_devices"] > 0 if head.device == -1 else sized)
         return encode(record_size, Head(kind, head.device), tail)
-
-    def _device_tail(self, device: Device) -> dict[str, int]:
-        memory, ring = device.memory, device.kernels.ring
-        declared = next(
-            d for d in self._books.devices if d.unique_id == device.unique_id
-        ).declaration
-        known: dict[str, int | None] = {
-            "dram_allocated": memory.dram.held,
-            "l1_allocated": memory.l1.held,
-            "l1_small_allocated": memory.l1_small.held,
-            "trace_allocated": memory.trace.held,
-            "cb_allocated": memory.cb.used,
-            "kernel_allocated": device.kernels.footprint.total,
-            "total_dram_size": memory.dram.capacity,
-            "total_l1_size": device.l1_total or device.l1_capacity,
-            "arch_type": ARCH_NUMBERS.get(device.arch or ""),
-            "num_dram_channels": declared.dram_banks,
-            "dram_size_per_channel": declared.dram_bank_size,
-            "l1_size_per_core": declared.l1_per_core,
-            "ringbuffer_total_size": ring.capacity,
-            "ringbuffer_used_bytes": ring.occupied,
-            "ringbuffer_num_programs": ring.programs,
-        }
-        return {name: value for name, value in known.items() if value is not None}
 
     def dump(self, kind: Message) -> None:
         """What the original printed on its own output."""
@@ -109,6 +89,43 @@ class Answers:
         if attachments:
             answer["names"] = details.names(attachments).to_json()
         return answer_frame(answer, attachments)
+
+
+def _known(fields: dict[str, int | None]) -> dict[str, int]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _hardware(declared: DeviceDeclaration) -> dict[str, int]:
+    banks, size = declared.dram_banks, declared.dram_bank_size
+    return _known(
+        {
+            "total_dram_size": None if banks is None or size is None else banks * size,
+            "total_l1_size": declared.l1_total or declared.l1_capacity,
+            "arch_type": ARCH_NUMBERS.get(declared.arch or ""),
+            "num_dram_channels": banks,
+            "dram_size_per_channel": size,
+            "l1_size_per_core": declared.l1_per_core,
+            "ringbuffer_total_size": declared.ring_capacity,
+        }
+    )
+
+
+def _usage(device: Device) -> dict[str, int]:
+    memory, ring = device.memory, device.kernels.ring
+    return _known(
+        {
+            "dram_allocated": memory.dram.held,
+            "l1_allocated": memory.l1.held,
+            "l1_small_allocated": memory.l1_small.held,
+            "trace_allocated": memory.trace.held,
+            "cb_allocated": memory.cb.used,
+            "kernel_allocated": device.kernels.footprint.total,
+            "total_l1_size": device.l1_total or device.l1_capacity,
+            "ringbuffer_total_size": ring.capacity,
+            "ringbuffer_used_bytes": ring.occupied,
+            "ringbuffer_num_programs": ring.programs,
+        }
+    )
 
 
 def _narrow(question: dict[str, Any]) -> tuple[Narrow, str | None]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ttmem.events import DeviceDeclaration
 from ttmem.hw import Cluster, DeviceSpec, device_spec, read_cluster
+from ttmem.hw import board as board_by_name
 
 
 class DeviceOptions:
@@ -15,12 +16,17 @@ class DeviceOptions:
         self, board: str | None = None, cluster: str | None = None, l1_capacity: int | None = None
     ) -> None:
         self._spec = device_spec(board) if board else None
+        self._chips = board_by_name(board).chips if board else 0
         self._cluster: Cluster | None = read_cluster(cluster) if cluster else None
         self._l1_capacity = l1_capacity
 
     def known_ids(self) -> list[int]:
         """Logical ids of devices that exist for certain: those of the cluster."""
         return [chip.logical_id for chip in self._cluster.chips] if self._cluster else []
+
+    def chips(self) -> int:
+        """Those of one board: how many boards there are, nobody says."""
+        return self._chips
 
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """What the options say of a device; None if they say nothing."""

@@ -9,11 +9,15 @@ The wire has no version, so the size is found from structure, once per connectio
 
 If the sizes change in mid-stream, the same structure shows it, in both directions; what cannot be a record ends the
 connection. Nothing is ever guessed from bytes that do not look like a head.
+
+The 32-byte messages of `instrumented_helpers.hpp` are named, counted and skipped. Their connection stays open: the
+application that sends them does not expect it to close, and would die of SIGPIPE.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import Struct
 
 from ttmem._native import decode_records
 from ttmem.wire.historical import ANSWERS, HEAD, QUESTIONS, SIZES, Head, Message, decode_head
@@ -22,6 +26,11 @@ QUIET = 0.03
 HEAD_CHECK = 24  # type, device, size, buffer type and pid: enough to know a head
 MAX_UNKNOWN = 10
 _MAX_PID = 1 << 22
+_HELPER = Struct("<B3xiQQiI")  # type 8 to 11, device, size, id, pid, zero
+_HELPER_TEXT = (
+    f"{_HELPER.size}-byte messages of instrumented_helpers.hpp are skipped: they name circular buffers by index"
+    " and guess the size of kernels; report with the allocation client or ttmem.client instead"
+)
 _END, _ATTENTION, _OTHER_PID = 0, 1, 2
 
 
@@ -66,6 +75,7 @@ class RecordStream:
         self._pid = pid
         self._rest = b""
         self._unknown = 0
+        self._helper = False
         self._broken = False
 
     @property
@@ -95,11 +105,35 @@ class RecordStream:
         items: list[Item] = []
         if self._broken or not data:
             return items
+        if self.record_size is None and self._is_helper(data, quiet):
+            self._rest = self._skip_helpers(data, items)
+            return items
         if self.record_size is None and not self._find_size(data, quiet, items):
             self._rest = data
             return items
         self._rest = data[self._records(data, quiet, items) :]
         return items
+
+    def _is_helper(self, data: bytes, quiet: bool) -> bool:
+        """Two such messages cannot be the beginning of a record; one can, if it names its sender where records do."""
+        if not self._helper and len(data) >= _HELPER.size:
+            first, second = _helper_pid(data, 0), _helper_pid(data, _HELPER.size)
+            sender = _head(data, 0).pid
+            named = (first == self._pid and sender != self._pid) or sender == 0
+            alone = quiet and len(data) == _HELPER.size and named
+            self._helper = first is not None and (first == second or alone)
+        return self._helper
+
+    def _skip_helpers(self, data: bytes, items: list[Item]) -> bytes:
+        count = 0
+        while _helper_pid(data, count * _HELPER.size) is not None:
+            count += 1
+        if count:
+            items.append(Problem(_HELPER_TEXT, count))
+        rest = data[count * _HELPER.size :]
+        if len(rest) >= _HELPER.size:
+            self._break(items, f"these bytes are no messages of the helpers: {rest[:16].hex(' ')}")
+        return rest
 
     def _find_size(self, data: bytes, quiet: bool, items: list[Item]) -> bool:
         if not 1 <= data[0] <= 12 or (len(data) >= HEAD_CHECK and not _is_head(data, 0)):
@@ -217,6 +251,15 @@ def _is_head(data: bytes, at: int) -> bool:
     # A client that leaves its padding uninitialised is known by plausible values.
     head = _head(data, at)
     return head.buffer_type <= 4 and -1 <= head.device < 1024 and 0 < head.pid <= _MAX_PID
+
+
+def _helper_pid(data: bytes, at: int) -> int | None:
+    """The pid in a message of the helpers; None if none stands there."""
+    if len(data) < at + _HELPER.size or any(data[at + 1 : at + 4]):
+        return None
+    kind, device, _, _, pid, zero = _HELPER.unpack_from(data, at)
+    possible = 8 <= kind <= 11 and -1 <= device < 1024 and 0 < pid <= _MAX_PID and zero == 0
+    return pid if possible else None
 
 
 def _is_unknown_head(data: bytes, at: int) -> bool:
