@@ -16,11 +16,9 @@ def print_kernel_load(
 ) -> None:
     """Writes to stderr in the words of the seeds, for each device; nothing if these are none."""
     try:
+        type_name = KernelType(kernel_type).name.title()
         lines = [
-            f"🔍 KERNEL_LOAD Backtrace (Device {number}, Type: {_type_name(kernel_type)}, "
-            f"Binary Size: {_kb(size)} KB, Cores: {cores}, Total L1: {_kb(size * cores)} KB, "
-            f"ID: {kernel_id:#x})"
-            for number in device_numbers(device)
+            headline(number, type_name, size, cores, kernel_id) for number in device_numbers(device)
         ]
     except (TypeError, ValueError):
         return
@@ -29,8 +27,23 @@ def print_kernel_load(
         sys.stderr.write("".join(f"{line}\n{frames}" for line in lines))
 
 
-def _type_name(kernel_type: KernelType) -> str:
-    return KernelType(kernel_type).name.title()
+def headline(device: int, type_name: str, size: int, cores: int, kernel_id: int, *more: str) -> str:
+    """One kernel on one device; `more` is said at the end, where old scripts do not look."""
+    facts = [
+        f"Device {device}",
+        f"Type: {type_name}",
+        f"Binary Size: {_kb(size)} KB",
+        f"Cores: {cores or 'N/A'}",
+        f"Total L1: {_kb(size * cores)} KB" if cores else "Total L1: N/A",
+        f"ID: {kernel_id:#x}",
+        *more,
+    ]
+    return f"🔍 KERNEL_LOAD Backtrace ({', '.join(facts)})"
+
+
+def frame_line(number: int, function: str, place: str) -> str:
+    """One frame, the innermost is number 0."""
+    return f"  [{number}] {function} ({place})"
 
 
 def _kb(size: int) -> str:
@@ -41,6 +54,6 @@ def _callers(frame: FrameType | None) -> str:
     lines: list[str] = []
     while frame is not None and len(lines) < FRAMES:
         code = frame.f_code
-        lines.append(f"  [{len(lines)}] {code.co_name} ({code.co_filename}:{frame.f_lineno})\n")
+        lines.append(frame_line(len(lines), code.co_name, f"{code.co_filename}:{frame.f_lineno}"))
         frame = frame.f_back
-    return "".join(lines)
+    return "".join(f"{line}\n" for line in lines)

@@ -49,6 +49,11 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shm", metavar="DIR", help="make regions here (default /dev/shm)")
     parser.add_argument("--log", metavar="FILE", help="the probe's own few lines go to this file")
     parser.add_argument(
+        "--log-kernels",
+        action="store_true",
+        help="print a line for each kernel load, with the calling frames (turns --stacks on)",
+    )
+    parser.add_argument(
         "--quiet", action="store_true", help="say nothing: no summary, no word about what failed"
     )
     instead = parser.add_mutually_exclusive_group()
@@ -70,6 +75,10 @@ def run(options: argparse.Namespace) -> int:
     if options.print_preload or options.env:
         if command:
             raise BadInput("--env and --print-preload run no command")
+        if options.log_kernels:
+            raise BadInput(
+                "--log-kernels is printed by `ttmem run` itself; it needs a command to run"
+            )
         print(_exports(environment({}) | variables) if options.env else library_path())
         return 0
     if not command:
@@ -82,34 +91,36 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     from ttmem.commands.run_watch import RunWatch
     from ttmem.probe.launch import Launched, end_like
 
-    watch = RunWatch(variables["TTMEM_REGION_DIR"], time.time_ns())
+    heard = sys.stderr is not None  # `2>&-`: there is nobody to tell
+    watch = RunWatch(
+        variables["TTMEM_REGION_DIR"],
+        time.time_ns(),
+        quiet=options.quiet or not heard,
+        kernels=options.log_kernels and heard,
+    )
     launched = Launched(command, variables)
-    quiet = options.quiet or sys.stderr is None  # `2>&-`: there is nobody to tell
-    if not quiet:
-        watch.begin()
-    code = launched.wait(_nothing if quiet else watch.look, LOOK_EVERY_S)
-    if quiet:
-        watch.close()
-    else:
-        watch.end()
+    watch.begin()
+    code = launched.wait(watch.look, LOOK_EVERY_S)
+    watch.end()
     return end_like(code)
-
-
-def _nothing() -> None:
-    pass
 
 
 def _variables(options: argparse.Namespace) -> dict[str, str]:
     """Only what was asked for: the rest is as the environment says."""
     given = {
         "TTMEM_SITES": "0" if options.no_sites else None,
-        "TTMEM_STACKS": "1" if options.stacks else None,
+        "TTMEM_STACKS": "1" if _stacks(options) else None,
         "TTMEM_EVENTS": _positive("--events", options.events),
         "TTMEM_LIVE": _positive("--live", options.live),
         "TTMEM_REGION_DIR": _folder(options.shm),
         LOG_VARIABLE: _log(options),
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _stacks(options: argparse.Namespace) -> bool:
+    """The frames of a kernel are those of a whole stack; who wants no call sites wants none there either."""
+    return bool(options.stacks or (options.log_kernels and not options.no_sites))
 
 
 def _positive(name: str, number: int | None) -> str | None:
