@@ -47,7 +47,7 @@ def test_a_killed_process_is_gone_at_the_next_look_and_the_others_are_exact(tmp_
     assert (ghost.pid, ghost.ghost, ghost.died_ns) == (owners[1].pid, True, picture.time_ns)
 
 
-def test_it_keeps_a_history_and_a_peak_of_its_own(tmp_path: Path) -> None:
+def test_it_keeps_a_history_but_knows_no_peak_of_counters(tmp_path: Path) -> None:
     feed = LocalFeed(str(tmp_path))
     with sleepers(1) as (owner,):
         for dram in (900, 50):
@@ -57,7 +57,9 @@ def test_it_keeps_a_history_and_a_peak_of_its_own(tmp_path: Path) -> None:
     history = picture.detail["history"][str(CHIP)]
     assert history["dram"][0] == 900
     assert len(history["dram"]) == len(history["time_ns"])
-    assert picture.devices[0].memory.dram.peak == 900
+    (device,) = picture.devices
+    use = device.memory.dram
+    assert (use.held, use.peak, use.peak_time_ns, device.l1_peak) == (50, None, None, None)
 
 
 def test_counters_have_no_other_details(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.feeds.owners import sleepers
 from tests.probe.watched import Watched
+from tests.sources.region_writer import Slot, Written
 from ttmem.feeds import LocalFeed
 from ttmem.probe import layout
 from ttmem.snapshots import Snapshot
@@ -68,6 +70,31 @@ def forge_device(path: Path, place: int, value: int) -> None:
     with path.open("r+b") as region:
         region.seek(offset)
         region.write(data[offset : offset + stride])
+
+
+def test_a_peak_is_known_where_the_probe_has_seen_all_and_not_where_counters_tell_too(
+    watch: Watch, feed: LocalFeed, tmp_path: Path
+) -> None:
+    started(watch, "mesh = lib.mesh_open(1); lib.buffer_free(buffer(mesh, 7, 0, 4000))")
+    alone = feed.read().devices[0].memory.dram
+    with sleepers(1) as (owner,):
+        Written(1000, slots=[Slot(owner.pid, (300, 0, 0, 0, 0))]).write(tmp_path)
+        beside = feed.read().devices[0].memory.dram
+
+    assert (alone.held, alone.peak) == (0, BLOCK)
+    assert (beside.held, beside.peak) == (300, None)
+
+
+def test_kernel_figures_are_partial_while_counters_tell_of_another_process(
+    watch: Watch, feed: LocalFeed, tmp_path: Path
+) -> None:
+    started(watch, "mesh = lib.mesh_open(1); program = lib.program_make(5, mesh, 4096, 2)")
+    alone = feed.read().devices[0].kernels
+    with sleepers(1) as (owner,):
+        Written(1000, slots=[Slot(owner.pid, (300, 0, 0, 0, 0))]).write(tmp_path)
+        beside = feed.read().devices[0].kernels
+
+    assert (alone.partial, beside.partial) == (False, True)
 
 
 def test_a_watched_process_is_there_with_its_devices_and_their_capacities(

@@ -78,6 +78,13 @@ def kernels(
 
 
 NO_KERNELS = kernels()
+NOT_ALL = Provenance("probe", "binary x cores", "kernels of processes that counters tell of")
+
+
+def watched_in_part() -> Snapshot:
+    """One of two processes on a device is under the probe."""
+    code = replace(kernels(53 * MIB, loads=212, dispatches=48_120), partial=True)
+    return with_owner(device(0, code=code, provenance={"kernels": NOT_ALL}))
 
 
 def device(

@@ -11,6 +11,7 @@ from tests.views.builders import (
     everything,
     process,
     seed_004_device,
+    watched_in_part,
     with_owner,
 )
 from tests.views.builders import snapshot as make_snapshot
@@ -30,6 +31,15 @@ def test_the_figures_of_seed_004_fit_its_own_capacity() -> None:
     assert "159.8 MiB / 171.6 MiB" in shown
     assert "= L1 819 B + L1_SMALL 1.3 MiB + CB 158.5 MiB demand" in shown
     assert "over capacity" not in shown
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_kernel_figures_of_a_device_that_is_watched_in_part_are_marked(width: int) -> None:
+    shown = render(watched_in_part(), width=width, color=False, kernels=True)
+    code, by_type = shown.split("KERNEL CODE")[1].split("KERNELS BY TYPE")
+    assert "partial" in code
+    assert "all (partial)" in by_type
+    assert "kernel figures are partial; they miss kernels of processes that" in by_type
 
 
 def test_kernel_code_is_in_no_sum() -> None:

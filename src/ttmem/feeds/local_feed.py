@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ttmem import __version__
@@ -41,8 +42,8 @@ class LocalFeed:
         from ttmem.sources.shared_memory.folder import shm_folder
 
         self.folder = shm_folder(folder)
-        self._make_books = Books
-        self._books = Books()
+        self._make_books = partial(Books, watchful=False)
+        self._books = self._make_books()
         self._source = SharedMemory(self.folder, holders=HoldersWatch(hurried=True))
         self._probe_folder = probe_folder(folder)
         self._probes: ProbeWatcher | None = None  # until there is a region to read

@@ -23,7 +23,7 @@ from ttmem.ledger.location import locate
 from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, held, holding
-from ttmem.ledger.samples import same
+from ttmem.ledger.samples import CounterRow, same
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import Device, Held, LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
@@ -33,13 +33,17 @@ LAST_EVENTS = 4096
 
 
 class Books:
-    """Every live thing of every process. `say(key, sentence)` hears what goes wrong; it limits repetition by key."""
+    """Every live thing of every process. `say(key, sentence)` hears what goes wrong; it limits repetition by key.
+
+    `watchful`: counters are read all the time, so the highest reading is their peak.
+    """
 
     def __init__(
         self,
         defaults: DeviceDefaults | None = None,
         say: Callable[[str, str], None] = lambda key, sentence: None,
         max_live: int = 4_000_000,
+        watchful: bool = True,
     ) -> None:
         self.native = Ledger(max_live=max_live, seed=int.from_bytes(os.urandom(8), "little"))
         self.processes: dict[int, ProcessRecord] = {}
@@ -50,6 +54,7 @@ class Books:
         self.rejected_outside = 0  # records that never became events
         self.dead_losses: Counter[str] = Counter()
         self._say = say
+        self.watchful = watchful
         self._core_sets: Counter[int] = Counter()
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
@@ -214,6 +219,9 @@ class Books:
         rows = self.account_rows()
         self.counters.checks.look(self.counters.samples, self.processes, rows)
         self.counters.raise_peaks(self.devices, self._sums(rows), now)
+        for row in rows:
+            if isinstance(row, CounterRow) and any((*row.held, row.cb_used)):
+                self.devices[row.device].counted = True
 
     def _move(
         self, process: ProcessRecord, logical_id: int, record: DeviceRecord, now: int
@@ -277,7 +285,7 @@ class Books:
         for device in chosen:
             self.native.reset_peak(device.index)
             device.polled.reset(sums[device.index])
-            device.l1_peak_missed = False
+            device.counted = device.l1_peak_missed = False
         return bool(chosen)
 
     def snapshot(self, now: int, host: dict[str, Any] | None = None) -> Snapshot:

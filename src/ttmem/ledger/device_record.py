@@ -36,6 +36,7 @@ class DeviceRecord:
     vacated: bool = False  # all that was reported of it turned out to belong to another device
     history: DeviceHistory = field(default_factory=DeviceHistory)
     polled: PolledPeaks = field(default_factory=PolledPeaks)
+    counted: bool = False  # counters have told of bytes in it, since its peaks began
     l1_peak_missed: bool = False  # a watched process came to it, or went on, unseen for a while
     one_layout: bool = True  # all that have the device open have split its banks in the same way
 

@@ -101,6 +101,7 @@ def _device(
 ) -> Device:
     declared = record.declaration
     memory = _memory(books, record, sums, rows)
+    l1_missed = record.l1_peak_missed or not _peak_known(books, record, rows)
     return Device(
         unique_id=record.unique_id,
         logical_id=record.logical_id,
@@ -112,9 +113,9 @@ def _device(
         l1_used=sums.l1_used,
         l1_capacity=record.l1_capacity,
         l1_total=declared.l1_total,
-        l1_peak=None if record.l1_peak_missed else sums.l1_peak,
-        l1_peak_time_ns=None if record.l1_peak_missed else sums.l1_peak_time or None,
-        kernels=_kernels(record, sums, rows),
+        l1_peak=None if l1_missed else sums.l1_peak,
+        l1_peak_time_ns=None if l1_missed else sums.l1_peak_time or None,
+        kernels=_kernels(books, record, sums, rows),
         provenance=device_provenance(books, record, rows),
         l1_map=record.l1_map,
         anomalies=(*_over_capacity(books, record, memory, sums, rows), *found),
@@ -124,6 +125,7 @@ def _device(
 def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Memory:
     counted = counts_only(record, rows)
     seen = not any(books.owner(row.process).probe.untracked for row in rows)
+    peak_known = _peak_known(books, record, rows)
 
     def use(kind: MemoryKind) -> MemoryUse:
         capacity = record.capacity(kind)
@@ -137,8 +139,8 @@ def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[Acco
             free=capacity - now if seen and capacity is not None and now <= capacity else None,
             largest_free=_largest_free(books, record, kind) if seen and not counted else None,
             count=None if counted else sum(row.counts[kind] for row in rows),
-            peak=sums.peak[kind],
-            peak_time_ns=sums.peak_time[kind] or None,
+            peak=sums.peak[kind] if peak_known else None,
+            peak_time_ns=sums.peak_time[kind] or None if peak_known else None,
         )
 
     return Memory(
@@ -164,6 +166,11 @@ def counts_only(record: DeviceRecord, rows: list[AccountRow]) -> bool:
     return any(isinstance(row, CounterRow) for row in rows) or (record.by_counters and not rows)
 
 
+def _peak_known(books: Books, record: DeviceRecord, rows: list[AccountRow]) -> bool:
+    """Counters have no past: who looks now and then cannot tell what they said in between."""
+    return books.watchful or not (record.counted or counts_only(record, rows))
+
+
 def _circular_buffers(
     books: Books, record: DeviceRecord, rows: list[AccountRow]
 ) -> CircularBuffers:
@@ -187,7 +194,9 @@ def _residency_known(books: Books, record: DeviceRecord, rows: list[AccountRow])
     return all(residency_known(books, process, record.index) for process in told)
 
 
-def _kernels(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Kernels:
+def _kernels(
+    books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]
+) -> Kernels:
     if record.by_counters:
         return _no_kernels(record)
     counters = sums.counters
@@ -208,7 +217,16 @@ def _kernels(record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> K
         cache_entries=sum(entries) if entries else None,
         cache_hits=counters.hits if sums.cache_seen else None,
         cache_misses=counters.misses if sums.cache_seen else None,
+        partial=any(_hides_kernels(books, record, row) for row in rows),
     )
+
+
+def _hides_kernels(books: Books, record: DeviceRecord, row: AccountRow) -> bool:
+    """Has that process, or may it have, kernels that nobody has told of?"""
+    if isinstance(row, CounterRow):
+        return True
+    probe = books.processes[row.process].probe
+    return probe.untracked or record.unique_id in probe.lower_bound
 
 
 def _no_kernels(record: DeviceRecord) -> Kernels:

@@ -20,7 +20,7 @@ class MemoryUse:
     free: int | None
     largest_free: int | None  # the largest hole of a bank x banks: what one allocation can have
     count: int | None  # None: the source tells sums only
-    peak: int | None  # of held
+    peak: int | None  # of held; None: by counters, and nobody has looked all the time
     peak_time_ns: int | None
 
 
@@ -90,6 +90,7 @@ class Kernels:
     cache_entries: int | None
     cache_hits: int | None
     cache_misses: int | None
+    partial: bool = False  # some kernels of this device are in no figure; the provenance says which
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class Anomaly:
     text: str
     pid: int | None = None
     bytes: int | None = None
+    time_ns: int | None = None  # when it happened, by the clock of the process; None: nobody told
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class Device:
     l1_used: int
     l1_capacity: int | None
     l1_total: int | None
-    l1_peak: int | None  # None: events of a watched process were overwritten before they were read
+    l1_peak: int | None  # None: as of `peak`, or events were overwritten before they were read
     l1_peak_time_ns: int | None
     kernels: Kernels
     provenance: Mapping[str, Provenance] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from ttmem.views.names import DeviceNames
 MANY = 8  # devices; beyond that, neighbours with the same figures share a line
 TYPES = ("application", "fabric", "dispatch")
 LEAST_AMOUNT = len("32.0 MiB")
+PARTIAL = "partial"
 
 
 def kernel_lines(devices: Sequence[Device], width: int) -> list[Line]:
@@ -32,6 +33,14 @@ def kernel_lines(devices: Sequence[Device], width: int) -> list[Line]:
     if grid is None:
         return _flowing(titles, kernels, width)
     return indent([_over(grid), *grid.lines()], 1)
+
+
+def partial_sentence(device: Device) -> str | None:
+    """Why the kernel figures of a device are not all there is; None if they are."""
+    if not device.kernels.partial:
+        return None
+    origin = device.provenance.get("kernels")
+    return f"kernel figures are partial; they miss {(origin and origin.misses) or 'some'}"
 
 
 def _has_kernels(kernels: Kernels) -> bool:
@@ -51,6 +60,7 @@ def _grouped(devices: Sequence[Device], same: bool) -> list[list[Device]]:
 
 
 def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
+    marked = any(one.partial for one in kernels)
     columns = [
         Column("ID", right=True),
         Column("RING occupied"),
@@ -58,6 +68,7 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
         *(Column(title, True, LEAST_AMOUNT) for title in ("FABRIC", "DISPATCH", "BINARIES")),
         Column("LOADS", right=True),
         Column("DISPATCHES", right=True),
+        *([Column("")] if marked else []),
     ]
     rows = [
         [
@@ -67,6 +78,7 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
             _known(one.dram_binaries),
             _number(one.loads),
             _number(one.dispatches),
+            *([ink(PARTIAL if one.partial else "", Style.WARN)] if marked else []),
         ]
         for title, one in zip(titles, kernels, strict=True)
     ]
@@ -87,6 +99,7 @@ def _flowing(titles: Sequence[str], kernels: Sequence[Kernels], width: int) -> l
     out: list[Line] = []
     for title, one in zip(titles, kernels, strict=True):
         facts = [
+            *([ink(PARTIAL, Style.WARN)] if one.partial else []),
             (*faint("ring "), *_ring(one)),
             (*faint("binaries in DRAM "), *_known(one.dram_binaries)),
             (*faint("loads "), *_number(one.loads)),
@@ -173,9 +186,8 @@ def _type_rows(name: str, device: Device, counts: Counts | None) -> list[list[Li
         kernels.distinct_binaries,
     )
     total = ink(human(kernels.footprint.total))
-    rows.append(
-        [EMPTY, ink("all", Style.TITLE), _number(kernels.count), total, *map(_number, counters)]
-    )
+    every = (*ink("all", Style.TITLE), *ink(f" ({PARTIAL})" * kernels.partial, Style.WARN))
+    rows.append([EMPTY, every, _number(kernels.count), total, *map(_number, counters)])
     return rows
 
 

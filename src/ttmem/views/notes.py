@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.views.hint import hint
 from ttmem.views.ink import Style
+from ttmem.views.kernel_table import partial_sentence
 from ttmem.views.names import DeviceNames
 from ttmem.views.note import Note
 from ttmem.views.source_notes import is_quiet
@@ -108,6 +109,20 @@ def missing_notes(snapshot: Snapshot) -> list[Note]:
     return [
         Note("-", Style.FAINT, f"capacity N/A on {names.sentence(devices)}: {reason}")
         for reason, devices in why.items()
+    ]
+
+
+def partial_notes(snapshot: Snapshot) -> list[Note]:
+    """What the kernel figures of devices miss that are watched in part."""
+    missed: dict[str, list[str]] = {}
+    for device in snapshot.devices:
+        sentence = partial_sentence(device)
+        if sentence is not None:
+            missed.setdefault(sentence, []).append(device.unique_id)
+    names = DeviceNames(snapshot.devices)
+    return [
+        Note("-", Style.FAINT, f"{names.sentence(devices)}: {sentence}")
+        for sentence, devices in missed.items()
     ]
 
 

@@ -22,6 +22,7 @@ from ttmem.views.notes import (
     hint_notes,
     loss_notes,
     missing_notes,
+    partial_notes,
 )
 from ttmem.views.process_table import left_behind_table, process_table
 from ttmem.views.sections import section, stack
@@ -141,6 +142,7 @@ class _Picture:
             *loss_notes(snapshot, self.chosen),
             *(() if extent.left_behind else dead_notes(snapshot)),
             *missing_notes(snapshot),
+            *partial_notes(snapshot),
             *quiet_notes(snapshot),
             *(blind_notes(snapshot) if extent.hints else ()),
             *(hint_notes(snapshot, self.earlier) if extent.hints else ()),

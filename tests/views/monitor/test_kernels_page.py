@@ -6,11 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import N300_RING, device, kernels, with_owner
+from tests.views.builders import N300_RING, device, kernels, watched_in_part, with_owner
 from tests.views.monitor.any_details import any_details, sizes
 from tests.views.monitor.details import DETAIL_CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.snapshots import Snapshot
+from ttmem.views.monitor.page import Page
+from ttmem.views.monitor.pages.device import DevicePage
 from ttmem.views.monitor.pages.kernels import Kernels
 from ttmem.views.monitor.state import State
 
@@ -101,3 +103,11 @@ def test_escape_goes_back_to_the_table_where_enter_was_pressed() -> None:
     assert page.back()
     assert (draw(page, look)[5:] == programs[5:], kernels == programs) == (True, False)
     assert not page.back()
+
+
+@pytest.mark.parametrize("page", [Kernels(), DevicePage()])
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_figures_of_a_device_that_is_watched_in_part_are_marked(page: Page, width: int) -> None:
+    shown = draw(page, look_at(watched_in_part(), width))
+    (marked,) = [line for line in shown if "kernel figures are partial" in line]
+    assert "they miss kernels of processes" in marked

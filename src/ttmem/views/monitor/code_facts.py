@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from ttmem.snapshots import Device
-from ttmem.views.ink import Line, faint
-from ttmem.views.kernel_table import TYPES
+from ttmem.views.ink import Line, Style, clip_line, faint, ink
+from ttmem.views.kernel_table import TYPES, partial_sentence
 from ttmem.views.monitor.entries import entries, words
 from ttmem.views.monitor.facts import amount, counter
 from ttmem.views.monitor.page import Look
+
+
+def partial_lines(device: Device, look: Look) -> list[Line]:
+    """Why the figures below are not all there is, in one line."""
+    sentence = partial_sentence(device)
+    return [] if sentence is None else [clip_line(ink(f" {sentence}", Style.WARN), look.width)]
 
 
 def type_facts(device: Device, look: Look) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttmem.snapshots import Device, Kernels
 from ttmem.views.device_facts import cb_measure
 from ttmem.views.ink import Line, faint, ink
-from ttmem.views.monitor.code_facts import counter_facts, type_facts
+from ttmem.views.monitor.code_facts import counter_facts, partial_lines, type_facts
 from ttmem.views.monitor.device_parts import DeviceParts
 from ttmem.views.monitor.facts import amount, counter, fact_lines
 from ttmem.views.monitor.page import Look
@@ -18,13 +18,16 @@ def code_lines(device: Device, look: Look) -> list[Line]:
     """Each subject from a new line."""
     kernels = device.kernels
     more = [counter("unloads", kernels.unloads), _hit_rate(kernels)]
-    subjects = (
-        circular_facts(device, look),
+    code = (
         ring_facts(kernels.ring, look),
         [*counter_facts(device, look), *more],
         type_facts(device, look),
     )
-    return [line for facts in subjects for line in fact_lines(facts, look, ALL)]
+    return [
+        *fact_lines(circular_facts(device, look), look, ALL),
+        *partial_lines(device, look),
+        *(line for facts in code for line in fact_lines(facts, look, ALL)),
+    ]
 
 
 def circular_facts(device: Device, look: Look) -> list[Line]:

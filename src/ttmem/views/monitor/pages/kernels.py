@@ -8,7 +8,7 @@ from typing import Any
 from ttmem.snapshots import Device
 from ttmem.views.ink import faint
 from ttmem.views.monitor import kernel_list, program_list
-from ttmem.views.monitor.code_facts import counter_facts, type_facts
+from ttmem.views.monitor.code_facts import counter_facts, partial_lines, type_facts
 from ttmem.views.monitor.entries import program_key, why_none
 from ttmem.views.monitor.facts import device_title, fact_lines
 from ttmem.views.monitor.kernel_list import KernelEntry
@@ -72,6 +72,7 @@ class Kernels:
         table = self._program_table if self._programs else self._kernel_table
         above = [
             device_title(device, look),
+            *partial_lines(device, look),
             *fact_lines(ring_facts(device.kernels.ring, look), look, 2),
             *fact_lines(type_facts(device, look), look, 2),
             *fact_lines(counter_facts(device, look), look, 2),
