@@ -67,6 +67,39 @@ def test_what_a_killed_process_held_was_never_freed(watch: Watch, tmp_path: Path
     assert ids(tmp_path) == {"1000": [1]}
 
 
+HOLDS = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()"
+
+
+def test_a_killed_process_ended_when_somebody_saw_it_die_not_at_its_last_event(
+    watch: Watch, tmp_path: Path
+) -> None:
+    process = watch(HOLDS)
+    process.wait_for("made")
+    with closing(ProbeWatcher(str(tmp_path))) as watcher:
+        watcher.read()
+        idle = time.time_ns()
+        process.close()
+        watcher.read()
+
+    picture = never_freed(str(tmp_path))
+
+    assert picture is not None
+    assert idle < picture.detail["ended"][process.process.pid] < time.time_ns()
+
+
+def test_when_a_process_was_killed_is_unknown_if_nobody_looked(
+    watch: Watch, tmp_path: Path
+) -> None:
+    process = watch(HOLDS)
+    process.wait_for("made")
+    process.close()
+
+    picture = never_freed(str(tmp_path))
+
+    assert picture is not None
+    assert picture.detail["ended"] == {process.process.pid: None}
+
+
 def test_only_a_killed_process_may_have_left_something_behind(watch: Watch, tmp_path: Path) -> None:
     killed = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()")
     killed.wait_for("made")

@@ -46,7 +46,7 @@ def test_a_failure_without_figures_is_told_without_any() -> None:
     anomaly = told("no")
 
     assert "an allocation FAILED: in L1; " in anomaly.text
-    assert anomaly.bytes is None
+    assert (anomaly.bytes, anomaly.time_ns) == (None, 5)
 
 
 def test_a_buffer_is_told_with_what_was_asked_for() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 from tests.probe.launched import Launcher
+from ttmem.sources.probe_region import find_regions
+from ttmem.sources.probes import ended_regions
 
 TOO_MUCH = 2 << 40
 
@@ -254,3 +257,20 @@ def test_a_region_that_somebody_cut_or_removed_harms_nobody(launcher: Launcher) 
 
         assert process.wait() == 5
         assert "Traceback" not in process.stderr.read()
+
+
+def test_a_killed_command_ended_when_it_was_killed(launcher: Launcher) -> None:
+    holds = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4096); say('made'); input()"
+    with launcher.running(*launcher.program(holds)) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline().strip() == "made"
+        (name,) = find_regions(str(launcher.folder))
+        idle = time.time_ns()
+        os.kill(name.pid, signal.SIGKILL)
+        run.wait()
+
+    (found,) = ended_regions(str(launcher.folder))
+
+    assert found.ended_ns is not None
+    assert idle < found.ended_ns < time.time_ns()
+    assert not found.in_order

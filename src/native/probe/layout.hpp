@@ -9,7 +9,7 @@
 //       28   u32  tracking         1 on, 0 off; a controller or the process itself may flip it
 //       32   u64  start ticks      field 22 of /proc/PID/stat
 //       40   u64  created, ns      since 1970
-//       48   u64  ended, ns        0 = not yet, or not in order
+//       48   u64  ended, ns        0 = not yet, or unknown; of a killed process (state 1) by whoever saw it die
 //       56   u32  options          Option bits
 //       60   u32  launcher         pid of the `ttmem run` that started the process; 0 = none
 //       64  12 x  section          u64 offset, u32 count, u32 stride; in the order of Section

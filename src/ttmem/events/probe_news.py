@@ -76,3 +76,4 @@ class KilledProcess:
     pid: int
     path: str
     last_words: Callable[[], ProbeNews | None]  # read when somebody asks; None: the region is gone
+    ended_ns: int | None = None  # None: nobody saw when

@@ -27,15 +27,16 @@ class KilledProcesses:
         self._held = {path: held for path, held in self._held.items() if path in paths}
 
     def better(self, ghost: LeftBehind, blank: Callable[[], Books]) -> LeftBehind:
-        """With what the region says, if it is of the same process and has seen everything."""
+        """With what the region says, if it is of the same process and has seen everything: also when it died."""
         region = self._regions.get(ghost.pid)
         if region is None:
             return ghost
         if region.path not in self._held:
             self._held[region.path] = _held(region, blank())
         held = self._held[region.path]
-        same = held is not None and held.keys() >= ghost.devices.keys()
-        return replace(ghost, devices=held) if held and same else ghost
+        if held is None or not held.keys() >= ghost.devices.keys():
+            return ghost
+        return replace(ghost, devices=held, died_ns=region.ended_ns)
 
 
 def _held(region: KilledProcess, books: Books) -> dict[str, Held] | None:

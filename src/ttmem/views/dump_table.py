@@ -61,6 +61,7 @@ def render_dump(
                 *unlisted_notes(unlisted or {}),
                 *loss_notes(snapshot, chosen),
                 *_shared_notes(dumps),
+                *_unseen_ends(never_freed),
                 *blind_notes(shown),
             ],
             width,
@@ -79,6 +80,17 @@ def _shared_notes(dumps: Sequence[DeviceDump]) -> list[Note]:
     circular = [group for dump in dumps for group in dump.memory if group.kind == CB]
     shared = any(one.requested is not None and one.requested > one.held for one in circular)
     return [Note("-", Style.FAINT, SHARED)] if shared else []
+
+
+def _unseen_ends(never_freed: Sequence[DeviceDump]) -> list[Note]:
+    """Why ENDED and LIVED are N/A."""
+    groups = (group for dump in never_freed for group in dump.memory)
+    pids = sorted({group.pid for group in groups if group.ended_ns is None and group.pid})
+    who = "pids" if len(pids) > 1 else "pid"
+    text = (
+        f"{who} {', '.join(map(str, pids))}: killed, and nobody looked: when it ended is not known"
+    )
+    return [Note("-", Style.FAINT, text)] if pids else []
 
 
 def _never_freed(

@@ -53,6 +53,18 @@ def test_a_new_anomaly_stands_in_the_stream_with_its_time() -> None:
     assert again == after
 
 
+def test_a_failure_stands_where_it_happened_and_not_after_its_device_was_closed() -> None:
+    page = Events()
+    page.watch(picture_at(0))
+    closed = {"op": "DEVICE_CLOSED", "time_ns": NOW + 2 * SECOND, "pid": 7}
+    failed = Anomaly("allocation_failed", "CLASH of L1", 7, time_ns=NOW + SECOND)
+    picture = replace(picture_at(9, failed), detail={"events": [closed]})
+    lines = stream(draw(page, look_at(picture, 200)))
+    found = [line for line in lines if line[1:3] == "14" and ("CLASH" in line or "closed" in line)]
+    assert [line.split()[0].lstrip(">") for line in found] == ["14:03:13.000", "14:03:12.000"]
+    assert "device closed" in found[0]
+
+
 def test_an_anomaly_that_grows_is_listed_once_at_its_last_time() -> None:
     page = Events()
     page.watch(picture_at(0))

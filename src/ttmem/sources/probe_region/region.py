@@ -8,7 +8,7 @@ from struct import Struct
 
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe import _records, layout
-from ttmem.probe.layout import Section
+from ttmem.probe.layout import Section, State
 from ttmem.process_identity import is_alive, start_time_ns
 from ttmem.sources.probe_region import tables
 from ttmem.sources.probe_region.cursor import Batch, Cursor
@@ -63,6 +63,12 @@ class ProbeRegion:
         """True unless the process has ended, or another one has its pid."""
         started = start_time_ns(self.pid)
         return is_alive(self.pid, started) and self._ticks_of(self.pid) == self.start_ticks
+
+    def note_death(self, time_ns: int) -> None:
+        """For a process that was killed before it could say so itself, by who has just seen that it is gone."""
+        header = self.header()
+        if header.state is State.IN_USE and header.ended_ns is None:
+            self._file.set_word(layout.ENDED_AT, time_ns)
 
     @staticmethod
     def _ticks_of(pid: int) -> int | None:

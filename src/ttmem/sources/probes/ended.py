@@ -23,7 +23,8 @@ class EndedRegion:
     """The last words of a process: `news.live` are all buffers that it never freed."""
 
     news: ProbeNews
-    ended_ns: int | None  # its own farewell; of a killed process the time of its last event
+    ended_ns: int | None  # None: it was killed, and nobody saw when
+    last_ns: int  # of its last event, or of its beginning: it did not end before
     in_order: bool
 
 
@@ -80,10 +81,10 @@ def remove_expired(folder: str | None = None) -> None:
 def _remove_if_expired(path: str, oldest: int) -> None:
     follower = Follower(path)
     try:
-        ended = None if follower.alive() else _ended(follower).ended_ns
+        ended = None if follower.alive() else _ended(follower)
     finally:
         follower.close()
-    if ended is not None and ended < oldest:
+    if ended is not None and (ended.ended_ns or ended.last_ns) < oldest:
         os.unlink(path)
 
 
@@ -93,8 +94,9 @@ def _ended(follower: Follower) -> EndedRegion:
     facts = ProcessFacts(news.facts.pid, None, _owner(follower.path), None)
     return EndedRegion(
         news=_with_closed(news, facts, follower.gone_with_device(), follower.forgotten()),
-        ended_ns=follower.ended_ns or _last_time(news) or follower.created_ns,
-        in_order=follower.ended_ns is not None,
+        ended_ns=follower.ended_ns,
+        last_ns=_last_time(news) or follower.created_ns,
+        in_order=follower.in_order,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
-from ttmem.probe.layout import Counted, LiveType
+from ttmem.probe.layout import Counted, LiveType, State
 from ttmem.process_identity import ProcessFacts, process_facts
 from ttmem.sources.probe_region import Activity, Counter, LiveThing, ProbeRegion
 from ttmem.sources.probes.core_masks import core_mask
@@ -40,8 +40,17 @@ class Follower:
 
     @property
     def ended_ns(self) -> int | None:
-        """When its process said farewell; None if it did not, or not yet."""
+        """When its process ended; None if it did not yet, or if nobody saw it."""
         return self._region.header().ended_ns
+
+    @property
+    def in_order(self) -> bool:
+        """Has its process said itself that it ends?"""
+        return self._region.header().state is State.ENDED
+
+    def note_death(self, time_ns: int) -> None:
+        """Its process is gone since that time."""
+        self._region.note_death(time_ns)
 
     def gone_with_device(self) -> bytes:
         """Buffers that nobody freed before their device was closed, as events."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from ttmem.sources.probe_region import BadRegion, NotReady, RegionName, find_reg
 from ttmem.sources.probes.ended import last_words
 from ttmem.sources.probes.follower import Follower
 
+WITNESS_NS = 2_000_000_000  # who looked at a process no longer ago saw it die
 Place = tuple[str, int]  # path and inode: a process that execs makes its region anew
 
 
@@ -34,6 +36,7 @@ class ProbeWatcher:
     _followers: dict[Place, Follower] = field(default_factory=dict)
     _ended: set[Place] = field(default_factory=set)
     _killed: dict[Place, KilledProcess] = field(default_factory=dict)
+    _looked_ns: int = 0
 
     def read(self) -> ProbeReading:
         """What is new in all of them."""
@@ -70,18 +73,24 @@ class ProbeWatcher:
         if follower.alive():
             self._followers[place] = follower
         else:
-            if follower.ended_ns is None:
+            if not follower.in_order:
                 words = partial(last_words, name.path)
-                self._killed[place] = KilledProcess(name.pid, name.path, words)
+                ended_ns = follower.ended_ns
+                self._killed[place] = KilledProcess(name.pid, name.path, words, ended_ns)
             follower.close()
             self._ended.add(place)
 
     def _looks(self, there: Collection[Place], remarks: list[Remark]) -> Iterator[ProbeNews]:
         paths = {path for path, _ in there}
+        now, looked_ns = time.time_ns(), self._looked_ns
+        self._looked_ns = now
         for place, follower in list(self._followers.items()):
             # A file that was deleted can still be read; one that was replaced is of a life before `exec`.
-            over = (place not in there and place[0] in paths) or not follower.alive()
+            alive = follower.alive()
+            over = (place not in there and place[0] in paths) or not alive
             try:
+                if not alive and now - looked_ns < WITNESS_NS:
+                    follower.note_death(now)
                 news = follower.look(over)
             except BadRegion as problem:
                 pid = follower.facts.pid

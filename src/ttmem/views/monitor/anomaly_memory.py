@@ -1,4 +1,4 @@
-"""Anomalies with the time at which they were first seen, or seen again; a bounded number of them."""
+"""Anomalies with the time at which they happened, or were first seen or seen again; a bounded number of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = tuple[str, str, int | None]  # device, kind, pid: the text changes with ev
 
 
 class SeenAnomaly(NamedTuple):
-    """An anomaly; `time_ns` is None if it was there before the monitor looked."""
+    """An anomaly; `time_ns` is None if it was there before the monitor looked, and does not tell itself."""
 
     device: str
     anomaly: Anomaly
@@ -31,7 +31,8 @@ class AnomalyMemory:
         """Takes note of the anomalies of a picture; the same picture twice changes nothing."""
         for device in snapshot.devices:
             for anomaly in device.anomalies:
-                self._note(device.unique_id, anomaly, snapshot.time_ns if self._began else None)
+                seen = snapshot.time_ns if self._began else None
+                self._note(device.unique_id, anomaly, anomaly.time_ns or seen)
         self._began = True
 
     def _note(self, device: str, anomaly: Anomaly, time_ns: int | None) -> None:

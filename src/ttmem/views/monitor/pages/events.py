@@ -124,8 +124,8 @@ HELP = (
     ("rejected", "records that made no sense; they are in no sum, and the server's log says why"),
     (
         "anomalies",
-        "what does not add up, in the stream at the time at which the monitor saw it first or saw"
-        " it grow; 'earlier': before the monitor looked",
+        "what does not add up, in the stream at the time at which it happened, or else the monitor"
+        " saw it first or saw it grow; 'earlier': before the monitor looked",
     ),
     ("TIME", "when it happened, by the clock of the process; of arrival where that is unknown"),
     ("EVENT", "what happened; 'resent' is state that a client sent again, not news"),
