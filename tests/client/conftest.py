@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.client.peer import MARKER, Peer, PeerProcess, wait_until
+from tests.client.peer import MARKER, Peer, PeerProcess
+from tests.patience import wait_until
 from ttmem.client import AllocationClient, GraphTracker
 
 MakeClient = Callable[..., AllocationClient]

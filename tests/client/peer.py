@@ -14,8 +14,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +21,6 @@ from tests.client.accounts import Accounts
 
 MARKER = 0xFFFF  # the device whose cache entries tell that everything before has arrived
 RESENT = 8
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 10) -> None:
-    """Fails if the condition does not come true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.002)
 
 
 class Session:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import ttmem.client
+from tests.patience import PATIENCE_S
 
 SOURCES = str(Path(ttmem.client.__file__).parents[2])
 
@@ -18,7 +19,7 @@ path, arguments = sys.argv[1], sys.argv[2:]
 tracker = GraphTracker.instance()
 client = tracker.client
 def flush():
-    assert client.flush(10), "the peer does not read"
+    assert client.flush(100), "the peer does not read"
 def say(text):
     print(text, flush=True)
 """
@@ -46,7 +47,7 @@ def start(code: str, path: str, *arguments: str, **environment: str) -> subproce
 def run(code: str, path: str, *arguments: str, **environment: str) -> tuple[str, str]:
     """Runs it to its end; what it wrote to stdout and to stderr."""
     process = start(code, path, *arguments, **environment)
-    out, error = process.communicate(timeout=30)
+    out, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, error
     return out, error
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.client.accounts import GLOBAL, HIT, MISS, Accounts
 from tests.client.conftest import MakeClient, MakePeer, MakePeerProcess, Settle
-from tests.client.peer import MARKER, Peer, PeerProcess, wait_until
+from tests.client.peer import MARKER, Peer, PeerProcess
+from tests.patience import wait_until
 from ttmem.client import AllocationClient, BinaryStatus, KernelType, MemoryKind
 from ttmem.events import Op
 

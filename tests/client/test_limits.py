@@ -8,7 +8,8 @@ import pytest
 
 import ttmem.client.declarations as declarations_module
 from tests.client.conftest import MakeClient, Settle
-from tests.client.peer import Peer, wait_until
+from tests.client.peer import Peer
+from tests.patience import wait_until
 from ttmem.client import AllocationClient, MemoryKind
 
 

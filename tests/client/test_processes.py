@@ -8,7 +8,8 @@ import threading
 
 from tests.client import scripts
 from tests.client.conftest import MakePeerProcess, Settle
-from tests.client.peer import Peer, wait_until
+from tests.client.peer import Peer
+from tests.patience import PATIENCE_S, wait_until
 from ttmem.client import AllocationClient, MemoryKind
 
 
@@ -59,7 +60,7 @@ else:
 
     wait_until(lambda: buffers(peer, process.pid) == [[0, 1, 1, 64, 1], [0, 1, 3, 64, 1]])
     wait_until(lambda: buffers(peer, child) == [[0, 1, 2, 64, 1]])
-    _, error = process.communicate("\n", timeout=10)
+    _, error = process.communicate("\n", timeout=PATIENCE_S)
     assert (process.returncode, error) == (0, "")
 
 
@@ -79,7 +80,7 @@ for _ in range(20):
     child = os.fork()
     if not child:
         tracker.track_allocate(Buffer(1, 64, MemoryKind.L1, 9))
-        os._exit(0 if client.flush(10) else 1)
+        os._exit(0 if client.flush(100) else 1)
     children.append(child)
 statuses = [os.waitpid(child, 0)[1] for child in children]
 stop.set()
@@ -119,7 +120,7 @@ input()
     assert scripts.line(process) == "done"
 
     wait_until(lambda: buffers(peer, process.pid) == [[0, 1, 1_000_000, 64, 1]])
-    _, error = process.communicate("\n", timeout=10)
+    _, error = process.communicate("\n", timeout=PATIENCE_S)
     assert error == ""
 
 
@@ -148,7 +149,7 @@ say("alive")
     scripts.go_on(process)
     assert scripts.line(process) == "in the middle of a send"
     peer.kill()
-    out, _ = process.communicate("\n", timeout=20)
+    out, _ = process.communicate("\n", timeout=PATIENCE_S)
 
     assert (process.returncode, out.strip()) == (0, "alive")
 
@@ -206,4 +207,4 @@ input()
     peer.hang_up()
 
     wait_until(lambda: len(peer.sessions) == 2 and len(buffers(peer, process.pid)) == 1)
-    process.communicate("\n", timeout=10)
+    process.communicate("\n", timeout=PATIENCE_S)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.client.conftest import MakeClient
-from tests.client.peer import wait_until
+from tests.patience import wait_until
 from ttmem.client import AllocationClient, BinaryStatus, KernelType, MemoryKind
 from ttmem.client.query import ServerConnection
 from ttmem.errors import TtmemError

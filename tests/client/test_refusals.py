@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.client.conftest import MakePeer
-from tests.client.peer import wait_until
+from tests.patience import wait_until
 from ttmem.client import AllocationClient
 
 

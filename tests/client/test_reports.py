@@ -6,6 +6,7 @@ import time
 
 from tests.client.conftest import Settle
 from tests.client.peer import Peer, Session
+from tests.patience import PATIENCE_S
 from ttmem.client import (
     AllocationClient,
     BinaryStatus,
@@ -243,7 +244,7 @@ def test_a_device_is_declared_before_its_first_event_and_again_to_each_server(
 
 def test_the_hello_says_who_is_speaking(client: AllocationClient, peer: Peer) -> None:
     client.report_allocation(0, 1, 64)
-    assert client.flush(5)
+    assert client.flush(PATIENCE_S)
 
     hello = session_of(peer).hello
     assert set(hello) == {"pid", "start_time_ns", "name", "container_pid", "role"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from tests.model.programs import TILE
-from tests.server.harness import RunningServer, wait_for
+from tests.patience import PATIENCE_S, wait_until
+from tests.server.harness import RunningServer
 from ttmem.client import GraphTracker
 from ttmem.events import MemoryKind
 from ttmem.feeds.server_feed import ServerFeed
@@ -72,7 +73,7 @@ def pieces(found: CoreMap, *sorts: Sort) -> tuple[Region, ...]:
 
 def settled(server: RunningServer, mesh: MeshDevice, tracker: GraphTracker) -> Snapshot:
     """A picture in which all that the model did has arrived; the last it did was to free buffers."""
-    assert tracker.client.flush(20)
+    assert tracker.client.flush(PATIENCE_S)
     live = sorted(one.id for one in mesh.buffers.values() if one.kind == MemoryKind.L1)
     feed = ServerFeed(server.path)
 
@@ -81,7 +82,7 @@ def settled(server: RunningServer, mesh: MeshDevice, tracker: GraphTracker) -> S
         rows = [row for row in picture.detail["l1_buffers"] if row["kind"] == "L1"]
         return picture if sorted(row["id"] for row in rows) == live else None
 
-    picture = wait_for(complete)
+    picture = wait_until(complete)
     feed.close()
     assert picture is not None
     return picture

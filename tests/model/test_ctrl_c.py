@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.server.harness import RunningServer
 
 
@@ -25,7 +26,7 @@ def test_ctrl_c_ends_every_process_cleanly(server: RunningServer, workload: str)
     ) as simulation:
         server.sees(lambda p: len(p.processes) == 3 and len(p.devices) >= 3)
         os.killpg(simulation.pid, signal.SIGINT)
-        said, complaints = simulation.communicate(timeout=60)
+        said, complaints = simulation.communicate(timeout=PATIENCE_S)
 
     assert simulation.returncode == 130
     assert (said.count(f"{workload}: "), complaints) == (3, "")
@@ -43,7 +44,7 @@ def test_a_killed_one_is_named(server: RunningServer, which: int) -> None:
         os.kill(victim, signal.SIGKILL)
         server.sees(lambda p: len(p.processes) == 1)
         simulation.send_signal(signal.SIGTERM)
-        _, complaints = simulation.communicate(timeout=60)
+        _, complaints = simulation.communicate(timeout=PATIENCE_S)
 
     assert complaints == f"ttmem: process {victim} was killed by signal 9\n"
     assert simulation.returncode == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.model.verbs import finish, processes_that_name, start
-from tests.server.harness import wait_for
+from tests.patience import PATIENCE_S, wait_until
 
 
 def test_the_demo_ends_by_itself_and_leaves_nothing(tmp_path: Path) -> None:
@@ -25,9 +25,9 @@ def test_the_demo_ends_by_itself_and_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_demo_that_is_stopped_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     process = start("demo", "--seconds", 60, TMPDIR=str(tmp_path))
-    wait_for(lambda: len(processes_that_name(tmp_path)) == 5)
+    wait_until(lambda: len(processes_that_name(tmp_path)) == 5)
     process.send_signal(number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 128 + number
     assert (list(tmp_path.iterdir()), processes_that_name(tmp_path)) == ([], [])
@@ -36,10 +36,10 @@ def test_a_demo_that_is_stopped_leaves_nothing(tmp_path: Path, number: signal.Si
 @pytest.mark.parametrize("victim", ["serve", "transformer"])
 def test_a_demo_says_who_died(tmp_path: Path, victim: str) -> None:
     process = start("demo", "--seconds", 60, TMPDIR=str(tmp_path))
-    wait_for(lambda: len(processes_that_name(tmp_path)) == 5)
+    wait_until(lambda: len(processes_that_name(tmp_path)) == 5)
     (pid,) = set(processes_that_name(tmp_path)) & set(processes_that_name(f"\0{victim}\0"))
     os.kill(pid, signal.SIGKILL)
-    _, error = process.communicate(timeout=20)
+    _, error = process.communicate(timeout=PATIENCE_S)
     name = "server" if victim == "serve" else victim
 
     assert process.returncode == 1

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.peer import Peer, wait_until
+from tests.client.peer import Peer
 from tests.model.recorder import RecordingTracker
+from tests.patience import wait_until
 from ttmem.client import AllocationClient, GraphTracker
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind

@@ -11,7 +11,8 @@ import pytest
 
 from tests.model.verbs import finish, start
 from tests.other_user import as_plain_user, give_away, needs_root
-from tests.server.harness import RunningServer, wait_for
+from tests.patience import PATIENCE_S, wait_until
+from tests.server.harness import RunningServer
 from ttmem.model.workloads import WORKLOADS
 
 
@@ -53,7 +54,7 @@ def test_a_transformer_is_seen_on_four_devices_with_its_programs(server: Running
         lambda one: len(one.devices) == 4 and one.devices[0].memory.trace.held > 0
     )
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=PATIENCE_S)
 
     assert {d.kernels.cache_entries for d in picture.devices} == {50}
     assert {d.kernels.footprint.dispatch for d in picture.devices} == {2 * 46 * 1024}
@@ -78,7 +79,7 @@ def test_two_processes_share_a_device_and_end_together(server: RunningServer) ->
         lambda one: len(one.processes) == 2 and all(p.devices for p in one.processes)
     )
     process.terminate()
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=PATIENCE_S)
 
     assert [d.logical_id for d in picture.devices] == [0]
     assert picture.devices[0].anomalies == ()
@@ -92,9 +93,9 @@ def test_children_end_when_their_parent_is_killed(server: RunningServer) -> None
     )
     picture = server.sees(lambda one: len(one.processes) == 2)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
 
-    assert wait_for(lambda: not any(Path(f"/proc/{p.pid}").exists() for p in picture.processes))
+    assert wait_until(lambda: not any(Path(f"/proc/{p.pid}").exists() for p in picture.processes))
 
 
 def test_a_workload_that_runs_out_of_memory_ends_with_the_runtimes_words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.model.programs import TILE, eltwise
+from tests.patience import PATIENCE_S
 from tests.server.harness import RunningServer
 from ttmem.client import GraphTracker
 from ttmem.model import open_device, open_mesh_device
@@ -15,7 +16,7 @@ MIB = 1 << 20
 
 
 def settled(server: RunningServer, tracker: GraphTracker, dispatches: int) -> Snapshot:
-    assert tracker.client.flush(20)
+    assert tracker.client.flush(PATIENCE_S)
     return server.sees(
         lambda p: bool(p.devices) and all(d.kernels.dispatches == dispatches for d in p.devices)
     )

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 
 def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -20,7 +22,7 @@ def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
 
 def finish(*arguments: object, **environment: str) -> tuple[int, str, str]:
     process = start(*arguments, **environment)
-    out, error = process.communicate(timeout=60)
+    out, error = process.communicate(timeout=PATIENCE_S)
     return process.returncode, out, error
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
 from tests.probe.watched import PRELUDE
-
-DEADLINE_S = 120
 
 
 class Launcher:
@@ -44,7 +42,7 @@ class Launcher:
             env={**os.environ, **variables},
             capture_output=True,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -69,11 +67,3 @@ class Launcher:
                 yield process
             finally:
                 process.kill()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Patient: the machine may be slow."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)

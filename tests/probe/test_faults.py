@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.probe.test_captured import events_of
 from tests.probe.watched import Watched
 from ttmem.events.kinds import MemoryKind, Op
@@ -172,7 +173,7 @@ def test_a_fault_elsewhere_still_ends_the_process(watch: Watch) -> None:
     )
     process.wait_for("open")
 
-    assert process.process.wait(60) == -signal.SIGBUS
+    assert process.process.wait(PATIENCE_S) == -signal.SIGBUS
 
 
 def test_a_child_of_fork_has_a_region_of_its_own(watch: Watch) -> None:

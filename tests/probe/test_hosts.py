@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.probe.watched import DISPATCHING, WRAPPER, Watched, build_runtime
 from ttmem.probe import environment
 from ttmem.probe.layout import LiveType
@@ -32,7 +33,7 @@ def ran(host: Path, runtime: Path, folder: Path, *arguments: str | Path) -> list
         env=environment({**os.environ, "TTMEM_REGION_DIR": str(folder)}),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -127,7 +128,7 @@ def test_a_bus_error_that_is_sent_ends_the_program(watch: Watch) -> None:
 
     process.process.send_signal(signal.SIGBUS)
 
-    assert process.process.wait(timeout=60) == -signal.SIGBUS
+    assert process.process.wait(PATIENCE_S) == -signal.SIGBUS
 
 
 def test_a_forked_child_that_uses_no_runtime_has_no_region(watch: Watch) -> None:

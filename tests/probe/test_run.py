@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.probe.launched import Launcher, wait_until
+from tests.patience import wait_until
+from tests.probe.launched import Launcher
 
 # Says 'ready', then each signal that it is sent, and leaves with 7 after SIGUSR1.
 LISTENER = """

@@ -9,30 +9,15 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
 
+from tests.patience import PATIENCE_S, wait_until
 from ttmem.api import snapshot
 from ttmem.snapshots import Device, Snapshot
 from ttmem.wire.historical import Head, Message, decode_tail, encode
-
-T = TypeVar("T")
-PATIENCE = 20.0
-
-
-def wait_for(what: Callable[[], T], patience: float = PATIENCE) -> T:
-    """The first true answer; the last one if patience ends."""
-    end = time.monotonic() + patience
-    while True:
-        answer = what()
-        if answer or time.monotonic() > end:
-            return answer
-        time.sleep(0.01)
-
 
 # Another user may not be able to read the interpreter's folders: everything is imported before.
 _AS_USER = """
@@ -57,7 +42,7 @@ class RunningServer:
             self.process = subprocess.Popen(command, stderr=log, stdout=output)
 
     def wait_ready(self) -> RunningServer:
-        wait_for(lambda: "listens at" in self.log or self.process.poll() is not None)
+        wait_until(lambda: "listens at" in self.log or self.process.poll() is not None)
         return self
 
     @property
@@ -76,25 +61,25 @@ class RunningServer:
         return snapshot(self.path, detail)
 
     def device(self, number: int = 0) -> Device:
-        found = wait_for(lambda: self.picture().device(number))
+        found = wait_until(lambda: self.picture().device(number))
         assert found is not None
         return found
 
     def sees(self, condition: Callable[[Snapshot], bool]) -> Snapshot:
         """A picture for which the condition holds; a failure shows the last one."""
-        wait_for(lambda: condition(self.picture()))
+        wait_until(lambda: condition(self.picture()))
         picture = self.picture()
         assert condition(picture), "\n".join(f"{d.unique_id}: {d.memory}" for d in picture.devices)
         return picture
 
     def logs(self, pattern: str) -> str:
-        wait_for(lambda: re.search(pattern, self.log))
+        wait_until(lambda: re.search(pattern, self.log))
         assert re.search(pattern, self.log), self.log
         return self.log
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(PATIENCE_S)
 
     def kill(self) -> None:
         self.process.kill()
@@ -107,7 +92,7 @@ class OldClient:
     def __init__(self, path: str, record_size: int = 144) -> None:
         self.record_size = record_size
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE)
+        self.socket.settimeout(PATIENCE_S)
         self.socket.connect(path)
 
     def __enter__(self) -> OldClient:

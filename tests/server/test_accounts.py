@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.patience import wait_until
 from tests.server.conftest import StartServer
-from tests.server.harness import OldClient, RunningServer, child, wait_for
+from tests.server.harness import OldClient, RunningServer, child
 from ttmem.wire.historical import SIZES, Message
 
 MIB = 1 << 20
@@ -214,7 +215,7 @@ def test_what_a_dying_process_had_sent_is_counted_before_it_is_released(
     with pytest.raises(AssertionError), child(code, server.path):
         pass
 
-    device = wait_for(lambda: next(iter(server.picture().devices), None))
+    device = wait_until(lambda: next(iter(server.picture().devices), None))
     assert device is not None
     server.sees(
         lambda p: p.devices[0].kernels.loads == 3000 and p.devices[0].kernels.footprint.total == 0

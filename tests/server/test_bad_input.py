@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import wait_until
 from tests.server.conftest import StartServer
-from tests.server.harness import OldClient, RunningServer, child, wait_for
+from tests.server.harness import OldClient, RunningServer, child
 from ttmem.events import Event, Op
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
@@ -69,7 +70,7 @@ def test_a_record_split_over_two_packets_counts_once(server: RunningServer) -> N
         client.alloc(100, 2)
         record = encode(144, Head(Message.ALLOC, 0, 4096, 1, os.getpid(), 3))
         client.socket.sendall(record[:50])
-        wait_for(lambda: server.picture().devices)  # the first half is surely in
+        wait_until(lambda: server.picture().devices)  # the first half is surely in
         client.socket.sendall(record[50:])
 
         assert client.ask()["l1_allocated"] == 4296
@@ -265,7 +266,7 @@ def test_a_live_process_of_another_user_is_not_taken_for_dead(
         "OldClient(sys.argv[1]).alloc(4096, 1)\nclient = OldClient(sys.argv[1])", server.path
     ):
         server.sees(lambda p: bool(p.devices) and p.devices[0].l1_used == 4096)
-        wait_for(lambda: len(server.picture("history").detail["history"]) and _ticks(server) >= 3)
+        wait_until(lambda: len(server.picture("history").detail["history"]) and _ticks(server) >= 3)
 
         assert server.device().l1_used == 4096
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
-from tests.server.harness import OldClient, RunningServer, child, wait_for
+from tests.server.harness import OldClient, RunningServer, child
 from ttmem.wire.historical import Message
 
 
@@ -83,7 +84,7 @@ def test_a_signal_stops_it_cleanly(server: RunningServer, number: signal.Signals
     with OldClient(server.path):
         server.process.send_signal(number)
 
-        assert server.process.wait(20) == 0
+        assert server.process.wait(PATIENCE_S) == 0
     assert not os.path.exists(server.path)
     assert not os.path.exists(server.path + ".lock")
 
@@ -163,7 +164,7 @@ def test_history_holds_a_sample_for_each_second(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         client.alloc(4096, 1)
         client.ask()
-        history = wait_for(lambda: server.picture("history").detail["history"])
+        history = wait_until(lambda: server.picture("history").detail["history"])
 
     (columns,) = history.values()
     assert columns["l1_used"][-1] == columns["l1"][-1] == 4096

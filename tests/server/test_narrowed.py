@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.harness import RunningServer, wait_for
+from tests.patience import PATIENCE_S, wait_until
+from tests.server.harness import RunningServer
 from ttmem.client import AllocationClient, Buffer, GraphTracker
 from ttmem.client.query import ServerConnection
 from ttmem.errors import TtmemError
@@ -55,7 +56,7 @@ def feed(server: RunningServer) -> Iterator[ServerFeed]:
     tracker = GraphTracker(AllocationClient(server.path))
     tracker.enabled = True
     _report(tracker)
-    assert tracker.client.flush(20)
+    assert tracker.client.flush(PATIENCE_S)
     server.sees(lambda p: [d.kernels.dispatches for d in p.devices] == [20, 20])
     made = ServerFeed(server.path)
     yield made
@@ -75,7 +76,7 @@ def test_narrowing_changes_no_sum_no_device_and_no_process(feed: ServerFeed) -> 
 
 
 def test_rows_are_those_of_the_device(feed: ServerFeed) -> None:
-    wait_for(lambda: "chip-1" in feed.read(["history"]).detail["history"])
+    wait_until(lambda: "chip-1" in feed.read(["history"]).detail["history"])
     whole, mine = feed.read(DETAILS).detail, feed.read(DETAILS, device="chip-1").detail
 
     assert mine.keys() == whole.keys()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import wait_until
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
-from tests.server.harness import RunningServer, wait_for
+from tests.server.harness import RunningServer
 from ttmem.snapshots import Snapshot
 
 Watch = Callable[..., Watched]
@@ -38,7 +39,7 @@ def test_a_watched_process_is_in_the_picture_the_lists_and_the_history(
     watch("mesh = lib.mesh_open(2); buffer(mesh, 7, 0, 4000); say('made'); input()")
 
     server.sees(lambda picture: dram(picture) == [BLOCK] * 2)
-    wait_for(lambda: server.picture("history").detail["history"])
+    wait_until(lambda: server.picture("history").detail["history"])
 
     detail = server.picture("buffers", "history").detail
     assert [row["id"] for row in detail["buffers"]] == [7, 7]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import ttmem
+from tests.patience import PATIENCE_S
 from tests.server.conftest import StartServer
 from tests.server.harness import RunningServer
 from ttmem.client import AllocationClient, Buffer, GraphTracker, MeshDevice
@@ -40,7 +41,7 @@ def test_the_numbers_that_users_know_from_torch(
     tracker.track_allocate(small)
     tracker.track_allocate(large)
     tracker.track_deallocate(large)
-    assert tracker.client.flush(10)
+    assert tracker.client.flush(PATIENCE_S)
     server.sees(lambda p: any(d.memory.dram.peak == 3000 for d in p.devices))
 
     assert ttmem.memory_allocated(1, socket=server.path) == 1000
@@ -55,7 +56,7 @@ def test_a_device_that_nobody_reported_is_named_with_those_that_were(
     server: RunningServer, tracker: GraphTracker
 ) -> None:
     tracker.track_allocate(Buffer(1, 10, MemoryKind.L1, 0))
-    tracker.client.flush(10)
+    tracker.client.flush(PATIENCE_S)
     server.sees(lambda p: len(p.devices) == 4)
 
     with pytest.raises(BadInput, match=r"no process has reported device 7; known are: 0 \(9000\)"):
@@ -82,7 +83,7 @@ def test_a_program_on_a_mesh_is_seen_on_every_chip_with_all_its_parts(
         tracker.track_program_dispatch(5, MESH, cache_hit=True)
     tracker.track_ring(MESH, 5792 * 110, 3, 4, programs=2)
     tracker.track_cache_entries(MESH, 1)
-    assert tracker.client.flush(10)
+    assert tracker.client.flush(PATIENCE_S)
     picture = server.sees(
         lambda p: len(p.devices) == 4 and all(d.kernels.cache_entries == 1 for d in p.devices)
     )
@@ -105,7 +106,7 @@ def test_a_program_on_a_mesh_is_seen_on_every_chip_with_all_its_parts(
     assert len(detail["cores"]["9000"][0]["cores"]) == 110
 
     tracker.track_program_destroy(5, MESH)
-    tracker.client.flush(10)
+    tracker.client.flush(PATIENCE_S)
     gone = server.sees(lambda p: all(d.kernels.footprint.total == 0 for d in p.devices))
     assert all(d.memory.cb.demand == d.kernels.dram_binaries == 0 for d in gone.devices)
 
@@ -116,7 +117,7 @@ def test_system_kernels_on_a_mesh_have_the_seeds_figures_on_all_four(
     tracker.track_kernel_load(57_344, 1, MESH, KernelType.FABRIC, 16)
     tracker.track_kernel_load(47_104, 2, MESH, KernelType.DISPATCH, 2)
     tracker.track_kernel_load(100 * 1024, 3, MESH, num_cores=80)
-    tracker.client.flush(10)
+    tracker.client.flush(PATIENCE_S)
     picture = server.sees(
         lambda p: len(p.devices) == 4 and all(d.kernels.loads == 3 for d in p.devices)
     )
@@ -136,7 +137,7 @@ def test_copies_of_a_kernel_are_told_from_distinct_ones_by_name_and_size(
         (("add", 1000), ("add", 1000), ("add", 2000), ("mul", 1000)), 1
     ):
         tracker.track_kernel_load(size, number, 0, name=name)
-    tracker.client.flush(10)
+    tracker.client.flush(PATIENCE_S)
     picture = server.sees(lambda p: bool(p.devices) and p.devices[0].kernels.loads == 4)
 
     kernels = picture.devices[0].kernels
@@ -150,7 +151,7 @@ def test_who_runs_on_which_core_survives_a_restart_of_the_server(
         tracker.track_allocate_cb(CORES, 111_744, 1000 * program, False, 0, program_id=program)
     for program in (3, 1, 2):
         tracker.track_program_dispatch(program, 0)
-    tracker.client.flush(10)
+    tracker.client.flush(PATIENCE_S)
     server.sees(lambda p: bool(p.devices) and p.devices[0].memory.cb.resident == 110 * 2000)
     server.kill()
     second = start(name="second")
@@ -190,7 +191,7 @@ def test_a_restart_of_the_server_is_no_loss(
 ) -> None:
     buffer = Buffer(1, 10, MemoryKind.L1, 0)
     tracker.track_allocate(buffer)
-    tracker.client.flush(10)
+    tracker.client.flush(PATIENCE_S)
     server.kill()
     for _ in range(1000):
         tracker.track_allocate(Buffer(2, 20, MemoryKind.L1, 0))
@@ -203,7 +204,7 @@ def test_a_restart_of_the_server_is_no_loss(
 
 def test_the_last_events_are_told_in_words(server: RunningServer, tracker: GraphTracker) -> None:
     tracker.track_allocate(Buffer(5, 4096, MemoryKind.L1, 2, site="attention"))
-    tracker.client.flush(10)
+    tracker.client.flush(PATIENCE_S)
     server.sees(lambda p: any(d.l1_used for d in p.devices))
 
     event = server.picture("events").detail["events"][-1]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.feeds.owners import sleepers
-from tests.server.harness import OldClient, RunningServer, child, wait_for
+from tests.patience import PATIENCE_S, wait_until
+from tests.server.harness import OldClient, RunningServer, child
 from tests.sources.region_writer import Slot, Written
 from ttmem.snapshots import Snapshot
 
@@ -43,7 +44,7 @@ def test_stock_processes_are_in_the_picture_and_in_the_history(
         slots = [Slot(one.pid, (5000, 0, 0, 0, 64)), Slot(two.pid, (70, 0, 0, 0, 0))]
         Written(CHIP, slots=slots).write(shm)
         picture = server.sees(lambda p: dram(p) == {str(CHIP): 5070})
-        wait_for(lambda: server.picture("history").detail["history"])
+        wait_until(lambda: server.picture("history").detail["history"])
 
     assert {p.pid for p in picture.processes} == {one.pid, two.pid}
     assert picture.host["shared_memory"] == str(shm)
@@ -154,5 +155,5 @@ def test_impossible_options_are_refused(
 ) -> None:
     server = RunningServer(tmp_path, *options)
 
-    assert server.process.wait(20) == 2
+    assert server.process.wait(PATIENCE_S) == 2
     assert said in server.log

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.patience import PATIENCE_S, wait_until
 from ttmem.wire.historical import Head, Message, encode
 
 _SERVE = """
@@ -27,24 +27,16 @@ def serving(path: Path, *options: str) -> Iterator[None]:
     command = [sys.executable, "-c", _SERVE, "--socket", str(path), "--quiet", "--no-shm", *options]
     server = subprocess.Popen(command)
     try:
-        _until(lambda: _answers(path))
+        wait_until(lambda: _answers(path))
         yield
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(PATIENCE_S)
 
 
 def _answers(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
-
-
-def _until(true: object, seconds: float = 10.0) -> None:
-    assert callable(true)
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.views.servers import reporting, serving
 from ttmem.commands import dump, ps, top
 from ttmem.errors import BadInput, NoServer
@@ -181,7 +182,7 @@ def test_a_watch_waits_for_the_server_redraws_in_place_and_gives_the_cursor_back
         seen += read_until(terminal, b"\x1b[?25h")
     assert seen.startswith(b"\x1b[?25l")
     assert b"\x1b[H" in seen
-    assert watching.wait(10) == 0
+    assert watching.wait(PATIENCE_S) == 0
     os.close(terminal)
 
 
