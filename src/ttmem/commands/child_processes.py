@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -30,10 +31,12 @@ def run_children(options: argparse.Namespace, chips: int, stopped: Callable[[flo
             running = bool([child for child in children if child.poll() is None])  # asks every one
             worst = _judge(children, told) or worst
             if ending:
-                return worst
+                break
     finally:
         end_all(children)
-    return _judge(children, told) or worst
+    # One that was killed an instant before the end could not be waited for then; SIGTERM is ours.
+    killed = [child for child in children if (child.returncode or 0) < 0]
+    return _judge([one for one in killed if one.returncode != -signal.SIGTERM], told) or worst
 
 
 def end_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
