@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.server.conftest import StartServer
-from tests.server.harness import PATIENCE, OldClient, RunningServer
+from tests.server.harness import OldClient, RunningServer
 
 GIB, MIB = 1 << 30, 1 << 20
 FALLBACK = (12 * GIB, 75 * MIB)  # what it takes for a device that is not available
@@ -27,7 +28,7 @@ class OldMonitor:
     def __init__(self, path: str, size: int) -> None:
         self._size = size
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(PATIENCE)
+        self._socket.settimeout(PATIENCE_S)
         self._socket.connect(path)
         self._totals, self._arch, self._available, self._count = OFFSETS[size]
         self.devices = self._word(self._ask(DEVICE_INFO_QUERY, -1), self._count)
