@@ -55,6 +55,25 @@ def test_l1_totals_and_capacities_per_product(
     assert (spec.l1_banks, spec.l1_total, spec.l1_capacity) == (banks, total, capacity)
 
 
+@pytest.mark.parametrize("dispatch", list(Dispatch))
+def test_no_way_to_open_a_chip_gives_more_than_all_of_its_cores_have(dispatch: Dispatch) -> None:
+    spec = device_spec("p150", dispatch=dispatch, worker_l1_size=1_531_776)
+    assert spec.l1_capacity < spec.l1_most == 120 * 1_572_864
+
+
+@pytest.mark.parametrize(
+    ("board", "version", "bank"),
+    [
+        ("p150", "0.71.2", 4_278_190_016),
+        ("p150", "0.72.0", 4_277_141_376),
+        ("n150", "0.70.1", 1_073_741_792),
+        ("n150", "0.81.1", 1_072_693_184),
+    ],
+)
+def test_dram_banks_are_those_of_the_version(board: str, version: str, bank: int) -> None:
+    assert device_spec(board, version=version).dram_bank_size == bank
+
+
 def test_an_n300_chip_has_91_5_mib_of_l1_and_85_04_mib_to_allocate() -> None:
     spec = device_spec("n300")
     assert (spec.l1_total / MIB, round(spec.l1_capacity / MIB, 2)) == (91.5, 85.04)

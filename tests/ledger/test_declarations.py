@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ttmem.events import EVENT_SIZE, DeviceDeclaration, Event, MemoryKind, Op
+from dataclasses import replace
+
+import pytest
+
+from tests.ledger.counters import NOW, region, slot
+from ttmem.events import EVENT_SIZE, Counters, DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.hw import device_spec
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.process_identity import ProcessFacts
@@ -51,3 +56,30 @@ def test_what_a_client_declares_goes_before_what_the_server_was_told() -> None:
     (device,) = books.snapshot(2).devices
     assert device.l1_capacity == 110 * 1_461_120
     assert device.provenance["capacity"].source == "client"
+
+
+def test_where_circular_buffers_begin_says_how_long_the_ring_is() -> None:
+    """Of whoever opened it with a `worker_l1_size`; where the ring begins, the host knows by the version."""
+    books = Books()
+    process = books.open_process(ProcessFacts(1, 0, None, None))
+    opened = DeviceDeclaration(0, "9000", arch="blackhole", l1_banks=110, cb_base=572_864)
+    books.declare(process, opened)
+    host = DeviceDeclaration(0, "9000", board="p150", arch="blackhole", ring_base=41_088)
+
+    books.sample([replace(region("9000"), declaration=host)], (), NOW)
+
+    (device,) = books.snapshot(NOW).devices
+    assert device.kernels.ring.capacity == 110 * (572_864 - 41_088)
+
+
+@pytest.mark.parametrize(("held", "kinds"), [(200 << 20, []), (211 << 20, ["over_capacity"])])
+def test_no_opening_can_have_more_than_all_cores_together(held: int, kinds: list[str]) -> None:
+    host = DeviceDeclaration(0, "9000", l1_capacity_default=160_723_200, l1_most=210 << 20)
+    sample = region("9000", slot(7, Counters(l1=held)))
+    books = Books()
+
+    books.sample([replace(sample, declaration=host)], (), NOW)
+
+    (device,) = books.snapshot(NOW).devices
+    assert (device.l1_capacity, device.l1_capacity_default) == (None, 160_723_200)
+    assert [anomaly.kind for anomaly in device.anomalies] == kinds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,7 @@ def _found(device: DeviceSample) -> tuple[str | None, str | None, int | None]:
     declared = device.declaration
     if declared is None:
         return device.capacity_source, None, None
-    return device.capacity_source, declared.board, declared.l1_capacity
+    return device.capacity_source, declared.board, declared.l1_capacity_default
 
 
 @contextmanager
@@ -44,6 +45,34 @@ def _owner(folder: Path, **environment: str) -> Iterator[int]:
     finally:
         child.kill()
         child.wait()
+
+
+@contextmanager
+def _owner_with_ttnn(folder: Path, version: str) -> Iterator[int]:
+    """Maps a file where that version of ttnn has its library."""
+    packages = folder / "site-packages"
+    (packages / f"ttnn-{version}.dist-info").mkdir(parents=True)
+    library = packages / "ttnn" / "_ttnn.so"
+    library.parent.mkdir()
+    library.write_bytes(bytes(4096))
+    script = (
+        "import mmap, sys; file = open(sys.argv[1], 'r+b'); kept = mmap.mmap(file.fileno(), 0);"
+        "print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, library], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        try:
+            yield child.pid
+        finally:
+            child.kill()
+
+
+def _note(device: DeviceSample) -> str:
+    assert device.declaration is not None
+    return device.declaration.note or ""
 
 
 @pytest.fixture
@@ -60,11 +89,6 @@ def test_the_owners_descriptor_comes_first(tmp_path: Path, bare: Capacities) -> 
     chip = cluster.by_unique_id(IN_P150X4)
     assert chip is not None
     assert _found(device) == ("cluster descriptor", "p150", cluster.spec(chip).l1_capacity)
-    assert device.declaration is not None
-    assert (device.declaration.trace_bank_size, device.declaration.l1_small_bank_size) == (
-        None,
-        None,
-    )
 
 
 def test_a_relative_path_is_the_owners(tmp_path: Path, bare: Capacities) -> None:
@@ -87,8 +111,56 @@ def test_slow_dispatch_leaves_more_cores(tmp_path: Path, bare: Capacities) -> No
         Written(number=P150_ID, slots=[Slot(pid)]).write(tmp_path)
         device = _read(tmp_path, bare)
 
+    assert _found(device) == ("unique id", "p150", 120 * 1_461_120)
+    assert "slow dispatch" in _note(device)
+
+
+def test_what_the_arguments_of_the_opener_decide_is_unknown(
+    tmp_path: Path, bare: Capacities
+) -> None:
+    Written(number=P150_ID).write(tmp_path)
+
+    declared = _read(tmp_path, bare).declaration
+
+    assert declared is not None
+    assert (declared.grid, declared.l1_banks, declared.l1_total, declared.l1_capacity) == (
+        None,
+    ) * 4
+    assert (declared.ring_capacity, declared.cb_base, declared.trace_bank_size) == (None,) * 3
+    assert declared.l1_per_core == 1_572_864
+    assert (declared.dram_banks, declared.dram_bank_size) == (8, 4_277_141_376)
+    assert declared.l1_most == 140 * 1_572_864  # of a board whose harvesting is only presumed
+    said = declared.note or ""
+    assert "dispatch_core_config and worker_l1_size, which are not published" in said
+    assert "153.3 MiB (160,723,200 B)" in said
+
+
+@pytest.mark.parametrize(
+    ("version", "l1", "dram"),
+    [
+        ("0.81.1", 160_723_200, 4_277_141_376),
+        ("0.75.0", 160_765_440, 4_277_141_376),
+        ("0.71.2", 160_793_600, 4_278_190_016),
+    ],
+)
+def test_the_default_is_that_of_the_ttnn_which_the_owner_has_loaded(
+    tmp_path: Path, bare: Capacities, version: str, l1: int, dram: int
+) -> None:
+    with _owner_with_ttnn(tmp_path, version) as pid:
+        Written(number=P150_ID, slots=[Slot(pid)]).write(tmp_path)
+        device = _read(tmp_path, bare)
+
+    assert _found(device) == ("unique id", "p150", l1)
+    assert f"defaults of ttnn {version} " in _note(device)
     assert device.declaration is not None
-    assert device.declaration.l1_banks == 120
+    assert device.declaration.dram_bank_size == dram
+
+
+def test_a_version_without_a_known_map_is_said_to_be_near(tmp_path: Path, bare: Capacities) -> None:
+    with _owner_with_ttnn(tmp_path, "0.99.0") as pid:
+        Written(number=P150_ID, slots=[Slot(pid)]).write(tmp_path)
+
+        assert "no L1 map is known for ttnn '0.99.0'" in _note(_read(tmp_path, bare))
 
 
 def test_a_descriptor_can_be_given(tmp_path: Path) -> None:
@@ -126,7 +198,7 @@ def test_sysfs_knows_the_card_by_its_chips_own_id(tmp_path: Path) -> None:
     assert _found(device)[:2] == ("sysfs", "p100")
     assert device.declaration is not None
     assert device.declaration.pci == "0000:01:00.0"
-    assert "usual" in (device.declaration.note or "")
+    assert "usual" in _note(device)
 
 
 def test_sysfs_knows_the_card_by_its_serial_number(tmp_path: Path) -> None:

@@ -26,8 +26,13 @@ class DeviceDeclaration:
     l1_per_core: int | None = None
     l1_total: int | None = None
     l1_capacity: int | None = None  # what L1, L1_SMALL and circular buffers share
+    l1_capacity_default: int | None = None  # what they would share if it was opened with no options
+    l1_most: int | None = None  # what they cannot have more than, however it was opened
     l1_bank_size: int | None = None  # the part of a bank that is of kind L1
     l1_small_bank_size: int | None = None
+    ring_base: int | None = (
+        None  # where the kernel-config ring of a core begins; it ends at cb_base
+    )
     cb_base: int | None = None
     dram_base: int | None = None  # where the allocator of a DRAM bank begins
     dram_banks: int | None = None
@@ -57,8 +62,10 @@ class DeviceDeclaration:
             l1_per_core=spec.l1_per_core,
             l1_total=spec.l1_total,
             l1_capacity=spec.l1_capacity,
+            l1_most=spec.l1_most,
             l1_bank_size=spec.l1_bank_size,
             l1_small_bank_size=spec.l1_small_bank_size,
+            ring_base=spec.l1_map.kernel_config_base if spec.l1_map.exact else None,
             cb_base=spec.cb_base,
             dram_base=spec.dram_reserved,
             dram_banks=spec.dram_banks,

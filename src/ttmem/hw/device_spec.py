@@ -20,6 +20,7 @@ class DeviceSpec:
     board: str
     arch: Arch
     dispatch: Dispatch
+    tensix_harvested: int  # rows or columns
     grid: Grid
     l1_map: L1Map
     l1_small_bank_size: int
@@ -44,6 +45,13 @@ class DeviceSpec:
     def l1_capacity(self) -> int:
         """L1 and L1_SMALL together, above firmware and kernel ring."""
         return self.l1_banks * self.l1_map.worker_l1_size
+
+    @property
+    def l1_most(self) -> int:
+        """What nobody can have more than, whichever cores dispatch, with no room for firmware."""
+        return (
+            compute_grid(self.arch, self.tensix_harvested, Dispatch.SLOW).cores * self.l1_per_core
+        )
 
     @property
     def l1_bank_size(self) -> int:
@@ -139,17 +147,19 @@ def device_spec(
         if size < 0:
             raise BadInput(f"{name} must be 0 or more bytes, not {size}")
     banks = dram_banks(arch, channels)
+    cores = l1_map(arch, version).with_worker_l1_size(worker_l1_size)
     spec = DeviceSpec(
         board=kind.name,
         arch=arch,
         dispatch=mode,
+        tensix_harvested=rows_or_columns,
         grid=compute_grid(arch, rows_or_columns, mode),
-        l1_map=l1_map(arch, version).with_worker_l1_size(worker_l1_size),
+        l1_map=cores,
         # L1_SMALL is rounded as DRAM is: that is what the runtime's allocator does.
         l1_small_bank_size=align_up(l1_small_size, arch.dram_alignment),
         dram_banks=banks,
         dram_view_size=BANK_VIEW_SIZE[arch],
-        dram_reserved=dram_reserved(arch),
+        dram_reserved=dram_reserved(arch, cores.version),
         trace_bank_size=trace_bytes_per_bank(arch, trace_region_size, banks),
     )
     if spec.l1_bank_size < 0:

@@ -12,6 +12,7 @@ BANK_VIEW_SIZE = {Arch.WORMHOLE: 0x4000_0000, Arch.BLACKHOLE: 0xFF00_0000}
 _BANKS = {Arch.WORMHOLE: (12,), Arch.BLACKHOLE: (8, 7)}
 
 _DEVICE_PRINT = 1024 * 1024
+_BEFORE_DEVICE_PRINT = ("0.70.1", "0.71.2")
 _TRACE_PAGE = 8192
 
 
@@ -25,8 +26,10 @@ def dram_banks(arch: Arch, dram_harvested: int) -> int:
     return banks[dram_harvested]
 
 
-def dram_reserved(arch: Arch) -> int:
+def dram_reserved(arch: Arch, version: str) -> int:
     """Bytes at the bottom of each bank: the barrier, and the device-print area, aligned."""
+    if version in _BEFORE_DEVICE_PRINT:
+        return arch.dram_alignment
     return arch.dram_alignment + _DEVICE_PRINT + arch.dram_alignment
 
 

@@ -4,7 +4,8 @@
     | firmware,     | kernel-config ring    | CBs grow up ... buffers grow down |
     | mailboxes     | (69 KiB by default)   |                        | L1_SMALL |
 
-The map moves every few months (six bases since June 2025), so it is carried per version.
+The map moves every few months (nine times since 0.70), so it is carried per version: that of
+every release since 0.70.1, the first that publishes counters.
 """
 
 from __future__ import annotations
@@ -20,9 +21,25 @@ DEFAULT_RING_BYTES = 69 * 1024
 
 L1_SIZE = {Arch.WORMHOLE: 1464 * 1024, Arch.BLACKHOLE: 1536 * 1024}
 
+# As two columns; releases that share a map are listed all the same, so that each is exact.
+_BASES = {
+    "0.70.1": (0x8120, 0x9E00),
+    "0.71.2": (0x8140, 0x9E00),
+    "0.72.0": (0x81A0, 0x9E00),
+    "0.73.1": (0x8320, 0x9F00),
+    "0.74.0": (0x8840, 0x9F00),
+    "0.75.0": (0x8840, 0x9F00),
+    "0.76.0": (0x88C0, 0x9F80),
+    "0.77.0": (0x88C0, 0x9F80),
+    "0.78-dev": (0x88C0, 0xA000),
+    "0.78.0": (0x88E0, 0xA000),
+    "0.79.0": (0x88E0, 0xA000),
+    "0.80.0": (0x88E0, 0xA000),
+    "0.81.1": (0x8960, 0xA080),
+}
 KERNEL_CONFIG_BASE = {
-    "0.78-dev": {Arch.WORMHOLE: 0x88C0, Arch.BLACKHOLE: 0xA000},
-    "0.81.1": {Arch.WORMHOLE: 0x8960, Arch.BLACKHOLE: 0xA080},
+    version: dict(zip((Arch.WORMHOLE, Arch.BLACKHOLE), bases, strict=True))
+    for version, bases in _BASES.items()
 }
 VERSIONS = tuple(KERNEL_CONFIG_BASE)
 NEWEST = VERSIONS[-1]

@@ -16,13 +16,7 @@ MAX_LOGICAL_ID = 1023
 
 
 OPENERS = ("client", "probe")  # who tells of a device because a process has it open
-HARDWARE = (
-    "board",
-    "pci",
-    "dram_base",
-    "ring_per_core",
-    "ring_capacity",
-)  # not a choice of a process
+HARDWARE = ("board", "pci", "dram_base", "ring_base")  # not a choice of a process
 
 
 class DeviceDefaults(Protocol):
@@ -174,4 +168,13 @@ def _filled(declared: DeviceDeclaration, host: DeviceDeclaration) -> DeviceDecla
     known: dict[str, Any] = {
         name: getattr(host, name) for name in HARDWARE if getattr(declared, name) is None
     }
-    return replace(declared, **known)
+    return _with_ring(replace(declared, **known))
+
+
+def _with_ring(declared: DeviceDeclaration) -> DeviceDeclaration:
+    """Its ring ends where circular buffers begin, which is for the process to choose."""
+    base, end, banks = declared.ring_base, declared.cb_base, declared.l1_banks
+    if declared.ring_per_core is not None or base is None or end is None or end < base:
+        return declared
+    ring = end - base
+    return replace(declared, ring_per_core=ring, ring_capacity=ring * banks if banks else None)

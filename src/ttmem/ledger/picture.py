@@ -112,6 +112,7 @@ def _device(
         memory=memory,
         l1_used=sums.l1_used,
         l1_capacity=record.l1_capacity,
+        l1_capacity_default=None if record.l1_capacity else declared.l1_capacity_default,
         l1_total=declared.l1_total,
         l1_peak=None if l1_missed else sums.l1_peak,
         l1_peak_time_ns=None if l1_missed else sums.l1_peak_time or None,
@@ -280,11 +281,13 @@ def _over_capacity(
         if use.capacity is not None and use.held > use.capacity:
             culprit = _culprit(books, rows, [row.held[kind] for row in rows])
             out.append(over_capacity(kind.name, use.held, use.capacity, culprit, 0))
-    if record.l1_capacity is not None and sums.l1_used > record.l1_capacity:
+    # Where it is unknown how the device was opened, there is still what it cannot have more than.
+    l1 = record.l1_capacity if record.l1_capacity is not None else record.declaration.l1_most
+    if l1 is not None and sums.l1_used > l1:
         by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
         culprit = _culprit(books, rows, [held(row).l1_used for row in rows])
         what = "L1 with L1_SMALL and circular buffers"
-        anomaly = over_capacity(what, sums.l1_used, record.l1_capacity, culprit, by_demand)
+        anomaly = over_capacity(what, sums.l1_used, l1, culprit, by_demand)
         if not by_demand and memory.cb.used and memory.l1.held:
             why = "; L1 buffers may lie where cached programs have circular buffers, and both count"
             anomaly = replace(anomaly, text=anomaly.text + why)

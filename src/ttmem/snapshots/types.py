@@ -144,6 +144,9 @@ class Device:
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     anomalies: tuple[Anomaly, ...] = ()
     l1_map: L1Map | None = None  # None: not declared, or several processes split L1 differently
+    l1_capacity_default: int | None = (
+        None  # where l1_capacity is unknown: if opened with no options
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,14 +101,23 @@ def _pids(counts: Mapping[int, int]) -> str:
 
 def missing_notes(snapshot: Snapshot) -> list[Note]:
     """Why capacities are N/A."""
-    why: dict[str, list[str]] = {}
+    why: dict[tuple[str, str], list[str]] = {}
     for device in snapshot.devices:
-        if device.memory.dram.capacity is None or device.l1_capacity is None:
-            why.setdefault(_reason(device), []).append(device.unique_id)
+        missing = [
+            name
+            for name, capacity in (
+                ("DRAM", device.memory.dram.capacity),
+                ("L1", device.l1_capacity),
+            )
+            if capacity is None
+        ]
+        if missing:
+            what = "capacity" if len(missing) > 1 else f"{missing[0]} capacity"
+            why.setdefault((what, _reason(device)), []).append(device.unique_id)
     names = DeviceNames(snapshot.devices)
     return [
-        Note("-", Style.FAINT, f"capacity N/A on {names.sentence(devices)}: {reason}")
-        for reason, devices in why.items()
+        Note("-", Style.FAINT, f"{what} N/A on {names.sentence(devices)}: {reason}")
+        for (what, reason), devices in why.items()
     ]
 
 

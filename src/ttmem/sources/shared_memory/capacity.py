@@ -1,4 +1,10 @@
-"""What a device has, from the best source that knows: no region carries a capacity."""
+"""What a device has, from the best source that knows: no region carries a capacity.
+
+Board, harvesting and the version of the runtime can be found out from outside. How a process opened
+the device cannot: `dispatch_core_config` and `worker_l1_size` are arguments that nothing publishes. So
+what depends on them (compute cores, the L1 that can be allocated, the kernel ring) stays unknown; what
+they would be with the defaults is told apart.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,16 @@ from typing import Any
 
 from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration, Owner, ProcessSample
-from ttmem.hw import Board, Cluster, DeviceSpec, Dispatch, device_spec
+from ttmem.hw import NEWEST, Board, Cluster, DeviceSpec, Dispatch, device_spec
 from ttmem.hw.board_ids import board_of_unique_id
+from ttmem.sizes import human
 from ttmem.sources.shared_memory.cards import FOLDER, Card, cards
 from ttmem.sources.shared_memory.descriptors import Descriptors, chip_of
 from ttmem.sources.shared_memory.environments import Environment, Environments
 from ttmem.sources.shared_memory.umd import Discovery
 
-_SHARED = "trace regions and L1_SMALL are inside DRAM and L1: how they are split is not published"
+_NOT_PUBLISHED = "L1 depends on dispatch_core_config and worker_l1_size, which are not published"
+_SHARED = "DRAM includes the trace region, whose size is not published either"
 _USUAL = "harvesting as usual for the board"
 
 
@@ -44,7 +52,7 @@ class Capacities:
         self._cards: tuple[Card, ...] | None = None
         self._descriptors = Descriptors()
         self._environments = Environments()
-        self._known: dict[int, tuple[Cluster | None, bool, int, Capacity]] = {}
+        self._known: dict[int, tuple[Cluster | None, Environment | None, int, Capacity]] = {}
         self._last: dict[int, Environment] = {}
 
     def of(self, number: int, logical_id: int, processes: Iterable[ProcessSample]) -> Capacity:
@@ -54,11 +62,10 @@ class Capacities:
         source = "cluster descriptor"
         if cluster is None or chip_of(cluster, number) is None:
             cluster, source = self._discovered(), "umd"
-        slow = environment is not None and environment.slow_dispatch
         known = self._known.get(number)
-        if known is None or known[0] is not cluster or known[1:3] != (slow, logical_id):
-            found = self._find(number, logical_id, slow, cluster, source)
-            known = self._known[number] = (cluster, slow, logical_id, found)
+        if known is None or known[0] is not cluster or known[1:3] != (environment, logical_id):
+            found = self._find(number, logical_id, environment, cluster, source)
+            known = self._known[number] = (cluster, environment, logical_id, found)
         return known[3]
 
     def forget_all_but(self, numbers: Container[int]) -> None:
@@ -84,21 +91,27 @@ class Capacities:
         return self._discovery.cluster() if self._can_discover else None
 
     def _find(
-        self, number: int, logical_id: int, slow: bool, cluster: Cluster | None, source: str
+        self,
+        number: int,
+        logical_id: int,
+        environment: Environment | None,
+        cluster: Cluster | None,
+        source: str,
     ) -> Capacity:
-        dispatch = Dispatch.SLOW if slow else None
+        slow = environment is not None and environment.slow_dispatch
+        opened = _Opened(number, logical_id, slow, environment.ttnn if environment else None)
         try:
             chip = None if cluster is None else chip_of(cluster, number)
             if cluster is not None and chip is not None:
-                spec = cluster.spec(chip, dispatch=dispatch)
-                return Capacity(_declaration(spec, number, logical_id, chip.pci), source)
+                spec = cluster.spec(chip, dispatch=opened.dispatch, version=opened.version)
+                return Capacity(opened.declaration(spec, chip.pci), source)
             card = self._card(number)
             if card is not None and card.board is not None:
                 pci = card.pci if card.is_the_chip(number) else None
-                return Capacity(_usual(card.board, dispatch, number, logical_id, pci), "sysfs")
+                return Capacity(opened.usual(card.board, pci), "sysfs")
             board = board_of_unique_id(number)
             if board is not None:
-                return Capacity(_usual(board, dispatch, number, logical_id, None), "unique id")
+                return Capacity(opened.usual(board, None), "unique id")
         except BadInput:
             pass  # harvesting that no product has: nothing sound can be said
         return Capacity()
@@ -111,22 +124,53 @@ class Capacities:
         return next(iter(exact or fitting), None)
 
 
-def _usual(
-    board: Board, dispatch: Dispatch | None, number: int, logical_id: int, pci: str | None
-) -> DeviceDeclaration:
-    declared = _declaration(device_spec(board, dispatch=dispatch), number, logical_id, pci)
-    return replace(declared, note=f"{_USUAL}; {declared.note}")
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What is known of how a device was opened."""
 
+    number: int
+    logical_id: int
+    slow: bool
+    ttnn: str | None
 
-def _declaration(
-    spec: DeviceSpec, number: int, logical_id: int, pci: str | None
-) -> DeviceDeclaration:
-    """How the application split DRAM and L1 is unknown, so those sizes are."""
-    full = DeviceDeclaration.from_spec(spec, logical_id, str(number), pci)
-    return replace(
-        full,
-        l1_bank_size=None,
-        l1_small_bank_size=None,
-        trace_bank_size=None,
-        note="; ".join(part for part in (spec.note, _SHARED) if part),
-    )
+    @property
+    def dispatch(self) -> Dispatch | None:
+        return Dispatch.SLOW if self.slow else None
+
+    @property
+    def version(self) -> str:
+        return self.ttnn or NEWEST
+
+    def usual(self, board: Board, pci: str | None) -> DeviceDeclaration:
+        """Of a board whose harvesting is not known."""
+        declared = self.declaration(
+            device_spec(board, dispatch=self.dispatch, version=self.version), pci
+        )
+        whole = device_spec(board, tensix_harvested=0)
+        return replace(declared, l1_most=whole.l1_most, note=f"{_USUAL}; {declared.note}")
+
+    def declaration(self, spec: DeviceSpec, pci: str | None) -> DeviceDeclaration:
+        """Without what depends on the arguments of who opened it."""
+        full = DeviceDeclaration.from_spec(spec, self.logical_id, str(self.number), pci)
+        return replace(
+            full,
+            grid=None,
+            l1_banks=None,
+            l1_total=None,
+            l1_capacity=None,
+            l1_capacity_default=spec.l1_capacity,
+            l1_bank_size=None,
+            l1_small_bank_size=None,
+            ring_base=full.ring_base if self.ttnn else None,
+            cb_base=None,
+            trace_bank_size=None,
+            ring_per_core=None,
+            ring_capacity=None,
+            note="; ".join(part for part in (spec.note, self._l1_in_words(spec), _SHARED) if part),
+        )
+
+    def _l1_in_words(self, spec: DeviceSpec) -> str:
+        ttnn = f"ttnn {self.ttnn}" if self.ttnn else f"ttnn, if it is {NEWEST},"
+        default = f"{human(spec.l1_capacity)} ({spec.l1_capacity:,} B)"
+        slow = " under slow dispatch" * self.slow
+        return f"{_NOT_PUBLISHED}; with the defaults of {ttnn} it is {default}{slow}"

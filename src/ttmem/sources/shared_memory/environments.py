@@ -1,12 +1,17 @@
-"""What the environment of a process says about the devices that it opens."""
+"""What the environment of a process, and the runtime that it has loaded, say about its devices."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
+
+from ttmem.sources.shared_memory.holders import process_file
 
 _LARGEST = 4 << 20
 _MAX_KNOWN = 4096
+_LIBRARY = re.compile(rb"(/\S.*/(?:_ttnn[^/\n]*\.so[^/\n]*|libtt_metal\.so[^/\n]*))$", re.MULTILINE)
+_DIST_INFO = re.compile(r"ttnn-([0-9][\w.+-]{0,40})\.dist-info", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,7 @@ class Environment:
 
     descriptor: str | None
     slow_dispatch: bool
+    ttnn: str | None  # the version that it has loaded
 
 
 class Environments:
@@ -41,11 +47,48 @@ def _read(pid: int) -> Environment | None:
         return None
     values = dict(word.partition(b"=")[::2] for word in words)
     path = os.fsdecode(values.get(b"TT_METAL_MOCK_CLUSTER_DESC_PATH", b""))
+    loaded = loaded_runtime(pid)
     return Environment(
         descriptor=_from_here(pid, path) if path else None,
         slow_dispatch=b"TT_METAL_SLOW_DISPATCH_MODE" in values,
+        ttnn=loaded and loaded[1],
     )
 
 
 def _from_here(pid: int, path: str) -> str:
     return f"/proc/{pid}/root{path}" if os.path.isabs(path) else f"/proc/{pid}/cwd/{path}"
+
+
+def loaded_runtime(pid: int) -> tuple[str, str | None] | None:
+    """(folder, version) of the ttnn in the maps of a process; None without one, or if they are hidden."""
+    library = _library(process_file(pid, "maps"))
+    return None if library is None else _installation(pid, library)
+
+
+def _library(maps: bytes) -> str | None:
+    """The Python module rather than the library below it: it lies next to its version."""
+    if b"_ttnn" not in maps and b"libtt_metal" not in maps:
+        return None
+    found = [os.fsdecode(match[1]) for match in _LIBRARY.finditer(maps)]
+    found.sort(key=lambda path: not os.path.basename(path).startswith("_ttnn"))
+    return found[0] if found else None
+
+
+def _installation(pid: int, library: str) -> tuple[str, str | None]:
+    """(folder, version); the folder is looked at as the process sees it, container or not."""
+    folder = os.path.dirname(library)
+    for _ in range(4):  # site-packages/ttnn/build/lib/_ttnn.so is the deepest that was seen
+        version = _version(f"/proc/{pid}/root{folder}")
+        if version is not None:
+            return folder, version
+        folder = os.path.dirname(folder)
+    return os.path.dirname(library), None
+
+
+def _version(folder: str) -> str | None:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return None
+    matches = (_DIST_INFO.fullmatch(name) for name in sorted(names))
+    return next((match[1] for match in matches if match), None)
