@@ -167,9 +167,11 @@ void Ledger::report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint
     finding.last_id = id;
 }
 
-void Ledger::report_unknown(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id) {
+// `freed`: what the event names was freed already, and not allocated since.
+void Ledger::report_unmatched(Context& at, bool freed, Anomaly twice, Anomaly unknown, const Event& event) {
     if (!at.process.follows_table) {
-        report(at, anomaly, bytes, id);
+        const bool sized = event.op == CB_FREE || event.op == KERNEL_UNLOAD;
+        report(at, freed ? twice : unknown, sized ? event.size : 0, event.id);
     }
 }
 
@@ -184,7 +186,11 @@ void Ledger::follow_table(std::uint32_t process) { processes_[process].follows_t
 
 void Ledger::begin_resync(std::uint32_t process) { ++processes_[process].generation; }
 
-void Ledger::end_resync(std::uint32_t process) { sweep(process, false); }
+// What happened between two resyncs was not all seen, so nobody knows what is freed twice.
+void Ledger::end_resync(std::uint32_t process) {
+    sweep(process, false);
+    processes_[process].freed.clear();
+}
 
 // Removes what a process holds: everything, or only what it did not name again since begin_resync.
 void Ledger::sweep(std::uint32_t index, bool everything) {

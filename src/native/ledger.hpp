@@ -11,6 +11,7 @@
 #include "coverage.hpp"
 #include "event.hpp"
 #include "live_blocks.hpp"
+#include "recent_frees.hpp"
 #include "table.hpp"
 
 namespace ttmem {
@@ -29,6 +30,9 @@ enum class Anomaly : std::uint8_t {
     STATUS_BACKWARDS,
     CB_MAP_FULL,
     REJECTED,
+    DOUBLE_FREE,
+    DOUBLE_CB_FREE,
+    DOUBLE_UNLOAD,
 };
 
 // Why an event was not accounted; the words are in ttmem/ledger/anomalies.py.
@@ -42,6 +46,7 @@ struct Key {
     bool operator==(const Key& o) const {
         return id == o.id && second == o.second && process == o.process && device == o.device && kind == o.kind;
     }
+    RecentFrees::Name name(RecentFrees::What what) const { return {id, second, device, kind, what}; }
 };
 
 struct KeyHash {
@@ -184,6 +189,7 @@ struct Process {
     Chain<CircularBuffer> circular_buffers;
     Chain<Kernel> kernels;
     Chain<Program> programs;
+    RecentFrees freed;
 };
 
 struct Finding {
@@ -288,7 +294,9 @@ private:
     void give_back(Context& at, std::uint64_t entries);
     void reject(Context& at, Reject reason, const Event& event);
     void report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id);
-    void report_unknown(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id);
+    void report_unmatched(Context& at, bool freed, Anomaly twice, Anomaly unknown, const Event& event);
+    void forget_freed_buffer(Context& at, const Event& event);
+    bool was_buffer_freed(Context& at, const Event& event);
     void raise_peaks(Context& at);
     void index_findings();
     Context context(std::uint32_t process, std::uint32_t device, std::uint64_t time);

@@ -5,15 +5,13 @@
 
 namespace ttmem {
 
+using What = RecentFrees::What;
+
 void Ledger::allocate(Context& at, const Event& event) {
-    if (event.kind >= KINDS) {
-        return reject(at, Reject::KIND, event);
-    }
-    if (event.size == 0) {
-        return reject(at, Reject::SIZE_ZERO, event);
-    }
-    if (event.size > MAX_BYTES || event.extra > MAX_BYTES) {
-        return reject(at, Reject::SIZE_HUGE, event);
+    if (event.kind >= KINDS || event.size == 0 || event.size > MAX_BYTES || event.extra > MAX_BYTES) {
+        forget_freed_buffer(at, event);
+        const Reject size = event.size ? Reject::SIZE_HUGE : Reject::SIZE_ZERO;
+        return reject(at, event.kind >= KINDS ? Reject::KIND : size, event);
     }
     const Key key{event.id, 0, at.process_index, at.device_index, event.kind};
     if (Buffer* found = buffers_.find(key)) {
@@ -35,7 +33,7 @@ void Ledger::allocate(Context& at, const Event& event) {
 
 void Ledger::insert_buffer(Context& at, const Key& key, const Event& event) {
     if (!room(at, event.size, event.id)) {
-        return;
+        return forget_freed_buffer(at, event);
     }
     Buffer& buffer = buffers_.insert(key);
     buffer.size = event.size;
@@ -60,12 +58,33 @@ void Ledger::deallocate(Context& at, const Event& event) {
     }
     const Buffer* match = match_buffer(at.process_index, at.device_index, named ? event.kind : -1, event.id);
     if (!match) {
-        return report_unknown(at, Anomaly::UNKNOWN_FREE, 0, event.id);
+        return report_unmatched(
+            at, was_buffer_freed(at, event), Anomaly::DOUBLE_FREE, Anomaly::UNKNOWN_FREE, event);
     }
     Buffer& buffer = const_cast<Buffer&>(*match);
     if (--buffer.references == 0) {
+        at.process.freed.freed(buffer.key.name(What::BUFFER));
         remove_buffer(at, buffer);
     }
+}
+
+// It was allocated, and is in no account: its free will not be a second one.
+void Ledger::forget_freed_buffer(Context& at, const Event& event) {
+    for (std::uint16_t kind = 0; kind < KINDS; ++kind) {
+        if (event.kind == kind || event.kind >= KINDS) {
+            at.process.freed.unseen({event.id, 0, at.device_index, kind, What::BUFFER});
+        }
+    }
+}
+
+bool Ledger::was_buffer_freed(Context& at, const Event& event) {
+    for (std::uint16_t kind = 0; kind < KINDS; ++kind) {
+        const bool meant = !(event.flags & KIND_KNOWN) || event.kind == kind;
+        if (meant && at.process.freed.has({event.id, 0, at.device_index, kind, What::BUFFER})) {
+            return true;
+        }
+    }
+    return false;
 }
 
 const Buffer* Ledger::match_buffer(std::uint32_t process, std::uint32_t device, int kind, std::uint64_t id) const {

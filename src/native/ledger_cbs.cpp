@@ -7,6 +7,8 @@
 
 namespace ttmem {
 
+using What = RecentFrees::What;
+
 namespace {
 
 // Two programs may place equal CBs at one address, and each frees its own: program and cores are part of the key.
@@ -23,11 +25,16 @@ constexpr int MAX_SEARCH = 1024;
 }  // namespace
 
 void Ledger::cb_allocate(Context& at, const Event& event) {
+    const Key key = cb_key(event, at.process_index, at.device_index);
+    const auto refuse = [&](Reject reason) {
+        at.process.freed.unseen(key.name(What::CIRCULAR_BUFFER));
+        reject(at, reason, event);
+    };
     if (event.size == 0) {
-        return reject(at, Reject::SIZE_ZERO, event);
+        return refuse(Reject::SIZE_ZERO);
     }
     if (event.size > MAX_BYTES || event.address > MAX_BYTES) {
-        return reject(at, Reject::SIZE_HUGE, event);
+        return refuse(Reject::SIZE_HUGE);
     }
     std::shared_ptr<const CoreMask> mask;
     if (event.cores) {
@@ -37,14 +44,15 @@ void Ledger::cb_allocate(Context& at, const Event& event) {
         if (usable) {
             mask = known->second;
         } else if (!at.process.follows_table) {  // a table may have no room for a set: its cores are unknown
-            return reject(at, Reject::CORES, event);
+            return refuse(Reject::CORES);
         }
     }
-    const Key key = cb_key(event, at.process_index, at.device_index);
     if (CircularBuffer* found = circular_buffers_.find(key)) {
         repeat_cb(at, *found, event);
     } else if (room(at, event.size, event.id, references_of(event))) {
         insert_cb(at, key, event, std::move(mask));
+    } else {
+        at.process.freed.unseen(key.name(What::CIRCULAR_BUFFER));
     }
     raise_peaks(at);
 }
@@ -117,13 +125,15 @@ CircularBuffer* Ledger::find_cb(Context& at, const Event& event) {
 void Ledger::cb_deallocate(Context& at, const Event& event) {
     CircularBuffer* cb = find_cb(at, event);
     if (!cb) {
-        return report_unknown(at, Anomaly::UNKNOWN_CB_FREE, event.size, event.id);
+        const bool freed = at.process.freed.has(cb_key(event, at.process_index, at.device_index).name(What::CIRCULAR_BUFFER));
+        return report_unmatched(at, freed, Anomaly::DOUBLE_CB_FREE, Anomaly::UNKNOWN_CB_FREE, event);
     }
     if (cb->references > 1) {
         count_cb(at, *cb, 1, false);
         --cb->references;
         give_back(at, 1);
     } else {
+        at.process.freed.freed(cb->key.name(What::CIRCULAR_BUFFER));
         remove_cb(at, *cb);
     }
     raise_peaks(at);  // with the last unplaced one gone, the sum may change its method

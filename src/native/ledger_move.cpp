@@ -103,6 +103,7 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
     each(process.circular_buffers, [&](CircularBuffer& cb) { moves(circular_buffers_, cb); });
     each(process.kernels, [&](Kernel& kernel) { moves(kernels_, kernel); });
     each(process.programs, [&](Program& program) { moves(programs_, program); });
+    process.freed.move(static_cast<std::uint16_t>(old), static_cast<std::uint16_t>(device));
     for (Program* program : resident) {
         evict(to, *program, program->resident);
         to.device.residents.push_back(program);

@@ -7,6 +7,8 @@
 
 namespace ttmem {
 
+using What = RecentFrees::What;
+
 namespace {
 
 constexpr std::uint64_t PAGE = 2048;  // kernel binaries lie in DRAM in pages of this size
@@ -16,18 +18,22 @@ std::uint64_t padded(std::uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * P
 }  // namespace
 
 void Ledger::kernel_load(Context& at, const Event& event) {
+    const Key key{event.id, 0, at.process_index, at.device_index, 0};
+    const auto refuse = [&](Reject reason) {
+        at.process.freed.unseen(key.name(What::KERNEL));
+        reject(at, reason, event);
+    };
     if (event.kind >= KERNEL_TYPES) {
-        return reject(at, Reject::KIND, event);
+        return refuse(Reject::KIND);
     }
     if (event.size == 0) {
-        return reject(at, Reject::SIZE_ZERO, event);
+        return refuse(Reject::SIZE_ZERO);
     }
     const bool whole = event.flags & FOOTPRINT || event.number == 0;
     if (event.size > MAX_BYTES || (!whole && event.size > MAX_BYTES / event.number)) {
-        return reject(at, Reject::SIZE_HUGE, event);
+        return refuse(Reject::SIZE_HUGE);
     }
     const std::uint64_t footprint = whole ? event.size : event.size * event.number;
-    const Key key{event.id, 0, at.process_index, at.device_index, 0};
     if (Kernel* found = kernels_.find(key)) {
         Kernel& kernel = *found;
         kernel.generation = at.process.generation;
@@ -50,7 +56,7 @@ void Ledger::kernel_load(Context& at, const Event& event) {
         ++at.account.counters.loads, ++at.device.counters.loads;
     }
     if (!room(at, footprint, event.id)) {
-        return;
+        return at.process.freed.unseen(key.name(What::KERNEL));
     }
     Kernel& kernel = kernels_.insert(key);
     kernel.binary = whole ? 0 : event.size;
@@ -79,11 +85,14 @@ void Ledger::kernel_load(Context& at, const Event& event) {
 }
 
 void Ledger::kernel_unload(Context& at, const Event& event) {
-    Kernel* kernel = kernels_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
+    const Key key{event.id, 0, at.process_index, at.device_index, 0};
+    Kernel* kernel = kernels_.find(key);
     if (!kernel) {
-        return report_unknown(at, Anomaly::UNKNOWN_UNLOAD, event.size, event.id);
+        return report_unmatched(
+            at, at.process.freed.has(key.name(What::KERNEL)), Anomaly::DOUBLE_UNLOAD, Anomaly::UNKNOWN_UNLOAD, event);
     }
     ++at.account.counters.unloads, ++at.device.counters.unloads;
+    at.process.freed.freed(key.name(What::KERNEL));
     remove_kernel(at, *kernel);
 }
 
@@ -138,6 +147,7 @@ Program* Ledger::program_for(Context& at, std::uint64_t id) {
     Program* program = programs_.find(key);
     if (!program) {
         if (!room(at, 0, id)) {
+            at.process.freed.unseen(key.name(What::PROGRAM));
             return nullptr;
         }
         program = &programs_.insert(key);
@@ -168,17 +178,22 @@ void Ledger::drop_program_if_empty(Context& at, Program& program) {
 }
 
 void Ledger::destroy_program(Context& at, const Event& event) {
-    Program* found = programs_.find(Key{event.id, 0, at.process_index, at.device_index, 0});
+    const Key key{event.id, 0, at.process_index, at.device_index, 0};
+    Program* found = programs_.find(key);
     if (!found) {
-        return report_unknown(at, Anomaly::UNKNOWN_UNLOAD, 0, event.id);
+        return report_unmatched(
+            at, at.process.freed.has(key.name(What::PROGRAM)), Anomaly::DOUBLE_UNLOAD, Anomaly::UNKNOWN_UNLOAD, event);
     }
+    at.process.freed.freed(key.name(What::PROGRAM));
     Program& program = *found;
     clear_resident(at, program);
     program.dying = true;
     while (program.circular_buffers) {
+        at.process.freed.freed(program.circular_buffers->key.name(What::CIRCULAR_BUFFER));
         remove_cb(at, *program.circular_buffers);
     }
     while (program.kernels) {
+        at.process.freed.freed(program.kernels->key.name(What::KERNEL));
         ++at.account.counters.unloads, ++at.device.counters.unloads;
         remove_kernel(at, *program.kernels);
     }

@@ -22,10 +22,13 @@ class Finding(IntEnum):
     STATUS_BACKWARDS = 7
     CB_MAP_FULL = 8
     REJECTED = 9
+    DOUBLE_FREE = 10
+    DOUBLE_CB_FREE = 11
+    DOUBLE_UNLOAD = 12
 
 
 _SENTENCES = {
-    Finding.UNKNOWN_FREE: "buffers freed that were never seen allocated (older than the server, or freed twice)",
+    Finding.UNKNOWN_FREE: "buffers freed that were never seen allocated (older than the server, or freed long ago)",
     Finding.BUFFER_RESIZED: "buffer ids reused with another size while alive (the old buffers were ended)",
     Finding.UNKNOWN_CB_FREE: "circular buffers freed that were never seen allocated",
     Finding.UNKNOWN_UNLOAD: "kernels or programs unloaded that were never seen loaded",
@@ -33,6 +36,9 @@ _SENTENCES = {
     Finding.TABLE_FULL: "reports beyond the server's limit of live entries (they are in no sum)",
     Finding.STATUS_BACKWARDS: "programs whose binary status went backwards",
     Finding.CB_MAP_FULL: "circular-buffer maps beyond the limit (the demand counts, not the union)",
+    Finding.DOUBLE_FREE: "buffers freed that were freed already, and not allocated since",
+    Finding.DOUBLE_CB_FREE: "circular buffers freed that were freed already, and not allocated since",
+    Finding.DOUBLE_UNLOAD: "kernels or programs unloaded that were unloaded already, and not loaded since",
     Finding.REJECTED: "reports with impossible values (they are in no sum)",
 }
 

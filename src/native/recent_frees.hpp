@@ -1,0 +1,84 @@
+// What one process freed lately: to free it again is another fault than to free what was never seen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace ttmem {
+
+// To remember a free costs one write into a ring. Names are looked for only when a free matches nothing that is alive,
+// and only then indexed: keeping an index up to date halved the rate of the ledger.
+class RecentFrees {
+public:
+    static constexpr std::size_t LIMIT = 4096;
+
+    enum class What : std::uint8_t { BUFFER, CIRCULAR_BUFFER, KERNEL, PROGRAM };
+
+    struct Name {
+        std::uint64_t id, second;
+        std::uint16_t device, kind;
+        What what;
+        bool operator<(const Name& other) const { return tied() < other.tied(); }
+
+    private:
+        std::tuple<std::uint64_t, std::uint64_t, std::uint16_t, std::uint16_t, What> tied() const {
+            return {id, second, device, kind, what};
+        }
+    };
+
+    void freed(const Name& name) { add(name, true); }
+
+    // Something of that name was allocated and is in no account, so that its free will match nothing.
+    void unseen(const Name& name) {
+        if (added_) {
+            add(name, false);
+        }
+    }
+
+    bool has(const Name& name) {
+        const std::uint64_t first = added_ > LIMIT ? added_ - LIMIT : 0;
+        if (indexed_ < first || latest_.size() > 2 * LIMIT) {
+            latest_.clear();
+            indexed_ = first;
+        }
+        for (; indexed_ < added_; ++indexed_) {
+            latest_[ring_[indexed_ % LIMIT].name] = indexed_;
+        }
+        const auto found = latest_.find(name);
+        return found != latest_.end() && found->second >= first && ring_[found->second % LIMIT].freed;
+    }
+
+    void move(std::uint16_t old, std::uint16_t device) {
+        for (Entry& entry : ring_) {
+            entry.name.device = entry.name.device == old ? device : entry.name.device;
+        }
+        latest_.clear();
+        indexed_ = 0;
+    }
+
+    void clear() { *this = RecentFrees{}; }
+
+private:
+    struct Entry {
+        Name name;
+        bool freed;
+    };
+
+    void add(const Name& name, bool freed) {
+        if (ring_.size() < LIMIT) {
+            ring_.push_back(Entry{name, freed});
+        } else {
+            ring_[added_ % LIMIT] = Entry{name, freed};
+        }
+        ++added_;
+    }
+
+    std::vector<Entry> ring_;
+    std::uint64_t added_ = 0, indexed_ = 0;
+    std::map<Name, std::uint64_t> latest_;
+};
+
+}  // namespace ttmem
