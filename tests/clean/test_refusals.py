@@ -137,3 +137,29 @@ def test_rows_of_a_region_that_a_container_uses_are_left_alone(
     assert made.steps == ()
     assert [left.command for left in made.left] == [f"ttmem clean --shm {shm} --force --yes"]
     assert [type(step) for step in forced.steps] == [ClearSlots]
+
+
+@pytest.mark.skipif(not _containers_can_be_made(), reason="no user namespaces here")
+def test_doctor_recommends_nothing_that_clean_refuses(
+    shm: Path, living: Start, mapping: Mapper
+) -> None:
+    path = Written(slots=[Slot(living(), HELD)]).write(shm)
+    mapping(path)
+
+    ask = [
+        sys.executable,
+        "-m",
+        "ttmem",
+        "doctor",
+        "--json",
+        "--shm",
+        shm,
+        "--socket",
+        shm / "none",
+    ]
+    done = subprocess.run(_in_a_container(*ask), capture_output=True, text=True)
+
+    found = {each["kind"]: each for each in json.loads(done.stdout)["findings"]}
+    assert found["ghost"]["command"] is None
+    assert "a container with pids of its own" in found["ghost"]["advice"]
+    assert "run ttmem on the host" in found["ghost"]["advice"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.doctor.hosts import CARD, HOST, SURROUNDINGS, host, process, region
+from ttmem.clean import LeftAlone, Plan, RemoveRegion
 from ttmem.doctor import Finding, Level, examine
 from ttmem.events import Owner, Remark
 from ttmem.sources.host import FolderFacts, HostFacts, ProbeFacts, SocketFacts, SocketState
@@ -245,3 +246,25 @@ def test_regions_elsewhere_are_cleaned_where_they_are() -> None:
     finding = only(host(folder=folder, regions=(region(GHOST),)))
 
     assert finding.command == "ttmem clean --shm '/tmp/my regions' --yes"
+
+
+def test_what_clean_would_refuse_has_another_remedy_and_what_it_would_do_keeps_it() -> None:
+    facts = host(regions=(region(GHOST, processes=(process(Owner.DEAD),)),))
+    others = LeftAlone(PATH, "tt_device_7_memory: belongs to user eve", "sudo ttmem clean")
+    doubtful = LeftAlone(PATH, "tt_device_7_memory: a container uses it", "by force", by_force=True)
+    step = RemoveRegion(PATH, (1, 2), b"", ())
+
+    def remedy(plan: Plan) -> tuple[str | None, str | None]:
+        (finding,) = examine(facts, plan)
+        return finding.command, finding.advice
+
+    assert remedy(Plan((step,), ())) == (CLEAN, None)
+    assert remedy(Plan((), (others,))) == (
+        "sudo ttmem clean",
+        "`ttmem clean` leaves it alone: belongs to user eve",
+    )
+    assert remedy(Plan((), (doubtful,))) == (
+        None,
+        "`ttmem clean` leaves it alone: a container uses it",
+    )
+    assert remedy(Plan((), ())) == (None, None)

@@ -29,8 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger"},
     "feeds": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger", "client"},
     "analysis": FOUNDATION | {"events", "probe", "sources"},
-    "doctor": FOUNDATION | {"events", "sources"},
-    "clean": FOUNDATION | {"events", "sources", "doctor"},
+    "clean": FOUNDATION | {"events", "sources"},
+    "doctor": FOUNDATION | {"events", "sources", "clean"},
     "api": FOUNDATION | {"client", "feeds", "snapshots"},
     "views": FOUNDATION
     | {"events", "snapshots", "feeds", "sources", "doctor", "clean"}

@@ -42,7 +42,7 @@ def test_after_a_kill_the_others_are_exact_and_the_ghost_is_shown(
     ghosts = [remark for remark in after.remarks if remark.kind == "ghost"]
     assert [(ghost.pid, ghost.bytes) for ghost in ghosts] == [(children[1].pid, sum(HELD))]
     (disagreement,) = [r for r in after.remarks if r.kind == "totals_disagree"]
-    assert disagreement.bytes == sum(HELD)
+    assert disagreement.bytes == sum(HELD[:-1])  # the stored CB is that of the last writer anyway
 
 
 def test_a_kill_is_seen_without_pidfds_too(
@@ -147,26 +147,61 @@ def test_a_full_table_says_that_it_is_full(source: SharedMemory, tmp_path: Path)
 
 
 def test_chip_counters_that_disagree_are_shown(source: SharedMemory, tmp_path: Path) -> None:
-    Written(
-        slots=[Slot(os.getpid(), HELD)], totals=HELD, chips=[(0, (65_159_168, 2048, 0, 0, 512))]
-    ).write(tmp_path)
+    Written(slots=[Slot(os.getpid(), HELD)], totals=HELD, chips=[(0, (1024, *HELD[1:]))]).write(
+        tmp_path
+    )
 
     (device,) = source.read().devices
 
     (remark,) = device.remarks
-    assert (remark.kind, remark.bytes) == ("chips_disagree", 65_159_168 - 4096)
-    assert "62.1 MiB instead of 4.0 KiB" in remark.text
+    assert (remark.kind, remark.bytes) == ("chips_disagree", 1024 - 4096)
+    assert "1.0 KiB instead of 4.0 KiB" in remark.text
     assert device.in_use == Counters(*HELD)
+
+
+def test_chip_counters_are_cleared_when_the_last_one_goes(
+    source: SharedMemory, tmp_path: Path
+) -> None:
+    Written(chips=[(0, (4096, 0, 0, 0, 0))], references=0).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    assert [remark.kind for remark in device.remarks] == ["chips_disagree"]
+
+
+def test_chip_counters_may_keep_what_one_had_who_closed_before_others(
+    source: SharedMemory, tmp_path: Path
+) -> None:
+    more = (65_159_168, *HELD[1:])
+    Written(slots=[Slot(os.getpid(), HELD)], totals=HELD, chips=[(0, more)]).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    assert device.remarks == ()
+
+
+@pytest.mark.parametrize(("version", "kinds"), [(3, []), (4, ["totals_disagree"])])
+def test_the_stored_cb_of_the_last_writer_alone_is_no_news_before_layout_4(
+    source: SharedMemory, tmp_path: Path, version: int, kinds: list[str]
+) -> None:
+    totals = (*HELD[:-1], 3)
+    Written(version=version, slots=[Slot(os.getpid(), HELD)], totals=totals, chips=[]).write(
+        tmp_path
+    )
+
+    (device,) = source.read().devices
+
+    assert [remark.kind for remark in device.remarks] == kinds
 
 
 def test_a_small_disagreement_is_told_in_bytes(source: SharedMemory, tmp_path: Path) -> None:
     ten = 10 << 20
-    Written(totals=(0, ten, 0, 0, 0), chips=[(0, (0, ten + 32, 0, 0, 0))]).write(tmp_path)
+    Written(totals=(0, ten, 0, 0, 0), chips=[(0, (0, ten - 32, 0, 0, 0))]).write(tmp_path)
 
     (device,) = source.read().devices
 
     told = next(remark.text for remark in device.remarks if remark.kind == "chips_disagree")
-    assert told.endswith("L1 10,485,792 B instead of 10,485,760 B")
+    assert told.endswith("L1 10,485,728 B instead of 10,485,760 B")
 
 
 def test_counters_near_the_end_of_their_range_are_in_no_sum(

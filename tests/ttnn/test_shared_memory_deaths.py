@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,3 +96,43 @@ def test_what_the_dead_left_behind_is_told_and_counted_in_no_sum(
         if unique_id in one["devices"]
     }
     assert there_now == {alive.pid: asked(2)}
+
+
+WORK = """
+d = ttnn.zeros((1024, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)
+l = ttnn.zeros((64, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)
+s = ttnn.add(l, l)
+"""
+
+
+@pytest.mark.parametrize("board", ["p150", "t3k"])
+def test_processes_that_work_and_end_cleanly_leave_nothing_to_remark(
+    board: str, machine: Callable[[str], Machine], tmp_path: Path
+) -> None:
+    there = machine(board)
+    feed = LocalFeed(str(SHARED_MEMORY))
+
+    def odd() -> set[str]:
+        found = {anomaly.kind for one in devices(feed, there) for anomaly in one.anomalies}
+        return found - {"publishes_nothing"}  # in the moment between opening and the first tensor
+
+    sessions = [there.session(worker_dispatch=board == "t3k") for _ in range(3)]
+    for session in sessions:
+        session.run(WORK)
+        assert odd() == set()
+    sessions[0].run("ttnn.deallocate(d)")
+    assert odd() == set()
+    sessions[1].run("ttnn.close_mesh_device(device)")
+    assert odd() == set()
+    for session in (sessions[1], sessions[0], sessions[2]):
+        session.close()
+        assert odd() == set()
+
+    for region in there.regions:  # a folder of its own, for there are other machines here
+        shutil.copy(region, tmp_path)
+    command = (sys.executable, "-m", "ttmem", "ps", "--shm", str(tmp_path))
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "no device is in use" in told
+    assert "that nobody uses" in told
+    assert "no region" not in told
+    assert "not the sum" not in told

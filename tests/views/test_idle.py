@@ -43,3 +43,15 @@ def test_a_device_that_a_dead_process_left_bytes_on_is_not_idle() -> None:
     busy = replace(used, devices=(*used.devices, _blank("77")), left_behind=(left,))
 
     assert without_idle(busy) == (busy, 0)
+
+
+def test_where_all_devices_are_idle_no_region_is_said_to_be_missing() -> None:
+    used = one_device()
+    host = {"name": "tt-box-7", "shared_memory": "/dev/shm"}
+    idle = replace(used, devices=(_blank("77"),), processes=(), left_behind=(), host=host)
+
+    text = render(idle, width=120, color=False)
+
+    assert idle_sentence(1) in text
+    assert "no device is in use" in text
+    assert "no region" not in text

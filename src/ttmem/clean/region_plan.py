@@ -11,7 +11,6 @@ from ttmem.clean.open_file import Changed, key_of, opened
 from ttmem.clean.ownership import foreign
 from ttmem.clean.slots import Rows, judge_rows
 from ttmem.clean.steps import ClearSlots, Key, LeftAlone, RemoveProbe, RemoveRegion
-from ttmem.doctor.probes import is_left_over
 from ttmem.events import Remark
 from ttmem.sizes import human
 from ttmem.sources.host.probe_facts import probe_facts
@@ -56,9 +55,7 @@ class Judge:
             return self._clearing(file, key, rows, region.version, mappers)
         doubt = None if use is Use.NOBODY else self._doubt(mappers)
         if doubt is not None:
-            return LeftAlone(
-                file.path, f"{file.name}: {doubt}", f"{_command(file.folder)} --force --yes"
-            )
+            return _doubtful(file.path, doubt)
         return RemoveRegion(file.path, key, data, rows.dead)
 
     def _clearing(
@@ -76,9 +73,7 @@ class Judge:
             )
         doubt = self._doubt(mappers)
         if doubt is not None:
-            return LeftAlone(
-                file.path, f"{file.name}: {doubt}", f"{_command(file.folder)} --force --yes"
-            )
+            return _doubtful(file.path, doubt)
         return ClearSlots(file.path, key, rows.dead)
 
     def _doubt(self, mappers: frozenset[int]) -> str | None:
@@ -100,7 +95,7 @@ class Judge:
         """Regions of the probe whose process is dead."""
         for facts in probe_facts(folder):
             key = key_of(facts.path)
-            if not is_left_over(facts) or key is None:
+            if not facts.left_over or key is None:
                 continue
             others = foreign(facts.path, _command(folder))
             use = _use(facts.path, key) if others is None else Use.UNKNOWN
@@ -111,9 +106,14 @@ class Judge:
             elif use is Use.SOMEBODY:
                 yield LeftAlone(facts.path, f"{name}: its process is dead, but somebody reads it")
             elif doubt is not None:
-                yield LeftAlone(facts.path, f"{name}: {doubt}", f"{_command(folder)} --force --yes")
+                yield _doubtful(facts.path, doubt)
             else:
                 yield RemoveProbe(facts.path, key, facts.pid, facts.size)
+
+
+def _doubtful(path: str, doubt: str) -> LeftAlone:
+    folder, name = os.path.split(path)
+    return LeftAlone(path, f"{name}: {doubt}", f"{_command(folder)} --force --yes", by_force=True)
 
 
 def _command(folder: str) -> str:

@@ -64,6 +64,9 @@ class LeftAlone:
     path: str
     reason: str
     command: str | None = None
+    by_force: bool = (
+        False  # the command may hurt somebody who lives; it is for those who know better
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,14 @@ class Plan:
 
     steps: tuple[Step, ...]
     left: tuple[LeftAlone, ...]
+
+    def does(self, path: str) -> bool:
+        """Is there anything to do with this file?"""
+        return any(step.path == path for step in self.steps)
+
+    def refuses(self, path: str) -> LeftAlone | None:
+        """Why it is left alone, if it is."""
+        return next((left for left in self.left if left.path == path), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints facts and findings."""
+    from ttmem.clean import Scope, make_plan
     from ttmem.doctor import Level, document, examine, worst
     from ttmem.sources.host import gather
     from ttmem.sources.probe_folder import check_folders
@@ -36,8 +37,9 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.wire.socket_path import socket_path
 
     check_folders(options.shm)
-    facts = gather(shm_folder(options.shm), socket_path(options.socket))
-    findings = examine(facts)
+    folder, socket = shm_folder(options.shm), socket_path(options.socket)
+    facts = gather(folder, socket)
+    findings = examine(facts, make_plan(Scope(folder, socket)))
     if options.json:
         print(as_json(document(facts, findings), sys.stdout.isatty()))
     else:

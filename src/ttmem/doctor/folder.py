@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ttmem.clean import Plan
 from ttmem.doctor.finding import CLEAN, Finding, Level
-from ttmem.doctor.probes import is_left_over
+from ttmem.doctor.probes import cleanable
 from ttmem.sizes import human
 from ttmem.sources.host import HostFacts
 
@@ -15,13 +16,13 @@ LEAST = 1 << 20
 LITTLE_SHARE = 0.05
 
 
-def folder_findings(facts: HostFacts) -> Iterator[Finding]:
+def folder_findings(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:
     folder = facts.folder
     if folder.size is None or folder.free is None:
         return  # the reader's own remark says why
     mend = f"sudo mount -o remount,size={_twice(folder.size)} {folder.path}"
     advice = "in a container: docker run --shm-size=SIZE ..."
-    dead = sum(probe.size for probe in facts.probes if is_left_over(probe))
+    dead = sum(probe.size for probe in cleanable(facts, plan))
     if dead > LITTLE_SHARE * folder.size:  # they are what has filled it
         mend, advice = CLEAN, f"frees {human(dead)} of dead probe regions; for good: {mend}"
     left = f"{human(folder.free)} of {human(folder.size)} are left in {folder.path}"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ttmem.clean import Plan
 from ttmem.doctor.finding import CLEAN, Finding, Level
 from ttmem.sizes import human
 from ttmem.sources.closed_files import HELP, PROBE_CLOSED, sentence
 from ttmem.sources.host import HostFacts, ProbeFacts
 
 
-def is_left_over(probe: ProbeFacts) -> bool:
-    """Of a dead process: only `ttmem dump` still wants it."""
-    return not probe.alive and probe.problem is None
+def cleanable(facts: HostFacts, plan: Plan | None) -> list[ProbeFacts]:
+    """Regions of dead processes that `ttmem clean` would remove."""
+    left = [probe for probe in facts.probes if probe.left_over]
+    return left if plan is None else [probe for probe in left if plan.does(probe.path)]
 
 
 def closed_by_user(facts: HostFacts) -> dict[str, list[ProbeFacts]]:
@@ -24,10 +26,13 @@ def closed_by_user(facts: HostFacts) -> dict[str, list[ProbeFacts]]:
     return found
 
 
-def probe_findings(facts: HostFacts) -> Iterator[Finding]:
-    left = [probe for probe in facts.probes if is_left_over(probe)]
+def probe_findings(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:
+    left = cleanable(facts, plan)
     if left:
         yield _left_over(left)
+    for probe in facts.probes:
+        if probe.left_over and probe not in left:
+            yield _left_over([probe])
     for user, closed in closed_by_user(facts).items():
         yield _closed(user, closed)
     for probe in facts.probes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttmem.snapshots import Device, Snapshot
+from ttmem.views.no_device import IDLE
 
 
 def without_idle(snapshot: Snapshot) -> tuple[Snapshot, int]:
@@ -15,7 +16,10 @@ def without_idle(snapshot: Snapshot) -> tuple[Snapshot, int]:
     named = {one for holder in snapshot.processes for one in holder.devices}
     named |= {one for holder in snapshot.left_behind for one in holder.devices}
     kept = tuple(d for d in snapshot.devices if d.unique_id in named or not _is_blank(d))
-    return replace(snapshot, devices=kept), len(snapshot.devices) - len(kept)
+    if len(kept) == len(snapshot.devices):
+        return snapshot, 0
+    host = snapshot.host if kept else {**snapshot.host, IDLE: True}
+    return replace(snapshot, devices=kept, host=host), len(snapshot.devices) - len(kept)
 
 
 def idle_sentence(count: int) -> str:

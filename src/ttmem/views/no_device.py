@@ -10,6 +10,8 @@ NO_REPORT = (
     "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
 )
 NARROWED = "narrowed"  # of a picture's host: devices were left out, none fits what was asked for
+IDLE = "idle"  # of a picture's host: all devices were left out, as nobody uses them
+NOT_IN_USE = "no device is in use"
 NONE_OF_THEM = "none of the devices that there are was asked for"
 
 
@@ -17,6 +19,8 @@ def no_device(snapshot: Snapshot) -> str:
     """In the words of the picture's source."""
     if snapshot.host.get(NARROWED):
         return NONE_OF_THEM
+    if snapshot.host.get(IDLE):
+        return NOT_IN_USE
     folder = snapshot.host.get("shared_memory")
     if folder is None:
         return NO_REPORT

@@ -85,6 +85,11 @@ class ProbeFacts:
     problem: str | None = None  # why it cannot be read
     closed: bool = False  # the reason is that another user alone may read it
 
+    @property
+    def left_over(self) -> bool:
+        """Of a dead process: only `ttmem dump` still wants it."""
+        return not self.alive and self.problem is None
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
