@@ -18,6 +18,7 @@ from ttmem.errors import TtmemError
 ALL = (
     "client",
     "server",
+    "event_log",
     "snapshot",
     "ledger",
     "model",

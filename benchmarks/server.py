@@ -32,13 +32,14 @@ def running_server(*options: str) -> Iterator[str]:
         command = [sys.executable, "-m", "ttmem", "serve", "--quiet", "--socket", path, *options]
         with subprocess.Popen(command) as server:
             try:
-                wait_until(lambda: _answers(path), "the server does not answer")
+                wait_until(lambda: answers(path), "the server does not answer")
                 yield path
             finally:
-                _stop(server)
+                stop(server)
 
 
-def _stop(server: subprocess.Popen[bytes]) -> None:
+def stop(server: subprocess.Popen[bytes]) -> None:
+    """Ends it, one way or the other."""
     server.terminate()
     try:
         server.wait(10)
@@ -46,7 +47,8 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
         server.kill()
 
 
-def _answers(path: str) -> bool:
+def answers(path: str) -> bool:
+    """Does somebody listen there?"""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(path) == 0
 

@@ -73,9 +73,7 @@ class Target:
 def target() -> Iterator[Target]:
     """A target on a socket of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(
-            os.path.join(folder, "fuzz.sock"), max_live=MAX_LIVE, write=lambda text: None
-        )
+        server = Server(os.path.join(folder, "fuzz.sock"), max_live=MAX_LIVE)
         try:
             yield Target(server)
         finally:

@@ -152,6 +152,7 @@ std::vector<Rejection> Ledger::take_rejections() {
 }
 
 void Ledger::report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id) {
+    found_ |= bit(anomaly);
     const std::uint64_t key = finding_key(anomaly, at.process_index, at.device_index);
     auto found = finding_index_.find(key);
     if (found == finding_index_.end()) {

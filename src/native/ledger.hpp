@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "coverage.hpp"
@@ -34,6 +35,8 @@ enum class Anomaly : std::uint8_t {
     DOUBLE_CB_FREE,
     DOUBLE_UNLOAD,
 };
+
+constexpr std::uint32_t bit(Anomaly anomaly) { return 1u << static_cast<int>(anomaly); }
 
 // Why an event was not accounted; the words are in ttmem/ledger/anomalies.py.
 enum class Reject : std::uint8_t { OP = 1, KIND, SIZE_ZERO, SIZE_HUGE, CORES };
@@ -166,8 +169,8 @@ struct Content {
 struct Device {
     std::uint64_t unplaced[KINDS] = {};  // buffers without address or reserved size
     LiveBlocks blocks[KINDS];            // of the others
-    std::uint64_t held[KINDS] = {}, peak[KINDS] = {}, peak_time[KINDS] = {};
-    std::uint64_t cb_used = 0, l1_peak = 0, l1_peak_time = 0;
+    std::uint64_t held[KINDS] = {}, count[KINDS] = {}, peak[KINDS] = {}, peak_time[KINDS] = {};
+    std::uint64_t cb_used = 0, cb_demand = 0, footprint = 0, l1_peak = 0, l1_peak_time = 0;
     Counters counters;  // since the ledger began, of dead processes too
     bool cache_seen = false;
     std::unordered_map<std::uint64_t, Content> contents;
@@ -232,6 +235,8 @@ public:
     const std::vector<Process>& processes() const { return processes_; }
     const std::vector<Device>& devices() const { return devices_; }
     const std::vector<Finding>& findings() const { return findings_; }
+    // The anomalies that were found since the last call, one bit each.
+    std::uint32_t take_found() { return std::exchange(found_, 0); }
     std::vector<Rejection> take_rejections();
     // By the logical id of the device; kind < 0: any, the latest first.
     const Buffer* find_buffer(std::uint32_t process, std::uint32_t logical, int kind, std::uint64_t id) const;
@@ -313,6 +318,7 @@ private:
     std::vector<Process> processes_;
     std::vector<Device> devices_;
     std::vector<Finding> findings_;
+    std::uint32_t found_ = 0;
     std::unordered_map<std::uint64_t, std::size_t> finding_index_;
     std::vector<Rejection> rejections_;
 };

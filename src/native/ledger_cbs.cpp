@@ -147,6 +147,7 @@ void Ledger::count_cb(Context& at, const CircularBuffer& cb, std::uint32_t times
     const std::uint64_t signed_times = in ? times : 0ull - times;
     const std::uint64_t before = at.account.cb_used();
     at.account.cb_demand += signed_times * cb.size;
+    at.device.cb_demand += signed_times * cb.size;
     at.account.cb_count += signed_times;
     at.account.cb_unplaced += cb.mask ? 0 : signed_times;
     at.device.cb_used += at.account.cb_used() - before;

@@ -13,10 +13,18 @@ void move_sums(const Account& account, Device& from, Device& to) {
         if (kind != KIND_SYSTEM) {
             from.held[kind] -= account.held[kind];
             to.held[kind] += account.held[kind];
+            from.count[kind] -= account.count[kind];
+            to.count[kind] += account.count[kind];
         }
     }
     from.cb_used -= account.cb_used();
     to.cb_used += account.cb_used();
+    from.cb_demand -= account.cb_demand;
+    to.cb_demand += account.cb_demand;
+    for (const std::uint64_t footprint : account.footprint) {
+        from.footprint -= footprint;
+        to.footprint += footprint;
+    }
     std::uint64_t Counters::*const each[] = {
         &Counters::loads, &Counters::unloads, &Counters::dispatches, &Counters::hits, &Counters::misses};
     for (const auto counter : each) {

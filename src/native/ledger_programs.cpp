@@ -113,6 +113,7 @@ void Ledger::remove_kernel(Context& at, Kernel& kernel) {
 void Ledger::count_kernel(Context& at, const Kernel& kernel, bool in) {
     const std::uint64_t sign = in ? 1 : ~0ull;
     at.account.footprint[kernel.type] += sign * kernel.footprint;
+    at.device.footprint += sign * kernel.footprint;
     at.account.kernels[kernel.type] += sign;
     count_binary(at, kernel, in);
     if (kernel.content == 0 || !kernel.binary_known) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "event_lines.hpp"
 #include "records.hpp"
 
 namespace {
@@ -13,6 +14,7 @@ using namespace ttmem;
 
 struct Object {
     PyObject_HEAD Ledger* ledger;
+    EventLines* lines;
 };
 
 Ledger& ledger_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->ledger; }
@@ -26,8 +28,10 @@ int create(PyObject* self, PyObject* args, PyObject* keywords) {
     }
     Object* object = reinterpret_cast<Object*>(self);
     delete object->ledger;
+    delete object->lines;
     object->ledger = new (std::nothrow) Ledger(std::min(max_live, 1ull << 22), max_steps, seed);
-    if (!object->ledger) {
+    object->lines = new (std::nothrow) EventLines;
+    if (!object->ledger || !object->lines) {
         PyErr_NoMemory();
         return -1;
     }
@@ -36,6 +40,7 @@ int create(PyObject* self, PyObject* args, PyObject* keywords) {
 
 void destroy(PyObject* self) {
     delete reinterpret_cast<Object*>(self)->ledger;
+    delete reinterpret_cast<Object*>(self)->lines;
     PyTypeObject* type = Py_TYPE(self);
     reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -114,6 +119,27 @@ PyObject* move_account(PyObject* self, PyObject* args) {
     return PyBool_FromLong(ledger_of(self).move_account(process, old, device, now));
 }
 
+// Events stand anywhere in what was received; `take` gets them in aligned blocks, until it takes less than a block.
+template <typename Take>
+bool in_blocks(const char* data, Py_ssize_t size, Py_ssize_t offset, Py_ssize_t length, std::size_t& done, Take take) {
+    if (offset < 0 || length < 0 || offset > size || length > size - offset) {
+        PyErr_SetString(PyExc_ValueError, "offset and length are not inside the data");
+        return false;
+    }
+    const std::size_t count = static_cast<std::size_t>(length) / sizeof(Event);
+    Event block[256];
+    while (done < count) {
+        const std::size_t wanted = std::min(count - done, std::size_t{256});
+        std::memcpy(block, data + offset + done * sizeof(Event), wanted * sizeof(Event));
+        const std::size_t taken = take(block, wanted);
+        done += taken;
+        if (taken < wanted) {
+            break;
+        }
+    }
+    return true;
+}
+
 PyObject* apply(PyObject* self, PyObject* args) {
     unsigned int process;
     const char* data;
@@ -123,39 +149,33 @@ PyObject* apply(PyObject* self, PyObject* args) {
         !process_exists(self, process)) {
         return nullptr;
     }
-    if (offset < 0 || length < 0 || offset > size || length > size - offset) {
-        PyErr_SetString(PyExc_ValueError, "offset and length are not inside the data");
-        return nullptr;
-    }
-    Ledger& ledger = ledger_of(self);
     std::size_t done = 0;
-    const std::size_t count = static_cast<std::size_t>(length) / sizeof(Event);
-    Event block[256];  // aligned copy: frames stand anywhere in what was received
-    while (done < count) {
-        const std::size_t wanted = std::min(count - done, std::size_t{256});
-        std::memcpy(block, data + offset + done * sizeof(Event), wanted * sizeof(Event));
-        const std::size_t taken = ledger.apply(process, block, wanted, now);
-        done += taken;
-        if (taken < wanted) {
-            break;
-        }
-    }
-    return PyLong_FromSize_t(done);
+    const bool applied = in_blocks(data, size, offset, length, done, [&](const Event* events, std::size_t count) {
+        return ledger_of(self).apply(process, events, count, now);
+    });
+    return applied ? PyLong_FromSize_t(done) : nullptr;
 }
 
-PyObject* find_buffer(PyObject* self, PyObject* args) {
-    unsigned int process, logical;
-    int kind;
-    unsigned long long id;
-    if (!PyArg_ParseTuple(args, "IIiK", &process, &logical, &kind, &id) || !process_exists(self, process)) {
+PyObject* apply_in_words(PyObject* self, PyObject* args) {
+    EventLines::Sender sender;
+    const char* data;
+    Py_ssize_t size, offset, length;
+    unsigned long long now, pid, elapsed_ms;
+    int dispatches;
+    if (!PyArg_ParseTuple(args, "Iy#nnKKKp", &sender.process, &data, &size, &offset, &length, &now, &pid, &elapsed_ms,
+                          &dispatches) ||
+        !process_exists(self, sender.process)) {
         return nullptr;
     }
-    const Buffer* found = ledger_of(self).find_buffer(process, logical, kind, id);
-    if (!found) {
-        Py_RETURN_NONE;
-    }
-    return Py_BuildValue("(iKI)", static_cast<int>(found->key.kind), static_cast<unsigned long long>(found->size),
-                         found->references);
+    sender.pid = pid, sender.elapsed_ms = elapsed_ms, sender.dispatches = dispatches != 0;
+    EventLines& lines = *reinterpret_cast<Object*>(self)->lines;
+    std::size_t done = 0;
+    std::string text;
+    const bool applied = in_blocks(data, size, offset, length, done, [&](const Event* events, std::size_t count) {
+        return lines.apply(ledger_of(self), sender, events, count, now, text);
+    });
+    return applied ? Py_BuildValue("(ny#)", static_cast<Py_ssize_t>(done), text.data(), static_cast<Py_ssize_t>(text.size()))
+                   : nullptr;
 }
 
 PyObject* process_live(PyObject* self, PyObject* args) {
@@ -280,7 +300,7 @@ PyMethodDef methods[] = {
     {"end_resync", on_index<&Ledger::end_resync, process_exists>, METH_VARARGS, nullptr},
     {"reset_peak", on_index<&Ledger::reset_peak, device_exists>, METH_VARARGS, nullptr},
     {"apply", apply, METH_VARARGS, nullptr},
-    {"find_buffer", find_buffer, METH_VARARGS, nullptr},
+    {"apply_in_words", apply_in_words, METH_VARARGS, nullptr},
     {"process_live", process_live, METH_VARARGS, nullptr},
     {"accounts", accounts, METH_NOARGS, nullptr},
     {"devices", devices, METH_NOARGS, nullptr},

@@ -17,8 +17,10 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
     """Starts servers in the test's folder: start('--board', 'n300')."""
     running: list[RunningServer] = []
 
-    def begin(*options: str, name: str = "server", user: int = 0) -> RunningServer:
-        server = RunningServer(tmp_path, *options, name=name, user=user)
+    def begin(
+        *options: str, name: str = "server", user: int = 0, stdout: int | None = None
+    ) -> RunningServer:
+        server = RunningServer(tmp_path, *options, name=name, user=user, stdout=stdout)
         running.append(server)
         return server.wait_ready()
 

@@ -28,18 +28,32 @@ os.setuid({user})
 sys.exit(ttmem.commands.main())
 """
 
+CLOSED = -1  # as stdout: descriptor 1 is free, and the first file that is opened gets it
+
 
 class RunningServer:
     """`ttmem serve` on a socket in a folder of the test."""
 
-    def __init__(self, folder: Path, *options: str, name: str = "server", user: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        name: str = "server",
+        user: int = 0,
+        stdout: int | None = None,
+    ) -> None:
         self.path = str(folder / "allocation.sock")
         self._log = folder / f"{name}.log"
         self._output = folder / f"{name}.out"
         program = ["-c", _AS_USER.format(user=user)] if user else ["-m", "ttmem"]
         command = [sys.executable, *program, "serve", "--socket", self.path, *options]
+        if stdout == CLOSED:
+            command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+            stdout = None
         with self._log.open("wb") as log, self._output.open("wb") as output:
-            self.process = subprocess.Popen(command, stderr=log, stdout=output)
+            self.process = subprocess.Popen(
+                command, stderr=log, stdout=output if stdout is None else stdout
+            )
 
     def wait_ready(self) -> RunningServer:
         wait_until(lambda: "listens at" in self.log or self.process.poll() is not None)

@@ -15,7 +15,6 @@ import pytest
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer, child
-from ttmem.wire.historical import Message
 
 
 def test_the_socket_is_for_its_owner_only(server: RunningServer) -> None:
@@ -100,43 +99,36 @@ def test_sigusr1_logs_a_summary_and_it_serves_on(server: RunningServer) -> None:
         assert client.ask()["l1_allocated"] == 4096
 
 
-def test_each_event_can_be_logged_in_the_seeds_words(start: StartServer) -> None:
-    server = start("--log-events")
-    with OldClient(server.path) as client:
-        client.send(Message.KERNEL_LOAD, 0, 57_344 * 16, 1, 1)
-        client.send(Message.KERNEL_LOAD, 0, 47_104 * 2, 2, 2)
-        client.send(Message.KERNEL_UNLOAD, 0, 0, 0, 2)
-        client.alloc(1 << 20, 0x1000)
-        client.alloc(1 << 20, 0x1000)
-        client.send(Message.FREE, id=0x1000)
-        client.send(Message.FREE, id=0x1000)
-        client.send(Message.FREE, id=0x1000)
-        client.send(Message.CB_ALLOC, 0, 1 << 19, 0, 0x500)
-        client.ask()
-
-    pid = os.getpid()
-    lines = server.output.splitlines()
-    peak = next(line for line in lines if "Peak" in line)
-    assert peak.endswith("ms] L1 Peak on device 0: 1 MB (1 buffers)")
-    assert [line for line in lines if line != peak] == [
-        "✓ [KERNEL_LOAD] Fabric kernel on Device 0: +0.875 MB (Total: 0.875 MB)",
-        "✓ [KERNEL_LOAD] Dispatch kernel on Device 0: +0.090 MB (Total: 0.965 MB)",
-        "✗ [KERNEL_UNLOAD] Dispatch kernel on Device 0: -0.090 MB (Total: 0.875 MB)",
-        f"✓ [PID {pid}] Allocated 1048576 bytes of L1 on device 0 (buffer_id=0x1000)",
-        f"✓ [PID {pid}] Allocated 1048576 bytes of L1 on device 0 (buffer_id=0x1000, ref_count=2)",
-        f"✗ [PID {pid}] Freed buffer 0x1000 on device 0 (1048576 bytes, ref_count=1 remaining)",
-        f"✗ [PID {pid}] Freed buffer 0x1000 on device 0 (1048576 bytes, FINAL)",
-        f"⚠ [PID {pid}] Deallocation for unknown buffer 0x1000 on device 0 (allocated before tracking started)",
-        "✓ [CB_ALLOC] Device 0: +0.500 MB (Total: 0.500 MB)",
-    ]
-
-
-def test_events_are_not_logged_by_default(server: RunningServer) -> None:
+def test_a_summary_is_logged_again_and_again_on_request(start: StartServer) -> None:
+    server = start("--summary", "0.1")
     with OldClient(server.path) as client:
         client.alloc(4096, 1)
         client.ask()
 
-    assert server.output == ""
+        wait_until(lambda: server.log.count("L1 used 4.0 KiB") >= 3)
+        assert server.log.count("L1 used 4.0 KiB") >= 3
+        assert client.ask()["l1_allocated"] == 4096
+
+
+def test_the_last_thing_logged_is_a_summary(server: RunningServer) -> None:
+    with OldClient(server.path) as client:
+        client.alloc(4096, 1)
+        client.ask()
+        assert "summary:" not in server.log
+
+        assert server.stop() == 0
+    last = [line.split(" INFO ")[1] for line in server.log.splitlines()[-3:]]
+    assert last[0].startswith("summary: 1 device, 1 process, 1 connection, 1 live entry,")
+    assert "L1 used 4.0 KiB" in last[1]
+    assert last[2] == "stopped"
+
+
+@pytest.mark.parametrize("options", [("--summary", "0"), ("--summary", "5", "--quiet")])
+def test_a_summary_that_cannot_be_is_refused(start: StartServer, options: tuple[str, ...]) -> None:
+    server = start(*options)
+
+    assert server.process.wait() == 2
+    assert "--summary" in server.log
 
 
 def test_a_cluster_file_gives_devices_before_anyone_reports(start: StartServer) -> None:

@@ -3,6 +3,7 @@
 Listens at a Unix socket for runtimes with the allocation client (TT_ALLOC_TRACKING_ENABLED=1) and for
 programs that use ttmem.client, and reads the counters that stock ttnn publishes in shared memory.
 `ttmem ps` shows what it knows. SIGUSR1 logs a summary; SIGTERM and Ctrl-C stop it.
+What --log-events prints is dropped, and counted, where nobody reads it fast enough.
 
 exit codes: 0 stopped, 2 wrong arguments, 5 another server has the socket
 """
@@ -17,6 +18,8 @@ from ttmem.commands.source_options import named
 from ttmem.errors import BadInput
 from ttmem.sizes import parse_size
 from ttmem.wire.socket_path import socket_path
+
+MAX_PERIOD = 86_400  # seconds
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +57,16 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="live entries to keep (default %(default)s)",
     )
     parser.add_argument(
-        "--log-events", action="store_true", help="print a line for each event (slow)"
+        "--log-events", action="store_true", help="print a line for each event, but dispatches"
+    )
+    parser.add_argument(
+        "--log-dispatches", action="store_true", help="print a line for each event and dispatch"
+    )
+    parser.add_argument(
+        "--summary",
+        metavar="SECONDS",
+        type=float,
+        help="log a summary that often; one is logged at the end in any case",
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
 
@@ -63,6 +75,10 @@ def run(options: argparse.Namespace) -> int:
     """Serves until it is told to stop."""
     if options.max_live < 1:
         raise BadInput("--max-live must be 1 or more")
+    if options.summary is not None and not 0.1 <= options.summary <= MAX_PERIOD:
+        raise BadInput(f"--summary must be from 0.1 to {MAX_PERIOD:,} seconds")
+    if options.summary is not None and options.quiet:
+        raise BadInput("--summary logs summaries and --quiet does not; give one of them")
     if options.shm and options.no_shm:
         raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
     from ttmem.server.device_options import DeviceOptions
@@ -83,9 +99,11 @@ def run(options: argparse.Namespace) -> int:
         shm=None if options.no_shm else shm_folder(options.shm),
         probes=None if options.no_shm else probe_folder(options.shm),
         defaults=DeviceOptions(options.board, options.cluster, options.l1_capacity),
-        log_events=options.log_events,
+        log_events=options.log_events or options.log_dispatches,
+        log_dispatches=options.log_dispatches,
+        summary_period=options.summary,
         max_live=options.max_live,
-        write=lambda text: print(text, flush=True),
+        stdout=None if sys.stdout is None else sys.stdout.fileno(),
     )
     server.handle_signals()
     server.run()

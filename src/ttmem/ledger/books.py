@@ -30,6 +30,7 @@ from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, groupe
 
 MAX_CORE_SETS = 16_384
 LAST_EVENTS = 4096
+Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
 
 
 class Books:
@@ -108,6 +109,11 @@ class Books:
             out.setdefault(row.process, {})[self.devices[row.device].unique_id] = held(row)
         return out
 
+    def rows_of(self, process: ProcessRecord) -> list[AccountRow]:
+        """What one process has by its events, where it has any memory or kernel."""
+        rows = (row for row in self.event_rows() if row.process == process.index)
+        return [r for r in rows if any(r.counts) or r.cb_count or any(r.kernels)]
+
     def count_lost(self, process: ProcessRecord, dropped: int, overflow: int) -> None:
         """A client's own tally of what it could not send or remember; it only grows."""
         if dropped > process.dropped:
@@ -153,19 +159,28 @@ class Books:
     # -- events ----------------------------------------------------------------------------------------------
 
     def apply(
-        self, process: ProcessRecord, events: bytes, offset: int, length: int, now: int
+        self,
+        process: ProcessRecord,
+        events: bytes,
+        offset: int,
+        length: int,
+        now: int,
+        apply: Apply | None = None,
     ) -> None:
         """Accounts a batch, in its order, and remembers it; of an overruled process it does neither."""
         if process.counted_as is None:
             batch = events[offset : offset + length]
-            self.account(process, batch, now)
+            self.account(process, batch, now, apply)
             self.remember(process, batch, now)
 
-    def account(self, process: ProcessRecord, events: bytes, now: int) -> None:
-        """Accounts events; no list of events shows them."""
+    def account(
+        self, process: ProcessRecord, events: bytes, now: int, apply: Apply | None = None
+    ) -> None:
+        """Accounts events; no list of events shows them. `apply` stands in for that of the native ledger."""
+        apply = apply or self.native.apply
         at = 0
         while True:
-            at += EVENT_SIZE * self.native.apply(process.index, events, at, len(events) - at, now)
+            at += EVENT_SIZE * apply(process.index, events, at, len(events) - at, now)
             if at + EVENT_SIZE > len(events):
                 break
             logical_id = Event.unpack(events, at).device

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from ttmem import __version__
@@ -11,6 +10,7 @@ from ttmem.events import DeviceDeclaration
 from ttmem.ledger import Books
 from ttmem.ledger.details import EVERYTHING, Details, Narrow
 from ttmem.server.dump_text import kernels_text, remaining_text
+from ttmem.server.output import Output
 from ttmem.snapshots import Device, to_json
 from ttmem.snapshots.detail import DETAILS
 from ttmem.wire.frames import answer_frame
@@ -18,18 +18,18 @@ from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
 
 
 class Answers:
-    """Questions to the books. `write` takes the dumps that the historical protocol wants in the log."""
+    """Questions to the books. The dumps of the historical protocol go to the output, as in the original."""
 
     def __init__(
         self,
         books: Books,
         socket_path: str,
         started_ns: int,
-        write: Callable[[str], None],
+        output: Output,
         shm: str | None = None,
     ) -> None:
         self._books = books
-        self._write = write
+        self._output = output
         self._host = {
             "ttmem": __version__,
             "server": {"pid": os.getpid(), "socket": socket_path, "started_ns": started_ns},
@@ -57,7 +57,7 @@ class Answers:
     def dump(self, kind: Message) -> None:
         """What the original printed on its own output."""
         make = remaining_text if kind is Message.DUMP_REMAINING else kernels_text
-        self._write(make(self._books))
+        self._output.write(f"{make(self._books)}\n".encode())
 
     # -- ttmem's own protocol ----------------------------------------------------------------------------------
 

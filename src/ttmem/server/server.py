@@ -19,6 +19,7 @@ from ttmem.server.answers import Answers
 from ttmem.server.event_words import EventWords
 from ttmem.server.file_limit import raise_file_limit
 from ttmem.server.log import Log
+from ttmem.server.output import Output
 from ttmem.server.probe_watch import ProbeWatch
 from ttmem.server.process_table import ProcessTable, credentials
 from ttmem.server.shm_watch import ShmWatch
@@ -38,7 +39,8 @@ ACCEPTS_PER_TURN = 64
 class Server:
     """Owns the socket, the books and the loop. It is the sink of every peer.
 
-    `shm` is the folder whose counters it reads too, `probes` that of the probe's regions; None: none.
+    `shm` is the folder whose counters it reads too, `probes` that of the probe's regions; None: none. Lines for each
+    event and dumps go to the file `stdout`.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class Server:
         probes: str | None = None,
         defaults: DeviceDefaults | None = None,
         log_events: bool = False,
+        log_dispatches: bool = False,
+        summary_period: float | None = None,
         max_live: int = 4_000_000,
-        write: Callable[[str], None] = print,
+        stdout: int | None = None,
     ) -> None:
         self._log = Log()
         self._listener = Listener(socket_path, group)
@@ -62,8 +66,13 @@ class Server:
         self._probes = probes
         self._probe_watch: ProbeWatch | None = None
         self._probe_remarks: tuple[Remark, ...] = ()
-        self._answers = Answers(self.books, socket_path, self._started, write, shm)
-        self._words = EventWords(self.books, self._started, write) if log_events else None
+        self._output = Output(stdout, self._log.trouble)
+        self._answers = Answers(self.books, socket_path, self._started, self._output, shm)
+        self._words: EventWords | None = None
+        if log_events:
+            self._words = EventWords(self.books, self._started, self._output, log_dispatches)
+        self._summary_period = summary_period or float("inf")
+        self._next_summary = time.monotonic() + self._summary_period
         self._processes = ProcessTable(self.books)
         self._peers: dict[int, Peer] = {}
         self._masks: dict[int, int] = {}
@@ -97,6 +106,7 @@ class Server:
                 if now >= next_tick:
                     next_tick = max(next_tick + TICK, now)
                     self._tick()
+            self._log_summary()
         finally:
             self.close()
 
@@ -118,7 +128,7 @@ class Server:
 
     def _turn(self, next_tick: float) -> None:
         now = time.monotonic()
-        wait = min([next_tick, *self._quiet.values()]) - now
+        wait = min([next_tick, self._next_summary, *self._quiet.values()]) - now
         for number, mask in self._epoll.poll(max(0.0, wait)):
             self._ready(number, mask)
         if self._quiet:
@@ -129,11 +139,16 @@ class Server:
         if reading is not None:
             remarks = (*reading.remarks, *self._probe_remarks)
             self.books.sample(reading.devices, remarks, time.time_ns())
-        if self._summary_wanted:
+        if self._summary_wanted or time.monotonic() >= self._next_summary:
             self._summary_wanted = False
-            picture, live = self.books.snapshot(time.time_ns()), self.books.native.live()
-            for sentence in summary(picture, len(self._peers), live):
-                self._log.info(sentence)
+            self._next_summary = time.monotonic() + self._summary_period
+            self._log_summary()
+        self._output.flush()
+
+    def _log_summary(self) -> None:
+        picture, live = self.books.snapshot(time.time_ns()), self.books.native.live()
+        for sentence in summary(picture, len(self._peers), live, self._output.dropped):
+            self._log.info(sentence)
 
     def _take_probes(self, watch: ProbeWatch) -> None:
         reading = watch.take()
@@ -180,6 +195,7 @@ class Server:
 
     def _tick(self) -> None:
         self.books.tick(time.time_ns())
+        self._output.tell_losses()
         if self._listener.missing():
             self._restore_listener()
         for process in self._processes.gone():
@@ -263,11 +279,12 @@ class Server:
             peer.close()
             self._drop(peer)
         self._dying.discard(process.index)
+        rows = self.books.rows_of(process)
         left = self._release(process)
-        if left is not None:
-            self._log.info(f"{process.title} ended; released {released(left)}")
-            if self._words is not None:
-                self._words.died(process.pid, released(left))
+        if left is not None or rows:
+            self._log.info(f"{process.title} ended; released {released(left, rows)}")
+        if rows and self._words is not None:
+            self._words.died(process.pid, rows)
 
     def _release(self, process: ProcessRecord) -> LeftBehind | None:
         handle = self._processes.forget(process)
@@ -337,10 +354,12 @@ class Server:
 
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
         """A question in ttmem's own framing."""
+        self._output.settle()
         return self._answers.query(document, time.time_ns())
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         """A historical question."""
+        self._output.settle()
         return self._answers.record(head, record_size)
 
     def problem(self, peer: Peer, text: str, records: int) -> None:
@@ -364,4 +383,5 @@ class Server:
             signal.set_wakeup_fd(-1)
         self._wake.close()
         self._waker.close()
+        self._output.close()
         self._log.info("stopped")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ttmem.sizes import human
 from ttmem.snapshots import LeftBehind, Snapshot
+from ttmem.wire.rows import AccountRow
 
 
-def summary(picture: Snapshot, connections: int, live: int) -> Iterator[str]:
-    """What SIGUSR1 logs: a line for the whole, one for each device."""
+def summary(picture: Snapshot, connections: int, live: int, lost_lines: int) -> Iterator[str]:
+    """A line for the whole, one for each device."""
     losses = picture.losses
     yield (
         f"summary: {_count(len(picture.devices), 'device')},"
@@ -17,6 +18,7 @@ def summary(picture: Snapshot, connections: int, live: int) -> Iterator[str]:
         f" {_count(connections, 'connection')}, {_count(live, 'live entr', 'ies', 'y')},"
         f" {_count(losses.rejected_records, 'record')} rejected,"
         f" {_count(losses.dropped_events, 'event')} dropped"
+        + (f", {_count(lost_lines, 'line')} of output dropped" if lost_lines else "")
     )
     for device in picture.devices:
         memory = device.memory
@@ -33,10 +35,14 @@ def _count(number: int, word: str, many: str = "s", one: str = "") -> str:
     return f"{number:,} {word}{one if number == 1 else many}"
 
 
-def released(left: LeftBehind) -> str:
-    """What a dead process gave back."""
+def released(left: LeftBehind | None, rows: Iterable[AccountRow] = ()) -> str:
+    """What a dead process gave back, and by its accounts how many kernels it had loaded."""
     parts = [
         f"{human(held.dram)} DRAM, {human(held.l1_used)} L1, {human(held.trace)} TRACE on device {device}"
-        for device, held in left.devices.items()
+        for device, held in (left.devices.items() if left else ())
     ]
-    return "; ".join(parts)
+    rows = list(rows)
+    if kernels := sum(sum(row.kernels) for row in rows):
+        footprint = human(sum(sum(row.footprint) for row in rows))
+        parts.append(f"{_count(kernels, 'kernel')}, {footprint} if resident everywhere")
+    return "; ".join(parts) or "nothing"
