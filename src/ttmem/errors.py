@@ -29,6 +29,10 @@ class ClosedToYou(TtmemError):
     """There is a server, and its socket may not be used."""
 
 
+class NotTrusted(ClosedToYou):
+    """There is a server, of a user whom nobody has named."""
+
+
 class Refused(TtmemError):
     """The other side said no, in words."""
 

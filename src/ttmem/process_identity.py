@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import socket
+import struct
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+
+from ttmem.text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,16 @@ class ProcessFacts:
     start_time_ns: int | None
     user: str | None
     command: str | None
+
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+def peer_credentials(connection: socket.socket) -> tuple[int, int]:
+    """(pid, uid) of the other end; pid 0 if it lives in a namespace that this one cannot see."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _ = _CREDENTIALS.unpack(raw)
+    return pid, uid
 
 
 @lru_cache(maxsize=1)
@@ -94,8 +108,7 @@ def _command(pid: int) -> str | None:
     except OSError:
         return None
     text = " ".join(word.decode("utf-8", "replace") for word in words if word)
-    cleaned = "".join(letter if letter.isprintable() else " " for letter in text)
-    return cleaned or None
+    return printable(text, " ") or None
 
 
 def is_alive(pid: int, started_ns: int | None) -> bool:

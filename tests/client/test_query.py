@@ -145,6 +145,18 @@ def test_a_silent_server_is_not_waited_for(path: str) -> None:
         ask(path, 0.05)
 
 
+def test_what_a_server_says_moves_no_cursor_and_makes_no_line(path: str) -> None:
+    reply = answer({"error": "\x1b[2Jall is well\nroot: trust me"})
+    with (
+        server(path, WELCOME, reply),
+        ServerConnection(path) as connection,
+        pytest.raises(TtmemError) as caught,
+    ):
+        connection.query("x")
+
+    assert str(caught.value).endswith("says: ?[2Jall is well?root: trust me")
+
+
 def test_a_server_that_says_no_such_question_is_quoted(path: str) -> None:
     reply = answer({"error": "there is no question 'x'"})
     with server(path, WELCOME, reply), pytest.raises(TtmemError, match="there is no question"):

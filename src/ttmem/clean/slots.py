@@ -16,8 +16,8 @@ from ttmem.events import Owner
 from ttmem.sources.shared_memory import Holders
 from ttmem.sources.shared_memory.layout import PROCESS, PROCESSES, PROCESSES_AT
 from ttmem.sources.shared_memory.lives import Lives
-from ttmem.sources.shared_memory.printable import printable
 from ttmem.sources.shared_memory.slots import SlotReader
+from ttmem.text import printable
 
 _PID = slice(0, 4)
 _REST = slice(4, PROCESS.size)

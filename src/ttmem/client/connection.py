@@ -8,7 +8,9 @@ from time import monotonic
 
 from ttmem.client.greeting import opening, welcomed
 from ttmem.client.rounds import ROUND, Rounds
+from ttmem.client.server_socket import connect
 from ttmem.wire.frame_stream import FrameStream
+from ttmem.wire.socket_path import socket_path
 
 CONNECT_TIME = 5.0
 ANSWER_TIME = 60.0  # for a server to welcome us; one that is stopped may take long
@@ -24,8 +26,9 @@ class Connection:
     because after each piece a busy application lets the thread wait 5 ms for the interpreter.)
     """
 
-    def __init__(self, path: str, rounds: Rounds) -> None:
-        self._path = path
+    def __init__(self, given: str | None, rounds: Rounds) -> None:
+        self._given = given
+        self._path = socket_path(given)
         self._rounds = rounds
         self._stream = FrameStream("server", LONGEST_FRAME)
         self._welcome = False
@@ -41,7 +44,7 @@ class Connection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, one_round)
         self._socket.settimeout(CONNECT_TIME)
-        self._socket.connect(self._path)
+        connect(self._socket, self._given)
         self._socket.settimeout(None)
 
     def greet(self, role: str) -> None:

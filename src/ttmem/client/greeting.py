@@ -6,6 +6,7 @@ import os
 
 from ttmem.errors import Refused
 from ttmem.process_identity import process_facts
+from ttmem.text import printable
 from ttmem.wire.frame_stream import FrameError, FrameStream
 from ttmem.wire.frames import Frame, json_frame, preamble
 
@@ -48,5 +49,4 @@ def welcomed(stream: FrameStream, path: str) -> bool:
 
 def refusal(payload: bytes | bytearray) -> str:
     """The sentence of a REFUSED frame, fit for a terminal."""
-    text = payload[:1000].decode("utf-8", "replace")
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return printable(bytes(payload[:1000]))

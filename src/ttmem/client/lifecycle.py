@@ -17,7 +17,7 @@ from ttmem.client.outbox import Outbox
 from ttmem.client.sender import Sender
 from ttmem.client.target_cache import Targets
 from ttmem.events import DeviceDeclaration
-from ttmem.wire.socket_path import socket_path
+from ttmem.wire.socket_path import named_socket
 
 log = logging.getLogger("ttmem.client")
 
@@ -44,7 +44,7 @@ class ClientLifecycle:
     def __init__(
         self, path: str | None = None, *, queue_limit: int = 262_144, live_limit: int = 1_000_000
     ) -> None:
-        self._path = socket_path(path)
+        self._path = named_socket(path)
         self._limits = (queue_limit, live_limit)
         self._outbox = Outbox(queue_limit, live_limit)
         self._sender: Sender | None = None

@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import Any
 
 from ttmem.client.greeting import opening, refusal, welcomed
-from ttmem.client.server_socket import trouble
+from ttmem.client.server_socket import connect, trouble
 from ttmem.errors import Refused, TtmemError
+from ttmem.text import printable
 from ttmem.wire.frame_stream import FrameStream
 from ttmem.wire.frames import HEADER, MAX_ANSWER_PAYLOAD, Frame, json_frame, parse_answer
 from ttmem.wire.socket_path import socket_path
@@ -25,7 +26,7 @@ class ServerConnection:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout)
         try:
-            self._socket.connect(self.path)
+            connect(self._socket, path)
             self._socket.sendall(opening(ROLE), socket.MSG_NOSIGNAL)
             self._wait_for_welcome()
         except (OSError, EOFError) as error:
@@ -63,7 +64,8 @@ class ServerConnection:
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise self._nonsense(str(error)) from error
         if "error" in document:
-            raise TtmemError(f"the server at {self.path} says: {document['error']}")
+            said = printable(str(document["error"])[:1000])
+            raise TtmemError(f"the server at {self.path} says: {said}")
         return document, attachments
 
     def _wait_for_welcome(self) -> None:

@@ -23,7 +23,7 @@ DELAY_AFTER_REFUSAL = 60.0
 class Sender(threading.Thread):
     """Connects, lets the outbox be told, reconnects; ends with the interpreter."""
 
-    def __init__(self, outbox: Outbox, path: str) -> None:
+    def __init__(self, outbox: Outbox, path: str | None) -> None:
         super().__init__(name="ttmem-client", daemon=True)
         self._outbox = outbox
         self._path = path

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import stat
 
-from ttmem.errors import BadInput, ClosedToYou, NoServer, TtmemError
-from ttmem.process_identity import user_name
-from ttmem.wire.socket_path import DEFAULT_SOCKET
+from ttmem.errors import BadInput, ClosedToYou, NoServer, NotTrusted, TtmemError
+from ttmem.process_identity import peer_credentials, user_name
+from ttmem.wire.socket_path import DEFAULT_SOCKET, SOCKET_VARIABLE, named_socket, socket_path
 
 
-def trouble(path: str, error: Exception) -> TtmemError:
+def connect(connection: socket.socket, given: str | None) -> None:
+    """Connects to the server at `given`, else at the usual place.
+
+    Anybody may listen at the usual place, and would see command lines and paths, or show figures that were made up.
+    So there a server must be the user's own or root's, unless the user has named it.
+    """
+    path = socket_path(given)
+    connection.connect(path)
+    _, uid = peer_credentials(connection)
+    if uid not in (0, os.geteuid()) and named_socket(given) is None:
+        raise NotTrusted(
+            f"the server at {path} is run by {user_name(uid) or f'uid {uid}'}, not by you or root, and is not asked; "
+            f"if you trust it, name it: --socket {path}, or {SOCKET_VARIABLE}"
+        )
+
+
+def trouble(given: str | None, error: Exception) -> TtmemError:
     """What an error on the way to the server means, and what to do."""
+    path = socket_path(given)
+    if isinstance(error, TtmemError):
+        return error
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
         return NoServer(_absence(path))
     if isinstance(error, PermissionError):

@@ -125,7 +125,7 @@ class Simulation:
         """Why nobody saw it."""
         path = socket_path(self._options.socket)
         try:
-            ServerConnection(path, KNOCK).close()
+            ServerConnection(self._options.socket, KNOCK).close()
         except ClosedToYou:
             self._closed = True
             return f"the server at {path} is closed to you"

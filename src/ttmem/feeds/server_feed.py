@@ -19,6 +19,7 @@ class ServerFeed:
 
     def __init__(self, socket: str | None = None, timeout: float = 5.0) -> None:
         self.path = socket_path(socket)
+        self._given = socket
         self._timeout = timeout
         self._server: ServerConnection | None = None
 
@@ -37,7 +38,7 @@ class ServerFeed:
         """See `Feed.read`."""
         wanted = checked(detail)
         if self._server is None:
-            self._server = ServerConnection(self.path, self._timeout)
+            self._server = ServerConnection(self._given, self._timeout)
         try:
             answer, attachments = self._server.query(
                 "snapshot", detail=wanted, device=device, limit=limit

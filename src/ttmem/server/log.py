@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 
+from ttmem.text import printable
+
 MAX_KEYS = 10_000
 
 
@@ -17,7 +19,7 @@ class Log:
 
     def info(self, sentence: str) -> None:
         """Something ordinary."""
-        self._logger.info("%s", _one_line(sentence))
+        self._logger.info("%s", printable(sentence))
 
     def trouble(self, key: str, sentence: str) -> None:
         """Something wrong; `key` tells repetitions."""
@@ -27,10 +29,6 @@ class Log:
         if len(self._times) > MAX_KEYS:
             self._times.popitem(last=False)
         if times == 1:
-            self._logger.warning("%s", _one_line(sentence))
+            self._logger.warning("%s", printable(sentence))
         elif str(times).strip("0") == "1":
-            self._logger.warning("%s (%d times)", _one_line(sentence), times)
-
-
-def _one_line(sentence: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in sentence)
+            self._logger.warning("%s (%d times)", printable(sentence), times)

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 from collections.abc import Iterable
 
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.process_identity import ProcessFacts, is_alive, process_facts
 from ttmem.sources.socket_peer import Peer
 
-_CREDENTIALS = struct.Struct("3i")
 _SO_PEERPIDFD = (
     77  # Linux 6.5: a handle on exactly the process that connected, whatever happens to its pid
 )
-
-
-def credentials(connection: socket.socket) -> tuple[int, int]:
-    """(pid, uid) of who connected; pid 0 if it lives in a namespace that this one cannot see."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, _ = _CREDENTIALS.unpack(raw)
-    return pid, uid
 
 
 class ProcessTable:

@@ -12,16 +12,18 @@ from contextlib import suppress
 from typing import Any
 
 from ttmem import __version__
+from ttmem.errors import TtmemError
 from ttmem.events import DeviceDeclaration, Remark
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.device_register import DeviceDefaults
+from ttmem.process_identity import peer_credentials
 from ttmem.server.answers import Answers
 from ttmem.server.event_words import EventWords
 from ttmem.server.file_limit import raise_file_limit
 from ttmem.server.log import Log
 from ttmem.server.output import Output
 from ttmem.server.probe_watch import ProbeWatch
-from ttmem.server.process_table import ProcessTable, credentials
+from ttmem.server.process_table import ProcessTable
 from ttmem.server.shm_watch import ShmWatch
 from ttmem.server.summary import released, summary
 from ttmem.snapshots import LeftBehind
@@ -202,8 +204,11 @@ class Server:
             self._died(process)
 
     def _restore_listener(self) -> None:
-        self._epoll.unregister(self._listener.socket.fileno())
-        self._listener.restore()
+        try:
+            self._listener.restore()  # closes the old one, which the loop forgets with that
+        except TtmemError as problem:
+            self._log.trouble("no socket", f"nobody can connect any more: {problem}")
+            return
         self._epoll.register(self._listener.socket.fileno(), select.EPOLLIN)
         self._log.trouble("socket", f"{self._listener.path} was removed; it is there again")
 
@@ -220,7 +225,7 @@ class Server:
                 self._log.trouble("accept", f"cannot take a connection: {problem.strerror}")
                 time.sleep(0.01)
                 return
-            pid, uid = credentials(connection)
+            pid, uid = peer_credentials(connection)
             if len(self._peers) >= self._max_peers:
                 self._log.trouble(
                     "full", f"connection of pid {pid} dropped: {self._max_peers} are open"

@@ -1,4 +1,9 @@
-"""The listening end of the allocation socket: one server per path, nobody else's file touched."""
+"""The listening end of the allocation socket: one server per path, nobody else's file touched.
+
+Root may serve everybody at a path in a folder where everybody may write. So a path is taken apart once: the folder is
+opened, and everything else is done beside that descriptor, never following a link. The socket is made in a folder of
+its own that nobody else can enter, gets its mode and group there, and is then linked into place.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,14 @@ import errno
 import fcntl
 import grp
 import os
+import pwd
+import secrets
 import socket
 import stat
 from contextlib import suppress
 
 from ttmem.errors import BadInput, TtmemError
+from ttmem.process_identity import user_name
 
 BACKLOG = 1024
 
@@ -26,113 +34,235 @@ class Listener:
 
     def __init__(self, path: str, group: str | None = None) -> None:
         self.path = path
-        self._group = group
-        self._lock = _lock(path)
+        self._gid = None if group is None else _group(group)
+        self._folder = _folder(path)
+        self._name = os.path.basename(path)
         try:
-            _clear_stale(path)
-            self.socket = self._bind(path, group)
+            self._lock = _lock(self._folder, path)
+            try:
+                _clear_stale(self._folder, path)
+                self.socket = self._bind()
+            except BaseException:
+                self._unlock()
+                raise
         except BaseException:
-            self._unlock()
+            os.close(self._folder)
             raise
-        self._inode = os.stat(path).st_ino
 
-    def _bind(self, path: str, group: str | None) -> socket.socket:
+    def _bind(self) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        old_mask = os.umask(0o177)  # never open to others, not even for a moment
         try:
-            listener.bind(path)
+            self._inode = self._make(listener)
+            listener.listen(BACKLOG)
         except OSError as problem:
             listener.close()
             raise BadInput(
-                f"cannot listen at {path}: {problem.strerror}; choose another --socket"
+                f"cannot listen at {self.path}: {problem.strerror}; choose another --socket"
             ) from problem
-        finally:
-            os.umask(old_mask)
-        if group is not None:
-            _share(path, group)
-        listener.listen(BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
         return listener
 
+    def _make(self, listener: socket.socket) -> int:
+        """The inode of the socket file, which is in place."""
+        private = f".ttmem-{secrets.token_hex(8)}"
+        os.mkdir(private, 0o700, dir_fd=self._folder)
+        inside = os.open(
+            private, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder
+        )
+        try:
+            old_mask = os.umask(0o177)  # never open to others, not even for a moment
+            try:
+                listener.bind(f"/proc/self/fd/{inside}/s")  # short enough, however long the path is
+            finally:
+                os.umask(old_mask)
+            if self._gid is not None:
+                self._share(inside, self._gid)
+            os.link("s", self._name, src_dir_fd=inside, dst_dir_fd=self._folder)
+            return os.stat("s", dir_fd=inside, follow_symlinks=False).st_ino
+        finally:
+            with suppress(OSError):
+                os.unlink("s", dir_fd=inside)
+            os.close(inside)
+            with suppress(OSError):
+                os.rmdir(private, dir_fd=self._folder)
+
+    def _share(self, inside: int, gid: int) -> None:
+        try:
+            os.chown("s", -1, gid, dir_fd=inside, follow_symlinks=False)
+            os.chmod("s", 0o660, dir_fd=inside)  # nobody else can have put a link there
+        except PermissionError:
+            name = grp.getgrgid(gid).gr_name
+            raise BadInput(
+                f"you are no member of group {name!r}, so you cannot share the socket with it"
+            ) from None
+
     def missing(self) -> bool:
-        """True if somebody removed the socket file: nobody can connect any more."""
-        return not os.path.lexists(self.path)
+        """True if somebody removed the socket file, or its folder: nobody can connect any more."""
+        try:
+            return os.stat(self.path, follow_symlinks=False).st_ino != self._inode
+        except OSError:
+            return True
 
     def restore(self) -> None:
-        """Listens at the same path again; connections that are open stay so."""
+        """Listens at the same path again; connections that are open stay so. BadInput: not yet."""
+        folder = _folder(self.path)
+        os.close(self._folder)
+        self._folder = folder
+        with suppress(FileNotFoundError):
+            os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
+            raise BadInput(f"{self.path} was replaced by somebody else's file")
+        fresh = self._bind()
         self.socket.close()
-        self.socket = self._bind(self.path, self._group)
-        self._inode = os.stat(self.path).st_ino
+        self.socket = fresh
 
     def close(self) -> None:
         """Stops listening."""
         self.socket.close()
         with suppress(OSError):
-            if os.stat(self.path).st_ino == self._inode:
-                os.unlink(self.path)
+            found = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
+            if found.st_ino == self._inode:
+                os.unlink(self._name, dir_fd=self._folder)
         self._unlock()
+        os.close(self._folder)
 
     def _unlock(self) -> None:
-        _unlock(self.path, self._lock)
+        _unlock(self._folder, self.path, self._lock)
 
 
 def remove_stale(path: str) -> None:
     """Removes a socket file that nobody listens at, under the lock that servers take."""
-    lock = _lock(path)
+    folder = _folder(path)
     try:
-        _clear_stale(path)
+        owner = os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False).st_uid
+        lock = _lock(folder, path, owner)
+        try:
+            _clear_stale(folder, path)
+        finally:
+            _unlock(folder, path, lock)
+    except FileNotFoundError:
+        pass
     finally:
-        _unlock(path, lock)
+        os.close(folder)
 
 
-def _unlock(path: str, lock: int) -> None:
+def _group(name: str) -> int:
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise BadInput(f"there is no group {name!r} on this machine") from None
+
+
+def _folder(path: str) -> int:
+    """The folder of a socket, if nobody but its owner and us can exchange what is in it."""
+    name = os.path.dirname(path) or "."
+    try:
+        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as problem:
+        raise BadInput(
+            f"cannot listen at {path}: {name}: {problem.strerror}; choose another --socket"
+        ) from problem
+    status = os.fstat(folder)
+    others = status.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
+    if others == stat.S_IWGRP and _is_private_group(status.st_gid):
+        others = 0
+    if others and not status.st_mode & stat.S_ISVTX:
+        os.close(folder)
+        raise BadInput(
+            f"other users can exchange files in {name}, so a socket there is nobody's for sure; "
+            "choose another --socket"
+        )
+    return folder
+
+
+def _is_private_group(gid: int) -> bool:
+    """Many systems give every user a group of the same name, and let it write what the user makes."""
+    try:
+        user = pwd.getpwuid(os.geteuid())
+        return gid == user.pw_gid and not {*grp.getgrgid(gid).gr_mem} - {user.pw_name}
+    except KeyError:
+        return False
+
+
+def _unlock(folder: int, path: str, lock: int) -> None:
     with suppress(OSError):
-        os.unlink(_lock_path(path))
+        os.unlink(_lock_name(path), dir_fd=folder)
     os.close(lock)
 
 
-def _lock_path(path: str) -> str:
-    return path + ".lock"
+def _lock_name(path: str) -> str:
+    return os.path.basename(path) + ".lock"
 
 
-def _lock(path: str) -> int:
-    """A lock that dies with its process: it tells a living server from a stale socket file."""
+def _lock(folder: int, path: str, owner: int | None = None) -> int:
+    """A lock that dies with its process: it tells a living server from a stale socket file.
+
+    `owner`: whose server it may have been; None: ours.
+    """
+    owners = {os.geteuid(), os.geteuid() if owner is None else owner}
+    name, shown = _lock_name(path), path + ".lock"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
         try:
-            lock = os.open(
-                _lock_path(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-            )
+            lock = os.open(name, flags, 0o600, dir_fd=folder)
         except OSError as problem:
             raise BadInput(
-                f"cannot lock {_lock_path(path)}: {problem.strerror}; choose another --socket"
+                f"cannot lock {shown}: {problem.strerror}; choose another --socket"
             ) from problem
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            owner = os.read(lock, 32).decode("ascii", "replace").strip()
-            os.close(lock)
-            raise AlreadyServed(
-                f"another ttmem server (pid {owner or 'unknown'}) serves {path};"
-                " stop it, or give this one its own --socket"
-            ) from problem
-        with suppress(OSError):
-            if os.stat(_lock_path(path)).st_ino == os.fstat(lock).st_ino:
-                os.ftruncate(lock, 0)
-                os.write(lock, f"{os.getpid()}\n".encode())
+            if _locked(folder, name, shown, lock, owners):
                 return lock
-        os.close(lock)  # its owner removed the file between open and lock: try the new one
+        except OSError as problem:
+            os.close(lock)
+            raise BadInput(
+                f"cannot write {shown}: {problem.strerror}; make room, or choose another --socket"
+            ) from problem
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
 
 
-def _clear_stale(path: str) -> None:
+def _locked(folder: int, name: str, shown: str, lock: int, owners: set[int]) -> bool:
+    """False if its owner removed the file between open and lock: then there is a new one to try."""
+    status = os.fstat(lock)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid not in owners:
+        owner = user_name(status.st_uid)
+        raise BadInput(
+            f"{shown} is no lock file of yours (it belongs to {owner}); remove it, or choose another --socket"
+        )
     try:
-        mode = os.lstat(path).st_mode
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as problem:
+        digits = os.read(lock, 20).split(b"\n")[0].decode("ascii", "replace")
+        owner = digits if digits.isdigit() else "unknown"
+        raise AlreadyServed(
+            f"another ttmem server (pid {owner}) serves {shown.removesuffix('.lock')};"
+            " stop it, or give this one its own --socket"
+        ) from problem
+    try:
+        same = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino == status.st_ino
+    except FileNotFoundError:
+        return False
+    if same:
+        os.ftruncate(lock, 0)
+        os.write(lock, f"{os.getpid()}\n".encode())
+    return same
+
+
+def _clear_stale(folder: int, path: str) -> None:
+    name = os.path.basename(path)
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(mode):
+    if not stat.S_ISSOCK(found.st_mode):
         raise BadInput(f"{path} is there and is no socket; remove it, or choose another --socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(2)
         try:
-            probe.connect(path)
+            probe.connect(f"/proc/self/fd/{folder}/{name}")
         except OSError as problem:
             if problem.errno not in (errno.ECONNREFUSED, errno.ENOENT):
                 raise BadInput(
@@ -142,19 +272,11 @@ def _clear_stale(path: str) -> None:
             raise AlreadyServed(
                 f"another program serves {path}; stop it, or give this one its own --socket"
             )
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-
-
-def _share(path: str, group: str) -> None:
     try:
-        os.chown(path, -1, grp.getgrnam(group).gr_gid)
-        os.chmod(path, 0o660)
-    except KeyError:
-        os.unlink(path)
-        raise BadInput(f"there is no group {group!r} on this machine") from None
-    except PermissionError:
-        os.unlink(path)
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    except OSError as problem:
         raise BadInput(
-            f"you are no member of group {group!r}, so you cannot share the socket with it"
-        ) from None
+            f"{path} is left over from {user_name(found.st_uid)}: {problem.strerror}; choose another --socket"
+        ) from problem

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import struct
 
-from ttmem.process_identity import process_facts, user_name
+from ttmem.process_identity import peer_credentials, process_facts, user_name
 from ttmem.sources.host.facts import SocketFacts, SocketState
 
 _PATIENCE_S = 2.0
-_PEER = struct.Struct("3i")  # pid, uid, gid of whoever listens
 
 
 def knock(path: str) -> SocketFacts:
@@ -29,9 +27,7 @@ def knock(path: str) -> SocketFacts:
         door.settimeout(_PATIENCE_S)
         try:
             door.connect(path)
-            pid = _PEER.unpack(door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[
-                0
-            ]
+            pid, _ = peer_credentials(door)
         except ConnectionRefusedError:
             return SocketFacts(path, SocketState.STALE, user)
         except FileNotFoundError:

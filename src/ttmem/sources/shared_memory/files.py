@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ttmem.events import Remark
 from ttmem.sources.closed_files import COUNTERS_CLOSED, closed_file
 from ttmem.sources.shared_memory.layout import SIZE, wrong_size
-from ttmem.sources.shared_memory.printable import printable
 from ttmem.sources.shared_memory.steady_read import Copy, steady_read
+from ttmem.text import printable
 
 _NAME = re.compile(r"tt_device_(.*)_memory", re.DOTALL)
 _LARGEST_ID = 2**64 - 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ttmem.process_identity import start_time_ns
-from ttmem.sources.shared_memory.printable import printable
+from ttmem.text import printable
 
 CARDS = "/dev/tenstorrent"
 DRIVER = "/proc/driver/tenstorrent"

@@ -17,7 +17,7 @@ from ttmem.sources.shared_memory.lives import FIRST_WALL_CLOCK_NS, Lives
 from ttmem.sources.shared_memory.moving import Moving
 from ttmem.sources.shared_memory.owners import Claim, Verdict, judge
 from ttmem.sources.shared_memory.plain_slots import divided, plain_samples
-from ttmem.sources.shared_memory.printable import printable
+from ttmem.text import printable
 
 _RELEASING = -1
 

@@ -1,0 +1,205 @@
+"""Where a server listens: a path in a folder that other users may write to, some of them hostile."""
+
+from __future__ import annotations
+
+import grp
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.other_user import OTHER, needs_root
+from tests.patience import PATIENCE_S
+from tests.server.conftest import StartServer
+from tests.server.harness import OldClient, RunningServer
+
+# Binds as somebody else where clients look by default, and answers nobody; then runs `ttmem ARGUMENTS` as root.
+_FALSE_SERVER = """
+import os, pwd, runpy, socket, sys
+from ttmem.wire.socket_path import DEFAULT_SOCKET
+listener = socket.socket(socket.AF_UNIX)
+told, tell = os.pipe()
+if os.fork() == 0:
+    os.setuid(pwd.getpwnam({other!r}).pw_uid)
+    listener.bind(DEFAULT_SOCKET)
+    os.chmod(DEFAULT_SOCKET, 0o666)
+    listener.listen()
+    os.write(tell, b"bound")
+    while True:
+        connection, _ = listener.accept()
+        print("somebody said", connection.recv(1 << 16), flush=True)
+else:
+    os.read(told, 5)
+    sys.argv[1:] = {arguments!r}
+    runpy.run_module("ttmem", run_name="__main__")
+"""
+
+
+def beside_a_false_server(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """In namespaces of its own: /tmp is empty, and every process ends with the command."""
+    program = _FALSE_SERVER.format(other=OTHER, arguments=list(arguments))
+    namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    script = 'mount -t tmpfs -o mode=1777 tmpfs /tmp && "$@"'
+    return subprocess.run(
+        [*namespaces, "sh", "-c", script, "sh", sys.executable, "-c", program],
+        env={**os.environ, "TTMEM_SHM": "/tmp"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@needs_root
+def test_a_server_of_a_stranger_at_the_usual_place_is_refused_by_name() -> None:
+    done = beside_a_false_server("ps")
+
+    assert f"is run by {OTHER}, not by you or root" in done.stderr
+    assert "--socket /tmp/tt_allocation_server.sock" in done.stderr
+    assert "somebody said b''" in done.stdout  # connected, and left without a word
+
+
+def test_the_lock_file_of_somebody_else_or_of_another_kind_is_a_sentence(
+    start: StartServer, tmp_path: Path
+) -> None:
+    lock = tmp_path / "allocation.sock.lock"
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    makers: dict[str, Callable[[], object]] = {
+        "a FIFO": lambda: os.mkfifo(lock),
+        "a hard link": lambda: os.link(precious, lock),
+        "a link": lambda: lock.symlink_to(precious),
+        "a folder": lambda: lock.mkdir(),
+    }
+    for what, make in makers.items():
+        make()
+        server = start(name=what)
+
+        assert server.process.wait(PATIENCE_S) == 2, what
+        assert "choose another --socket" in server.log, what
+        lock.rmdir() if lock.is_dir() else lock.unlink()
+    assert precious.read_text() == "precious"
+
+
+@needs_root
+def test_a_lock_file_on_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
+    script = (
+        f"mount -t tmpfs -o size=8k tmpfs {tmp_path} && touch {tmp_path}/s.lock && "
+        f'{{ dd if=/dev/zero of={tmp_path}/fill bs=4k 2>/dev/null; timeout 60 "$@"; }}'
+    )
+    command = [sys.executable, "-m", "ttmem", "serve", "--socket", f"{tmp_path}/s"]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *command],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No space left on device; make room, or choose another --socket" in done.stderr
+
+
+def test_a_folder_where_others_exchange_files_is_refused(
+    start: StartServer, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    server = start()
+
+    assert server.process.wait(PATIENCE_S) == 2
+    assert "other users can exchange files in" in server.log
+
+    tmp_path.chmod(0o1777)  # as /tmp is
+    with OldClient(start(name="second").path) as client:
+        assert client.ask()["l1_allocated"] == 0
+
+
+@needs_root
+def test_sharing_the_socket_never_follows_a_link_that_was_put_in_its_place(
+    start: StartServer, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root's")
+    secret.chmod(0o600)
+    group = grp.getgrgid(os.getgid()).gr_name
+    place = tmp_path / "allocation.sock"
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            if place.exists() and not place.is_symlink():
+                place.unlink(missing_ok=True)
+                place.symlink_to(secret)
+
+    attacker = threading.Thread(target=swap)
+    attacker.start()
+    try:
+        for number in range(4):
+            server = start("--group", group, name=f"server{number}")
+            server.kill()
+            place.unlink(missing_ok=True)
+    finally:
+        done.set()
+        attacker.join()
+
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def test_a_shared_socket_belongs_to_the_group_and_nothing_else_is_left(
+    start: StartServer, tmp_path: Path
+) -> None:
+    group = grp.getgrgid(os.getgid()).gr_name
+    server = start("--group", group)
+    status = os.stat(server.path)
+
+    assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o660, os.getgid())
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".ttmem")] == []
+
+
+def test_a_long_path_within_the_limits_of_the_kernel_works(
+    start: StartServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / ("d" * (107 - len(str(tmp_path)) - len("/allocation.sock") - 1))
+    folder.mkdir()
+    server = RunningServer(folder).wait_ready()
+
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(server.path)
+    assert len(server.path) == 107
+    server.kill()
+
+
+def test_a_folder_that_was_renamed_ends_nothing(start: StartServer, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    folder.mkdir()
+    server = RunningServer(folder).wait_ready()
+    with OldClient(server.path) as client:
+        client.alloc(4096, 1)
+        folder.rename(elsewhere)
+        log = elsewhere / "server.log"
+        server._log = log
+        server.logs("nobody can connect any more")
+
+        assert client.ask()["l1_allocated"] == 4096
+        elsewhere.rename(folder)
+        server._log = folder / "server.log"
+        with OldClient(server.path) as another:
+            assert another.ask()["l1_allocated"] == 4096
+    server.kill()
+
+
+def test_somebody_elses_file_in_place_of_the_socket_is_left_alone(
+    server: RunningServer,
+) -> None:
+    with OldClient(server.path) as client:
+        os.unlink(server.path)
+        Path(server.path).write_text("mine now")
+        server.logs("was replaced by somebody else's file")
+
+        assert client.ask()["l1_allocated"] == 0
+    assert server.stop() == 0
+    assert Path(server.path).read_text() == "mine now"
