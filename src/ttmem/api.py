@@ -12,14 +12,23 @@ from ttmem.snapshots import Device, Snapshot
 
 
 def snapshot(
-    socket: str | None = None, detail: Iterable[str] = (), shm: str | None = None
+    socket: str | None = None,
+    detail: Iterable[str] = (),
+    shm: str | None = None,
+    *,
+    telemetry: bool = False,
 ) -> Snapshot:
-    """Everything at this instant; `detail` names what to add in full.
+    """Everything at this instant; `detail` names what to add in full, `telemetry` adds what sensors say.
 
     `socket` asks that server, `shm` reads that folder; with neither, the server at the usual place
     if there is one, else what stock ttnn publishes in this host's shared memory.
     """
-    return _read(open_feed(socket, shm), detail)
+    feed = open_feed(socket, shm)
+    if telemetry:
+        from ttmem.feeds.telemetry import telemetry_feed
+
+        feed = telemetry_feed(feed, settled=True)
+    return _read(feed, detail)
 
 
 def _read(feed: Feed, detail: Iterable[str] = ()) -> Snapshot:

@@ -16,7 +16,7 @@ from ttmem.events import DeviceSample
 from ttmem.hw import read_cluster
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
 from ttmem.sources.shared_memory.capacity import Capacities
-from ttmem.sources.shared_memory.umd import Discovery
+from ttmem.sources.umd import Discovery
 
 DESCRIPTORS = Path(__file__).parents[1] / "data" / "cluster_descriptors"
 P150X4 = DESCRIPTORS / "p150x4.yaml"

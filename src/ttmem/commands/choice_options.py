@@ -14,7 +14,7 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
         action="extend",
         type=_ids,
         default=[],
-        help="only this device: logical or unique id; more with commas, or by giving it again",
+        help="only this device: logical or unique id, T1:N3 on a Galaxy; more with commas, or by giving it again",
     )
     parser.add_argument(
         "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"

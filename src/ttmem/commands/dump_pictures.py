@@ -69,7 +69,13 @@ def _named(device: Device, now: Snapshot) -> Device:
     same = now.device(device.unique_id)
     if same is None:
         return device
-    return replace(device, board=device.board or same.board, pci=device.pci or same.pci)
+    return replace(
+        device,
+        board=device.board or same.board,
+        pci=device.pci or same.pci,
+        remote=same.remote if device.remote is None else device.remote,
+        position=device.position or same.position,
+    )
 
 
 def _part(options: argparse.Namespace, picture: Snapshot) -> tuple[Snapshot, NotThere | None]:

@@ -5,6 +5,9 @@ the counters that stock ttnn publishes in shared memory. Sizes in the table are 
 GiB); JSON has bytes. Kernel code stands apart and is in no sum. docs/numbers.md says what each
 number means.
 
+With --telemetry it also reads temperature, power and clocks from the driver's files on this host, those of
+cards that no process uses among them (docs/telemetry.md). No root and no server are needed for that.
+
 With --watch on a terminal the picture is cut to the window: what is left out is named below it.
 
 exit codes: 0 done, 1 failed, 2 wrong arguments, 3 neither server nor shared memory, 4 the server
@@ -23,6 +26,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ttmem.commands.picture_options import add_picture_options
+from ttmem.commands.source_options import named
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.views.groupings import BY
@@ -57,6 +61,22 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
     parser.add_argument(
+        "--telemetry",
+        action="store_true",
+        help="add temperature, power, clocks, ... of every card, from the driver; no chip is touched",
+    )
+    parser.add_argument(
+        "--umd",
+        action="store_true",
+        help="with --telemetry: also ask the user-mode driver, which talks to the chips (remote ones too)",
+    )
+    parser.add_argument(
+        "--sysfs",
+        metavar="DIR",
+        type=named,
+        help="with --telemetry: where sysfs is (default /sys, or TTMEM_SYSFS)",
+    )
+    parser.add_argument(
         "--by",
         choices=tuple(BY),
         help="group live bytes instead: by call site, operation, phase (with the probe) or process",
@@ -69,6 +89,11 @@ def run(options: argparse.Namespace) -> int:
 
     _check(options)
     feed = open_feed(options.socket, options.shm)
+    if options.telemetry:
+        from ttmem.feeds.telemetry import telemetry_feed
+
+        once = options.watch is None
+        feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=once)
     try:
         if options.watch is None:
             print(_shown(options, _look(options, feed)))
@@ -101,6 +126,10 @@ def _check(options: argparse.Namespace) -> None:
         raise BadInput("--detail adds to the JSON document; give --json too")
     if options.kernels and options.json:
         raise BadInput("--kernels is for the table; with --json use --detail programs")
+    if (options.umd or options.sysfs) and not options.telemetry:
+        raise BadInput("--umd and --sysfs are for telemetry; give --telemetry too")
+    if options.by and options.telemetry:
+        raise BadInput("--by shows groups of live buffers; --telemetry does not go with it")
     if options.by and (options.detail or options.kernels):
         raise BadInput(
             "--by shows groups of live buffers; --detail and --kernels do not go with it"

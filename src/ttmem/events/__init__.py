@@ -5,11 +5,13 @@ from ttmem.events.kinds import BinaryStatus, KernelType, MemoryKind, Op
 from ttmem.events.notices import Notice
 from ttmem.events.record import EVENT, EVENT_SIZE, Event, Flag
 from ttmem.events.samples import Counters, DeviceSample, Owner, ProcessSample, Remark
+from ttmem.events.telemetry import CardSample, Telemetry, TelemetryLimits
 
 __all__ = [
     "EVENT",
     "EVENT_SIZE",
     "BinaryStatus",
+    "CardSample",
     "Counters",
     "DeviceDeclaration",
     "DeviceSample",
@@ -22,4 +24,6 @@ __all__ = [
     "Owner",
     "ProcessSample",
     "Remark",
+    "Telemetry",
+    "TelemetryLimits",
 ]

@@ -41,6 +41,8 @@ class DeviceDeclaration:
     ring_per_core: int | None = None
     ring_capacity: int | None = None
     note: str | None = None
+    remote: bool | None = None  # reached over Ethernet only: it has no PCI address of its own
+    position: str | None = None  # on a Galaxy: tray and chip, T1:N3
 
     @classmethod
     def from_spec(
@@ -49,6 +51,9 @@ class DeviceDeclaration:
         logical_id: int,
         unique_id: str | None = None,
         pci: str | None = None,
+        *,
+        remote: bool | None = None,
+        position: str | None = None,
     ) -> DeviceDeclaration:
         """The declaration of a device whose hardware is known."""
         return cls(
@@ -74,6 +79,8 @@ class DeviceDeclaration:
             ring_per_core=spec.ring_per_core,
             ring_capacity=spec.ring_capacity,
             note=spec.note,
+            remote=remote,
+            position=position,
         )
 
     @classmethod
@@ -93,13 +100,17 @@ class DeviceDeclaration:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-_TEXT = ("unique_id", "board", "arch", "pci", "note")
+_TEXT = ("unique_id", "board", "arch", "pci", "note", "position")
 
 
 def _checked(name: str, value: Any) -> Any:
     if name in _TEXT:
         if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
             raise ValueError(f"{name} must be a short printable text, not {value!r:.60}")
+        return value
+    if name == "remote":
+        if not isinstance(value, bool):
+            raise ValueError(f"remote must be true or false, not {value!r:.60}")
         return value
     if name == "grid":
         if not (isinstance(value, (list, tuple)) and len(value) == 2):

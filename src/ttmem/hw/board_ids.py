@@ -45,6 +45,21 @@ def board_of_unique_id(unique_id: int) -> Board | None:
     return next((board for board in boards if board is not None), None)
 
 
+def is_remote_chip(unique_id: int, board: Board) -> bool | None:
+    """Whether a chip that sits on that board is the one without a PCI address; None: the id does not tell.
+
+    Of the boards with several chips only the n300 has such a chip. It is 3 in the Wormhole form, where
+    its neighbour is 2, and 1 in the form of the first layout.
+    """
+    if board.chips == 1:
+        return False
+    if board.name != "n300":
+        return None
+    if board_of_id(unique_id >> 8) is board:
+        return {0: False, 1: True}.get(unique_id & 0xFF)
+    return {2: False, 3: True}.get(unique_id >> 32)
+
+
 def is_on_board(unique_id: int, board_id: int) -> bool:
     """Whether a chip with that id sits on that board, as far as the id tells."""
     if any(unique_id >> shift == board_id for shift in (0, 5, 1)):

@@ -8,6 +8,7 @@ from ttmem.errors import BadInput
 from ttmem.hw.arch import Arch
 from ttmem.hw.boards import Board, find_board
 from ttmem.hw.device_spec import DeviceSpec, device_spec
+from ttmem.hw.galaxy import bus_of, galaxy_position
 from ttmem.hw.grids import Dispatch
 from ttmem.hw.l1_map import NEWEST
 
@@ -34,6 +35,12 @@ class Chip:
     def is_remote(self) -> bool:
         """Reached over Ethernet only, through `gateway`: it has no MMIO of its own."""
         return self.mmio_index is None
+
+    @property
+    def position(self) -> str | None:
+        """'T1:N3' on a Galaxy: tray and chip."""
+        bus = self.bus_id if self.pci is None else bus_of(self.pci)
+        return galaxy_position(find_board(self.board_type or ""), bus)
 
     @property
     def tensix_harvested(self) -> int:

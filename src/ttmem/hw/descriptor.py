@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
@@ -24,9 +23,8 @@ from ttmem.hw.arch import Arch
 from ttmem.hw.boards import find_board
 from ttmem.hw.chips import Chip, Cluster, Link
 from ttmem.hw.fields import U32, Field
+from ttmem.hw.galaxy import bus_of
 from ttmem.hw.gateways import find_gateways
-
-_BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 
 _Value = TypeVar("_Value")
 
@@ -178,7 +176,7 @@ def _masks(field: Field) -> tuple[int, int, int]:
 
 def _bdf(field: Field) -> str:
     address = field.text().lower()
-    if not _BDF.fullmatch(address):
+    if bus_of(address) is None:
         raise field.wrong(f"must be a PCI address such as 0000:01:00.0, not {address[:40]!r}")
     return address
 

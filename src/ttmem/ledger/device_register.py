@@ -16,7 +16,14 @@ MAX_LOGICAL_ID = 1023
 
 
 OPENERS = ("client", "probe")  # who tells of a device because a process has it open
-HARDWARE = ("board", "pci", "dram_base", "ring_base")  # not a choice of a process
+HARDWARE = (
+    "board",
+    "pci",
+    "remote",
+    "position",
+    "dram_base",
+    "ring_base",
+)  # not a choice of a process
 
 
 class DeviceDefaults(Protocol):

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ttmem.events import KernelType, MemoryKind
+from ttmem.events import DeviceDeclaration, KernelType, MemoryKind
+from ttmem.hw import bus_of, find_board, galaxy_position
 from ttmem.ledger.anomalies import finding_anomaly, over_capacity, remark_anomaly
 from ttmem.ledger.device_record import DeviceRecord
 from ttmem.ledger.merge import Place
@@ -120,7 +121,13 @@ def _device(
         provenance=device_provenance(books, record, rows),
         l1_map=record.l1_map,
         anomalies=(*_over_capacity(books, record, memory, sums, rows), *found),
+        remote=False if declared.pci and declared.remote is None else declared.remote,
+        position=declared.position or _position(declared),
     )
+
+
+def _position(declared: DeviceDeclaration) -> str | None:
+    return galaxy_position(find_board(declared.board or ""), bus_of(declared.pci))
 
 
 def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Memory:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ttmem.client.devices import Device as ReportedDevice
 from ttmem.events import DeviceDeclaration
-from ttmem.hw import Board, Chip, Cluster, DeviceSpec, Grid, read_cluster
+from ttmem.hw import Board, Chip, Cluster, DeviceSpec, Grid, galaxy_bus, read_cluster
 from ttmem.model.errors import BadMesh
 
 ClusterLike: TypeAlias = Cluster | str | os.PathLike[str]
@@ -29,8 +29,14 @@ class Device(ReportedDevice):
         spec: DeviceSpec,
         unique_id: str | None = None,
         pci: str | None = None,
+        *,
+        remote: bool = False,
+        position: str | None = None,
     ) -> None:
-        super().__init__(logical_id, DeviceDeclaration.from_spec(spec, logical_id, unique_id, pci))
+        declared = DeviceDeclaration.from_spec(
+            spec, logical_id, unique_id, pci, remote=remote, position=position
+        )
+        super().__init__(logical_id, declared)
         self.spec = spec
         self.unique_id = unique_id
         self.pci = pci
@@ -43,7 +49,13 @@ class Device(ReportedDevice):
 def made_up_devices(board: Board, numbers: Iterable[int], spec: DeviceSpec) -> list[Device]:
     """Cards that nobody has, with the same ids in every process."""
     return [
-        Device(number, spec, _made_up_unique_id(board, number), _made_up_pci(board, number))
+        Device(
+            number,
+            spec,
+            _made_up_unique_id(board, number),
+            pci := _made_up_pci(board, number),
+            remote=pci is None,
+        )
         for number in numbers
     ]
 
@@ -69,7 +81,14 @@ def cluster_from(cluster: ClusterLike) -> Cluster:
 
 def _described(chip: Chip, spec: DeviceSpec) -> Device:
     unique_id = None if chip.unique_id is None else str(chip.unique_id)
-    return Device(chip.logical_id, spec, unique_id, chip.pci)
+    return Device(
+        chip.logical_id,
+        spec,
+        unique_id,
+        chip.pci,
+        remote=chip.is_remote,
+        position=chip.position,
+    )
 
 
 def _chips(cluster: Cluster, numbers: Iterable[int]) -> list[Chip]:
@@ -97,5 +116,8 @@ def _made_up_pci(board: Board, number: int) -> str | None:
     local = _LOCAL_CHIPS.get(board.name, board.chips)
     if chip >= local:
         return None
+    bus = galaxy_bus(board, chip)
+    if bus is not None:
+        return f"{card:04x}:{bus:02x}:00.0"
     domain, bus = divmod(card * local + chip, 255)
     return f"{domain:04x}:{bus + 1:02x}:00.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttmem.events import DeviceDeclaration
-from ttmem.hw import Cluster, DeviceSpec, device_spec, read_cluster
+from ttmem.hw import Cluster, device_spec, read_cluster
 from ttmem.hw import board as board_by_name
 
 
@@ -41,15 +41,20 @@ class DeviceOptions:
             if logical_id in chips:
                 chip = chips[logical_id]
                 unique_id = None if chip.unique_id is None else str(chip.unique_id)
-                return _hardware_only(self._cluster.spec(chip), logical_id, unique_id, chip.pci)
+                declared = DeviceDeclaration.from_spec(
+                    self._cluster.spec(chip),
+                    logical_id,
+                    unique_id,
+                    chip.pci,
+                    remote=chip.is_remote,
+                    position=chip.position,
+                )
+                return _undivided(declared)
         if self._spec is not None:
-            return _hardware_only(self._spec, logical_id)
+            return _undivided(DeviceDeclaration.from_spec(self._spec, logical_id))
         return None
 
 
-def _hardware_only(
-    spec: DeviceSpec, logical_id: int, unique_id: str | None = None, pci: str | None = None
-) -> DeviceDeclaration:
+def _undivided(full: DeviceDeclaration) -> DeviceDeclaration:
     """The hardware is known; how the application split it into L1_SMALL and trace regions is not."""
-    full = DeviceDeclaration.from_spec(spec, logical_id, unique_id, pci)
     return replace(full, l1_bank_size=None, l1_small_bank_size=None, trace_bank_size=None)

@@ -158,6 +158,9 @@ def _reader_of(hint: Any) -> Converter:
     def read_plain(value: Any) -> Any:
         return value if type(value) is hint else _checked(value, hint)
 
+    if hint is float:  # other writers may have a whole number there
+        return lambda value: float(_checked(value, float, int)) if abs(value) < 2**53 else None
+
     return read_plain
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttmem.events import CardSample, Telemetry
+
 SCHEMA = "ttmem.snapshot/1"
 
 
@@ -147,6 +149,9 @@ class Device:
     l1_capacity_default: int | None = (
         None  # where l1_capacity is unknown: if opened with no options
     )
+    remote: bool | None = None  # reached over Ethernet only, through another chip
+    position: str | None = None  # on a Galaxy: tray and chip, T1:N3
+    telemetry: Telemetry | None = None  # None: nobody asked for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +233,7 @@ class Snapshot:
     )  # programs, buffers, cores, events, history
     schema: str = SCHEMA
     remarks: tuple[Anomaly, ...] = ()  # of the host, not of one device
+    cards: tuple[CardSample, ...] = ()  # with telemetry: those that no device of the picture is on
 
     def device(self, wanted: int | str) -> Device | None:
         """A device by logical id (int) or unique id (str)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ttmem.sizes import human
 from ttmem.snapshots import CircularBuffers, Device
 from ttmem.views.ink import Line, faint, flow, ink
-from ttmem.views.names import logical, model, short_pci
+from ttmem.views.names import board, logical, model, short_pci
 
 Figures = tuple[int, int | None]  # used, capacity
 AMOUNT = len("896.0 KiB")  # room for any amount but '1000.0 MiB', which is rare
@@ -68,7 +68,7 @@ def device_facts(device: Device) -> DeviceFacts:
     """The facts of a device."""
     return DeviceFacts(
         number=logical(device),
-        board=device.board or device.arch or "N/A",
+        board=board(device),
         model=model(device),
         unique_id=device.unique_id,
         pci=short_pci(device),

@@ -19,6 +19,7 @@ class Extent:
     left_behind: bool = True  # the table; else one line
     devices: Shape = Shape.WHOLE
     by_type: bool = True
+    telemetry: bool = True
     processes: int | None = None  # rows; None: all
     airy: bool = True  # empty lines, and all of the title
     commands: bool = True  # may have lines of their own
@@ -63,7 +64,8 @@ def _smaller() -> Iterator[Extent]:
     yield (extent := replace(extent, left_behind=False))
     yield (extent := replace(extent, devices=Shape.DENSE))
     yield (extent := replace(extent, devices=Shape.LINE))
-    yield replace(extent, by_type=False)
+    yield (extent := replace(extent, by_type=False))
+    yield replace(extent, telemetry=False)
 
 
 def _grown(extent: Extent, name: str, count: int, fits: Callable[[Extent], bool]) -> Extent:

@@ -33,5 +33,6 @@ def idle_sentence(count: int) -> str:
 
 def _is_blank(device: Device) -> bool:
     memory = device.memory
+    measured = device.telemetry is not None and device.telemetry.source
     known = device.board or device.anomalies or memory.dram.capacity or device.l1_capacity
-    return not known and not (memory.dram.held or memory.trace.held or device.l1_used)
+    return not (known or measured) and not (memory.dram.held or memory.trace.held or device.l1_used)

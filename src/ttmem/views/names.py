@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ttmem.events import CardSample
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.text import ELLIPSIS, clean
 
@@ -78,12 +79,26 @@ def logical(device: Device) -> str:
     return "N/A" if device.logical_id is None else str(device.logical_id)
 
 
-def model(device: Device) -> str:
-    """'n300 wormhole'; N/A if neither is known."""
-    return " ".join(part for part in (device.board, device.arch) if part) or "N/A"
+def model(chip: Device | CardSample) -> str:
+    """'n300 wormhole', 'n300 R wormhole', 'galaxy T1:N3 wormhole'; N/A if neither board nor arch is known."""
+    if not chip.board:
+        return chip.arch or "N/A"
+    return " ".join(part for part in (chip.board, _mark(chip), chip.arch) if part)
 
 
-def short_pci(device: Device) -> str | None:
+def board(chip: Device | CardSample) -> str:
+    """The same in short, without the architecture."""
+    if not chip.board:
+        return chip.arch or "N/A"
+    return " ".join(part for part in (chip.board, _mark(chip)) if part)
+
+
+def _mark(chip: Device | CardSample) -> str | None:
+    """As tt-smi and people call them: R is a remote chip, T1:N3 the third one of the first tray of a Galaxy."""
+    return chip.position or ("R" if chip.remote else None)
+
+
+def short_pci(device: Device | CardSample) -> str | None:
     """'01:00.0': the domain is named only if there is more than the first, as lspci does."""
     return device.pci.removeprefix("0000:") if device.pci else None
 

@@ -43,6 +43,7 @@ def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
         devices=chosen,
         processes=_holders(snapshot.processes, ids),
         left_behind=_holders(snapshot.left_behind, ids),
+        cards=(),
         detail=_kept(snapshot.detail, "device", ids),
     )
 
@@ -56,7 +57,9 @@ def _some(devices: Sequence[Device]) -> str:
 def none_of(snapshot: Snapshot) -> Snapshot:
     """Where nothing is there of what was asked for; what there is otherwise is kept from nobody."""
     host = {**snapshot.host, NARROWED: True}
-    return replace(snapshot, host=host, devices=(), processes=(), left_behind=(), detail={})
+    return replace(
+        snapshot, host=host, devices=(), processes=(), left_behind=(), cards=(), detail={}
+    )
 
 
 def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
@@ -77,6 +80,7 @@ def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
         remarks=tuple(one for one in snapshot.remarks if one.pid in (None, *pids)),
         processes=processes,
         left_behind=left_behind,
+        cards=(),
         detail=_kept(snapshot.detail, "pid", set(pids)),
     )
 
@@ -88,8 +92,8 @@ def _of_them(device: Device, pids: Collection[int]) -> Device:
 
 
 def is_device(device: Device, wanted: str) -> bool:
-    """The device has this logical or unique id."""
-    return wanted in (device.unique_id, str(device.logical_id))
+    """The device has this logical or unique id, or this place on a Galaxy."""
+    return wanted in (device.unique_id, str(device.logical_id), device.position)
 
 
 def _holders(holders: tuple[Holder, ...], ids: set[str]) -> tuple[Holder, ...]:

@@ -27,6 +27,7 @@ from ttmem.views.notes import (
 from ttmem.views.process_table import left_behind_table, process_table
 from ttmem.views.sections import section, stack
 from ttmem.views.source_notes import blind_notes, quiet_notes, remark_notes
+from ttmem.views.telemetry_table import telemetry_table
 from ttmem.views.title import title_lines
 
 NO_PROCESS = "no process reports"
@@ -93,6 +94,7 @@ class _Picture:
             section("DEVICES", idle_sentence(self.idle), self._devices(extent)),
             self._kernel_code() if extent.kernels else [],
             self._by_type() if extent.by_type else [],
+            section("TELEMETRY", "", self._telemetry()) if extent.telemetry else [],
             section("PROCESSES", "", self._processes(extent)),
             self._left_behind() if extent.left_behind else [],
             self._note_lines(extent),
@@ -120,6 +122,9 @@ class _Picture:
             return []
         table = kernel_type_table(self.snapshot, self.width)
         return section("KERNELS BY TYPE", BY_TYPE, table or [ink(" no kernel has been reported")])
+
+    def _telemetry(self) -> list[Line]:
+        return telemetry_table(self.snapshot, self.width)
 
     def _processes(self, extent: Extent) -> list[Line]:
         if not self.snapshot.processes:
@@ -177,6 +182,8 @@ class _Picture:
             out.append("all of the notes")
         if self._processes(replace(extent, commands=True)) != self._processes(extent):
             out.append("commands")
+        if not extent.telemetry and self._telemetry():
+            out.append("telemetry")
         if not extent.by_type and self.kernels:
             out.append("kernels by type")
         if not extent.left_behind and snapshot.left_behind:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ttmem.sources.cards import NODES, Card, cards
 from ttmem.sources.host.facts import CardFacts
-from ttmem.sources.shared_memory.cards import FOLDER as SYSFS
-from ttmem.sources.shared_memory.cards import Card, cards
-from ttmem.sources.shared_memory.holders import CARDS as NODES
 
 _DRIVER = "/sys/module/tenstorrent/version"
 
@@ -21,12 +19,10 @@ def driver_version(path: str = _DRIVER) -> str | None:
         return None
 
 
-def card_facts(sysfs: str = SYSFS, nodes: str = NODES) -> tuple[CardFacts, ...]:
+def card_facts(sysfs: str | None = None, nodes: str = NODES) -> tuple[CardFacts, ...]:
     """Those of sysfs with their device files, then device files without a card in sysfs."""
     there = set(_names(nodes))
-    # Sysfs cannot have a slash in a name: /dev/tenstorrent/0 is tenstorrent!0.
-    names = (name.rpartition("!")[2] for name in _names(sysfs))
-    listed = dict(zip(names, cards(sysfs), strict=False))  # both in the order of names
+    listed = {str(card.number): card for card in cards(sysfs)}
     numbers = [number for number in {*listed, *there} if number.isdigit()]
     numbers.sort(key=lambda number: (len(number), number))
     return tuple(

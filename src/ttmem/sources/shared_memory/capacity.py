@@ -15,12 +15,12 @@ from typing import Any
 from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration, Owner, ProcessSample
 from ttmem.hw import NEWEST, Board, Cluster, DeviceSpec, Dispatch, device_spec
-from ttmem.hw.board_ids import board_of_unique_id
+from ttmem.hw.board_ids import board_of_unique_id, is_remote_chip
 from ttmem.sizes import human
-from ttmem.sources.shared_memory.cards import FOLDER, Card, cards
+from ttmem.sources.cards import Card, cards
 from ttmem.sources.shared_memory.descriptors import Descriptors, chip_of
 from ttmem.sources.shared_memory.environments import Environment, Environments
-from ttmem.sources.shared_memory.umd import Discovery
+from ttmem.sources.umd import Discovery
 
 _NOT_PUBLISHED = "L1 depends on dispatch_core_config and worker_l1_size, which are not published"
 _SHARED = "DRAM includes the trace region, whose size is not published either"
@@ -42,7 +42,7 @@ class Capacities:
         self,
         descriptor: str | None = None,
         *,
-        sysfs: str = FOLDER,
+        sysfs: str | None = None,
         discovery: Discovery | None = None,
     ) -> None:
         self._descriptor = descriptor
@@ -104,14 +104,18 @@ class Capacities:
             chip = None if cluster is None else chip_of(cluster, number)
             if cluster is not None and chip is not None:
                 spec = cluster.spec(chip, dispatch=opened.dispatch, version=opened.version)
-                return Capacity(opened.declaration(spec, chip.pci), source)
+                declared = opened.declaration(spec, chip.pci)
+                place = replace(declared, remote=chip.is_remote, position=chip.position)
+                return Capacity(place, source)
             card = self._card(number)
             if card is not None and card.board is not None:
                 pci = card.pci if card.is_the_chip(number) else None
-                return Capacity(opened.usual(card.board, pci), "sysfs")
+                declared = opened.usual(card.board, pci)
+                return Capacity(replace(declared, remote=card.is_remote(number)), "sysfs")
             board = board_of_unique_id(number)
             if board is not None:
-                return Capacity(opened.usual(board, None), "unique id")
+                remote = is_remote_chip(number, board)
+                return Capacity(replace(opened.usual(board, None), remote=remote), "unique id")
         except BadInput:
             pass  # harvesting that no product has: nothing sound can be said
         return Capacity()

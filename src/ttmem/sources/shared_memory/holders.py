@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ttmem.process_identity import start_time_ns
+from ttmem.sources.cards import NODES
 from ttmem.text import printable
 
-CARDS = "/dev/tenstorrent"
 DRIVER = "/proc/driver/tenstorrent"
 _MARK = b"/tt_device_"
 _LARGEST_FILE = 64 << 20
@@ -87,7 +87,7 @@ class HoldersWatch:
     `hurried`: the first one is left out where the reading explains itself.
     """
 
-    def __init__(self, period_s: float = 5.0, cards: str = CARDS, *, hurried: bool = False) -> None:
+    def __init__(self, period_s: float = 5.0, cards: str = NODES, *, hurried: bool = False) -> None:
         self._period_s = period_s
         self.cards = cards
         self._hurried = hurried
@@ -106,7 +106,7 @@ class HoldersWatch:
         return self._picture
 
 
-def scan_holders(cards: str = CARDS) -> Holders:
+def scan_holders(cards: str = NODES) -> Holders:
     """Walks /proc once; processes that end meanwhile are left out."""
     by_driver = open_cards(cards)
     card_folder = os.path.isdir(cards)  # without it, 30 readlinks for each process are spared

@@ -1,0 +1,203 @@
+"""Temperature, power, clocks: one row for each device, and for each card that no process uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ttmem.events import Telemetry
+from ttmem.snapshots import Snapshot
+from ttmem.views.device_facts import fact
+from ttmem.views.grid import Column, Grid
+from ttmem.views.ink import Line, Span, Style, faint, flow, indent, ink, paragraph
+from ttmem.views.names import DeviceNames, board, model, short_pci
+
+HOT = 0.9  # of the limit
+MOST_REASONS = 8
+NAMED = 8  # chips in one sentence
+TITLES = {
+    "temperature_c": "TEMP",
+    "power_w": "POWER",
+    "current_a": "CURRENT",
+    "voltage_mv": "VCORE",
+    "aiclk_mhz": "AICLK",
+    "axiclk_mhz": "AXICLK",
+    "arcclk_mhz": "ARCCLK",
+    "fan_rpm": "FAN",
+    "heartbeat": "HEARTBEAT",
+    "firmware": "FIRMWARE",
+}
+UNITS = {
+    "temperature_c": " °C",
+    "power_w": " W",
+    "current_a": " A",
+    "voltage_mv": " mV",
+    "aiclk_mhz": " MHz",
+    "axiclk_mhz": " MHz",
+    "arcclk_mhz": " MHz",
+    "fan_rpm": " rpm",
+}
+FIRST = ("temperature_c", "power_w", "current_a", "voltage_mv", "aiclk_mhz", "heartbeat")
+BELOW = tuple(name for name in TITLES if name not in FIRST)
+MANY = 8  # chips; more of them than that get one line each
+LIMITED = (
+    "temperature_c",
+    "power_w",
+    "current_a",
+)  # voltage has a limit too, but nobody comes near
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One chip."""
+
+    name: str  # its number, or that of its card
+    model: str
+    board: str
+    pci: str
+    telemetry: Telemetry
+
+
+def telemetry_table(snapshot: Snapshot, width: int) -> list[Line]:
+    """One line for each chip where it fits, else two; then why something is N/A."""
+    rows = _rows(snapshot)
+    if not rows:
+        return []
+    lines = _wide(rows, width) or _narrow(rows, width) or _flowing(rows, width)
+    return [*lines, *indent(_remarks(rows, width - 1), 1)]
+
+
+def _rows(snapshot: Snapshot) -> list[Row]:
+    names = DeviceNames(snapshot.devices)
+    rows = [
+        Row(names.some([one.unique_id]), model(one), board(one), short_pci(one) or "N/A", told)
+        for one in snapshot.devices
+        if (told := one.telemetry) is not None
+    ]
+    for card in snapshot.cards:
+        name = "N/A" if card.number is None else f"card {card.number}"
+        rows.append(Row(name, model(card), board(card), short_pci(card) or "N/A", card.telemetry))
+    return rows
+
+
+def _wide(rows: Sequence[Row], width: int) -> list[Line]:
+    """All columns; limits go first, then the architecture, then the PCI address."""
+    for limits, whole, pci in (
+        (True, True, True),
+        (True, False, True),
+        (False, True, True),
+        (False, False, True),
+        (False, False, False),
+    ):
+        grid = _grid(rows, tuple(TITLES), limits=limits, whole=whole, pci=pci).fitting(width - 1)
+        if grid is not None:
+            return indent(grid.lines(), 1)
+    return []
+
+
+def _narrow(rows: Sequence[Row], width: int) -> list[Line]:
+    """What changes most in the first line, the rest below; of many chips it is left out, and named."""
+    choices = (_grid(rows, FIRST, limits=limits) for limits in (True, False))
+    grid = next((fitting for one in choices if (fitting := one.fitting(width - 1))), None)
+    if grid is None:
+        return []
+    if len(rows) > MANY:
+        missing = ", ".join(TITLES[name] for name in BELOW)
+        return indent([*grid.lines(), faint(f"a wider window and --json have {missing}")], 1)
+    head, *body = grid.lines()
+    by = grid.widths[0] + grid.gap
+    out = [head]
+    for line, row in zip(body, rows, strict=True):
+        facts = [fact(TITLES[name].lower(), _text(row.telemetry, name)) for name in BELOW]
+        out += [line, *indent(flow(facts, width - 1 - by), by)]
+    return indent(out, 1)
+
+
+def _flowing(rows: Sequence[Row], width: int) -> list[Line]:
+    return _grid(rows, tuple(TITLES), limits=True, whole=True, pci=True).facts(width)
+
+
+def _grid(
+    rows: Sequence[Row],
+    fields: Sequence[str],
+    *,
+    limits: bool,
+    whole: bool = False,
+    pci: bool = False,
+) -> Grid:
+    columns = [Column("ID", right=True), Column("DEVICE"), *([Column("PCI")] if pci else [])]
+    columns += [Column(TITLES[name], right=name != "firmware") for name in fields]
+    lines = [
+        [
+            ink(row.name),
+            ink(row.model if whole else row.board),
+            *([faint(row.pci)] if pci else []),
+            *(_cell(row.telemetry, name, limits) for name in fields),
+        ]
+        for row in rows
+    ]
+    return Grid(columns, lines)
+
+
+def _cell(told: Telemetry, name: str, limits: bool) -> Line:
+    value = getattr(told, name)
+    limit = getattr(told.limits, name, None) if limits and name in LIMITED else None
+    if value is None:
+        return faint("N/A")
+    if told.stale:
+        return ink(_text(told, name), Style.BAD if name == "heartbeat" else Style.FAINT)
+    if limit is None:
+        return ink(_text(told, name))
+    hot = Style.BAD if value >= limit else Style.WARN if value >= HOT * limit else Style.PLAIN
+    return (*ink(_number(value), hot), *faint(f" / {_number(limit)}"), Span(UNITS[name]))
+
+
+def _text(told: Telemetry, name: str) -> str:
+    value = getattr(told, name)
+    if value is None:
+        return "N/A"
+    if name == "heartbeat":
+        return f"{value}*" if told.stale else str(value)
+    return value if isinstance(value, str) else f"{_number(value)}{UNITS[name]}"
+
+
+def _number(value: float) -> str:
+    """One digit after the point says all that these sensors know."""
+    return str(value) if isinstance(value, int) else f"{value:.1f}".removesuffix(".0")
+
+
+def _remarks(rows: Sequence[Row], width: int) -> list[Line]:
+    """What is stale, and each reason with the values and the chips that it is of."""
+    said = [*_stale(rows), *_reasons(rows)]
+    more = len(said) - MOST_REASONS
+    if more > 0:
+        said = [*said[:MOST_REASONS], f"and {more:,} more reasons; --json has all"]
+    return [line for text in said for line in paragraph(text, width, Style.FAINT)]
+
+
+def _stale(rows: Sequence[Row]) -> list[str]:
+    still = [row for row in rows if row.telemetry.stale]
+    if not still:
+        return []
+    least = min(row.telemetry.unchanged_s or 0.0 for row in still)
+    return [
+        f"* stale: the heartbeat of {_named([row.name for row in still])} has not changed for"
+        f" {least:.0f} s or longer, so the other values may be old"
+    ]
+
+
+def _reasons(rows: Sequence[Row]) -> list[str]:
+    chips: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        values: dict[str, list[str]] = {}
+        for name, why in row.telemetry.reasons.items():
+            values.setdefault(why, []).append(TITLES.get(name, name))
+        for why, titles in values.items():
+            told = "everything" if len(titles) == len(TITLES) else ", ".join(titles)
+            chips.setdefault((told, why), []).append(row.name)
+    return [f"N/A: {told} of {_named(names)}: {why}" for (told, why), names in chips.items()]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
