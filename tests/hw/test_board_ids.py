@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.hw.board_ids import board_of_id, board_of_unique_id, is_on_board
+from ttmem.hw import board
+from ttmem.hw.board_ids import board_of_id, board_of_unique_id, is_on_board, is_remote_chip
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,22 @@ def test_both_chips_of_a_wormhole_board_carry_half_its_number() -> None:
     assert is_on_board(0x26190302B, board_id)
     assert is_on_board(0x36190302B, board_id)
     assert not is_on_board(0x361903099, board_id)
+
+
+@pytest.mark.parametrize(
+    ("unique_id", "name", "remote"),
+    [
+        (0x26190302B, "n300", False),
+        (0x36190302B, "n300", True),
+        (0x46190302B, "n300", None),  # no such chip is known
+        ((0x10001461190302B << 8 | 0) & 2**64 - 1, "n300", False),
+        ((0x10001461190302B << 8 | 1) & 2**64 - 1, "n300", True),
+        (0xF5DDD9F78D7E0BEE, "n300", None),  # a number of the chip itself
+        (0xF5DDD9F78D7E0BEE, "p150", False),  # alone on its board
+        (0x46123456789 << 1 | 1, "p300", None),  # both chips have a PCI address
+    ],
+)
+def test_the_id_of_an_n300_tells_which_of_its_chips_it_is(
+    unique_id: int, name: str, remote: bool | None
+) -> None:
+    assert is_remote_chip(unique_id, board(name)) is remote

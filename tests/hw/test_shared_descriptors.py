@@ -29,5 +29,14 @@ def test_a_real_machine_is_read_and_has_capacities(path: Path) -> None:
         spec = cluster.spec(chip)
         assert chip.arch is known.arch
         assert (chip.gateway is not None) == chip.is_remote
+        assert (chip.position is not None) == known.name.endswith("galaxy")
         assert 0 < spec.l1_capacity < spec.l1_total
         assert 0 < spec.dram_capacity < spec.dram_total
+
+
+@pytest.mark.parametrize("path", FILES or [NO_FILES], ids=lambda path: path.name)
+def test_every_chip_of_a_real_galaxy_has_a_place_of_its_own(path: Path) -> None:
+    positions = [chip.position for chip in read_cluster(path).chips if chip.position]
+
+    expected = [f"T{tray}:N{chip}" for tray in range(1, 5) for chip in range(1, 9)]
+    assert sorted(positions) in ([], expected)

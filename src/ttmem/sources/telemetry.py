@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events import Telemetry, TelemetryLimits
@@ -51,14 +50,14 @@ _VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){2,3}")
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """Where a value is, what it is multiplied with, and between which bounds it is believed."""
+    """Where a value is, what it is divided by, and between which bounds it is believed."""
 
     field: str
     file: str
     least: float
     most: float
     unit: str
-    scale: float | None = None  # None: the value is a whole number as it stands
+    divisor: int | None = None  # None: the value is a whole number as it stands
     limit: str | None = None  # file of the value at which the firmware throttles
 
     def believed(self, value: float) -> float:
@@ -66,26 +65,28 @@ class Sensor:
         if not self.least <= value <= self.most:
             bounds = f"{self.least:,.0f} to {self.most:,.0f}{self.unit}"
             raise NoValue(f"{value:,.15g}{self.unit} is not plausible; believed is {bounds}")
-        return value
+        return value if self.divisor is None else round(value, 3)
 
     def parsed(self, text: str) -> float:
         """The number in the text of an attribute."""
         if not _NUMBER.fullmatch(text):
             raise NoValue("the driver says something that is no number")
         number = int(text)
-        return self.believed(number if self.scale is None else round(number * self.scale, 3))
+        return self.believed(number if self.divisor is None else number / self.divisor)
 
     def told(self, value: object) -> float:
         """A number in the sensor's unit, from somebody who has it so."""
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise NoValue("the user-mode driver does not tell it")
-        return self.believed(int(value) if self.scale is None else round(float(value), 3))
+        if not abs(value) < 1 << 53:  # nor is it a number beyond all
+            raise NoValue("the user-mode driver tells what is no number")
+        return self.believed(int(value) if self.divisor is None else float(value))
 
 
 SENSORS = (
-    Sensor("temperature_c", "temp1_input", -50, 100, " °C", 1e-3, "temp1_max"),
-    Sensor("power_w", "power1_input", 0, 500, " W", 1e-6, "power1_max"),
-    Sensor("current_a", "curr1_input", 0, 350, " A", 1e-3, "curr1_max"),
+    Sensor("temperature_c", "temp1_input", -50, 100, " °C", 1000, "temp1_max"),
+    Sensor("power_w", "power1_input", 0, 500, " W", 1_000_000, "power1_max"),
+    Sensor("current_a", "curr1_input", 0, 350, " A", 1000, "curr1_max"),
     Sensor("voltage_mv", "in0_input", 0, 900, " mV", limit="in0_max"),
     Sensor("aiclk_mhz", "tt_aiclk", 1, 1500, " MHz"),
     Sensor("axiclk_mhz", "tt_axiclk", 1, 1500, " MHz"),

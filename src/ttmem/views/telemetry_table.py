@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ttmem.events import Telemetry
-from ttmem.snapshots import Snapshot
+from ttmem.events import CardSample, Telemetry
+from ttmem.snapshots import Device, Snapshot
 from ttmem.views.device_facts import fact
 from ttmem.views.grid import Column, Grid
 from ttmem.views.ink import Line, Span, Style, faint, flow, indent, ink, paragraph
@@ -39,6 +39,13 @@ UNITS = {
 }
 FIRST = ("temperature_c", "power_w", "current_a", "voltage_mv", "aiclk_mhz", "heartbeat")
 BELOW = tuple(name for name in TITLES if name not in FIRST)
+LARGEST = {
+    "temperature_c": "99.9 °C",
+    "power_w": "500 W",
+    "current_a": "350 A",
+    "voltage_mv": "900 mV",
+    "aiclk_mhz": "1350 MHz",
+}
 MANY = 8  # chips; more of them than that get one line each
 LIMITED = (
     "temperature_c",
@@ -52,6 +59,7 @@ class Row:
     """One chip."""
 
     name: str  # its number, or that of its card
+    called: str  # the same in a sentence
     model: str
     board: str
     pci: str
@@ -69,15 +77,20 @@ def telemetry_table(snapshot: Snapshot, width: int) -> list[Line]:
 
 def _rows(snapshot: Snapshot) -> list[Row]:
     names = DeviceNames(snapshot.devices)
-    rows = [
-        Row(names.some([one.unique_id]), model(one), board(one), short_pci(one) or "N/A", told)
-        for one in snapshot.devices
-        if (told := one.telemetry) is not None
-    ]
+    rows = []
+    for device in snapshot.devices:
+        if device.telemetry is not None:
+            ids = [device.unique_id]
+            rows.append(_row(names.some(ids), names.sentence(ids), device, device.telemetry))
     for card in snapshot.cards:
         name = "N/A" if card.number is None else f"card {card.number}"
-        rows.append(Row(name, model(card), board(card), short_pci(card) or "N/A", card.telemetry))
+        called = f"remote chip {card.asic_id}" if card.number is None else name
+        rows.append(_row(name, called, card, card.telemetry))
     return rows
+
+
+def _row(name: str, called: str, chip: Device | CardSample, told: Telemetry) -> Row:
+    return Row(name, called, model(chip), board(chip), short_pci(chip) or "N/A", told)
 
 
 def _wide(rows: Sequence[Row], width: int) -> list[Line]:
@@ -109,7 +122,8 @@ def _narrow(rows: Sequence[Row], width: int) -> list[Line]:
     out = [head]
     for line, row in zip(body, rows, strict=True):
         facts = [fact(TITLES[name].lower(), _text(row.telemetry, name)) for name in BELOW]
-        out += [line, *indent(flow(facts, width - 1 - by), by)]
+        known = row.telemetry.source is not None
+        out += [line, *(indent(flow(facts, width - 1 - by), by) if known else ())]
     return indent(out, 1)
 
 
@@ -126,7 +140,9 @@ def _grid(
     pci: bool = False,
 ) -> Grid:
     columns = [Column("ID", right=True), Column("DEVICE"), *([Column("PCI")] if pci else [])]
-    columns += [Column(TITLES[name], right=name != "firmware") for name in fields]
+    columns += [
+        Column(TITLES[name], name != "firmware", _least(rows, name, limits)) for name in fields
+    ]
     lines = [
         [
             ink(row.name),
@@ -139,9 +155,21 @@ def _grid(
     return Grid(columns, lines)
 
 
+def _least(rows: Sequence[Row], name: str, limits: bool) -> int:
+    """Columns for the largest usual value, so that a growing one moves nothing."""
+    shown = [_limit(row.telemetry, name, limits) for row in rows]
+    of_limit = max((len(f" / {_number(one)}") for one in shown if one is not None), default=0)
+    return len(LARGEST.get(name, "")) + of_limit
+
+
+def _limit(told: Telemetry, name: str, limits: bool) -> float | None:
+    known = limits and name in LIMITED and getattr(told, name) is not None and not told.stale
+    return getattr(told.limits, name) if known else None
+
+
 def _cell(told: Telemetry, name: str, limits: bool) -> Line:
     value = getattr(told, name)
-    limit = getattr(told.limits, name, None) if limits and name in LIMITED else None
+    limit = _limit(told, name, limits)
     if value is None:
         return faint("N/A")
     if told.stale:
@@ -149,7 +177,7 @@ def _cell(told: Telemetry, name: str, limits: bool) -> Line:
     if limit is None:
         return ink(_text(told, name))
     hot = Style.BAD if value >= limit else Style.WARN if value >= HOT * limit else Style.PLAIN
-    return (*ink(_number(value), hot), *faint(f" / {_number(limit)}"), Span(UNITS[name]))
+    return (*ink(_value(value, name), hot), *faint(f" / {_number(limit)}"), Span(UNITS[name]))
 
 
 def _text(told: Telemetry, name: str) -> str:
@@ -158,11 +186,15 @@ def _text(told: Telemetry, name: str) -> str:
         return "N/A"
     if name == "heartbeat":
         return f"{value}*" if told.stale else str(value)
-    return value if isinstance(value, str) else f"{_number(value)}{UNITS[name]}"
+    return value if isinstance(value, str) else f"{_value(value, name)}{UNITS[name]}"
+
+
+def _value(value: float, name: str) -> str:
+    return f"{value:.1f}" if name == "temperature_c" else _number(value)
 
 
 def _number(value: float) -> str:
-    """One digit after the point says all that these sensors know."""
+    """One digit after the point says all that these sensors know; most know none."""
     return str(value) if isinstance(value, int) else f"{value:.1f}".removesuffix(".0")
 
 
@@ -181,7 +213,7 @@ def _stale(rows: Sequence[Row]) -> list[str]:
         return []
     least = min(row.telemetry.unchanged_s or 0.0 for row in still)
     return [
-        f"* stale: the heartbeat of {_named([row.name for row in still])} has not changed for"
+        f"* stale: the heartbeat of {_named([row.called for row in still])} has not changed for"
         f" {least:.0f} s or longer, so the other values may be old"
     ]
 
@@ -194,7 +226,7 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
             values.setdefault(why, []).append(TITLES.get(name, name))
         for why, titles in values.items():
             told = "everything" if len(titles) == len(TITLES) else ", ".join(titles)
-            chips.setdefault((told, why), []).append(row.name)
+            chips.setdefault((told, why), []).append(row.called)
     return [f"N/A: {told} of {_named(names)}: {why}" for (told, why), names in chips.items()]
 
 
