@@ -230,3 +230,38 @@ def test_the_drivers_discovery_runs_in_a_process_of_its_own(tmp_path: Path) -> N
 @pytest.mark.parametrize("script", ["raise SystemExit(3)", "import os; os.abort()", "pass"])
 def test_a_discovery_that_fails_is_no_answer(tmp_path: Path, script: str) -> None:
     assert Discovery(str(tmp_path), wait_s=60, script=script).cluster() is None
+
+
+def test_the_user_mode_driver_is_asked_by_who_wants_it_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tt_umd.py").write_text("")  # it is installed
+    monkeypatch.syspath_prepend(str(tmp_path))
+    script = f"import shutil, sys; shutil.copy({str(P150X4)!r}, sys.argv[1])"
+    discovery = Discovery(str(tmp_path), wait_s=60, script=script)
+    Written(number=IN_P150X4).write(tmp_path)
+    none = str(tmp_path / "none")
+
+    wanted = _read(tmp_path, Capacities(sysfs=none, discovery=discovery))
+    unwanted = _read(tmp_path, Capacities(sysfs=none))
+
+    assert _found(wanted)[:2] == ("umd", "p150")
+    assert _found(unwanted) == (None, None, None)
+
+
+def test_a_chip_is_known_as_local_or_remote_by_descriptor_sysfs_or_its_id(tmp_path: Path) -> None:
+    def remote(number: int, capacities: Capacities) -> bool | None:
+        folder = tmp_path / str(number)
+        folder.mkdir(exist_ok=True)
+        Written(number=number).write(folder)
+        declared = _read(folder, capacities).declaration
+        return None if declared is None else declared.remote
+
+    none = str(tmp_path / "none")
+    given = Capacities(str(DESCRIPTORS / "n300.yaml"), sysfs=none)
+    assert [remote(1099511640077, given), remote(1099511640078, given)] == [False, True]
+    card = Capacities(sysfs=_card(tmp_path, tt_card_type="n300", tt_serial="010001461190302B"))
+    assert [remote(0x26190302B, card), remote(0x36190302B, card)] == [False, True]
+    alone = Capacities(sysfs=none)
+    assert remote(P150_ID, alone) is False
+    assert remote(17716556166399396846, alone) is None

@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ttmem.commands.picture_options import add_picture_options
-from ttmem.commands.source_options import named
+from ttmem.commands.source_options import add_umd_option, named
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.views.groupings import BY
@@ -36,6 +36,7 @@ from ttmem.views.text import clean, wrap
 
 if TYPE_CHECKING:
     from ttmem.feeds import Feed
+    from ttmem.sources.umd import Discovery
     from ttmem.views.note import Note
 
 TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would contradict each other
@@ -65,11 +66,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="add temperature, power, clocks, ... of every card, from the driver; no chip is touched",
     )
-    parser.add_argument(
-        "--umd",
-        action="store_true",
-        help="with --telemetry: also ask the user-mode driver, which talks to the chips (remote ones too)",
-    )
+    add_umd_option(parser)
     parser.add_argument(
         "--sysfs",
         metavar="DIR",
@@ -88,11 +85,11 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.feeds import open_feed
 
     _check(options)
-    feed = open_feed(options.socket, options.shm)
+    once = options.watch is None
+    feed = open_feed(options.socket, options.shm, discovery=_discovery(options.umd, once))
     if options.telemetry:
         from ttmem.feeds.telemetry import telemetry_feed
 
-        once = options.watch is None
         feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=once)
     try:
         if options.watch is None:
@@ -103,6 +100,14 @@ def run(options: argparse.Namespace) -> int:
     finally:
         feed.close()
     return 0
+
+
+def _discovery(wanted: bool, once: bool) -> Discovery | None:
+    if not wanted:
+        return None
+    from ttmem.sources.umd import discovery
+
+    return discovery(wanted=True, once=once)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -126,8 +131,8 @@ def _check(options: argparse.Namespace) -> None:
         raise BadInput("--detail adds to the JSON document; give --json too")
     if options.kernels and options.json:
         raise BadInput("--kernels is for the table; with --json use --detail programs")
-    if (options.umd or options.sysfs) and not options.telemetry:
-        raise BadInput("--umd and --sysfs are for telemetry; give --telemetry too")
+    if options.sysfs and not options.telemetry:
+        raise BadInput("--sysfs is for telemetry; give --telemetry too")
     if options.by and options.telemetry:
         raise BadInput("--by shows groups of live buffers; --telemetry does not go with it")
     if options.by and (options.detail or options.kernels):

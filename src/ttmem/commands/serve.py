@@ -14,7 +14,7 @@ import argparse
 import logging
 import sys
 
-from ttmem.commands.source_options import named
+from ttmem.commands.source_options import add_umd_option, named
 from ttmem.errors import BadInput
 from ttmem.sizes import parse_size
 from ttmem.wire.socket_path import socket_path
@@ -48,6 +48,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         type=named,
         help="where stock ttnn publishes its counters, and the probe its regions (default /dev/shm)",
     )
+    add_umd_option(parser)
     parser.add_argument("--no-shm", action="store_true", help="do not read shared memory")
     parser.add_argument(
         "--max-live",
@@ -85,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.server.server import Server
     from ttmem.sources.probe_folder import check_folders, probe_folder
     from ttmem.sources.shared_memory.folder import shm_folder
+    from ttmem.sources.umd import discovery
 
     if not options.no_shm:
         check_folders(options.shm)
@@ -97,6 +99,7 @@ def run(options: argparse.Namespace) -> int:
         socket_path(options.socket),
         group=options.group,
         shm=None if options.no_shm else shm_folder(options.shm),
+        discovery=discovery(wanted=options.umd),
         probes=None if options.no_shm else probe_folder(options.shm),
         defaults=DeviceOptions(options.board, options.cluster, options.l1_capacity),
         log_events=options.log_events or options.log_dispatches,

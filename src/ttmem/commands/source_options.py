@@ -23,3 +23,13 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         type=named,
         help="ask no server: read the counters of stock ttnn in this folder",
     )
+
+
+def add_umd_option(parser: argparse.ArgumentParser) -> None:
+    """Nothing else of ttmem touches a chip."""
+    parser.add_argument(
+        "--umd",
+        action="store_true",
+        help="also ask the user-mode driver, which talks to the chips: how they are harvested,"
+        " and what sensors of remote ones say",
+    )

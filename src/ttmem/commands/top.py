@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 
 from ttmem.commands.choice_options import add_choice_options
-from ttmem.commands.source_options import add_source_options
+from ttmem.commands.source_options import add_source_options, add_umd_option
 
 FASTEST, SLOWEST = 0.1, 3600.0  # seconds
 
@@ -25,6 +25,7 @@ FASTEST, SLOWEST = 0.1, 3600.0  # seconds
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Options of `ttmem top`."""
     add_source_options(parser)
+    add_umd_option(parser)
     parser.add_argument(
         "--interval",
         metavar="SECONDS",
@@ -47,9 +48,11 @@ def run(options: argparse.Namespace) -> int:
     """Prints one picture, or runs the monitor."""
     from ttmem.commands import live_monitor  # the pages would make every other verb start later
     from ttmem.feeds import open_feed
+    from ttmem.sources.umd import discovery
 
     show = live_monitor.print_once if options.once else live_monitor.watch_live
-    return show(open_feed(options.socket, options.shm), options)
+    found = discovery(wanted=options.umd, once=options.once)
+    return show(open_feed(options.socket, options.shm, discovery=found), options)
 
 
 def _seconds(text: str) -> float:

@@ -11,12 +11,16 @@ from ttmem.wire.socket_path import SOCKET_VARIABLE
 
 if TYPE_CHECKING:
     from ttmem.feeds.feed import Feed
+    from ttmem.sources.umd import Discovery
 
 
-def open_feed(socket: str | None = None, shm: str | None = None) -> Feed:
+def open_feed(
+    socket: str | None = None, shm: str | None = None, *, discovery: Discovery | None = None
+) -> Feed:
     """A named socket (argument or TTMEM_SOCKET): that server. A named folder: that shared memory.
 
-    Neither: the server at the usual place if there is one, else this host's shared memory.
+    Neither: the server at the usual place if there is one, else this host's shared memory. `discovery`: asks
+    the user-mode driver what chips there are, where no server is asked.
     """
     if socket is not None and shm is not None:
         raise BadInput("--socket asks a server and --shm reads files; give one of them")
@@ -26,7 +30,7 @@ def open_feed(socket: str | None = None, shm: str | None = None) -> Feed:
         check_folders(shm)
         from ttmem.feeds.local_feed import LocalFeed
 
-        return LocalFeed(shm, alone=True)
+        return LocalFeed(shm, alone=True, discovery=discovery)
     if socket or os.environ.get(SOCKET_VARIABLE):
         from ttmem.feeds.server_feed import ServerFeed
 
@@ -34,4 +38,4 @@ def open_feed(socket: str | None = None, shm: str | None = None) -> Feed:
     check_folders()
     from ttmem.feeds.host_feed import HostFeed
 
-    return HostFeed()
+    return HostFeed(discovery=discovery)

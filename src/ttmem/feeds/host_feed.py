@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ttmem.errors import ClosedToYou, NoServer
 from ttmem.events import Remark
@@ -10,12 +11,18 @@ from ttmem.feeds.local_feed import LocalFeed
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.snapshots import Snapshot
 
+if TYPE_CHECKING:
+    from ttmem.sources.umd import Discovery
+
 
 class HostFeed:
     """Asks the server while there is one; each `read` looks for it anew, so one may come and go."""
 
-    def __init__(self, server: ServerFeed | None = None) -> None:
+    def __init__(
+        self, server: ServerFeed | None = None, *, discovery: Discovery | None = None
+    ) -> None:
         self._server = server or ServerFeed()
+        self._discovery = discovery
         self._local: LocalFeed | None = None
         self._name = self._server.name
 
@@ -50,7 +57,7 @@ class HostFeed:
         problem: NoServer | ClosedToYou,
     ) -> Snapshot:
         if self._local is None:
-            self._local = LocalFeed()
+            self._local = LocalFeed(discovery=self._discovery)
         closed = isinstance(problem, ClosedToYou)
         said = [Remark("server_closed", str(problem))] if closed else []
         picture = self._local.read(detail, device=device, limit=limit, remarks=said)

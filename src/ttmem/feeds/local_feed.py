@@ -18,6 +18,7 @@ from ttmem.sources.probe_folder import has_regions, probe_folder
 
 if TYPE_CHECKING:
     from ttmem.sources.probes import ProbeWatcher
+    from ttmem.sources.umd import Discovery
 
 SECOND_NS = 1_000_000_000
 SLACK_NS = 50_000_000  # a caller that comes once a second comes a little early at times
@@ -33,18 +34,30 @@ class LocalFeed:
 
     Counters have sums only: where no process is watched by the probe, of the details there is history,
     and no other key. `alone`: nobody else is asked, so a folder with nothing to read is an error.
+    `discovery`: asks the user-mode driver what chips there are.
     """
 
-    def __init__(self, folder: str | None = None, *, alone: bool = False) -> None:
+    def __init__(
+        self,
+        folder: str | None = None,
+        *,
+        alone: bool = False,
+        discovery: Discovery | None = None,
+    ) -> None:
         # Here, and not at the top: asking a server needs neither accounts nor native code.
         from ttmem.ledger import Books
         from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
+        from ttmem.sources.shared_memory.capacity import Capacities
         from ttmem.sources.shared_memory.folder import shm_folder
 
         self.folder = shm_folder(folder)
         self._make_books = partial(Books, watchful=False)
         self._books = self._make_books()
-        self._source = SharedMemory(self.folder, holders=HoldersWatch(hurried=True))
+        self._source = SharedMemory(
+            self.folder,
+            holders=HoldersWatch(hurried=True),
+            capacities=Capacities(discovery=discovery),
+        )
         self._probe_folder = probe_folder(folder)
         self._probes: ProbeWatcher | None = None  # until there is a region to read
         self._ticked = 0

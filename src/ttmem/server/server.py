@@ -29,6 +29,7 @@ from ttmem.server.summary import released, summary
 from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket_listener import Listener
 from ttmem.sources.socket_peer import Peer
+from ttmem.sources.umd import Discovery
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head
@@ -43,6 +44,7 @@ class Server:
 
     `shm` is the folder whose counters it reads too, `probes` that of the probe's regions; None: none. Lines for each
     event and dumps go to the file `stdout`.
+    `discovery` asks the user-mode driver what chips there are.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Server:
         *,
         group: str | None = None,
         shm: str | None = None,
+        discovery: Discovery | None = None,
         probes: str | None = None,
         defaults: DeviceDefaults | None = None,
         log_events: bool = False,
@@ -64,6 +67,7 @@ class Server:
         self._started = time.time_ns()
         self.books = Books(defaults, self._log.trouble, max_live)
         self._shm = shm
+        self._discovery = discovery
         self._shm_watch: ShmWatch | None = None
         self._probes = probes
         self._probe_watch: ProbeWatch | None = None
@@ -97,7 +101,7 @@ class Server:
         self._log.info(f"ttmem {__version__} listens at {self._listener.path} (pid {os.getpid()})")
         ready()
         if self._shm is not None:
-            self._shm_watch = ShmWatch(self._shm, self._awake)
+            self._shm_watch = ShmWatch(self._shm, self._awake, self._discovery)
         if self._probes is not None:
             self._probe_watch = ProbeWatch(self._probes, self._awake)
         next_tick = time.monotonic() + TICK

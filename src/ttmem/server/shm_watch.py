@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 
 from ttmem.sources.shared_memory import Reading, SharedMemory
+from ttmem.sources.shared_memory.capacity import Capacities
+from ttmem.sources.umd import Discovery
 
 PERIOD = 0.5  # seconds; half of the second within which a killed process must be gone
 
@@ -14,8 +16,10 @@ PERIOD = 0.5  # seconds; half of the second within which a killed process must b
 class ShmWatch:
     """A thread that reads the regions of a folder again and again; `wake` tells that there is news."""
 
-    def __init__(self, folder: str, wake: Callable[[], None]) -> None:
-        self._source = SharedMemory(folder)
+    def __init__(
+        self, folder: str, wake: Callable[[], None], discovery: Discovery | None = None
+    ) -> None:
+        self._source = SharedMemory(folder, capacities=Capacities(discovery=discovery))
         self._wake = wake
         self._news: deque[Reading] = deque(maxlen=1)
         self._stop = threading.Event()

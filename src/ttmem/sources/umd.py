@@ -76,9 +76,17 @@ class Discovery:
 
 
 def check_umd() -> None:
-    """BadInput if the driver's Python package is not installed."""
+    """BadInput if the driver's Python package, which --umd asks for, is not installed."""
     if find_spec("tt_umd") is None:
         raise BadInput("--umd needs the user-mode driver: pip install 'ttmem[umd]'")
+
+
+def discovery(*, wanted: bool, once: bool = False) -> Discovery | None:
+    """What `--umd` asks for: nothing unless `wanted`. `once`: the first question waits, there is no second one."""
+    if not wanted:
+        return None
+    check_umd()
+    return Discovery(wait_s=_PATIENCE_S if once else 0.0)
 
 
 class UmdSensors:

@@ -47,7 +47,7 @@ class Capacities:
     ) -> None:
         self._descriptor = descriptor
         self._sysfs = sysfs
-        self._discovery = discovery or Discovery()
+        self._discovery = discovery  # it touches the chips: only who asks for it has one
         self._can_discover: bool | None = None
         self._cards: tuple[Card, ...] | None = None
         self._descriptors = Descriptors()
@@ -86,6 +86,8 @@ class Capacities:
         return self._last.get(number)
 
     def _discovered(self) -> Cluster | None:
+        if self._discovery is None:
+            return None
         if self._can_discover is None:
             self._can_discover = self._discovery.is_possible()
         return self._discovery.cluster() if self._can_discover else None
