@@ -77,6 +77,18 @@ def test_a_value_outside_its_window_is_none_with_the_reason(
         assert "is not plausible; believed is" in told.reasons[field]
 
 
+def test_up_to_the_limit_of_the_chip_itself_a_value_is_plausible(tmp_path: Path) -> None:
+    files = add_n300(tmp_path, in0_input="950", in0_max="1000", curr1_input="480000")
+    files.set(curr1_max="500000", power1_input="501000000", power1_max="501000000")
+
+    told = _only(tmp_path)
+
+    assert (told.voltage_mv, told.current_a, told.power_w) == (950, 480.0, None)
+    assert told.limits == TelemetryLimits(75.0, None, 500.0, 1000)
+    files.set(in0_max="65535", curr1_max="-1")
+    assert {"voltage_mv", "current_a"} <= set(_only(tmp_path).reasons)
+
+
 GARBAGE = {
     "binary": b"\xff\xfe\x00\x01",
     "huge": b"1" * (8 << 20),

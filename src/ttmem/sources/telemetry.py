@@ -4,8 +4,8 @@
 |-----------------------|-----------------------|---------|---------------------------------------|
 | temperature, of ASIC  | hwmon `temp1_input`   | m deg C | -50 to 100 deg C                      |
 | power                 | hwmon `power1_input`  | uW      | 0 to 500 W                            |
-| current               | hwmon `curr1_input`   | mA      | 0 to 350 A                            |
-| voltage, of core      | hwmon `in0_input`     | mV      | 0 to 900 mV                           |
+| current               | hwmon `curr1_input`   | mA      | 0 to 350 A, or the chip's own limit   |
+| voltage, of core      | hwmon `in0_input`     | mV      | 0 to 900 mV, or the chip's own limit  |
 | clocks                | `tt_aiclk`, `tt_axiclk`, `tt_arcclk` | MHz | 1 to 1500 MHz              |
 | fan                   | hwmon `fan1_input`    | rpm     | 0 to 19,999 rpm; Blackhole only       |
 | heartbeat             | `tt_heartbeat`        | count   | any but all ones: no card answers     |
@@ -45,7 +45,7 @@ Key = tuple[int | None, int | None, str | None]  # of a chip, as long as the hos
 
 _HWMON = re.compile(r"hwmon([0-9]{1,6})")
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
-_VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){2,3}")
+_VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){2,3}(-[0-9A-Za-z.]{1,16})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +59,45 @@ class Sensor:
     unit: str
     divisor: int | None = None  # None: the value is a whole number as it stands
     limit: str | None = None  # file of the value at which the firmware throttles
+    highest_limit: float = 0  # that is believed
 
-    def believed(self, value: float) -> float:
-        """The value, unless no working sensor says that."""
-        if not self.least <= value <= self.most:
-            bounds = f"{self.least:,.0f} to {self.most:,.0f}{self.unit}"
-            raise NoValue(f"{value:,.15g}{self.unit} is not plausible; believed is {bounds}")
-        return value if self.divisor is None else round(value, 3)
-
-    def parsed(self, text: str) -> float:
+    def parsed(self, text: str, limit: float | None = None) -> float:
         """The number in the text of an attribute."""
-        if not _NUMBER.fullmatch(text):
-            raise NoValue("the driver says something that is no number")
-        number = int(text)
-        return self.believed(number if self.divisor is None else number / self.divisor)
+        return self.believed(self._number(text), limit)
 
-    def told(self, value: object) -> float:
-        """A number in the sensor's unit, from somebody who has it so."""
+    def parsed_limit(self, text: str) -> float:
+        """The same of the limit's."""
+        return self.believed_limit(self._number(text))
+
+    def believed(self, value: object, limit: float | None = None) -> float:
+        """The value, unless no working sensor says that; up to the chip's own limit it is plausible in any case."""
+        return self._between(value, max(self.most, limit or 0))
+
+    def believed_limit(self, value: object) -> float:
+        """The limit, if it is one."""
+        return self._between(value, self.highest_limit)
+
+    def _between(self, value: object, most: float) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise NoValue("the user-mode driver does not tell it")
-        if not abs(value) < 1 << 53:  # nor is it a number beyond all
-            raise NoValue("the user-mode driver tells what is no number")
-        return self.believed(int(value) if self.divisor is None else float(value))
+        if not self.least <= value <= most:
+            bounds = f"{self.least:,.0f} to {most:,.0f}{self.unit}"
+            said = f"{value:,.15g}" if abs(value) < 1 << 64 else "what it says"
+            raise NoValue(f"{said}{self.unit} is not plausible; believed is {bounds}")
+        return int(value) if self.divisor is None else round(float(value), 3)
+
+    def _number(self, text: str) -> float:
+        if not _NUMBER.fullmatch(text):
+            raise NoValue("the driver says something that is no number")
+        return int(text) if self.divisor is None else int(text) / self.divisor
 
 
+# Wormhole allows its core up to 1,000 mV, a Blackhole Galaxy 500 A: more than is believed of a chip without limits.
 SENSORS = (
-    Sensor("temperature_c", "temp1_input", -50, 100, " °C", 1000, "temp1_max"),
-    Sensor("power_w", "power1_input", 0, 500, " W", 1_000_000, "power1_max"),
-    Sensor("current_a", "curr1_input", 0, 350, " A", 1000, "curr1_max"),
-    Sensor("voltage_mv", "in0_input", 0, 900, " mV", limit="in0_max"),
+    Sensor("temperature_c", "temp1_input", -50, 100, " °C", 1000, "temp1_max", 100),
+    Sensor("power_w", "power1_input", 0, 500, " W", 1_000_000, "power1_max", 500),
+    Sensor("current_a", "curr1_input", 0, 350, " A", 1000, "curr1_max", 600),
+    Sensor("voltage_mv", "in0_input", 0, 900, " mV", None, "in0_max", 1200),
     Sensor("aiclk_mhz", "tt_aiclk", 1, 1500, " MHz"),
     Sensor("axiclk_mhz", "tt_axiclk", 1, 1500, " MHz"),
     Sensor("arcclk_mhz", "tt_arcclk", 1, 1500, " MHz"),
@@ -110,14 +120,16 @@ def read_sensors(folder: str) -> Telemetry:
     limits: dict[str, Any] = {}
     reasons: dict[str, str] = {}
     for sensor in SENSORS:
-        try:
-            place = folder if sensor.file.startswith("tt_") else _there(hwmon)
-            values[sensor.field] = sensor.parsed(attribute(place, sensor.file))
-        except NoValue as reason:
-            reasons[sensor.field] = str(reason)
         with suppress(NoValue):  # a value without a limit is still a value
             if sensor.limit:
-                limits[sensor.field] = sensor.parsed(attribute(_there(hwmon), sensor.limit))
+                limits[sensor.field] = sensor.parsed_limit(attribute(_there(hwmon), sensor.limit))
+        try:
+            text = attribute(
+                folder if sensor.file.startswith("tt_") else _there(hwmon), sensor.file
+            )
+            values[sensor.field] = sensor.parsed(text, limits.get(sensor.field))
+        except NoValue as reason:
+            reasons[sensor.field] = str(reason)
     try:
         values["firmware"] = checked_version(attribute(folder, FIRMWARE))
     except NoValue as reason:
@@ -183,13 +195,14 @@ def _checked(values: dict[str, Any], limits: dict[str, Any]) -> Telemetry:
     known_limits: dict[str, Any] = {}
     reasons: dict[str, str] = {}
     for sensor in SENSORS:
-        try:
-            known[sensor.field] = sensor.told(values.get(sensor.field))
-        except NoValue as reason:
-            reasons[sensor.field] = str(reason)
         with suppress(NoValue):
             if sensor.limit:
-                known_limits[sensor.field] = sensor.told(limits.get(sensor.field))
+                known_limits[sensor.field] = sensor.believed_limit(limits.get(sensor.field))
+        try:
+            limit = known_limits.get(sensor.field)
+            known[sensor.field] = sensor.believed(values.get(sensor.field), limit)
+        except NoValue as reason:
+            reasons[sensor.field] = str(reason)
     try:
         known["firmware"] = checked_version(str(values.get("firmware")))
     except NoValue as reason:
