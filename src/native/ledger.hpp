@@ -114,13 +114,17 @@ struct SameId {
 
 struct Kernel : Chained<Kernel> {
     Key key;
-    std::uint64_t binary, footprint, content, time, loads, dispatches;
+    std::uint64_t binary, footprint, content, time;
+    std::uint64_t loads;        // 0: it was loaded before anybody told of it
+    std::uint64_t repeats;      // loads of the live kernel: its client reports dispatches in this way
+    std::uint64_t runs_before;  // of its program, when it was loaded
     Program* program;
     Kernel *program_previous, *program_next;
     std::uint32_t cores, name, site;
     std::uint8_t type;
     std::uint16_t generation;
     bool binary_known;
+    std::uint64_t dispatches() const;
 };
 
 struct Program : Chained<Program> {
@@ -128,16 +132,20 @@ struct Program : Chained<Program> {
     CircularBuffer* circular_buffers = nullptr;
     Kernel* kernels = nullptr;
     std::uint64_t dispatches = 0, hits = 0, misses = 0, last_dispatch = 0;
+    std::uint64_t runs = 0;  // of those dispatches the ones that were reported as such
     std::uint64_t resident_bytes = 0;
     CoreMask cores;     // known from its CBs and kernels
     CoreMask resident;  // where it was dispatched last
     std::vector<std::pair<CoreMask, std::uint64_t>> footprint;  // CB bytes per core, as laid out at the last dispatch
     bool footprint_stale = true, had_kernels = false, dying = false;
-    std::uint32_t name = 0, site = 0;
+    std::uint32_t name = 0, site = 0;  // of who made it
+    std::uint32_t last_site = 0;       // of who ran it last
     std::uint8_t status = 0;
     bool status_known = false;
     std::uint16_t generation = 0;
 };
+
+inline std::uint64_t Kernel::dispatches() const { return repeats + (program ? program->runs - runs_before : 0); }
 
 struct Counters {
     std::uint64_t loads = 0, unloads = 0, dispatches = 0, hits = 0, misses = 0;
@@ -283,6 +291,7 @@ private:
     void count_dispatch(Context& at, Program* program, const Event& event);
     void set_resident(Context& at, Program& program, const CoreMask& cores);
     void evict(Context& at, const Program& program, const CoreMask& cores);
+    static void lay_out(Program& program);
     void weigh_resident(Context& at, Program& program);
     void clear_resident(Context& at, Program& program);
     void destroy_program(Context& at, const Event& event);

@@ -203,6 +203,7 @@ void Ledger::remove_cb(Context& at, CircularBuffer& cb) {
     if (program) {
         program->footprint_stale = true;
         if (!program->resident.empty()) {
+            lay_out(*program);
             weigh_resident(at, *program);
         }
         drop_program_if_empty(at, *program);

@@ -42,7 +42,7 @@ void Ledger::kernel_load(Context& at, const Event& event) {
                 kernel.program->generation = at.process.generation;
             }
             if (!(event.flags & RESENT) && !at.process.follows_table) {
-                ++kernel.dispatches;
+                ++kernel.repeats;
                 count_dispatch(at, kernel.program, event);
             }
             return;
@@ -64,18 +64,21 @@ void Ledger::kernel_load(Context& at, const Event& event) {
     kernel.footprint = footprint;
     kernel.content = event.address;
     kernel.time = at.time;
-    kernel.loads = 1;
-    kernel.dispatches = 0;
+    // In the table of a probe there is one entry for each load; a client says again what is alive, and not how often.
+    kernel.loads = event.flags & RESENT && !at.process.follows_table ? 0 : 1;
+    kernel.repeats = 0;
     kernel.cores = whole ? 0 : event.number;
     kernel.name = event.name;
     kernel.site = event.site;
     kernel.type = event.kind;
     kernel.generation = at.process.generation;
     kernel.program = program_for(at, event.extra);
+    kernel.runs_before = kernel.program ? kernel.program->runs : 0;
     at.process.kernels.push(kernel);
     if (kernel.program) {
         link_into(kernel.program->kernels, kernel, &Kernel::program_previous, &Kernel::program_next);
         kernel.program->had_kernels = true;
+        kernel.program->site = kernel.program->site ? kernel.program->site : event.site;
         const auto cores = at.process.cores.find(event.cores);
         if (event.cores && cores != at.process.cores.end()) {
             kernel.program->cores = kernel.program->cores | *cores->second;
@@ -203,9 +206,14 @@ void Ledger::destroy_program(Context& at, const Event& event) {
 
 void Ledger::dispatch(Context& at, const Event& event) {
     Program* program = program_for(at, event.id);
-    if (program && event.name) {
-        program->name = event.name;
-        program->site = event.site;
+    if (program) {
+        program->runs += event.flags & RESENT ? 0 : 1;
+        program->last_site = event.site;
+        // The first run is where the program is made; who finds it in the cache did not make it.
+        if (!program->name && !program->site && !(event.flags & (CACHE_HIT | RESENT))) {
+            program->site = event.site;
+        }
+        program->name = program->name ? program->name : event.name;
     }
     count_dispatch(at, program, event);
 }
@@ -242,6 +250,9 @@ void Ledger::set_resident(Context& at, Program& program, const CoreMask& cores) 
         at.device.residents.push_back(&program);
     }
     program.resident = program.resident | cores;
+    if (program.footprint_stale) {
+        lay_out(program);
+    }
     weigh_resident(at, program);
     at.device.last_dispatched = &program;
 }
@@ -265,21 +276,23 @@ void Ledger::evict(Context& at, const Program& program, const CoreMask& cores) {
     }
 }
 
+// The circular buffers as the program is dispatched with them: those that it gets later lie on no core yet.
+void Ledger::lay_out(Program& program) {
+    GridCoverage layout;
+    for (const CircularBuffer* cb = program.circular_buffers; cb; cb = cb->program_next) {
+        if (cb->mask && cb->counted()) {
+            layout.add(*cb->mask, cb->address, cb->address + cb->per_core);
+        }
+    }
+    program.footprint.clear();
+    for (const GridCoverage::Class& part : layout.classes()) {
+        program.footprint.emplace_back(part.cores, part.coverage.covered());
+    }
+    program.footprint_stale = false;
+}
+
 // What the program's circular buffers take on the cores where it ran last.
 void Ledger::weigh_resident(Context& at, Program& program) {
-    if (program.footprint_stale) {
-        GridCoverage layout;
-        for (const CircularBuffer* cb = program.circular_buffers; cb; cb = cb->program_next) {
-            if (cb->mask && cb->counted()) {
-                layout.add(*cb->mask, cb->address, cb->address + cb->per_core);
-            }
-        }
-        program.footprint.clear();
-        for (const GridCoverage::Class& part : layout.classes()) {
-            program.footprint.emplace_back(part.cores, part.coverage.covered());
-        }
-        program.footprint_stale = false;
-    }
     std::uint64_t bytes = 0;
     for (const auto& [cores, per_core] : program.footprint) {
         bytes += per_core * (cores & program.resident).count();

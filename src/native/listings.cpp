@@ -108,8 +108,8 @@ PyObject* kernel_rows(const Ledger& ledger, const Narrowed& by) {
         ledger, by, &Process::kernels, [](const Kernel& k) { return k.footprint; },
         [](Rows& rows, const Kernel& k) {
             rows << k.key.process << k.key.device << k.type << k.key.id << k.binary << (k.binary_known ? 1 : 0)
-                 << k.cores << k.footprint << k.content << (k.program ? k.program->key.id : 0) << k.dispatches << k.time
-                 << k.name << k.site;
+                 << k.cores << k.footprint << k.content << (k.program ? k.program->key.id : 0) << k.dispatches()
+                 << k.time << k.name << k.site << k.loads;
         });
 }
 
@@ -118,7 +118,8 @@ PyObject* program_rows(const Ledger& ledger, const Narrowed& by) {
         ledger, by, &Process::programs, [](const Program& p) { return p.last_dispatch; },
         [](Rows& rows, const Program& p) {
             rows << p.key.process << p.key.device << p.key.id << p.status << (p.status_known ? 1 : 0) << p.dispatches
-                 << p.hits << p.misses << p.last_dispatch << p.resident_bytes << p.resident.count() << p.name << p.site;
+                 << p.hits << p.misses << p.last_dispatch << p.resident_bytes << p.resident.count() << p.name << p.site
+                 << p.last_site;
         });
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.feeds.owners import sleepers
-from tests.probe.watched import Watched
+from tests.probe.watched import DISPATCHING, Watched
 from tests.sources.region_writer import Slot, Written
 from ttmem.feeds import LocalFeed
 from ttmem.probe import layout
@@ -83,6 +83,42 @@ def test_a_peak_is_known_where_the_probe_has_seen_all_and_not_where_counters_tel
 
     assert (alone.held, alone.peak) == (0, BLOCK)
     assert (beside.held, beside.peak) == (300, None)
+
+
+RUNS = (
+    DISPATCHING
+    + "lib.program_add_kernel.argtypes = [address, ctypes.c_char_p, ctypes.c_uint32]\n"
+    + "mesh = lib.mesh_open(1)\n"
+    + "def made():\n"
+    + "    program = lib.program_make(5, mesh, 4096, 2)\n"
+    + "    lib.program_add_kernel(program, b'reader', 3000)\n"
+    + "    return lib.workload_make(mesh, program, None)\n"
+    + "def used(workload): lib.workload_enqueue(workload)\n"
+    + "workload = made()\n"
+    + "lib.workload_enqueue(workload)\n"
+    + "for _ in range(3): used(workload)"
+)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_program_is_told_with_who_made_it_and_who_ran_it_last(
+    watch: Watch, feed: LocalFeed, late: bool
+) -> None:
+    started(watch, RUNS, **({"TTMEM_EVENTS": "64"} if late else {}))
+
+    (program,) = feed.read(["programs"]).detail["programs"]
+
+    assert (program["site"].split()[-1], program["last_site"].split()[-1]) == ("made", "used")
+
+
+def test_a_kernel_was_loaded_once_and_ran_as_often_as_its_program(
+    watch: Watch, feed: LocalFeed
+) -> None:
+    started(watch, RUNS)
+
+    (kernel,) = feed.read(["programs"]).detail["kernels"]
+
+    assert (kernel["loads"], kernel["dispatches"]) == (1, 4)
 
 
 def test_kernel_figures_are_partial_while_counters_tell_of_another_process(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.oracle import Cores, Oracle
@@ -105,8 +105,16 @@ class World:
             self.oracle.apply(number, what)
 
 
+RUNS_ELSEWHERE_BEFORE_IT_RUNS_ANEW = [  # a circular buffer that no run has laid out is on no core
+    (0, Event(Op.PROGRAM_DISPATCH, id=2, cores=2)),
+    (0, Event(Op.CB_ALLOC, id=1064, size=800, extra=2, cores=1)),
+    (2, Event(Op.PROGRAM_DISPATCH, id=1, cores=3)),
+]
+
+
 @settings(max_examples=400, deadline=None)
 @given(steps)
+@example(RUNS_ELSEWHERE_BEFORE_IT_RUNS_ANEW)
 def test_the_ledger_equals_plain_sums_made_anew(
     sequence: Sequence[tuple[int, Event | str]],
 ) -> None:

@@ -274,3 +274,31 @@ def test_a_killed_command_ended_when_it_was_killed(launcher: Launcher) -> None:
     assert found.ended_ns is not None
     assert idle < found.ended_ns < time.time_ns()
     assert not found.in_order
+
+
+def asked_for(said: str) -> list[str]:
+    return [" ".join(row[2:4]) for row in rows(said) if row[:2] == ["asked", "for"]]
+
+
+def test_a_second_and_different_failure_on_the_same_line_is_explained_the_same_again_is_counted(
+    launcher: Launcher,
+) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1)\n"
+        f"for times in (1, 2, 2, 1): lib.buffer_allocate(lib.buffer_make(mesh, 1, 0, times * {TOO_MUCH}, 8))"
+    )
+
+    assert asked_for(said) == ["2.0 TiB:", "4.0 TiB:"]
+    assert "4 allocations failed" in said
+
+
+def test_a_line_that_tries_again_and_again_leaves_room_for_the_failures_of_others(
+    launcher: Launcher,
+) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1)\n"
+        f"for times in range(1, 9): lib.buffer_allocate(lib.buffer_make(mesh, 1, 0, times * {TOO_MUCH}, 8))\n"
+        f"lib.buffer_allocate(lib.buffer_make(mesh, 1, 0, 9 * {TOO_MUCH}, 8))"
+    )
+
+    assert asked_for(said) == ["2.0 TiB:", "4.0 TiB:", "6.0 TiB:", "18.0 TiB:"]

@@ -24,7 +24,7 @@ _NAMED: dict[str, type[BufferRow] | type[KernelRow] | type[ProgramRow]] = {
     "kernels": KernelRow,
     "programs": ProgramRow,
 }
-_STRINGS = ("name", "site", "phase")
+_STRINGS = ("name", "site", "last_site", "phase")
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ def _kernels(names: Names, data: Rows) -> list[dict[str, Any]]:
             "cores": row.cores or None,
             "footprint": row.footprint,
             "content": f"{row.content:016x}" if row.content else None,
+            "loads": row.loads or None,
             "dispatches": None if names.ran_unseen(row.process, row.program) else row.dispatches,
             "time_ns": row.time,
             "site": names.text(row.process, row.site),
@@ -154,6 +155,7 @@ def _programs(names: Names, data: Rows) -> list[dict[str, Any]]:
             "resident_cores": row.resident_cores if seen else None,
             "name": names.text(row.process, row.name),
             "site": names.text(row.process, row.site),
+            "last_site": names.text(row.process, row.last_site),
         }
 
     return _each(flat_rows(ProgramRow, data), names, make)

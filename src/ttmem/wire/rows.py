@@ -125,6 +125,7 @@ class KernelRow(NamedTuple):
     time: int
     name: int
     site: int
+    loads: int
 
 
 class ProgramRow(NamedTuple):
@@ -143,6 +144,7 @@ class ProgramRow(NamedTuple):
     resident_cores: int
     name: int
     site: int
+    last_site: int
 
 
 class FindingRow(NamedTuple):

@@ -96,7 +96,8 @@ def _code(code: Kernels, owner: dict[str, Any], number: int, detail: Detail) -> 
                 "binary": binary,
                 "cores": 64 if at else None,
                 "footprint": binary * 64 if binary else 2 * MIB,
-                "dispatches": 0,
+                "loads": 1,
+                "dispatches": 4_096 >> at,
             }
         )
         detail["circular_buffers"].append(

@@ -19,17 +19,6 @@ class KernelEntry(NamedTuple):
     kernel: Entry
     program: Entry
 
-    @property
-    def dispatches(self) -> int | None:
-        """Some clients count them by program, others by kernel: the one that saw more."""
-        found = [whole(entry, "dispatches") for entry in (self.kernel, self.program)]
-        return max((count for count in found if count is not None), default=None)
-
-    @property
-    def loads(self) -> int:
-        """A live kernel was loaded once: to load it again is to dispatch it."""
-        return whole(self.kernel, "loads") or 1
-
 
 def kernel_entries(snapshot: Snapshot, device: str) -> list[KernelEntry] | None:
     """The kernels of a device; None if the snapshot came without them."""
@@ -48,9 +37,8 @@ def kernel_columns(units: Units) -> list[ListColumn[KernelEntry]]:
         figure("CORES", lambda row: whole(row.kernel, "cores")),
         figure("FOOTPRINT", lambda row: whole(row.kernel, "footprint"), units.text),
         phrase("STATUS", lambda row: words(row.program, "status"), width=9, rank=1),
-        figure("DISPATCHES", lambda row: row.dispatches, rank=2),
+        figure("DISPATCHES", lambda row: whole(row.kernel, "dispatches"), rank=2),
         figure("HITS", lambda row: whole(row.program, "cache_hits"), width=7, rank=4),
-        figure("LOADS", lambda row: row.loads, rank=5),
         label("PROGRAM", lambda row: whole(row.kernel, "program"), rank=3),
         label("PID", lambda row: whole(row.kernel, "pid"), width=7, rank=6),
         phrase("KERNEL", lambda row: words(row.kernel, "name"), width=24, grow=1, keep_end=True),

@@ -80,6 +80,14 @@ def program_columns(units: Units, named: bool = False) -> list[ListColumn[Progra
             rank=2,
             keep_end=True,
         ),
+        phrase(
+            "LAST CALLER",
+            lambda row: words(row.program, "last_site"),
+            width=16,
+            grow=2,
+            rank=7,
+            keep_end=True,
+        ),
     ]
     return [
         label("PROGRAM", lambda row: whole(row.program, "program")),

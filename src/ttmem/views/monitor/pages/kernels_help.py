@@ -23,12 +23,12 @@ HELP = (
         "STATUS",
         "how far the program's binaries have come on this device: NotSent, InFlight, Committed",
     ),
-    (
-        "DISPATCHES",
-        "runs of the program since it was seen; of the kernel where its client reports no programs",
-    ),
+    ("DISPATCHES", "runs of the program, or of the kernel, since it was seen"),
     ("HITS, MISSES", "runs that found the program in the program cache, and that did not"),
-    ("LOADS", "1 for each live kernel: to load it again counts as a dispatch"),
+    (
+        "loads",
+        "of all kernels of the device; a live kernel is loaded once, to load it again is a run",
+    ),
     ("CBS, CB BYTES", "circular buffers of the program, all cores together, as in the demand"),
     (
         "RESIDENT, CORES",
@@ -36,4 +36,5 @@ HELP = (
         " and how many cores those are",
     ),
     ("LAST", "time since the last dispatch"),
+    ("CALL SITE", "the line that made the program; LAST CALLER: the line that ran it last"),
 )
