@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.clean.conftest import Mapper
+from tests.patience import PATIENCE_S
 from ttmem.clean.lease import Use, leased
 from ttmem.clean.open_file import Changed, key_of, opened
 from ttmem.clean.removal import remove
-
-PATIENCE_S = 30
 
 
 @pytest.fixture

@@ -15,12 +15,13 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
+from tests.patience import PATIENCE_S
+
 _SEQUENCE = re.compile(rb"\x1b\[[0-9;?<>=$]*[A-Za-z]|\x1b[=>78]")
 _MODE = re.compile(rb"\x1b\[\?(\d+)([hl])")
 _COLOUR = re.compile(rb"\x1b\[([0-9;]*)m")
 _CHOOSES = re.compile(rb"(?:^|;)(?:[349][0-7]|10[0-7]|[34]8)(?:;|$)")
 CLEAN = {1049: False, 25: True, 7: True, 1000: False, 1006: False, 1004: False, 2004: False}
-PATIENCE = 60.0  # seconds; the machine may be slow and busy
 
 
 class TerminalProgram:
@@ -106,14 +107,14 @@ class TerminalProgram:
 
     def wait_for(self, *words: str) -> None:
         """Until all the words have been written since the last key."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while not all(word in self.text for word in words):
             assert time.monotonic() < end, f"waited in vain for {words} in {self.text[-3000:]!r}"
             self.pump(0.5)
 
     def wait_for_end(self) -> int:
         """The exit code."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             assert time.monotonic() < end, f"it does not end: {self.text[-3000:]!r}"
             self.pump(0.05)
@@ -123,7 +124,7 @@ class TerminalProgram:
 
     def wait_for_stop(self) -> None:
         """Until it has stopped itself, as Ctrl-Z makes it."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         state = ""
         while state != "T":
             assert time.monotonic() < end, f"it does not stop: state {state}"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from tests.patience import PATIENCE_S
 from tests.views.cases import thirty_two_devices
 from tests.views.servers import reporting, serving
 from ttmem.feeds import Feed, ServerFeed
@@ -27,7 +28,6 @@ from ttmem.wire.historical import Head, Message
 
 MIB = 1 << 20
 WEIGHTS = Head(Message.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
-PATIENCE = 30.0
 
 
 class Driven:
@@ -51,7 +51,7 @@ class Driven:
         return [canvas.render_line(y).text.rstrip() for y in range(self.app.size.height)]
 
     async def until(self, true: Callable[[str], bool]) -> str:
-        end = asyncio.get_running_loop().time() + PATIENCE
+        end = asyncio.get_running_loop().time() + PATIENCE_S
         while not true(screen := "\n".join(self.lines)):
             assert asyncio.get_running_loop().time() < end, screen
             await asyncio.sleep(0.01)
@@ -157,7 +157,7 @@ class Hanging:
     ) -> Snapshot:
         self.reads += 1
         if self.reads > 1:
-            self.let_go.wait(PATIENCE)
+            self.let_go.wait(PATIENCE_S)
         return thirty_two_devices()
 
     def close(self) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from ttmem.views.monitor.pages import PAGES
 
-PATIENCE = 90.0  # seconds; the demo starts four processes
 TMUX = shutil.which("tmux")
 pytestmark = pytest.mark.skipif(TMUX is None, reason="tmux is not installed")
 
@@ -42,14 +42,14 @@ class Tmux:
         return self._call("capture-pane", "-p")
 
     def until(self, *words: str) -> str:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while not all(word in (screen := self.screen) for word in words):
             assert time.monotonic() < end, f"waited in vain for {words} in\n{screen}"
             time.sleep(0.1)
         return screen
 
     def until_gone(self, word: str) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while word in (screen := self.screen):
             assert time.monotonic() < end, f"{word} is still in\n{screen}"
             time.sleep(0.1)

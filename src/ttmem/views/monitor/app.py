@@ -64,6 +64,8 @@ class MonitorApp(App[int]):
         loop = asyncio.get_running_loop()
         self._follower.notify = lambda: _call(loop, self._take)
         self.set_interval(HEARTBEAT, self._beat)
+        # After Ctrl-Z and `fg` the screen is blank; Textual itself paints only what has changed meanwhile.
+        self.app_resume_signal.subscribe(self, lambda _: self._canvas.refresh())
         if threading.current_thread() is threading.main_thread():
             # SIGINT too: before 3.11 it would end whatever step is being run, with a traceback.
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
