@@ -9,8 +9,11 @@ import struct
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from ttmem.text import printable
+
+_LARGEST_MAPS = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,34 @@ def start_time_ns(pid: int) -> int | None:
     if fields is None or _is_over(fields):
         return None
     return _boot_time_ns() + int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+
+
+class Program(NamedTuple):
+    """A life, and the program that it runs: `exec` keeps pid and start time."""
+
+    start_ticks: int
+    mark: tuple[
+        bytes, ...
+    ]  # where code and stack begin: `exec` moves them, unless addresses are not random
+
+
+def program(pid: int) -> Program | None:
+    """What the process runs now; None if it has ended or is hidden."""
+    fields = _stat(pid)
+    if fields is None or _is_over(fields):
+        return None
+    return Program(int(fields[19]), tuple(fields[23:26]))
+
+
+def maps(pid: int) -> bytes | None:
+    """Its /proc/PID/maps, the one thing that no `exec` carries over; None if that is hidden from us."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            return file.read(_LARGEST_MAPS)
+    except PermissionError:
+        return None
+    except OSError:  # it has ended
+        return b""
 
 
 def start_time_error_ns() -> int:

@@ -17,7 +17,8 @@ from ttmem.views.notes import anomaly_notes, loss_notes
 Watch = Callable[..., Watched]
 BLOCK = 512 * 8  # of every buffer that these scripts make in DRAM
 FEW = "64"  # events or live things: the fewest that a region has room for
-CHURN = "\nlib.churn(mesh, 1000, 200)"  # 400 events
+CHURN = "\nlib.churn(mesh, 1000, 200)"
+EVENTS_OF_CHURN = 400
 DISPATCH = """
 lib.workload_make.restype = address; lib.workload_make.argtypes = [address] * 3
 lib.program_add_kernel.argtypes = [address, ctypes.c_char_p, ctypes.c_uint32]
@@ -81,6 +82,37 @@ def test_a_late_reader_does_not_know_the_peak_of_parts_that_were_there_at_differ
 
     assert (device.l1_peak, device.l1_peak_time_ns) == (None, None)
     assert "overwritten" in (device.provenance["cb"].misses or "")
+
+
+def test_what_was_overwritten_before_anybody_looked_is_lost_and_the_provenance_says_so(
+    watch: Watch, feed: LocalFeed
+) -> None:
+    process = started(watch, f"mesh = lib.mesh_open(2){CHURN}", CHURN[1:], TTMEM_EVENTS=FEW)
+    first = feed.read()
+    go_on(process)
+    second = feed.read()
+
+    lost = 1 + EVENTS_OF_CHURN - int(FEW)  # one tells that the mesh was opened
+    assert (first.losses.dropped_events, first.losses.gaps) == (lost, 1)
+    assert [one.dropped_events for one in first.processes] == [lost]
+    lost += EVENTS_OF_CHURN - int(FEW)
+    assert (second.losses.dropped_events, second.losses.gaps) == (lost, 2)
+    for device in second.devices:
+        assert "overwritten" in (device.provenance["cb"].misses or "")
+        assert "overwritten" in (device.provenance["kernels"].misses or "")
+    assert f"lost: {lost:,} events were overwritten before anybody read them" in said(second)
+
+
+def test_nothing_is_lost_where_the_ring_has_it_all_and_no_provenance_says_so(
+    watch: Watch, feed: LocalFeed
+) -> None:
+    started(watch, f"mesh = lib.mesh_open(2){CHURN}")
+
+    picture = feed.read()
+
+    assert (picture.losses.dropped_events, picture.losses.gaps, said(picture)) == (0, 0, "")
+    told = [one.misses or "" for device in picture.devices for one in device.provenance.values()]
+    assert not [text for text in told if "overwritten" in text]
 
 
 def test_how_often_a_program_ran_is_unknown_to_a_late_reader_but_not_how_often_all_ran(
@@ -149,7 +181,7 @@ def test_buffers_beyond_the_table_are_said_to_be_in_the_sums(watch: Watch, feed:
     assert "live buffers are in all sums, but in lists together as one" in said(picture)
     assert "at least" not in said(picture)
     assert "resend" not in said(picture)
-    assert picture.losses.dropped_events == 0
+    assert picture.losses.dropped_events == 1 + 200 - int(FEW)
 
 
 def test_circular_buffers_beyond_the_table_make_their_figures_a_lower_bound(

@@ -1,9 +1,10 @@
-"""A region of version 1, kept: it stays readable for ever."""
+"""Regions of each version, kept: they stay readable for ever."""
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,36 @@ from ttmem.events.kinds import MemoryKind, Op
 from ttmem.probe.layout import Counted, LiveType, Notice, State
 from ttmem.sources.probe_region import ProbeRegion
 
-GOLDEN = Path(__file__).parents[1] / "data" / "probe_regions" / "version-1.gz"
+GOLDEN = Path(__file__).parents[1] / "data" / "probe_regions"
+
+
+@contextmanager
+def golden(version: int, folder: Path) -> Iterator[ProbeRegion]:
+    path = folder / "ttmem_1_1"
+    path.write_bytes(gzip.decompress((GOLDEN / f"version-{version}.gz").read_bytes()))
+    with closing(ProbeRegion(str(path))) as found:
+        yield found
 
 
 @pytest.fixture
 def region(tmp_path: Path) -> Iterator[ProbeRegion]:
-    path = tmp_path / "ttmem_1_1"
-    path.write_bytes(gzip.decompress(GOLDEN.read_bytes()))
-    found = ProbeRegion(str(path))
-    yield found
-    found.close()
+    with golden(1, tmp_path) as found:
+        yield found
+
+
+def test_version_1_knows_no_chip_0_and_no_base_of_dram(region: ProbeRegion) -> None:
+    told = [(one.unique_id, one.dram_base) for one in region.devices() if one]
+
+    assert (region.header().version, told) == (1, [("1000", None), ("1001", None)])
+
+
+def test_version_2_tells_ids_from_0_on_and_where_dram_begins(tmp_path: Path) -> None:
+    with golden(2, tmp_path) as region:
+        told = [(one.unique_id, one.dram_base) for one in region.devices() if one]
+
+        assert (region.header().version, told) == (2, [("0", 64), ("1", 64)])
+        assert [one.requested for one in region.live()] == [5000]
+        assert [one.requested for one in region.gone_with_device()] == [100]
 
 
 def test_its_process_ended_in_order(region: ProbeRegion) -> None:

@@ -16,13 +16,14 @@ SOURCES = Path(__file__).parent / "runtime"
 PRELUDE = """
 import ctypes, os, sys, threading
 lib = ctypes.CDLL(sys.argv[1])
-for name in ("mesh_open", "buffer_make", "program_make"):
+for name in ("mesh_open", "mesh_open_from", "submesh_open", "buffer_make", "program_make"):
     getattr(lib, name).restype = ctypes.c_void_p
 u64, address = ctypes.c_uint64, ctypes.c_void_p
 lib.buffer_make.argtypes = [address, u64, ctypes.c_int, u64, u64]
 lib.program_make.argtypes = [u64, address, u64, ctypes.c_int]
 lib.churn.argtypes = [address, u64, u64]
-for name in ("mesh_close", "buffer_allocate", "buffer_free", "program_destroy"):
+lib.mesh_open_from.argtypes = [ctypes.c_int, u64]
+for name in ("mesh_close", "mesh_close_alone", "buffer_allocate", "buffer_free", "program_destroy"):
     getattr(lib, name).argtypes = [address]
 probe = ctypes.CDLL(None)
 def buffer(mesh, number, type, size, per_bank=512):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +17,27 @@ from tests.sources.conftest import Spawn
 from tests.sources.region_writer import Slot, Written
 from ttmem.events import Counters, Owner
 from ttmem.process_identity import start_time_error_ns, start_time_ns
-from ttmem.sources.shared_memory import SharedMemory
+from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
 
 HELD = (4096, 2048, 0, 0, 512)
 SECOND_NS = 1_000_000_000
+
+
+MAPS_AND_EXECS = """
+import mmap, os, sys
+with open(sys.argv[1], "r+b") as file:
+    mapped = mmap.mmap(file.fileno(), 0)
+print("mapped", flush=True)
+input()
+os.execv("/bin/sh", ["sh", "-c", "echo another program; exec sleep 600"])
+"""
+
+
+@pytest.fixture
+def shm() -> Iterator[Path]:
+    """A folder in the file system where runtimes make their regions."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
 
 
 def _started_ns(pid: int) -> int:
@@ -85,6 +105,37 @@ def test_a_younger_process_with_the_same_pid_does_not_inherit(
     assert [process.owner for process in device.processes] == [Owner.REUSED]
     assert device.in_use == Counters()
     assert device.remarks[0].kind == "reused_pid"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_program_that_follows_by_exec_does_not_inherit(shm: Path, known: bool) -> None:
+    chip = os.getpid() << 20  # others who test here at the same time have other ones
+    region = Written(chip).write(shm)
+    with subprocess.Popen(
+        [sys.executable, "-c", MAPS_AND_EXECS, region],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdout.readline()
+        Written(chip, slots=[Slot(child.pid, HELD)]).write(shm)
+        source = SharedMemory(str(shm), holders=HoldersWatch(period_s=0, hurried=True))
+        before = source.read().devices[0].in_use
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "another program\n"
+        if not known:
+            source = SharedMemory(str(shm), holders=HoldersWatch(hurried=True))
+
+        (after,) = source.read().devices
+
+        assert before == Counters(*HELD)
+        assert after.in_use == Counters()
+        assert [process.owner for process in after.processes] == [Owner.REPLACED]
+        assert after.remarks[0].kind == "replaced_program"
+        child.kill()
 
 
 def test_a_process_that_wrote_as_soon_as_it_could_is_the_owner(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,13 @@ def machine(environment: Environment) -> Iterator[Callable[[str], Machine]]:
     """Makes mocked machines, by name of the board, which end with the test."""
     with ExitStack() as machines:
         yield lambda board: machines.enter_context(Machine(environment, board))
+
+
+@pytest.fixture
+def own_folder() -> Iterator[Path]:
+    """On the file system of /dev/shm, so that a region can have a second name there."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="ttmem-test-") as folder:
+        yield Path(folder)
 
 
 def pytest_terminal_summary(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from tests.ttnn.bench.machine import Machine
 from ttmem.clean import Backups, carry_out, make_plan
@@ -17,13 +14,6 @@ from ttmem.sources.shared_memory import SharedMemory
 
 TENSOR = "ttnn.zeros((1024, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)"
 TENSOR_BYTES = 2 * 1024 * 1024
-
-
-@pytest.fixture
-def own_folder() -> Iterator[Path]:
-    """On the file system of /dev/shm, so that the region can have a second name there."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="ttmem-test-") as folder:
-        yield Path(folder)
 
 
 def _owners(folder: Path) -> dict[int, tuple[Owner, int]]:

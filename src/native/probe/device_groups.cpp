@@ -13,6 +13,7 @@ constexpr std::uint32_t MAX_CHIP = 1024;
 std::atomic<bool> busy{false};
 std::atomic<std::uint16_t> index_of_chip[MAX_CHIP];  // + 1; 0 = not seen
 std::uint64_t unique_ids[MAX_CHIP];
+std::atomic<bool> identified[MAX_CHIP];  // of them those that the runtime has told
 std::uint32_t chip_at[MAX_DEVICES];
 
 struct KnownSet {
@@ -25,7 +26,8 @@ std::atomic<std::uint32_t> known_sets{0};
 void describe(DeviceRecord& record, std::uint32_t chip, const DeviceFacts* facts) {
     DeviceRecord fresh{};
     fresh.chip = chip;
-    fresh.unique_id = unique_ids[chip];
+    fresh.identified = identified[chip].load(std::memory_order_acquire);
+    fresh.unique_id = fresh.identified ? unique_ids[chip] : 0;
     if (facts) {
         std::memcpy(fresh.bank_size, facts->bank_size, sizeof fresh.bank_size);
         std::memcpy(fresh.banks, facts->banks, sizeof fresh.banks);
@@ -34,6 +36,7 @@ void describe(DeviceRecord& record, std::uint32_t chip, const DeviceFacts* facts
         fresh.grid_y = facts->grid_y;
         fresh.l1_per_core = facts->l1_per_core;
         fresh.cb_base = facts->cb_base;
+        fresh.dram_base = facts->dram_base;
     }
     fresh.check = checksum(&fresh, sizeof fresh);
     record = fresh;
@@ -120,6 +123,7 @@ std::uint64_t mask_of(std::uint32_t named) {
 void remember_unique_id(std::uint32_t chip, std::uint64_t unique_id) {
     if (chip < MAX_CHIP) {
         unique_ids[chip] = unique_id;
+        identified[chip].store(true, std::memory_order_release);
     }
 }
 

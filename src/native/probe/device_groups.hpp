@@ -15,7 +15,7 @@ struct DeviceFacts {
     std::uint64_t bank_size[5];
     std::uint32_t banks[5];
     std::uint32_t arch, grid_x, grid_y, l1_per_core;
-    std::uint64_t cb_base;
+    std::uint64_t cb_base, dram_base;
 };
 
 // -1 if there is no room for another chip. The facts are published with the first call that brings them.

@@ -30,6 +30,7 @@ const Feature FEATURES_WANTED[] = {
                     CONST_METAL "9Allocator13get_num_banksERKNS0_10BufferTypeE",
                     CONST_METAL "9Allocator13get_bank_sizeERKNS0_10BufferTypeE",
                     METAL "9Inspector23mesh_device_initializedEPKNS0_11distributed14MeshDeviceImplE"}},
+    {"closed meshes", {MESH_OF "10close_implEPNS1_10MeshDeviceE"}},
     {"unique ids", {METAL "25SharedMemoryStatsProviderC1Emibb"}},
     {"buffers", {METAL "12GraphTracker14track_allocateEPKNS0_6BufferE",
                  METAL "12GraphTracker16track_deallocateEPNS0_6BufferE", CONST_METAL "6Buffer7addressEv"}},

@@ -85,6 +85,7 @@ void allocated(const Recording& recording, const void* buffer) {
     entry.time = now_ns();
     entry.name = who.name;
     entry.site = who.site;
+    entry.mesh = mesh_number(facts.device);
     if (thread.loading_binaries) {
         static const char what[] = "kernel binaries";
         entry.flags = HOLDS_BINARIES;

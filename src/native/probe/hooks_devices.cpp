@@ -22,19 +22,26 @@ void opened(const Recording& recording, const void* mesh) {
     append(region, recording.thread(), notice(DEVICE_OPENED, group, 0));
 }
 
-// What is still there when a device closes is gone with its allocator, without a word from the runtime. The events say
-// that nobody freed it: `ttmem dump` lists that after the end.
-void closed(const Recording& recording, const DeviceGroup& group) {
+// What is still there when a device or mesh closes is gone with its allocator, without a word from the runtime. The
+// events say that nobody freed it: `ttmem dump` lists that after the end.
+template <typename Goes>
+void release_left(const Recording& recording, Goes goes) {
     Region& region = recording.region();
-    for (std::uint32_t place = 0; group.mask && place < region.counts[LIVE]; ++place) {
+    for (std::uint32_t place = 0; place < region.counts[LIVE]; ++place) {
         const std::uint64_t key = region.live_keys[place].load(std::memory_order_acquire);
         const std::uint64_t type = key >> 56;
         const bool on_a_device = type == BUFFER || type == CIRCULAR_BUFFER || type == KERNEL;
-        if (on_a_device && mask_of(region.live[place].devices) & group.mask) {
+        if (on_a_device && goes(type, region.live[place])) {
             const Op op = type == BUFFER ? FREE : type == KERNEL ? KERNEL_UNLOAD : CB_FREE;
             release_with_device(region, recording.thread(), key, op);
         }
     }
+}
+
+void closed(const Recording& recording, const DeviceGroup& group) {
+    Region& region = recording.region();
+    release_left(recording,
+                 [&](std::uint64_t, const LiveEntry& entry) { return mask_of(entry.devices) & group.mask; });
     count_nothing(region, group.mask);
     count(region, group.mask, &Activity::closed);
     append(region, recording.thread(), notice(DEVICE_CLOSED, group, 0));
@@ -76,6 +83,20 @@ TTMEM_HOOK(void, on_mesh_gone, "_ZN2tt8tt_metal9Inspector21mesh_device_destroyed
 void on_mesh_gone(const void* mesh) {
     devices_changed();
     on_mesh_gone_real(mesh);
+}
+
+// A mesh and its submeshes have an allocator each. Whichever closes first takes its buffers along; the devices stay open
+// until the last of them closes. What the runtime returns, if anything, is passed on.
+TTMEM_HOOK(std::uint64_t, on_mesh_close, TT_MESH_DEVICE "10close_implEPNS1_10MeshDeviceE", void*, void*)
+std::uint64_t on_mesh_close(void* mesh, void* handle) {
+    const std::uint32_t number = handle ? mesh_number(handle) : 0;
+    const std::uint64_t done = on_mesh_close_real(mesh, handle);
+    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording && number) {
+        release_left(recording, [&](std::uint64_t type, const LiveEntry& entry) {
+            return type == BUFFER && entry.mesh == number;
+        });
+    }
+    return done;
 }
 
 TTMEM_HOOK(bool, on_close, "_ZN2tt8tt_metal6Device5closeEv", void*)

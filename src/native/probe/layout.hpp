@@ -2,7 +2,7 @@
 //
 //   offset  size  field
 //        0     8  magic            "TTMEMPRB"
-//        8   u32  version          1
+//        8   u32  version          2; 1 had device records of 104 bytes, without what follows `cb_base`
 //       12   u32  state            0 being made, 1 in use, 2 the process ended in order
 //       16   u64  file size
 //       24   u32  pid
@@ -39,7 +39,7 @@
 namespace ttmem::probe {
 
 constexpr char MAGIC[8] = {'T', 'T', 'M', 'E', 'M', 'P', 'R', 'B'};
-constexpr std::uint32_t VERSION = 1;
+constexpr std::uint32_t VERSION = 2;
 constexpr std::size_t HEADER_SIZE = 4096;
 constexpr std::uint32_t MAX_DEVICES = 64;  // a 32-chip Galaxy, twice
 constexpr std::uint32_t MAX_RANGES = 16;   // rectangles of one core set
@@ -179,7 +179,7 @@ struct LiveEntry {
     std::uint8_t layout;
     std::uint16_t padding;
     std::uint32_t path;  // ELF file of a kernel
-    std::uint32_t reserved_for_later;
+    std::uint32_t mesh;  // whose allocator has the buffer: its number in the runtime + 1; 0 = none is known
 };
 static_assert(sizeof(LiveEntry) == 96, "mirrored in Python");
 
@@ -191,7 +191,7 @@ struct StringRecord {
 
 struct DeviceRecord {
     std::uint64_t check;
-    std::uint64_t unique_id;  // 0 = unknown
+    std::uint64_t unique_id;  // may be 0: a board without ids numbers its chips from there
     std::uint64_t bank_size[5];  // per kind; 0 = unknown
     std::uint32_t banks[5];
     std::uint32_t chip;
@@ -199,8 +199,11 @@ struct DeviceRecord {
     std::uint32_t grid_x, grid_y;
     std::uint32_t l1_per_core;
     std::uint64_t cb_base;
+    std::uint64_t dram_base;  // of the allocator, in each bank
+    std::uint32_t identified;  // 1: the unique id is the runtime's own
+    std::uint32_t reserved;
 };
-static_assert(sizeof(DeviceRecord) == 104, "mirrored in Python");
+static_assert(sizeof(DeviceRecord) == 120, "mirrored in Python");
 
 struct SetRecord {
     std::uint64_t check;

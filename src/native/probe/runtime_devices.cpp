@@ -117,8 +117,9 @@ DeviceFacts facts_of(const void* mesh) {
             facts.banks[kind] = number_of_banks(allocator->get(), &kind);
             facts.bank_size[kind] = bank_size(allocator->get(), &kind);
         }
-        const unsigned char l1 = 0;  // HalMemType::L1
+        const unsigned char l1 = 0, dram = 1;  // HalMemType
         facts.cb_base = base_address(allocator->get(), &l1);
+        facts.dram_base = base_address(allocator->get(), &dram);
     }
     return facts;
 }
@@ -159,6 +160,12 @@ DeviceGroup group_of_queue(Region& region, const void* queue) {
 }
 
 int mesh_id(const void* mesh_device) { return mesh_id_method(mesh_device); }
+
+std::uint32_t mesh_number(const void* device) {
+    auto** mesh = static_cast<void**>(mesh_vtable.address());
+    const bool is_mesh = mesh && mesh_id_method.address() && *static_cast<void** const*>(device) == mesh + 2;
+    return is_mesh ? static_cast<std::uint32_t>(mesh_id(device)) + 1 : 0;
+}
 
 DeviceGroup group_of_mesh(Region& region, const void* mesh) {
     return remembered(mesh, [&] { return group_of_chips(region, impl_device_ids(mesh)); });

@@ -14,6 +14,9 @@ const void* mesh_of_queue(const void* queue);  // null if that cannot be told
 
 int mesh_id(const void* mesh_device);
 
+// Of an IDevice*: tells meshes apart, also those of the same chips, whose allocators are not the same. 0: it is none.
+std::uint32_t mesh_number(const void* device);
+
 // Of a MeshDeviceImpl*.
 DeviceGroup group_of_mesh(Region& region, const void* mesh);
 

@@ -18,7 +18,6 @@ from ttmem.clean.steps import (
     Step,
 )
 from ttmem.errors import TtmemError
-from ttmem.events import Owner
 from ttmem.sources.shared_memory import scan_holders
 from ttmem.sources.shared_memory.layout import SIZE
 from ttmem.sources.shared_memory.lives import Lives
@@ -60,9 +59,9 @@ def _clear(step: ClearSlots, backup: Backup) -> None:
         with backup.keeping(slots_entry(step), descriptor) as entry:
             cleared = []
             for slot in step.slots:
-                dead = owner_of(slot.raw, step.key, lives, holders) in (Owner.DEAD, Owner.REUSED)
+                owner = owner_of(slot.raw, step.key, lives, holders)
                 # The last look before the write: nothing of this row may have moved since the plan.
-                if dead and row(descriptor, slot.index) == slot.raw:
+                if owner and not owner.counts and row(descriptor, slot.index) == slot.raw:
                     clear_row(descriptor, slot.index)
                     cleared.append(slot.index)
             entry["slots"] = cleared

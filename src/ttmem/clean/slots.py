@@ -37,10 +37,12 @@ def judge_rows(data: bytes, key: Key, lives: Lives, holders: Holders) -> Rows:
     live = False
     for slot in _used(data):
         owner = owner_of(slot.raw, key, lives, holders)
-        if owner in (Owner.DEAD, Owner.REUSED):
-            dead.append(slot)
-        elif owner is not None:
+        if owner is None:
+            continue
+        if owner.counts:
             live = True
+        else:
+            dead.append(slot)
     return Rows(tuple(dead), live)
 
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from ttmem.doctor.finding import CLEAN, Finding, Level
 from ttmem.doctor.remarks import remark_finding
-from ttmem.events import Owner
 from ttmem.sources.host import HostFacts, RegionFacts
 
-_LEFT = ("ghost", "reused_pid")
+_LEFT = ("ghost", "reused_pid", "replaced_program")
 _REAPED = "none needed: this runtime (layout 4) clears it when the next process opens the device"
 
 
@@ -27,7 +26,7 @@ def _remarks(region: RegionFacts) -> Iterator[Finding]:
     sample = region.sample
     owners = {process.owner for process in sample.processes}
     live = bool(region.mapped_by) or any(owner.counts for owner in owners)
-    dead = bool(owners & {Owner.DEAD, Owner.REUSED})
+    dead = not all(owner.counts for owner in owners)
     for remark in sample.remarks:
         finding = remark_finding(remark, f"device {sample.unique_id}: ")
         if finding.kind in _LEFT and sample.version == 4 and live:

@@ -23,6 +23,7 @@ _RESTART = "then start the process again"
 _REMEDIES = {
     "ghost": _Remedy(Level.WARNING, CLEAN),
     "reused_pid": _Remedy(Level.WARNING, CLEAN),
+    "replaced_program": _Remedy(Level.WARNING, CLEAN),
     "elsewhere": _Remedy(Level.INFO, advice="run ttmem on the host to see which process it is"),
     "totals_disagree": _Remedy(
         Level.INFO, advice="none needed: ttmem counts live processes; other tools may be misled"

@@ -16,6 +16,9 @@ class Owner(Enum):
     LIVE = "live"
     DEAD = "dead"  # gone: a ghost, whose bytes are in no sum
     REUSED = "reused"  # the pid belongs to a younger process now
+    REPLACED = (
+        "replaced"  # the process runs another program now (`exec`), and uses the region no more
+    )
     ELSEWHERE = "elsewhere"  # alive in a container whose pids cannot be mapped
 
     @property
@@ -71,6 +74,11 @@ class Remark:
     pid: int | None = None
     bytes: int | None = None
     path: str | None = None  # of the file that it is about, if it is about one
+
+    @property
+    def of_silence(self) -> bool:
+        """Does it say that nobody knows what a process holds? Where the probe watches it, somebody does."""
+        return self.kind in ("publishes_nothing", "tracking_disabled")
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,9 @@ class Books:
         ):
             record.by_counters = False
             self._bind(process, logical_id, record)
+            if (declared := old.by_process.get(process.index)) and old.declared_by:
+                old.withdraw(process.index)
+                record.declare(process.index, declared, old.declared_by)
             old.vacated = not any(row.device == old.index for row in self.account_rows())
 
     def owner(self, index: int) -> ProcessRecord:

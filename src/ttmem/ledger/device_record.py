@@ -162,6 +162,11 @@ UNKNOWN_BOARD = (
 )
 SHARED_ID = Provenance("shared memory", "chip unique id, the name of its region")
 DECLARED_ID = Provenance("declaration", "chip unique id")
-MADE_UP_ID = Provenance(
-    "socket", "made from host and logical id", "the client sent no chip unique id"
-)
+MADE_UP_ID = "made from host and logical id"
+
+
+def made_up_identity(declared_by: str | None) -> Provenance:
+    """Of a device that is known by number only; who told of it?"""
+    if declared_by == "probe":
+        return Provenance("probe", MADE_UP_ID, "this runtime does not show chip unique ids")
+    return Provenance("socket", MADE_UP_ID, "the client sent no chip unique id")

@@ -8,7 +8,13 @@ from typing import Any, Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import DeviceDeclaration, DeviceSample
-from ttmem.ledger.device_record import DECLARED_ID, MADE_UP_ID, SHARED_ID, DeviceRecord, made_up_id
+from ttmem.ledger.device_record import (
+    DECLARED_ID,
+    SHARED_ID,
+    DeviceRecord,
+    made_up_id,
+    made_up_identity,
+)
 from ttmem.snapshots import Provenance
 
 MAX_DEVICES = 256
@@ -77,7 +83,8 @@ class DeviceRegister:
         unique_id = declaration.unique_id or made_up_id(declaration.logical_id)
         record = self._by_unique_id.get(unique_id)
         if record is None:
-            identity = DECLARED_ID if declaration.unique_id else MADE_UP_ID
+            told = declaration.unique_id is not None
+            identity = DECLARED_ID if told else made_up_identity(declared_by)
             return self._added(unique_id, declaration, declared_by, identity)
         if record.by_counters:
             record.by_counters = False

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ttmem.events import DeviceDeclaration, KernelType, MemoryKind
+from ttmem.events import DeviceDeclaration, KernelType, MemoryKind, Remark
 from ttmem.hw import bus_of, find_board, galaxy_position
 from ttmem.ledger.anomalies import finding_anomaly, over_capacity, remark_anomaly
 from ttmem.ledger.device_record import DeviceRecord
@@ -58,7 +58,7 @@ def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
             *map(books.probed.better, books.counters.ghosts(books.left_behind)),
         ),
         losses=losses,
-        remarks=tuple(map(remark_anomaly, books.counters.samples.remarks)),
+        remarks=tuple(_remarks(books, books.counters.samples.remarks)),
     )
 
 
@@ -89,7 +89,8 @@ def describe(
         if record.shown:
             l1_map = record.l1_map
             failed = books.probed.failures.of(record.unique_id, l1_map.base if l1_map else None)
-            found = [*_findings(books, findings[at]), *odd[at], *failed, *_remarks(record)]
+            said = record.sample.remarks if record.sample else ()
+            found = [*_findings(books, findings[at]), *odd[at], *failed, *_remarks(books, said)]
             yield _device(books, record, sums[at], accounts[at], found)
 
 
@@ -308,8 +309,10 @@ def _culprit(books: Books, rows: list[AccountRow], shares: Sequence[int]) -> tup
     return process.title, process.pid, most
 
 
-def _remarks(record: DeviceRecord) -> list[Anomaly]:
-    return [] if record.sample is None else [remark_anomaly(one) for one in record.sample.remarks]
+def _remarks(books: Books, remarks: Iterable[Remark]) -> Iterator[Anomaly]:
+    for one in remarks:
+        if not (one.of_silence and books.probed.watches(one.pid)):
+            yield remark_anomaly(one)
 
 
 def _findings(books: Books, rows: list[FindingRow]) -> list[Anomaly]:

@@ -78,6 +78,10 @@ class ProbedProcesses:
         """What counters still name of a dead process, as its region has it where there is one."""
         return self._killed.better(ghost, lambda: type(self._books)())
 
+    def watches(self, pid: int | None) -> bool:
+        """Does a probe tell what that process holds?"""
+        return any(process.pid == pid for process in self._by_path.values())
+
     def doubted(self) -> list[str]:
         """Regions whose counters say something else than their events: their live tables must be read."""
         indices = self.checks.take_doubts()

@@ -8,7 +8,7 @@ from struct import Struct
 from ttmem.events.notices import Notice as Notice
 
 MAGIC = b"TTMEMPRB"
-VERSION = 1
+VERSION = 2
 HEADER_SIZE = 4096
 FILE_PREFIX = "ttmem_"
 SET_OF_DEVICES = 1 << 31
@@ -35,7 +35,8 @@ SLOT_SIZE = 88
 SIDE = Struct("<IHBx")
 LIVE = Struct("<7Q6IHHBBxxII")
 STRING = Struct("<QII")
-DEVICE = Struct("<QQ5Q5I5IQ")
+DEVICE = Struct("<QQ5Q5I5IQQII")
+DEVICE_1 = Struct("<QQ5Q5I5IQ")  # in regions of version 1
 SET = Struct("<QII64H")
 CORES = Struct("<QII64H")
 FEATURE = Struct("<56sII")
@@ -73,6 +74,7 @@ STRIDES = {
     Section.FEATURES: FEATURE.size,
     Section.FAILURES: FAILURE.size,
 }
+STRIDES_OF = {1: STRIDES | {Section.DEVICES: DEVICE_1.size}, VERSION: STRIDES}  # by version
 LARGEST = {
     Section.COUNTERS: 4096 * KINDS,
     Section.ACTIVITY: 4096,

@@ -45,17 +45,28 @@ def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
 
 
 def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
-    dropped = {p.pid: p.dropped_events for p in snapshot.processes if p.dropped_events}
+    watched = [p for p in snapshot.processes if PROBE in p.sources]
     clients = [p for p in snapshot.processes if PROBE not in p.sources]
+    overwritten = {p.pid: p.dropped_events for p in watched if p.dropped_events}
+    dropped = {p.pid: p.dropped_events for p in clients if p.dropped_events}
     beyond = {p.pid: p.overflow for p in clients if p.overflow}
     overflow = sum(beyond.values())
     if chosen:
         unseen, rejected = sum(dropped.values()), 0
     else:
-        # The server's own count has both, and those of processes that are dead by now.
-        unseen = max(snapshot.losses.dropped_events - overflow, 0)
+        # The server's own count has all three, and those of processes that are dead by now.
+        known = overflow + sum(overwritten.values())
+        unseen = max(snapshot.losses.dropped_events - known, 0)
         rejected = snapshot.losses.rejected_records
     out = []
+    if overwritten:
+        lost = sum(overwritten.values())
+        events = "event was" if lost == 1 else "events were"
+        out.append(
+            f"lost: {lost:,} {events} overwritten before anybody read them{_pids(overwritten)};"
+            " sums are right, how often a program ran and the highest L1 used may be N/A"
+            " (`ttmem run --events` keeps more)"
+        )
     if unseen:
         events = "event was" if unseen == 1 else "events were"
         out.append(

@@ -7,7 +7,11 @@ from ttmem.views.ink import Style
 from ttmem.views.names import DeviceNames
 from ttmem.views.note import Note
 
-LEFT = ("ghost", "reused_pid")  # the table of what dead processes left behind has them
+LEFT = (
+    "ghost",
+    "reused_pid",
+    "replaced_program",
+)  # the table of what dead processes left behind has them
 DISAGREE = "totals_disagree", "chips_disagree"
 QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # no number of the picture is wrong by it
 MANY_DISAGREE = (

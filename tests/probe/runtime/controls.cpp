@@ -5,21 +5,36 @@ using namespace tt::tt_metal;
 
 #define CONTROL extern "C" __attribute__((visibility("default")))
 
-CONTROL void* mesh_open(int chips) {
+CONTROL void* submesh_open(int first, int chips) {
+    static int number = 0;
     auto* mesh = new distributed::MeshDevice;
-    for (int chip = 0; chip < chips; ++chip) {
+    mesh->number = number++;
+    for (int chip = first; chip < first + chips; ++chip) {
         mesh->impl.chips.push_back(chip);
-        SharedMemoryStatsProvider(1000 + chip, chip, false, false);
     }
     Inspector::mesh_device_initialized(&mesh->impl);
     return mesh;
 }
 
+CONTROL void* mesh_open_from(int chips, std::uint64_t first_id) {
+    for (int chip = 0; chip < chips; ++chip) {
+        SharedMemoryStatsProvider(first_id + chip, chip, false, false);
+    }
+    return submesh_open(0, chips);
+}
+
+CONTROL void* mesh_open(int chips) { return mesh_open_from(chips, 1000); }
+
+// Other meshes have the same devices: they stay open.
+CONTROL void mesh_close_alone(void* handle) {
+    auto* mesh = static_cast<distributed::MeshDevice*>(handle);
+    mesh->impl.shared = true;
+    mesh->impl.close_impl(mesh);
+}
+
 CONTROL void mesh_close(void* handle) {
     auto* mesh = static_cast<distributed::MeshDevice*>(handle);
-    for (const int chip : mesh->impl.chips) {
-        Device(chip).close();
-    }
+    mesh->impl.close_impl(mesh);
     delete mesh;
 }
 

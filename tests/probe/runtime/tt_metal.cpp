@@ -23,7 +23,9 @@ static Allocator memory;
 std::uint64_t Buffer::aligned_size_per_bank() const { return per_bank; }
 Allocator* Buffer::allocator() const { return &memory; }
 std::uint32_t Allocator::get_alignment(BufferType) const { return 64; }
-std::uint64_t Allocator::get_base_allocator_addr(const HalMemType&) const { return 111'744; }
+std::uint64_t Allocator::get_base_allocator_addr(const HalMemType& type) const {
+    return type == HalMemType::L1 ? 111'744 : 64;
+}
 void detail::ProgramImpl::CircularBufferAllocator::mark_address(std::uint64_t, std::uint64_t, std::uint64_t) {}
 void detail::ProgramImpl::allocate_dataflow_buffers(const IDevice*) {
     CircularBufferAllocator cores{{{0, 0}, {3, 1}}};
@@ -72,7 +74,12 @@ const std::unique_ptr<Allocator>& distributed::MeshDeviceImpl::allocator() const
 xy distributed::MeshDeviceImpl::compute_with_storage_grid_size() const { return {11, 10}; }
 std::uint32_t distributed::MeshDeviceImpl::l1_size_per_core() const { return 1'572'864; }
 ARCH distributed::MeshDeviceImpl::arch() const { return ARCH::BLACKHOLE; }
-int distributed::MeshDevice::id() const { return 100; }
+int distributed::MeshDevice::id() const { return number; }
+void distributed::MeshDeviceImpl::close_impl(MeshDevice*) {
+    for (const int chip : chips) {
+        shared || Device(chip).close();
+    }
+}
 std::vector<int> distributed::MeshDevice::get_device_ids() const { return impl.chips; }
 void Inspector::mesh_device_initialized(const distributed::MeshDeviceImpl*) noexcept {}
 void Inspector::program_created(const detail::ProgramImpl*) noexcept {}

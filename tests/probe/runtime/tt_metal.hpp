@@ -25,7 +25,7 @@ enum class ARCH { BLACKHOLE = 3 };
 namespace tt_metal {
 
 enum class BufferType { DRAM, L1, SYSTEM_MEMORY, L1_SMALL, TRACE };
-enum class HalMemType : std::uint8_t { L1 = 0 };
+enum class HalMemType : std::uint8_t { L1, DRAM };
 struct xy {
     std::size_t x, y;
 };
@@ -157,8 +157,10 @@ namespace distributed {
 struct MeshTraceIdTag;
 using MeshTraceId = ttsl::StrongType<std::uint32_t, MeshTraceIdTag>;
 
+class MeshDevice;
 class MeshDeviceImpl {
 public:
+    void close_impl(MeshDevice* handle);
     std::vector<int> get_device_ids() const;
     const std::unique_ptr<Allocator>& allocator() const;
     xy compute_with_storage_grid_size() const;
@@ -170,10 +172,10 @@ public:
     void release_mesh_trace(const MeshTraceId& id);
 
     std::vector<int> chips;
+    bool shared = false;  // other meshes keep its devices open
     std::unique_ptr<Allocator> memory{new Allocator};
 };
 
-class MeshDevice;
 class MeshCommandQueue {
 public:
     explicit MeshCommandQueue(MeshDevice* mesh) : mesh(mesh) {}
@@ -185,6 +187,7 @@ class MeshDevice : public IDevice {
 public:
     int id() const override;
     std::vector<int> get_device_ids() const;
+    int number;
     MeshDeviceImpl impl;
     MeshCommandQueue queue{this};
 };

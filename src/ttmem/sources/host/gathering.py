@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
-from ttmem.events import DeviceSample
+from ttmem.events import DeviceSample, Remark
 from ttmem.process_identity import user_name
 from ttmem.sources.host.card_facts import card_facts, driver_version
 from ttmem.sources.host.facts import FolderFacts, HostFacts, RegionFacts
@@ -22,8 +24,12 @@ def gather(folder: str, socket: str) -> HostFacts:
     watch = HoldersWatch(period_s=float("inf"))
     holders = watch.picture()
     reading = SharedMemory(folder, holders=watch).read()
+    probes = probe_facts(folder)
+    watched = {probe.pid for probe in probes if probe.alive and probe.problem is None}
     regions = tuple(
-        facts for sample in reading.devices if (facts := _region(sample, holders)) is not None
+        facts
+        for sample in reading.devices
+        if (facts := _region(_without_silence(sample, watched), holders)) is not None
     )
     return HostFacts(
         time_ns=time.time_ns(),
@@ -32,12 +38,21 @@ def gather(folder: str, socket: str) -> HostFacts:
         runtimes=runtimes_in_use(),
         folder=_folder(folder),
         regions=regions,
-        remarks=reading.remarks,
+        remarks=_of_unwatched(reading.remarks, watched),
         other_folders=tuple(_other_folders(holders)),
         sockets=(knock(socket),),
-        probes=probe_facts(folder),
+        probes=probes,
         surroundings=surroundings(),
     )
+
+
+def _of_unwatched(remarks: Iterable[Remark], watched: Collection[int]) -> tuple[Remark, ...]:
+    """Of a process that the probe watches it is known what it holds."""
+    return tuple(one for one in remarks if not (one.of_silence and one.pid in watched))
+
+
+def _without_silence(sample: DeviceSample, watched: Collection[int]) -> DeviceSample:
+    return replace(sample, remarks=_of_unwatched(sample.remarks, watched))
 
 
 def _region(sample: DeviceSample, holders: Holders) -> RegionFacts | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import closing
 
-from ttmem.probe.layout import VERSION
 from ttmem.process_identity import start_time_ns, user_name
 from ttmem.sources.host.facts import ProbeFacts
 from ttmem.sources.probe_region import BadRegion, ProbeRegion, RegionName, find_regions
@@ -31,14 +30,15 @@ def _facts(name: RegionName) -> ProbeFacts | None:
     size, user = status.st_size, user_name(status.st_uid)
     try:
         with closing(ProbeRegion(name.path)) as region:
+            header = region.header()
             return ProbeFacts(
                 name.path,
                 region.pid,
                 size,
                 user,
                 region.process_alive(),
-                VERSION,
-                region.header().tracking,
+                header.version,
+                header.tracking,
                 tuple(sorted(region.features().items())),
             )
     except (BadRegion, OSError, ValueError) as problem:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, replace
 from struct import Struct
 
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section, State
-from ttmem.process_identity import is_alive, start_time_ns
+from ttmem.process_identity import maps, program
 from ttmem.sources.probe_region import tables
 from ttmem.sources.probe_region.cursor import Batch, Cursor
 from ttmem.sources.probe_region.region_file import BadRegion, Header, RegionFile
 
 _TABLE_COUNTS = Struct("<IIII")
 _LIVE_COUNTS = Struct("<QQQ")
+LOOK_AGAIN_S = 5.0  # at the mappings of a process whose code and stack have not moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class ProbeRegion:
         self.pid = header.pid
         self.start_ticks = header.start_ticks
         self.created_ns = header.created_ns
+        self._mark: tuple[bytes, ...] = ()
+        self._looked = 0.0
         self._strings = 1  # number 0 is 'none'
         self._cores = 1
         self._cursor = Cursor(self._file, 0 if from_start else self._file.word(layout.TICKETS_AT))
@@ -60,24 +64,24 @@ class ProbeRegion:
         return header
 
     def process_alive(self) -> bool:
-        """True unless the process has ended, or another one has its pid."""
-        started = start_time_ns(self.pid)
-        return is_alive(self.pid, started) and self._ticks_of(self.pid) == self.start_ticks
+        """True unless the process has ended or runs another program, or another process has its pid."""
+        running = program(self.pid)
+        if running is None or running.start_ticks != self.start_ticks:
+            return False
+        # Whoever maps memory waits while its maps are read: they are, when something tells of an `exec`.
+        now = time.monotonic()
+        if running.mark != self._mark or now - self._looked > LOOK_AGAIN_S:
+            mapped = maps(self.pid)
+            if mapped is not None and os.path.basename(self.path).encode() not in mapped:
+                return False
+            self._mark, self._looked = running.mark, now
+        return True
 
     def note_death(self, time_ns: int) -> None:
         """For a process that was killed before it could say so itself, by who has just seen that it is gone."""
         header = self.header()
         if header.state is State.IN_USE and header.ended_ns is None:
             self._file.set_word(layout.ENDED_AT, time_ns)
-
-    @staticmethod
-    def _ticks_of(pid: int) -> int | None:
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as stat:
-                text = stat.read()
-            return int(text[text.rfind(b")") + 2 :].split()[19])
-        except (OSError, ValueError, IndexError):
-            return None
 
     def _table_counts(self) -> tuple[int, int, int, int]:
         devices, sets, cores, without_room = _TABLE_COUNTS.unpack(

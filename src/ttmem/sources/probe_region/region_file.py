@@ -36,6 +36,7 @@ class Place:
 class Header:
     """The head of a region, checked."""
 
+    version: int
     state: State
     pid: int
     tracking: bool
@@ -89,13 +90,16 @@ class RegionFile:
         )
         if magic != layout.MAGIC:
             raise BadRegion(f"{self.path} is no probe region")
-        if version != layout.VERSION:
-            raise BadRegion(f"{self.path} has version {version}, this ttmem reads {layout.VERSION}")
+        if version not in layout.STRIDES_OF:
+            known = f"up to {layout.VERSION}"
+            raise BadRegion(f"{self.path} has version {version}, this ttmem reads {known}")
         if state not in list(State) or state == State.MAKING:
             raise NotReady(f"{self.path} is not ready")
         if not 0 < pid <= LARGEST_PID:
             raise BadRegion(f"{self.path} names a process that cannot be")
+        strides = layout.STRIDES_OF[version]
         return Header(
+            version,
             State(state),
             pid,
             bool(tracking),
@@ -104,27 +108,27 @@ class RegionFile:
             ended or None,
             layout.Option(options & 3),
             launcher or None,
-            tuple(self._place(data, section, size) for section in Section),
+            tuple(self._place(data, section, strides[section], size) for section in Section),
         )
 
-    def _place(self, data: bytes, section: Section, file_size: int) -> Place:
+    def _place(self, data: bytes, section: Section, expected: int, file_size: int) -> Place:
         offset, count, stride = layout.SECTION.unpack_from(
             data, layout.SECTIONS_AT + section * layout.SECTION.size
         )
         end = min(file_size, LARGEST_FILE)
         fits = offset >= layout.HEADER_SIZE and offset + count * stride <= end
         power = count & (count - 1) == 0 or section not in (Section.RING, Section.LIVE)
-        if (
-            stride != layout.STRIDES[section]
-            or not 0 < count <= layout.LARGEST[section]
-            or not (fits and power)
-        ):
+        if stride != expected or not 0 < count <= layout.LARGEST[section] or not (fits and power):
             raise BadRegion(f"{self.path}: the place of {section.name} is impossible")
         return Place(offset, count, stride)
 
     def count(self, section: Section) -> int:
         """How many records a section has room for."""
         return self._places[section].count
+
+    def stride(self, section: Section) -> int:
+        """Bytes of one record; older regions have shorter ones."""
+        return self._places[section].stride
 
     def records(self, section: Section, first: int, count: int) -> bytes:
         """Some records of a section, as bytes."""

@@ -91,7 +91,7 @@ class LiveThing:
 
 def _whole(file: RegionFile, section: Section, count: int, first: int = 0) -> list[bytes]:
     data = file.records(section, first, count)
-    stride = layout.STRIDES[section]
+    stride = file.stride(section)
     good = _records.whole_records(data, stride)
     return [
         data[i * stride : (i + 1) * stride] if good[i] else b"" for i in range(len(data) // stride)
@@ -138,9 +138,11 @@ def read_devices(file: RegionFile, count: int) -> list[DeviceDeclaration | None]
 
 
 def _declaration(record: bytes) -> DeviceDeclaration:
-    values = layout.DEVICE.unpack(record)
+    old = len(record) == layout.DEVICE_1.size
+    values = layout.DEVICE_1.unpack(record) if old else layout.DEVICE.unpack(record)
     unique_id, sizes, banks = values[1], values[2:7], values[7:12]
     chip, arch, x, y, l1_per_core, cb_base = values[12:18]
+    dram_base, identified = (None, unique_id != 0) if old else values[18:20]
     l1_banks = banks[MemoryKind.L1] or None
     l1_small = sizes[MemoryKind.L1_SMALL]
     capacity = None
@@ -148,7 +150,7 @@ def _declaration(record: bytes) -> DeviceDeclaration:
         capacity = l1_banks * (sizes[MemoryKind.L1] + l1_small)
     return DeviceDeclaration(
         logical_id=chip,
-        unique_id=str(unique_id) if unique_id else None,
+        unique_id=str(unique_id) if identified else None,
         arch=_ARCHITECTURES.get(arch),
         grid=(x, y) if 0 < x <= 32 and 0 < y <= 32 else None,
         l1_banks=l1_banks,
@@ -160,6 +162,7 @@ def _declaration(record: bytes) -> DeviceDeclaration:
         cb_base=cb_base or None,
         dram_banks=banks[MemoryKind.DRAM] or None,
         dram_bank_size=sizes[MemoryKind.DRAM] or None,
+        dram_base=dram_base or None,
         trace_bank_size=sizes[MemoryKind.TRACE] if banks[MemoryKind.DRAM] else None,
     )
 

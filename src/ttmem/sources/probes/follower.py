@@ -28,7 +28,6 @@ class Follower:
         self._declared: dict[int, DeviceDeclaration] = {}
         self._told: set[int] = set()
         self._rebuild = False
-        self._late = True  # before its first look: what came earlier is not lost, but past
 
     def close(self) -> None:
         """Done with it."""
@@ -74,8 +73,6 @@ class Follower:
         if lost or self._rebuild:
             table, earlier, events, more = self._read_live(batch.events)
             lost += more
-        missed = lost > 0
-        lost, self._late = 0 if self._late else lost, False
         counters = self._region.counters()
         devices = self._region.devices()
         losses = self._region.losses()
@@ -92,7 +89,7 @@ class Follower:
             live_programs=frozenset(_programs(table or ())),
             table_full=table is not None and losses.live_without_room > 0,
             events=events,
-            missed=missed,
+            missed=lost > 0,
             lost=lost,
             unlisted=losses.live_uncounted,
             tracking=header.tracking,

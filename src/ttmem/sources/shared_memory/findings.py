@@ -15,6 +15,10 @@ _ABANDONED = {
         "reused_pid",
         "has died and left {size} behind; its pid belongs to a younger process now",
     ),
+    Owner.REPLACED: (
+        "replaced_program",
+        "has run another program since (exec) and left {size} behind; no sum counts it",
+    ),
     Owner.ELSEWHERE: (
         "elsewhere",
         "holds {size}; it is alive in a container, and which process of this host it is, is unknown",

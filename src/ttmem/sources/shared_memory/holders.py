@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ttmem.process_identity import start_time_ns
+from ttmem.process_identity import maps, start_time_ns
 from ttmem.sources.cards import NODES
 from ttmem.text import printable
 
@@ -120,7 +120,7 @@ def scan_holders(cards: str = NODES) -> Holders:
         names[pid] = name
         if container_pid is not None:
             inside.setdefault(container_pid, []).append(pid)
-        mappings = _mappings(pid)
+        mappings = _mappings(maps(pid) or b"")
         own = _cards_of(pid, cards) if card_folder else ()
         held = tuple(sorted({*own, *by_driver.get(pid, ())}))
         if mappings or held:
@@ -167,8 +167,13 @@ def _status(pid: int) -> tuple[str | None, int | None]:
     return name, inside
 
 
-def _mappings(pid: int) -> tuple[Mapping, ...]:
-    data = process_file(pid, "maps")
+def mapped_regions(pid: int) -> frozenset[RegionKey] | None:
+    """What the process maps at this moment; None if that is hidden."""
+    data = maps(pid)
+    return None if data is None else frozenset(each.key for each in _mappings(data))
+
+
+def _mappings(data: bytes) -> tuple[Mapping, ...]:
     if _MARK not in data:
         return ()
     found: dict[Mapping, None] = {}

@@ -11,6 +11,7 @@ import select
 from typing import NamedTuple
 
 from ttmem.process_identity import is_alive, start_time_error_ns, start_time_ns
+from ttmem.sources.shared_memory.holders import RegionKey, mapped_regions
 
 # The kernel counts start times in hundredths of a second.
 _TICK_NS = 10_000_000
@@ -41,6 +42,8 @@ class Lives(dict[int, Life]):
         self._pids: dict[int, int] = {}  # by pidfd
         self._poll = select.poll()
         self._unwatched: list[int] = []
+        self._folders: dict[int, int | None] = {}
+        self._mapped: dict[int, frozenset[RegionKey] | None] = {}
         self._readings = 0
 
     def __missing__(self, pid: int) -> Life:
@@ -69,8 +72,24 @@ class Lives(dict[int, Life]):
         life = self[pid]
         return life.alive and started_ns in (None, life.start_time_ns)
 
+    def has_left(self, pid: int, region: RegionKey) -> bool:
+        """Does it map the region no more? `exec` keeps pid and start time, but no mapping.
+
+        Only of a region in its own /dev/shm: a copy that lies elsewhere is mapped by nobody.
+        """
+        if pid not in self._folders:
+            self._folders[pid] = _shared_memory(pid)
+        if self._folders[pid] != region[0]:
+            return False
+        if pid not in self._mapped:
+            self._mapped[pid] = mapped_regions(pid)
+        mapped = self._mapped[pid]
+        return mapped is not None and region not in mapped
+
     def renew(self) -> None:
         """Forgets what may no longer be so."""
+        self._folders.clear()
+        self._mapped.clear()
         for pidfd, _ in self._poll.poll(0):
             self._unwatched.append(self._release(pidfd))
         for pid in self._unwatched:
@@ -107,3 +126,11 @@ class Lives(dict[int, Life]):
         self._poll.unregister(pidfd)
         os.close(pidfd)
         return self._pids.pop(pidfd)
+
+
+def _shared_memory(pid: int) -> int | None:
+    """The file system that the process has at /dev/shm, where runtimes make their regions."""
+    try:
+        return os.stat(f"/proc/{pid}/root/dev/shm").st_dev
+    except OSError:
+        return None

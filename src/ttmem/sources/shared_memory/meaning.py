@@ -14,11 +14,14 @@ class Meaning:
 
 
 _OPENER_ONLY = "buffers that other threads than the one that opened the device allocate or free"
+_BEFORE_EXEC = (
+    "that a process which called exec and opened the device again has let go of what it held before"
+)
 _LEFT_OUT = "dataflow buffers and scratchpads, kernel code in L1, bank padding"
 
 _CACHED = Meaning(
     "union over all cached programs of the process: a high-water mark, updated at most 10 times a second",
-    f"{_OPENER_ONLY}; {_LEFT_OUT}; the last change of CB in a burst",
+    f"{_OPENER_ONLY}; {_LEFT_OUT}; the last change of CB in a burst; {_BEFORE_EXEC}",
 )
 _RESIDENT = Meaning("residency at the last dispatch", _LEFT_OUT)
 

@@ -1,4 +1,4 @@
-"""Whose slot it is: alive, dead, a younger process with the same pid, or one in a container."""
+"""Whose slot it is: alive, dead, a younger process with the same pid, another program, or one in a container."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ def judge(claim: Claim, region: tuple[int, int], lives: Lives, holders: Holders)
         if verdict is not None:
             return verdict
     life = lives[pid]
+    if here and not holders.maps(pid, region) and lives.has_left(pid, region):
+        return Verdict(Owner.REPLACED, pid, None)
     if here:
         return Verdict(Owner.LIVE, pid, life.start_time_ns)
     return Verdict(Owner.REUSED if life.alive else Owner.DEAD, pid, None)

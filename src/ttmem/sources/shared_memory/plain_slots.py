@@ -12,7 +12,7 @@ from typing import Any
 
 from ttmem.events import Counters, Owner, ProcessSample
 from ttmem.events.device import LARGEST
-from ttmem.sources.shared_memory.holders import Holders
+from ttmem.sources.shared_memory.holders import Holders, RegionKey
 from ttmem.sources.shared_memory.layout import Slot
 from ttmem.sources.shared_memory.lives import Life, Lives
 
@@ -31,15 +31,18 @@ def _columns(slots: Sequence[Slot], lives: Lives) -> Columns:
 
 
 def divided(
-    slots: Sequence[Slot], lives: Lives, holders: Holders
+    slots: Sequence[Slot], region: RegionKey, lives: Lives, holders: Holders
 ) -> tuple[Columns, Counters, Sequence[Slot]]:
     """(those of live processes of this host, with nothing to explain; their sum; the others)."""
     inside = holders.in_containers
     plain = _columns(slots, lives)
     odd: Sequence[Slot] = ()
     pids, *_, updates, _, _, _, since = plain
-    if not (inside.keys().isdisjoint(pids) and all(map(le, since, updates))):
-        odd = [slot for slot in slots if slot[0] in inside or lives[slot[0]].since_ns > slot[6]]
+    unseen = set(pids) - holders.mapped_by.get(region, frozenset())
+    explain = {pid for pid in unseen if lives[pid].alive and lives.has_left(pid, region)}
+    explain |= inside.keys() & set(pids)
+    if explain or not all(map(le, since, updates)):
+        odd = [slot for slot in slots if slot[0] in explain or lives[slot[0]].since_ns > slot[6]]
         others = set(map(id, odd))
         plain = _columns([slot for slot in slots if id(slot) not in others], lives)
         pids = plain[0]

@@ -41,7 +41,7 @@ class SlotReader:
     def read(
         self, slots: Sequence[Slot], region: RegionKey, lives: Lives, holders: Holders
     ) -> Found:
-        plain, held, odd = divided(slots, lives, holders)
+        plain, held, odd = divided(slots, region, lives, holders)
         samples = plain_samples(plain, self._in_text(plain[7]))
         remarks: list[Remark] = []
         if odd:
@@ -74,7 +74,7 @@ class SlotReader:
             return
         claim = Claim(slot[0], _text(slot[7]), _on_wall_clock(slot[6]))
         owner, pid, started_ns, container_pid = judged(claim)
-        if owner is Owner.DEAD and self._moving.has_moved(pid, claim.updated_ns):
+        if owner in (Owner.DEAD, Owner.REPLACED) and self._moving.has_moved(pid, claim.updated_ns):
             owner = Owner.ELSEWHERE
         sample = ProcessSample(
             pid,

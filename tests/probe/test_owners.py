@@ -1,0 +1,89 @@
+"""Memory goes with whoever held it: a mesh that is closed, a program that another one took the place of."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from tests.probe.watched import Watched
+from ttmem.errors import NothingToRead
+from ttmem.events.kinds import MemoryKind
+from ttmem.feeds import LocalFeed
+from ttmem.sources.probes import ended_regions
+
+Watch = Callable[..., Watched]
+MESHES = """
+parent, child = lib.mesh_open(2), lib.submesh_open(1, 1)
+above = [buffer(parent, n, 0, 5000) for n in range(1, 12)]
+below = buffer(child, 12, 0, 5000)
+"""
+BUFFER = 512 * 8  # a block in each of the banks
+OTHER_PROGRAM = [sys.executable, "-c", "print('another program', flush=True); input()"]
+EXEC = f"""
+mesh = lib.mesh_open(1); kept = [buffer(mesh, n, 0, 5000) for n in range(3)]
+say('made'); input(); os.execv({sys.executable!r}, {OTHER_PROGRAM!r})
+"""
+
+
+def held(process: Watched) -> list[int]:
+    return [row[MemoryKind.DRAM].reserved for row in process.region().counters()]
+
+
+def test_a_mesh_that_closes_before_its_submeshes_takes_its_own_buffers_along(done: Watch) -> None:
+    process = done(MESHES + "lib.mesh_close_alone(parent)")
+
+    assert held(process) == [0, BUFFER]
+    assert [len(process.region().gone_with_device()), len(process.region().live())] == [11, 1]
+
+
+def test_a_submesh_that_closes_first_leaves_what_its_parent_holds(done: Watch) -> None:
+    process = done(MESHES + "lib.mesh_close_alone(child)")
+
+    assert held(process) == [11 * BUFFER, 11 * BUFFER]
+
+
+def test_a_mesh_that_is_opened_again_begins_with_nothing(done: Watch) -> None:
+    process = done(
+        MESHES
+        + "lib.mesh_close_alone(parent); lib.buffer_free(below)\n"
+        + "again = lib.mesh_open(2); made = buffer(again, 13, 0, 5000)"
+    )
+
+    assert held(process) == [BUFFER, BUFFER]
+
+
+def test_a_program_that_follows_by_exec_holds_nothing_of_the_one_before(watch: Watch) -> None:
+    process = watch(EXEC)
+    process.wait_for("made")
+    feed = LocalFeed(str(process.folder))
+    (before,) = feed.read().devices
+
+    process.go_on()
+    process.wait_for("another program")
+    after = feed.read()
+
+    assert before.memory.dram.held == 3 * BUFFER
+    assert [device.memory.dram.held for device in after.devices] == [0]
+    assert after.processes == ()
+    (left,) = after.left_behind
+    assert (left.pid, left.devices["1000"].dram) == (process.process.pid, 3 * BUFFER)
+    os.kill(process.process.pid, 0)  # it lives
+
+
+def test_who_comes_after_an_exec_finds_the_region_of_an_ended_process(watch: Watch) -> None:
+    process = watch(EXEC)
+    process.wait_for("made")
+    process.go_on()
+    process.wait_for("another program")
+
+    with pytest.raises(NothingToRead, match="have ended"):
+        LocalFeed(str(process.folder), alone=True).read()
+    (ended,) = ended_regions(str(process.folder))
+    with closing(process.region()) as region:
+        assert not region.process_alive()
+    assert (ended.news.facts.pid, ended.in_order) == (process.process.pid, False)
+    assert len(ended.news.live or b"") // 64 == 3
