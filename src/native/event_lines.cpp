@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 
 namespace ttmem {
 
@@ -35,11 +34,14 @@ public:
     }
     Text& operator<<(std::uint64_t value) { return number(value, 10); }
     Text& operator<<(Hex hex) { return (*this << "0x").number(hex.value, 16); }
+    // As printf's %.3f, halves to even; printf itself was 40 % of the price of a line.
     Text& operator<<(Megabytes size) {
-        char text[32];
-        const double value = static_cast<double>(size.bytes) / static_cast<double>(MB);
-        out_.append(text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.3f MB", value)));
-        return *this;
+        const std::uint64_t part = size.bytes % MB * 1000, rest = part % MB;
+        const std::uint64_t up = rest > MB / 2 || (rest == MB / 2 && part / MB % 2) ? 1 : 0;
+        const std::uint64_t thousandths = part / MB + up;
+        const std::uint64_t shown = thousandths % 1000;
+        *this << size.bytes / MB + thousandths / 1000 << (shown < 10 ? ".00" : shown < 100 ? ".0" : ".") << shown;
+        return *this << " MB";
     }
 
 private:

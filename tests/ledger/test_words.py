@@ -78,3 +78,13 @@ def test_the_totals_go_along_when_an_account_moves_to_another_device() -> None:
         "✓ [PID 41] Allocated 1048576 bytes of L1 on device 0 (buffer_id=0x2)",
         "[7ms] L1 Peak on device 0: 2 MB (2 buffers)",
     ]
+
+
+@given(st.integers(1, 1 << 40) | st.integers(1, 1 << 14).map(lambda n: n << 16))
+def test_megabytes_have_three_decimals_rounded_as_everywhere(size: int) -> None:
+    books, (process, *_) = world()
+    data = Event(Op.CB_ALLOC, id=1, size=size).pack()
+    _, text = books.native.apply_in_words(process.index, data, 0, len(data), 1, 41, 7, False)
+
+    told = f"{size / MB:.3f} MB"
+    assert text.decode() == f"✓ [CB_ALLOC] Device 0: +{told} (Total: {told})\n"
