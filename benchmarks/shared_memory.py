@@ -14,12 +14,7 @@ from tests.feeds.owners import sleepers
 from benchmarks.ground import Failed, amount
 from benchmarks.table import Row
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory, scan_holders
-from ttmem.sources.shared_memory.layout import (
-    HEAD,
-    PROCESS,
-    PROCESSES_AT,
-    SIZE,
-)
+from ttmem.sources.shared_memory.layout import STOCK
 
 DEVICES = 32
 PROCESSES = 64
@@ -32,11 +27,15 @@ def region(number: int, pids: list[int], step: int) -> bytes:
     held = (4096 * (1 + step), 2048, 0, 0, 1024)
     now = time.time_ns()
     totals = [len(pids) * size for size in held]
-    data = bytearray(SIZE)
-    HEAD.pack_into(data, 0, 3, len(pids), now, len(pids), 0, number, 0, *totals)
-    data[HEAD.size : PROCESSES_AT] = struct.pack("<II5Q", 0xFFFFFFFF, 0, 0, 0, 0, 0, 0) * 16
+    data = bytearray(STOCK.size)
+    STOCK.head.pack_into(data, 0, 3, len(pids), now, len(pids), 0, number, 0, *totals)
+    data[STOCK.head.size : STOCK.processes_at] = (
+        struct.pack("<II5Q", 0xFFFFFFFF, 0, 0, 0, 0, 0, 0) * 16
+    )
     for slot, pid in enumerate(pids):
-        PROCESS.pack_into(data, PROCESSES_AT + slot * PROCESS.size, pid, *held, now, b"sleep")
+        STOCK.process.pack_into(
+            data, STOCK.processes_at + slot * STOCK.process.size, pid, *held, now, b"sleep"
+        )
     return bytes(data)
 
 

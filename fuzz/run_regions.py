@@ -15,7 +15,7 @@ from fuzz.regions import region
 from ttmem.sources.shared_memory import Holders, HoldersWatch, Reading, SharedMemory
 from ttmem.sources.shared_memory.capacity import Capacities
 
-NUMBERS = (0x72701, 4476187513037, 143238000421664, 2**64 - 1)
+NUMBERS = (7, 0x72701, 4476187513037, 143238000421664, 2**64 - 1)
 SLOWEST_S = 5.0
 
 

@@ -38,21 +38,30 @@ def test_a_dry_run_changes_nothing(
     assert _folder(shm) == before
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("version", "kernel_size"), [(1, None), (1, 9280), (1, 9248), (2, None), (3, None)]
+)
 def test_in_a_region_with_a_live_owner_only_dead_rows_are_cleared(
-    version: int, shm: Path, plan: Planner, backups: Backups, living: Start, dead: Start
+    version: int,
+    kernel_size: int | None,
+    shm: Path,
+    plan: Planner,
+    backups: Backups,
+    living: Start,
+    dead: Start,
 ) -> None:
     keeper, ghosts = living(), [dead(), dead()]
-    slots = [Slot(ghosts[0], HELD), Slot(keeper, HELD), Slot(ghosts[1], HELD)]
-    path = Written(version=version, slots=slots, references=3).write(shm)
+    slots = [Slot(pid, HELD, kernels=99) for pid in (ghosts[0], keeper, ghosts[1])]
+    path = Written(version=version, slots=slots, references=3, kernel_size=kernel_size).write(shm)
+    first, row = (856, 120) if kernel_size is None else (992, 128)
     before, inode = path.read_bytes(), path.stat().st_ino
 
     outcomes, backup = carry_out(plan(), backups)
 
     after = path.read_bytes()
     expected = bytearray(before)
-    expected[FIRST_ROW : FIRST_ROW + ROW] = bytes(ROW)
-    expected[FIRST_ROW + 2 * ROW : FIRST_ROW + 3 * ROW] = bytes(ROW)
+    expected[first : first + row] = bytes(row)
+    expected[first + 2 * row : first + 3 * row] = bytes(row)
     assert [outcome.problem for outcome in outcomes] == [None]
     assert backup is not None
     assert (after, path.stat().st_ino) == (bytes(expected), inode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,17 @@ from ttmem.errors import BadInput
 HELD = (4096, 2048, 0, 0, 512)
 
 
+STOCK = Written()
+WITH_KERNELS = Written(number=469504, version=1, kernel_size=9280)
+UNALIGNED = Written(number=469504, version=1, kernel_size=9248)
+LAYOUTS = pytest.mark.parametrize("layout", [STOCK, WITH_KERNELS, UNALIGNED])
+
+
+@LAYOUTS
 def test_a_removed_region_comes_back_as_it_was(
-    shm: Path, plan: Planner, backups: Backups, dead: Start
+    layout: Written, shm: Path, plan: Planner, backups: Backups, dead: Start
 ) -> None:
-    path = Written(slots=[Slot(dead(), HELD)]).write(shm)
+    path = replace(layout, slots=[Slot(dead(), HELD, kernels=99)]).write(shm)
     path.chmod(0o640)
     before = path.read_bytes()
     carry_out(plan(), backups)
@@ -32,10 +40,11 @@ def test_a_removed_region_comes_back_as_it_was(
     assert backups.ids() == []
 
 
+@LAYOUTS
 def test_cleared_rows_come_back_once_the_region_is_free(
-    shm: Path, plan: Planner, backups: Backups, dead: Start
+    layout: Written, shm: Path, plan: Planner, backups: Backups, dead: Start
 ) -> None:
-    path = Written(slots=[Slot(dead(), HELD)]).write(shm)
+    path = replace(layout, slots=[Slot(dead(), HELD, kernels=99)]).write(shm)
     before = path.read_bytes()
     with path.open("r+b"):  # in use, so that only the row is cleared
         carry_out(plan(), backups)

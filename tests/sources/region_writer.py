@@ -23,6 +23,7 @@ class Slot:
     held: Five = NOTHING
     name: bytes = b"python"
     updated_ns: int = field(default_factory=time.time_ns)
+    kernels: int = 0  # where the layout has a counter for them
 
 
 @dataclass
@@ -39,9 +40,14 @@ class Written:
     serial: int | None = None
     asic: int | None = None
     state: int = READY
+    free_chip: int | None = None  # the id of free chip slots
+    kernel_size: int | None = None  # of the file, if it has kernel counters
 
     def bytes(self) -> bytes:
-        out = bytearray(8576)
+        out = bytearray(self.kernel_size or 8576)
+        more = self.kernel_size is not None
+        chips_at, chip_size = (96, 56) if more else (88, 48)
+        slots_at, slot_size, name_at = (992, 128, 64) if more else (856, 120, 56)
         split = self.version == 1
         serial = (self.number >> 8 if split else 0) if self.serial is None else self.serial
         asic = (self.number & 0xFF if split else self.number) if self.asic is None else self.asic
@@ -51,18 +57,24 @@ class Written:
         struct.pack_into("<QI", out, 8, time.time_ns(), self.references)
         struct.pack_into("<QQI", out, 24, serial, asic, self.logical_id)
         struct.pack_into("<5Q", out, 48, *totals)
+        if more:
+            struct.pack_into("<Q", out, 88, sum(slot.kernels for slot in self.slots))
+        free = (0 if split else UNUSED_CHIP) if self.free_chip is None else self.free_chip
         chips = [(self.logical_id, totals)] if self.chips is None else self.chips
         for i in range(16):
-            at = 88 + 48 * i
+            at = chips_at + chip_size * i
             if i < len(chips):
                 struct.pack_into("<II5Q", out, at, chips[i][0], 0, *chips[i][1])
             else:
-                struct.pack_into("<I", out, at, 0 if split else UNUSED_CHIP)
+                struct.pack_into("<I", out, at, free)
         for j, slot in enumerate(self.slots):
-            at = 856 + 120 * j
+            at = slots_at + slot_size * j
             struct.pack_into("<i", out, at, slot.pid)
-            struct.pack_into("<5QQ", out, at + 8, *slot.held, slot.updated_ns)
-            out[at + 56 : at + 56 + len(slot.name)] = slot.name
+            struct.pack_into("<5Q", out, at + 8, *slot.held)
+            if more:
+                struct.pack_into("<Q", out, at + 48, slot.kernels)
+            struct.pack_into("<Q", out, at + name_at - 8, slot.updated_ns)
+            out[at + name_at : at + name_at + len(slot.name)] = slot.name
         if self.version == 4:
             struct.pack_into("<I", out, 8536, self.state)
         return bytes(out)

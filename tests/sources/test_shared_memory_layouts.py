@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.sources.region_writer import NOTHING, READY, Slot, Written
+from tests.sources.conftest import Spawn
+from tests.sources.region_writer import NOTHING, READY, UNUSED_CHIP, Slot, Written
 from ttmem.events import Counters, DeviceSample, Owner
 from ttmem.sources.shared_memory import SharedMemory
 
@@ -52,9 +54,9 @@ def test_the_golden_region_of_every_version_stays_readable(
     for file in golden.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
-    versions = [device.version for device in source.read().devices]
+    versions = [device.layout for device in source.read().devices]
 
-    assert versions == [1, 2, 3, 4]
+    assert versions == ["1", "1 with kernel counters", "2", "3", "4"]
 
 
 def test_circular_buffers_mean_something_else_in_version_4(
@@ -76,11 +78,53 @@ def test_the_early_layout_with_the_next_versions_word_is_version_1(
     source: SharedMemory, tmp_path: Path
 ) -> None:
     number = 0x72701
-    Written(number=number, version=2, serial=0x727, asic=0x01, slots=[Slot(ME, HELD)]).write(
-        tmp_path
-    )
+    early = Written(number=number, version=2, serial=0x727, asic=0x01, slots=[Slot(ME, HELD)])
+    replace(early, free_chip=0).write(tmp_path)
 
     assert _only(source).version == 1
+
+
+@pytest.mark.parametrize(("free", "version"), [(0, 1), (UNUSED_CHIP, 2)])
+def test_free_chips_decide_where_the_id_looks_the_same_either_way(
+    source: SharedMemory, tmp_path: Path, free: int, version: int
+) -> None:
+    Written(number=7, version=2, free_chip=free, slots=[Slot(ME, HELD)]).write(tmp_path)
+
+    assert _only(source).version == version
+
+
+@pytest.mark.parametrize("size", [9280, 9248])
+def test_kernel_counters_of_the_prototypes_stand_apart_from_every_sum(
+    source: SharedMemory, tmp_path: Path, size: int, spawn: Spawn
+) -> None:
+    dead = spawn()
+    dead.kill()
+    dead.wait()
+    slots = [Slot(ME, HELD, kernels=53 << 20), Slot(dead.pid, HELD, kernels=7)]
+    Written(number=469504, version=1, kernel_size=size, slots=slots).write(tmp_path)
+
+    (device,) = source.read().devices
+
+    assert (device.layout, device.version) == ("1 with kernel counters", 1)
+    assert device.in_use == Counters(*HELD)
+    assert [(one.owner, one.kernels) for one in device.processes] == [
+        (Owner.LIVE, 53 << 20),
+        (Owner.DEAD, 7),
+    ]
+    assert device.kernels == 53 << 20
+    assert {remark.kind for remark in device.remarks} == {"ghost", "totals_disagree"}
+    assert "TT_METAL_SHM_STATS_PER_PID" in device.misses
+
+
+def test_an_impossible_kernel_counter_is_unknown_and_hides_nothing_else(
+    source: SharedMemory, tmp_path: Path
+) -> None:
+    slots = [Slot(ME, HELD, kernels=2**64 - 4096)]
+    Written(number=469504, version=1, kernel_size=9280, slots=slots).write(tmp_path)
+
+    device = _only(source)
+
+    assert (device.kernels, device.in_use) == (None, Counters(*HELD))
 
 
 def test_version_1_stamps_with_the_steady_clock(source: SharedMemory, tmp_path: Path) -> None:
@@ -102,6 +146,14 @@ def test_version_1_stamps_with_the_steady_clock(source: SharedMemory, tmp_path: 
         (Written(asic=7), "belongs to chip 7"),
         (Written(version=1, serial=0, asic=4476187513037), "undivided id"),
         (Written(version=3, serial=4476187513037 >> 8, asic=4476187513037 & 0xFF), "two parts"),
+        (Written(version=1, free_chip=UNUSED_CHIP), "free chips are marked as in later ones"),
+        (Written(version=1, kernel_size=9280, free_chip=UNUSED_CHIP), "free chips are marked"),
+        (
+            Written(version=2, kernel_size=9280, serial=17485107472, asic=205),
+            "version 2 in 9280 bytes",
+        ),
+        (Written(version=1, kernel_size=9280, serial=0, asic=4476187513037), "undivided id"),
+        (Written(version=1, kernel_size=9280, asic=7), "belongs to chip 7"),
     ],
 )
 def test_what_does_not_fit_is_named_not_guessed(
@@ -116,7 +168,7 @@ def test_what_does_not_fit_is_named_not_guessed(
 
 
 @pytest.mark.parametrize(
-    ("size", "words"), [(9280, "prototype"), (8575, "8575 bytes"), (8640, "8640 bytes")]
+    ("size", "words"), [(9216, "9216 bytes"), (8575, "8575 bytes"), (8640, "8640 bytes")]
 )
 def test_another_size_is_another_layout(
     source: SharedMemory, tmp_path: Path, size: int, words: str

@@ -19,7 +19,7 @@ from ttmem.clean.steps import (
 )
 from ttmem.errors import TtmemError
 from ttmem.sources.shared_memory import scan_holders
-from ttmem.sources.shared_memory.layout import SIZE
+from ttmem.sources.shared_memory.layout import LAYOUTS
 from ttmem.sources.shared_memory.lives import Lives
 from ttmem.sources.socket_listener import remove_stale
 
@@ -54,15 +54,16 @@ def _outcome(step: Step, backup: Backup) -> Outcome:
 
 def _clear(step: ClearSlots, backup: Backup) -> None:
     with opened(step.path, step.key) as descriptor:
-        _check_size(descriptor)
-        holders, lives = scan_holders(), Lives()
+        _check_size(descriptor, step.size)
+        holders, lives, layout = scan_holders(), Lives(), LAYOUTS[step.size]
         with backup.keeping(slots_entry(step), descriptor) as entry:
             cleared = []
             for slot in step.slots:
-                owner = owner_of(slot.raw, step.key, lives, holders)
+                owner = owner_of(layout, slot.raw, step.key, lives, holders)
                 # The last look before the write: nothing of this row may have moved since the plan.
-                if owner and not owner.counts and row(descriptor, slot.index) == slot.raw:
-                    clear_row(descriptor, slot.index)
+                still = row(descriptor, layout, slot.index) == slot.raw
+                if owner and not owner.counts and still:
+                    clear_row(descriptor, layout, slot.index)
                     cleared.append(slot.index)
             entry["slots"] = cleared
             if not cleared:
@@ -74,10 +75,10 @@ def _clear(step: ClearSlots, backup: Backup) -> None:
 
 def _remove_region(step: RemoveRegion, backup: Backup) -> None:
     with opened(step.path, step.key) as descriptor, leased(descriptor) as lease:
-        _check_size(descriptor)
+        _check_size(descriptor, len(step.data))
         if lease.use is Use.SOMEBODY:
             raise Changed("is used by a process now")
-        if os.pread(descriptor, SIZE, 0) != step.data:
+        if os.pread(descriptor, len(step.data), 0) != step.data:
             raise Changed("was written to meanwhile")
         if (
             lease.use is Use.UNKNOWN
@@ -96,6 +97,6 @@ def _remove_probe(step: RemoveProbe, backup: Backup) -> None:
             remove(step.path, step.key, lease)
 
 
-def _check_size(descriptor: int) -> None:
-    if os.fstat(descriptor).st_size != SIZE:
+def _check_size(descriptor: int, size: int) -> None:
+    if os.fstat(descriptor).st_size != size:
         raise Changed("changed its size meanwhile")

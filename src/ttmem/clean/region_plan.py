@@ -52,14 +52,20 @@ class Judge:
         mappers = self._holders.mapped_by.get(key, frozenset())
         use = Use.SOMEBODY if rows.live or mappers else _use(file.path, key)
         if use is Use.SOMEBODY:
-            return self._clearing(file, key, rows, region.version, mappers)
+            return self._clearing(file, key, rows, region.version, len(data), mappers)
         doubt = None if use is Use.NOBODY else self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
         return RemoveRegion(file.path, key, data, rows.dead)
 
     def _clearing(
-        self, file: RegionFile, key: Key, rows: Rows, version: int, mappers: frozenset[int]
+        self,
+        file: RegionFile,
+        key: Key,
+        rows: Rows,
+        version: int,
+        length: int,
+        mappers: frozenset[int],
     ) -> ClearSlots | LeftAlone | None:
         if not rows.dead:
             return None
@@ -74,7 +80,7 @@ class Judge:
         doubt = self._doubt(mappers)
         if doubt is not None:
             return _doubtful(file.path, doubt)
-        return ClearSlots(file.path, key, rows.dead)
+        return ClearSlots(file.path, key, rows.dead, length)
 
     def _doubt(self, mappers: frozenset[int]) -> str | None:
         """Why a pid that is not here may still be alive."""

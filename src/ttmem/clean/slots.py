@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from ttmem.clean.steps import DeadSlot, Key
 from ttmem.events import Owner
 from ttmem.sources.shared_memory import Holders
-from ttmem.sources.shared_memory.layout import PROCESS, PROCESSES, PROCESSES_AT
+from ttmem.sources.shared_memory.layout import LAYOUTS, PROCESSES, Layout
 from ttmem.sources.shared_memory.lives import Lives
 from ttmem.sources.shared_memory.slots import SlotReader
 from ttmem.text import printable
 
-_PID = slice(0, 4)
-_REST = slice(4, PROCESS.size)
+_PID = 4  # bytes, at the beginning of a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,9 @@ def judge_rows(data: bytes, key: Key, lives: Lives, holders: Holders) -> Rows:
     """Rows that are being released belong to nobody that could be judged."""
     dead: list[DeadSlot] = []
     live = False
-    for slot in _used(data):
-        owner = owner_of(slot.raw, key, lives, holders)
+    layout = LAYOUTS[len(data)]
+    for slot in _used(data, layout):
+        owner = owner_of(layout, slot.raw, key, lives, holders)
         if owner is None:
             continue
         if owner.counts:
@@ -46,9 +46,9 @@ def judge_rows(data: bytes, key: Key, lives: Lives, holders: Holders) -> Rows:
     return Rows(tuple(dead), live)
 
 
-def owner_of(raw: bytes, key: Key, lives: Lives, holders: Holders) -> Owner | None:
+def owner_of(layout: Layout, raw: bytes, key: Key, lives: Lives, holders: Holders) -> Owner | None:
     """None if nobody can be meant. Figures play no part: a dead process's may be impossible."""
-    pid, *_, updated, name = PROCESS.unpack(raw)
+    pid, *_, updated, name = layout.slot(raw)
     slot = (pid, 0, 0, 0, 0, 0, updated, name)
     samples = SlotReader().read([slot], key, lives, holders).processes
     if not samples:
@@ -59,37 +59,33 @@ def owner_of(raw: bytes, key: Key, lives: Lives, holders: Holders) -> Owner | No
     return samples[0].owner
 
 
-def _used(data: bytes) -> Iterator[DeadSlot]:
+def _used(data: bytes, layout: Layout) -> Iterator[DeadSlot]:
     for index in range(PROCESSES):
-        raw = row_in(data, index)
-        pid, *counters, _, name = PROCESS.unpack(raw)
+        raw = row_in(data, layout, index)
+        pid, dram, l1, l1_small, trace, cb, _, name = layout.slot(raw)
         if pid:
             text = printable(name.partition(b"\0")[0])
-            yield DeadSlot(index, pid, text, sum(counters), raw)
+            yield DeadSlot(index, pid, text, dram + l1 + l1_small + trace + cb, raw)
 
 
-def _place(index: int) -> int:
-    if not 0 <= index < PROCESSES:
-        raise ValueError(f"there is no row {index}")
-    return PROCESSES_AT + index * PROCESS.size
-
-
-def row_in(data: bytes, index: int) -> bytes:
+def row_in(data: bytes, layout: Layout, index: int) -> bytes:
     """Of a whole region in memory."""
-    return data[_place(index) : _place(index) + PROCESS.size]
+    at = layout.place(index)
+    return data[at : at + layout.process.size]
 
 
-def row(descriptor: int, index: int) -> bytes:
+def row(descriptor: int, layout: Layout, index: int) -> bytes:
     """As it is now."""
-    return os.pread(descriptor, PROCESS.size, _place(index))
+    return os.pread(descriptor, layout.process.size, layout.place(index))
 
 
-def clear_row(descriptor: int, index: int) -> None:
+def clear_row(descriptor: int, layout: Layout, index: int) -> None:
     """Frees it."""
-    write_row(descriptor, index, bytes(PROCESS.size))
+    write_row(descriptor, layout, index, bytes(layout.process.size))
 
 
-def write_row(descriptor: int, index: int, raw: bytes) -> None:
+def write_row(descriptor: int, layout: Layout, index: int, raw: bytes) -> None:
     """The pid last, in one write of its own."""
-    os.pwrite(descriptor, raw[_REST], _place(index) + _REST.start)
-    os.pwrite(descriptor, raw[_PID], _place(index))
+    at = layout.place(index)
+    os.pwrite(descriptor, raw[_PID:], at + _PID)
+    os.pwrite(descriptor, raw[:_PID], at)

@@ -20,11 +20,12 @@ class DeadSlot:
 
 @dataclass(frozen=True, slots=True)
 class ClearSlots:
-    """The region is in use: only rows of dead processes are cleared."""
+    """The region is in use: only rows of dead processes are cleared. `size` tells its layout."""
 
     path: str
     key: Key
     slots: tuple[DeadSlot, ...]
+    size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ttmem.clean.open_file import Changed, opened
 from ttmem.clean.slots import judge_rows, row, row_in, write_row
 from ttmem.clean.whole_copy import copy
 from ttmem.sources.shared_memory import scan_holders
-from ttmem.sources.shared_memory.layout import SIZE
+from ttmem.sources.shared_memory.layout import LAYOUTS
 from ttmem.sources.shared_memory.lives import Lives
 
 
@@ -80,15 +80,16 @@ def _restore_slots(entry: Entry, saved: Path) -> None:
     key = (int(device), int(inode))
     image = saved.read_bytes()
     with opened(entry["path"], key) as descriptor, leased(descriptor) as lease:
-        now = os.pread(descriptor, SIZE, 0)
-        if len(now) != SIZE or len(image) != SIZE:
+        layout = LAYOUTS.get(len(image))
+        if layout is None or os.fstat(descriptor).st_size != layout.size:
             raise Changed("changed its size meanwhile")
+        now = os.pread(descriptor, layout.size, 0)
         holders = scan_holders()
         owned = judge_rows(now, key, Lives(), holders).live or holders.mapped_by.get(key)
         if owned or lease.use is Use.SOMEBODY:
             raise Changed("is in use by a live process, which may take the rows any moment")
         indexes = [int(index) for index in entry["slots"]]
-        if any(row(descriptor, index)[:4] != bytes(4) for index in indexes):
+        if any(row(descriptor, layout, index)[:4] != bytes(4) for index in indexes):
             raise Changed("another process has taken the rows")
         for index in indexes:
-            write_row(descriptor, index, row_in(image, index))
+            write_row(descriptor, layout, index, row_in(image, layout, index))

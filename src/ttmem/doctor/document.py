@@ -73,6 +73,7 @@ def _region(region: RegionFacts) -> dict[str, Any]:
         "path": sample.path,
         "unique_id": sample.unique_id,
         "version": sample.version,
+        "kernel_counters": sample.counts_kernels,
         "size": region.size,
         "mode": f"{region.mode:04o}",
         "user": region.user,

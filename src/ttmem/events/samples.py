@@ -63,6 +63,7 @@ class ProcessSample(NamedTuple):
     counters: Counters
     updated_ns: int
     container_pid: int | None = None  # the published pid, where it is another
+    kernels: int | None = None  # by a kernel counter, where the layout has one; in no sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,19 @@ class DeviceSample:
     capacity_source: str | None = None  # 'cluster descriptor', 'umd', 'sysfs', 'unique id'
     remarks: tuple[Remark, ...] = ()
     references: int | None = None  # how many openings the region believes in
+    counts_kernels: bool = False  # the layout of prototypes, whose version is 1 as well
+
+    @property
+    def layout(self) -> str:
+        """'3', or '1 with kernel counters'."""
+        return f"{self.version}{' with kernel counters' * self.counts_kernels}"
+
+    @property
+    def kernels(self) -> int | None:
+        """The kernel counters of all that count; None if the layout has none, or one is unknown."""
+        found = [each.kernels for each in self.processes if each.owner.counts]
+        known = [each for each in found if each is not None]
+        return sum(known) if self.counts_kernels and len(known) == len(found) else None
 
     @property
     def in_use(self) -> Counters:

@@ -57,6 +57,15 @@ class CounterBooks:
                 out.setdefault(process.index, set()).add(source_of(account.sample))
         return out
 
+    def kernels(self, processes: Mapping[int, ProcessRecord]) -> dict[int, dict[str, int]]:
+        """Kernel counters by process and device, where a layout has them."""
+        out: dict[int, dict[str, int]] = {}
+        for account, process in owners(self.samples, processes):
+            if account.kernels is not None:
+                owner = account.process if process is None else process
+                out.setdefault(owner.index, {})[account.device.unique_id] = account.kernels
+        return out
+
     def strangers(self, processes: Mapping[int, ProcessRecord]) -> list[ProcessRecord]:
         """Processes that only counters name."""
         found = {

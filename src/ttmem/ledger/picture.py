@@ -187,7 +187,8 @@ def _circular_buffers(
     counted = counts_only(record, rows)
     by_residency = record.sample is not None and record.sample.version >= RESIDENT_SINCE
     resident = placed and (by_residency or not counted) and _residency_known(books, record, rows)
-    cached = placed and not (by_residency and counted)
+    by_some_method = record.sample is not None and record.sample.counts_kernels
+    cached = placed and not ((by_residency or by_some_method) and counted)
     return CircularBuffers(
         resident=sum(row.cb_resident for row in rows) if resident else None,
         cached=sum(row.cb_cached for row in rows) if cached else None,
@@ -226,6 +227,7 @@ def _kernels(
         cache_entries=sum(entries) if entries else None,
         cache_hits=counters.hits if sums.cache_seen else None,
         cache_misses=counters.misses if sums.cache_seen else None,
+        counted=record.sample.kernels if record.sample else None,
         partial=any(_hides_kernels(books, record, row) for row in rows),
     )
 
@@ -253,6 +255,7 @@ def _no_kernels(record: DeviceRecord) -> Kernels:
         cache_entries=None,
         cache_hits=None,
         cache_misses=None,
+        counted=record.sample.kernels if record.sample else None,
     )
 
 

@@ -42,6 +42,7 @@ def process_list(
     for (process, device), check in checks.items():
         crossed.setdefault(process, {})[books.devices[device].unique_id] = check
     also = books.counters.sources(books.processes)
+    kernels = books.counters.kernels(books.processes)
     counted = []
     for record in books.processes.values():
         if record.counted_as is None:
@@ -54,6 +55,7 @@ def process_list(
             by_process.get(record.index, {}),
             crossed.get(record.index, {}),
             also.get(record.index, set()),
+            kernels.get(record.index, {}),
         )
 
 
@@ -62,6 +64,7 @@ def _process(
     devices: Mapping[str, Held],
     checks: Mapping[str, CrossCheck],
     also: set[str],
+    kernels: Mapping[str, int],
 ) -> Process:
     return Process(
         pid=record.pid,
@@ -76,6 +79,7 @@ def _process(
         overflow=record.overflow,
         container_pid=record.container_pid,
         cross_check=checks,
+        kernels_counted=kernels,
     )
 
 

@@ -19,6 +19,9 @@ _UNION = "cached: per-core union of address ranges over each process's live prog
 _DEMAND = "demand: plain sum over all live programs"
 _OVERLAP = "an L1 buffer may lie where a cached program has circular buffers: both count"
 _OLDER = "buffers that are older than the server, of clients that do not resend"
+_COUNTED = (
+    "counted: the runtime's own counter, binary x cores of all it ever compiled; in no L1 sum"
+)
 _PLAIN_SUM = "cores are unknown, so programs that share addresses are added up"
 
 
@@ -111,6 +114,8 @@ def _together(parts: list[Provenance]) -> Provenance:
 def _kernels(
     books: Books, record: DeviceRecord, told: list[AccountRow], source: str, mixed: bool
 ) -> Provenance:
+    if record.by_counters and record.sample is not None and record.sample.counts_kernels:
+        return Provenance(source, _COUNTED, "types, cores, loads and dispatches of kernels")
     if record.by_counters:
         return Provenance(source, "unknown", "counters know nothing of kernels")
     method = "footprint: binary x cores, if resident everywhere; in no L1 sum"

@@ -47,6 +47,7 @@ class Account:
     counters: Counters
     updated_ns: int
     here: bool  # its pid is one of this host
+    kernels: int | None = None  # by a kernel counter, in no sum
 
     _row: CounterRow | None = None  # made once for each reading
 
@@ -67,7 +68,9 @@ class Account:
         values: list[object] = [*_BLANK]
         values[_PROCESS], values[_DEVICE] = process, self.device.index
         values[_REQUESTED] = values[_HELD] = tuple(held)
-        values[_CB_RESIDENT if resident else _CB_CACHED] = values[_CB_USED] = counters.cb
+        values[_CB_USED] = counters.cb
+        if not self.sample.counts_kernels:  # whose builds counted this or that
+            values[_CB_RESIDENT if resident else _CB_CACHED] = counters.cb
         return CounterRow._make(values)
 
 
@@ -111,7 +114,7 @@ class Samples:
                 if account is None:
                     here = one.owner is not Owner.ELSEWHERE
                     accounts[at] = Account(
-                        process, device, sample, one.counters, one.updated_ns, here
+                        process, device, sample, one.counters, one.updated_ns, here, one.kernels
                     )
                 else:  # two slots of one process: a race of the runtime's
                     account.counters = total((account.counters, one.counters))

@@ -93,6 +93,7 @@ class Kernels:
     cache_hits: int | None
     cache_misses: int | None
     partial: bool = False  # some kernels of this device are in no figure; the provenance says which
+    counted: int | None = None  # by the runtime's own counter, where a prototype has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,7 @@ class Process:
     overflow: int = 0  # live buffers that its client could not remember
     container_pid: int | None = None
     cross_check: Mapping[str, CrossCheck] = field(default_factory=dict)  # by unique id
+    kernels_counted: Mapping[str, int] = field(default_factory=dict)  # by unique id; in no sum
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _region(region: RegionFacts) -> Iterator[Line]:
     sample = region.sample
     live = sum(process.owner.counts for process in sample.processes)
     yield ink(sample.unique_id, Style.LABEL)
-    yield ink(f"layout {sample.version}")
+    yield ink(f"layout {sample.layout}")
     yield ink(f"{human(sample.in_use.all)} of {_processes(live)}" if live else "not in use")
     if dead := len(sample.processes) - live:
         yield ink(f"{dead} dead", Style.WARN)

@@ -44,9 +44,8 @@ def partial_sentence(device: Device) -> str | None:
 
 
 def _has_kernels(kernels: Kernels) -> bool:
-    return bool(
-        kernels.loads or kernels.footprint.total or kernels.dispatches or kernels.ring.occupied
-    )
+    footprint = kernels.footprint.total or kernels.counted
+    return bool(kernels.loads or footprint or kernels.dispatches or kernels.ring.occupied)
 
 
 def _grouped(devices: Sequence[Device], same: bool) -> list[list[Device]]:
@@ -61,6 +60,7 @@ def _grouped(devices: Sequence[Device], same: bool) -> list[list[Device]]:
 
 def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
     marked = any(one.partial for one in kernels)
+    counted = any(one.counted is not None for one in kernels)
     columns = [
         Column("ID", right=True),
         Column("RING occupied"),
@@ -68,6 +68,7 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
         *(Column(title, True, LEAST_AMOUNT) for title in ("FABRIC", "DISPATCH", "BINARIES")),
         Column("LOADS", right=True),
         Column("DISPATCHES", right=True),
+        *([Column("COUNTED", True, LEAST_AMOUNT)] if counted else []),
         *([Column("")] if marked else []),
     ]
     rows = [
@@ -78,6 +79,7 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
             _known(one.dram_binaries),
             _number(one.loads),
             _number(one.dispatches),
+            *([_known(one.counted)] if counted else []),
             *([ink(PARTIAL if one.partial else "", Style.WARN)] if marked else []),
         ]
         for title, one in zip(titles, kernels, strict=True)
@@ -104,6 +106,7 @@ def _flowing(titles: Sequence[str], kernels: Sequence[Kernels], width: int) -> l
             (*faint("binaries in DRAM "), *_known(one.dram_binaries)),
             (*faint("loads "), *_number(one.loads)),
             (*faint("dispatches "), *_number(one.dispatches)),
+            *([fact("counted", human(one.counted))] if one.counted is not None else []),
         ]
         parts = [fact(kind, human(getattr(one.footprint, kind))) for kind in TYPES]
         room = width - by

@@ -19,7 +19,8 @@ MANY_DISAGREE = (
 )
 COUNTERS = "shared memory"
 THREADS_SEEN = "shared memory v4"
-BLIND = "dataflow buffers, kernel code (docs/shared-memory.md)"
+BLIND = "dataflow buffers, kernel code"
+SEE = "(docs/shared-memory.md)"
 BY_COUNTERS = "requested bytes, by the counters of stock ttnn, which do not see:"
 
 
@@ -63,8 +64,10 @@ def blind_notes(snapshot: Snapshot) -> list[Note]:
     for device in snapshot.devices:
         dram = device.provenance.get("dram")
         if dram is not None and COUNTERS in dram.source:
-            blind = BLIND if THREADS_SEEN in dram.source else f"buffers of other threads, {BLIND}"
-            seen.setdefault(blind, []).append(device.unique_id)
+            blind = BLIND if device.kernels.counted is None else BLIND.partition(",")[0]
+            if THREADS_SEEN not in dram.source:
+                blind = f"buffers of other threads, {blind}"
+            seen.setdefault(f"{blind} {SEE}", []).append(device.unique_id)
     names = DeviceNames(snapshot.devices)
     return [
         Note("-", Style.FAINT, f"{names.sentence(devices)}: {BY_COUNTERS} {blind}")

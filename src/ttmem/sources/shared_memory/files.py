@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ttmem.events import Remark
 from ttmem.sources.closed_files import COUNTERS_CLOSED, closed_file
-from ttmem.sources.shared_memory.layout import SIZE, wrong_size
+from ttmem.sources.shared_memory.layout import LAYOUTS, wrong_size
 from ttmem.sources.shared_memory.steady_read import Copy, steady_read
 from ttmem.text import printable
 
@@ -84,10 +84,11 @@ def read_contents(file: RegionFile) -> Contents | Remark | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return Remark("not_a_region", f"{name}: not a plain file; skipped", path=file.path)
-        if status.st_size != SIZE:
+        layout = LAYOUTS.get(status.st_size)
+        if layout is None:
             kind = "unknown_layout" if status.st_size else "initialising"
             return Remark(kind, f"{name}: {wrong_size(status.st_size)}; skipped", path=file.path)
-        return Contents(steady_read(descriptor), (status.st_dev, status.st_ino))
+        return Contents(steady_read(descriptor, layout), (status.st_dev, status.st_ino))
     except OSError as error:
         return Remark("unreadable", f"{name}: {_reason(error)}; skipped", path=file.path)
     finally:

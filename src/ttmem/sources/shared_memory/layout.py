@@ -1,53 +1,92 @@
-"""The region that stock ttnn publishes for each device, little endian, 8576 bytes.
+"""The region that a runtime publishes for each device, little endian.
 
-| offset       | size | field                                                                  |
-|--------------|------|------------------------------------------------------------------------|
-| 0            | 4    | version                                                                |
-| 4            | 4    | number of active processes (racy: not used)                            |
-| 8            | 8    | last update, ns                                                        |
-| 16           | 4    | reference count: attached devices, never less after a SIGKILL          |
-| 24           | 8    | v1: file number >> 8; later 0                                          |
-| 32           | 8    | v1: file number & 0xFF; later the file number, the chip's unique id    |
-| 40           | 4    | logical device id of the last process that attached                    |
-| 48           | 40   | totals, u64: DRAM, L1, L1_SMALL, TRACE, CB                             |
-| 88 + 48 i    | 48   | 16 chips: u32 id, u32 is-remote, five u64 as above                     |
-| 856 + 120 j  | 120  | 64 processes: i32 pid, 4 unused, five u64, u64 last update ns, name 64 |
-| 8536         | 4    | v4: 0 new, 1 being initialised, 'REDY' ready                           |
-| 8540         | 36   | unused                                                                 |
+| offset       | with kernels | size      | field                                                        |
+|--------------|--------------|-----------|--------------------------------------------------------------|
+| 0            | 0            | 4         | version                                                      |
+| 4            | 4            | 4         | number of active processes (racy: not used)                  |
+| 8            | 8            | 8         | last update, ns                                              |
+| 16           | 16           | 4         | reference count: attached devices, never less after a SIGKILL|
+| 24           | 24           | 8         | v1: file number >> 8; later 0                                |
+| 32           | 32           | 8         | v1: file number & 0xFF; later the file number, the chip's id |
+| 40           | 40           | 4         | logical device id of the last process that attached          |
+| 48           | 48           | 40 or 48  | totals, u64: DRAM, L1, L1_SMALL, TRACE, CB (, kernels)       |
+| 88 + 48 i    | 96 + 56 i    | 48 or 56  | 16 chips: u32 id, u32 is-remote, counters as above           |
+| 856 + 120 j  | 992 + 128 j  | 120 or 128| 64 processes: i32 pid, 4 unused, counters as above,          |
+|              |              |           | u64 last update ns, name 64                                  |
+| 8536         |              | 4         | v4: 0 new, 1 being initialised, 'REDY' ready                 |
+| 8540         | 9184         | 36 or 96  | unused                                                       |
+
+Stock ttnn has 8576 bytes. The prototypes before it counted kernels too, in 9280 bytes with the word 1
+(9248 in a build that does not align the structure).
 
 A free process slot has pid 0, and one that is being released -1 (v4). A free chip slot has id 0
-in v1, 0xFFFFFFFF later. The timestamps of v1 come from the steady clock, those of the others from
-the wall clock. The version word alone tells nothing: two early layouts wrote the same word, so
-the size of the file and its name must fit as well.
+in v1, 0xFFFFFFFF later. The timestamps of v1 come from the steady clock or the wall clock, those of the
+others from the wall clock. The version word alone tells nothing: early layouts wrote the same word, so
+the size of the file, its name and what free chip slots look like must fit as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 
+from ttmem.events.device import LARGEST
 from ttmem.events.samples import Counters, total
 
-SIZE = 8576
-HEAD = Struct("<IIQI4xQQI4x5Q")
-CHIP = Struct("<II5Q")
-PROCESS = Struct("<i4x5QQ64s")
-STATE = Struct("<I")
 CHIPS = 16
 PROCESSES = 64
-CHIPS_AT = HEAD.size
-PROCESSES_AT = CHIPS_AT + CHIPS * CHIP.size
-STATE_AT = PROCESSES_AT + PROCESSES * PROCESS.size
+STATE = Struct("<I")
 READY = 0x52454459
 
 VERSIONS = (1, 2, 3, 4)
-# The prototypes before the first release counted kernels too, so every offset differs.
-PROTOTYPE_SIZES = (9216, 9248, 9280)
 _FREE_CHIP = 0xFFFFFFFF
 
 
 # pid, DRAM, L1, L1_SMALL, TRACE, CB, last update ns, name: plain, as there may be thousands.
 Slot = tuple[int, int, int, int, int, int, int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the parts of a region lie."""
+
+    size: int
+    head: Struct
+    chip: Struct
+    process: Struct
+    counts_kernels: bool = False
+
+    @property
+    def chips_at(self) -> int:
+        return self.head.size
+
+    @property
+    def processes_at(self) -> int:
+        return self.chips_at + CHIPS * self.chip.size
+
+    @property
+    def processes_end(self) -> int:
+        return self.processes_at + PROCESSES * self.process.size
+
+    def place(self, index: int) -> int:
+        """Of a process slot."""
+        if not 0 <= index < PROCESSES:
+            raise ValueError(f"there is no row {index}")
+        return self.processes_at + index * self.process.size
+
+    def slot(self, raw: bytes) -> Slot:
+        """One process slot, without its kernels."""
+        fields = self.process.unpack(raw)
+        return (*fields[:6], *fields[7:]) if self.counts_kernels else fields
+
+
+STOCK = Layout(8576, Struct("<IIQI4xQQI4x5Q"), Struct("<II5Q"), Struct("<i4x5QQ64s"))
+_WITH_KERNELS = Struct("<IIQI4xQQI4x6Q"), Struct("<II6Q"), Struct("<i4x6QQ64s")
+LAYOUTS = {
+    layout.size: layout
+    for layout in (STOCK, Layout(9280, *_WITH_KERNELS, True), Layout(9248, *_WITH_KERNELS, True))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +99,8 @@ class Region:
     totals: Counters
     chips: Counters | None  # the sum over the chips; None if there are none
     slots: tuple[Slot, ...]
+    # By published pid, where the layout has them; None: impossible, or of two slots with the same pid.
+    kernels: Mapping[int, int | None] | None = None
 
 
 class Unsettled(Exception):
@@ -72,54 +113,76 @@ class UnknownLayout(Exception):
 
 def decode(data: bytes, number: int) -> Region:
     """The region in these bytes, whose file is named after `number`."""
-    if len(data) != SIZE:
+    layout = LAYOUTS.get(len(data))
+    if layout is None:
         raise UnknownLayout(wrong_size(len(data)))
-    head = HEAD.unpack_from(data)
-    version, references, high, low, logical_id = head[0], head[3], head[4], head[5], head[6]
-    if version == 0:
+    head = layout.head.unpack_from(data)
+    if head[0] == 0:
         raise Unsettled
-    if version not in VERSIONS:
-        raise UnknownLayout(f"layout version {version}; known are 1 to {VERSIONS[-1]}")
-    split = (high, low) == (number >> 8, number & 0xFF)
-    if not split and (high, low) != (0, number):
-        raise UnknownLayout(
-            f"layout version {version}, but the region says that it belongs to chip {low}"
-        )
-    # A number below 256 looks the same either way; then the word decides.
-    if split and number > 0xFF:
-        if version > 2:
-            raise UnknownLayout(f"layout version {version} with an id in two parts, as v1 has it")
-        version = 1  # one early layout already wrote the next version's word
-    elif version == 1 and not split:
-        raise UnknownLayout("layout version 1, but with an undivided id, as later ones have it")
-    if version == 4 and STATE.unpack_from(data, STATE_AT)[0] != READY:
+    chips = list(layout.chip.iter_unpack(data[layout.chips_at : layout.processes_at]))
+    version = _version(layout, head, any(chip[0] == _FREE_CHIP for chip in chips), number)
+    if version == 4 and STATE.unpack_from(data, layout.processes_end)[0] != READY:
         raise Unsettled
+    slots = layout.process.iter_unpack(memoryview(data)[layout.processes_at : layout.processes_end])
+    used = [slot for slot in slots if slot[0]]
+    kernels = None
+    if layout.counts_kernels:
+        kernels = _kernels(used)
+        used = [(*slot[:6], *slot[7:]) for slot in used]
     return Region(
         version=version,
-        references=references,
-        logical_id=logical_id,
-        totals=Counters(*head[7:]),
-        chips=_chips(data, version),
-        slots=_slots(data),
+        references=head[3],
+        logical_id=head[6],
+        totals=Counters(*head[7:12]),
+        chips=_chips(chips, version),
+        slots=tuple(used),
+        kernels=kernels,
     )
 
 
+def _version(layout: Layout, head: tuple[int, ...], later_chips: bool, number: int) -> int:
+    """Word, size, id and free chip slots together; `later_chips`: some are free as in v2 and later."""
+    word, high, low = head[0], head[4], head[5]
+    if word not in VERSIONS:
+        raise UnknownLayout(f"layout version {word}; known are 1 to {VERSIONS[-1]}")
+    split = (high, low) == (number >> 8, number & 0xFF)
+    if not split and (high, low) != (0, number):
+        raise UnknownLayout(
+            f"layout version {word}, but the region says that it belongs to chip {low}"
+        )
+    if layout.counts_kernels and word != 1:
+        raise UnknownLayout(
+            f"layout version {word} in {layout.size} bytes, which only version 1 has"
+        )
+    # A number below 256 looks the same either way; then the word and the chips decide.
+    two_parts = split and number > 0xFF
+    if two_parts and word > 2:
+        raise UnknownLayout(f"layout version {word} with an id in two parts, as v1 has it")
+    if word == 1 and not split:
+        raise UnknownLayout("layout version 1, but with an undivided id, as later ones have it")
+    # One early layout already wrote the next version's word.
+    first = word == 1 or two_parts or (split and word == 2 and not later_chips)
+    if first and later_chips:
+        raise UnknownLayout(f"layout version {word}, but free chips are marked as in later ones")
+    return 1 if first else word
+
+
 def wrong_size(size: int) -> str:
-    """Why a file of that size is no region, if it is none."""
-    if size in PROTOTYPE_SIZES:
-        return f"{size} bytes: the layout of a prototype, with kernel counters; not read"
-    return f"{size} bytes, where a region has {SIZE}"
+    """Why a file of that size is no region."""
+    return f"{size} bytes, where a region has {STOCK.size}, or 9280 with kernel counters"
 
 
-def _slots(data: bytes) -> tuple[Slot, ...]:
-    table = memoryview(data)[PROCESSES_AT:STATE_AT]
-    return tuple([slot for slot in PROCESS.iter_unpack(table) if slot[0]])
+def _kernels(slots: list[tuple[int, ...]]) -> dict[int, int | None]:
+    found: dict[int, int | None] = {}
+    for slot in slots:
+        plain = slot[6] < LARGEST and slot[0] not in found
+        found[slot[0]] = slot[6] if plain else None
+    return found
 
 
-def _chips(data: bytes, version: int) -> Counters | None:
-    table = memoryview(data)[CHIPS_AT:PROCESSES_AT]
+def _chips(chips: list[tuple[int, ...]], version: int) -> Counters | None:
     if version == 1:  # free and the first chip look the same
-        used = [fields[2:] for fields in CHIP.iter_unpack(table) if any(fields[2:])]
+        used = [fields[2:7] for fields in chips if any(fields[2:7])]
     else:
-        used = [fields[2:] for fields in CHIP.iter_unpack(table) if fields[0] != _FREE_CHIP]
+        used = [fields[2:7] for fields in chips if fields[0] != _FREE_CHIP]
     return total(Counters(*fields) for fields in used) if used else None

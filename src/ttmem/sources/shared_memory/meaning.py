@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ttmem.sources.shared_memory.layout import Region
+
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
@@ -25,4 +27,15 @@ _CACHED = Meaning(
 )
 _RESIDENT = Meaning("residency at the last dispatch", _LEFT_OUT)
 
-BY_VERSION = {1: _CACHED, 2: _CACHED, 3: _CACHED, 4: _RESIDENT}
+# Some of its builds publish rows of processes only if they are told to; totals name nobody.
+_WITH_KERNELS = Meaning(
+    "as that build of the runtime counted: the sum, or the union over all cached programs of the process",
+    f"{_OPENER_ONLY}; {_LEFT_OUT}; processes of builds that need TT_METAL_SHM_STATS_PER_PID=1, without it",
+)
+
+_BY_VERSION = {1: _CACHED, 2: _CACHED, 3: _CACHED, 4: _RESIDENT}
+
+
+def meaning_of(region: Region) -> Meaning:
+    """Of the figures of a region."""
+    return _BY_VERSION[region.version] if region.kernels is None else _WITH_KERNELS

@@ -58,5 +58,6 @@ def plain_samples(plain: Columns, texts: tuple[str, ...]) -> tuple[ProcessSample
     pids, dram, l1, l1_small, trace, cb, updates, _, _, starts, _ = plain
     counters = map(_new, repeat(Counters), zip(dram, l1, l1_small, trace, cb, strict=True))
     live, nowhere_else = repeat(Owner.LIVE), repeat(None)
-    columns = zip(pids, starts, texts, live, counters, updates, nowhere_else, strict=False)
+    nothing = repeat(None)  # of kernels
+    columns = zip(pids, starts, texts, live, counters, updates, nowhere_else, nothing, strict=False)
     return tuple(map(_new, repeat(ProcessSample), columns))

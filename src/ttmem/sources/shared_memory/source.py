@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ttmem.events import DeviceSample, Remark
+from ttmem.events import DeviceSample, ProcessSample, Remark
 from ttmem.sources.closed_files import by_user
 from ttmem.sources.shared_memory.capacity import Capacities
 from ttmem.sources.shared_memory.files import Contents, RegionFile, read_contents, region_files
@@ -15,7 +16,7 @@ from ttmem.sources.shared_memory.holder_findings import silent_holders, silent_m
 from ttmem.sources.shared_memory.holders import Holders, HoldersWatch
 from ttmem.sources.shared_memory.layout import Region, UnknownLayout, Unsettled, decode
 from ttmem.sources.shared_memory.lives import Lives
-from ttmem.sources.shared_memory.meaning import BY_VERSION
+from ttmem.sources.shared_memory.meaning import meaning_of
 from ttmem.sources.shared_memory.puzzles import is_puzzling
 from ttmem.sources.shared_memory.slots import SlotReader
 
@@ -123,8 +124,10 @@ class SharedMemory:
     ) -> DeviceSample:
         reader = self._readers[file.number]
         processes, held, remarks = reader.read(region.slots, contents.key, self._lives, holders)
+        if region.kernels is not None:
+            processes = _with_kernels(processes, region.kernels)
         capacity = self._capacities.of(file.number, region.logical_id, processes)
-        meaning = BY_VERSION[region.version]
+        meaning = meaning_of(region)
         remarks += table_remarks(region)
         remarks += silent_mappings(processes, file.name, contents.key, holders, self._lives)
         if contents.copy.still:
@@ -143,7 +146,17 @@ class SharedMemory:
             capacity_source=capacity.source,
             remarks=tuple(remarks),
             references=region.references,
+            counts_kernels=region.kernels is not None,
         )
+
+
+def _with_kernels(
+    processes: Iterable[ProcessSample], kernels: Mapping[int, int | None]
+) -> tuple[ProcessSample, ...]:
+    """By the pid that each published."""
+    return tuple(
+        one._replace(kernels=kernels.get(one.container_pid or one.pid)) for one in processes
+    )
 
 
 def read_region(file: RegionFile) -> tuple[Contents, Region] | Remark | None:

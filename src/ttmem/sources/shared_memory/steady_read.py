@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 
-from ttmem.sources.shared_memory.layout import PROCESS, PROCESSES, PROCESSES_AT, SIZE, STATE_AT
+from ttmem.sources.shared_memory.layout import PROCESSES, Layout
 
 READS = 8
 
-# Head and chips belong together; then each slot; then the rest.
-_PARTS = (
-    slice(0, PROCESSES_AT),
-    *(
-        slice(PROCESSES_AT + j * PROCESS.size, PROCESSES_AT + (j + 1) * PROCESS.size)
-        for j in range(PROCESSES)
-    ),
-    slice(STATE_AT, SIZE),
-)
+
+@cache
+def _parts(layout: Layout) -> tuple[slice, ...]:
+    """Head and chips belong together; then each slot; then the rest."""
+    slots = [layout.place(index) for index in range(PROCESSES)]
+    return (
+        slice(0, layout.processes_at),
+        *(slice(at, at + layout.process.size) for at in slots),
+        slice(layout.processes_end, layout.size),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +35,26 @@ class Copy:
     still: bool
 
 
-def steady_read(descriptor: int) -> Copy:
+def steady_read(descriptor: int, layout: Layout) -> Copy:
     """At most a few reads; a part that never holds still is taken as it was last seen."""
-    before = os.pread(descriptor, SIZE, 0)
-    after = os.pread(descriptor, SIZE, 0)
+    size, parts = layout.size, _parts(layout)
+    before = os.pread(descriptor, size, 0)
+    after = os.pread(descriptor, size, 0)
     if before == after:
         return Copy(after, True)
     agreed: dict[int, bytes] = {}
     for _ in range(READS - 2):
-        if len(after) != SIZE:
+        if len(after) != size:
             break  # shrunk under us: what is left is no region
-        for number, part in enumerate(_PARTS):
+        for number, part in enumerate(parts):
             if number not in agreed and before[part] == after[part]:
                 agreed[number] = after[part]
-        if len(agreed) == len(_PARTS):
+        if len(agreed) == len(parts):
             break
-        before, after = after, os.pread(descriptor, SIZE, 0)
+        before, after = after, os.pread(descriptor, size, 0)
         if before == after:
             return Copy(after, True)
-    if len(after) != SIZE:
+    if len(after) != size:
         return Copy(after, False)
-    joined = b"".join(agreed.get(number, after[part]) for number, part in enumerate(_PARTS))
+    joined = b"".join(agreed.get(number, after[part]) for number, part in enumerate(parts))
     return Copy(joined, False)

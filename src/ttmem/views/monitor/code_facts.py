@@ -32,7 +32,9 @@ def type_facts(device: Device, look: Look) -> list[Line]:
 def counter_facts(device: Device, look: Look) -> list[Line]:
     """Where the binaries are, and how often they were loaded, run and found in the program cache."""
     kernels = device.kernels
+    counted = [] if kernels.counted is None else [amount("counted", kernels.counted, look)]
     return [
+        *counted,
         amount("binaries in DRAM", kernels.dram_binaries, look),
         counter("distinct", kernels.distinct_binaries),
         counter("loads", kernels.loads),

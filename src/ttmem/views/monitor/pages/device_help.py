@@ -33,6 +33,7 @@ HELP = (
     ("loads, dispatches", "counters: they only grow"),
     ("hits, misses, rate", "of the program cache of the runtime"),
     ("footprint", "binary x cores by type, if resident everywhere; cached programs are not"),
+    ("counted", "kernel code by the counter of a prototype of the runtime; in no sum"),
     ("processes", "what each holds on this device; x, ! and * as on the Overview"),
     ("WHERE FROM", "source and method of each number, and what it is known to miss"),
 )
