@@ -47,9 +47,9 @@ class Connection:
         connect(self._socket, self._given)
         self._socket.settimeout(None)
 
-    def greet(self, role: str) -> None:
+    def greet(self, role: str, reporter: str) -> None:
         """Introduces us and waits for the welcome."""
-        self.send(opening(role))
+        self.send(opening(role, reporter))
         deadline = monotonic() + ANSWER_TIME
         while not self._welcome:
             rest = deadline - monotonic()

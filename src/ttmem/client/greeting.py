@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 
 from ttmem.errors import Refused
 from ttmem.process_identity import process_facts
@@ -13,8 +14,8 @@ from ttmem.wire.frames import Frame, json_frame, preamble
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # the kernel's constant PROC_PID_INIT_INO
 
 
-def opening(role: str) -> bytes:
-    """Preamble and HELLO."""
+def opening(role: str, reporter: str | None = None) -> bytes:
+    """Preamble and HELLO. `reporter` tells the clients of one process apart, also when they come again."""
     facts = process_facts(os.getpid())
     hello = {
         "pid": facts.pid,
@@ -23,7 +24,18 @@ def opening(role: str) -> bytes:
         "container_pid": facts.pid if _in_container() else None,
         "role": role,
     }
+    if reporter is not None:
+        hello |= {"reporter": reporter, "image": _image()}
     return preamble() + json_frame(Frame.HELLO, hello)
+
+
+def _image() -> str | None:
+    """Names the program that this process runs: the kernel lays out the addresses in here anew at each `exec`."""
+    try:
+        with open("/proc/self/auxv", "rb") as vector:
+            return blake2b(vector.read(), digest_size=8).hexdigest()
+    except OSError:
+        return None
 
 
 def _in_container() -> bool:

@@ -19,6 +19,7 @@ sending thread is doing.
 
 from __future__ import annotations
 
+import os
 import threading
 
 from ttmem.client.declarations import Declarations
@@ -35,6 +36,7 @@ class Outbox:
     """The state of one client in one process; a forked child starts with a new one."""
 
     def __init__(self, capacity: int, live_limit: int) -> None:
+        self.reporter = os.urandom(8).hex()  # tells a server that this is the same client again
         self.queue: list[bytes] = []
         self.mark = ABSORB_AT  # the length of the queue at which `marked` wants to be called
         self.targets = TargetCache()

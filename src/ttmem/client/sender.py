@@ -68,7 +68,7 @@ class Sender(threading.Thread):
     def _converse(self) -> None:
         self._connection = Connection(self._path, self._rounds)
         if not self._stopping:
-            self._connection.greet(ROLE)
+            self._connection.greet(ROLE, self._outbox.reporter)
             self._delay, self._said = FIRST_DELAY, None
             Conversation(self._outbox, self._connection).run()
 

@@ -22,7 +22,7 @@ from ttmem.ledger.device_register import (
 from ttmem.ledger.location import locate
 from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.process_record import ProcessRecord
-from ttmem.ledger.processes import MAX_LEFT_BEHIND, held, holding
+from ttmem.ledger.processes import MAX_LEFT_BEHIND, added_up, held, holding
 from ttmem.ledger.samples import CounterRow, same
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import Device, Held, LeftBehind, Snapshot
@@ -56,7 +56,7 @@ class Books:
         self.dead_losses: Counter[str] = Counter()
         self._say = say
         self.watchful = watchful
-        self._core_sets: Counter[int] = Counter()
+        self._core_sets: dict[int, set[int]] = {}  # the numbers that each account has given
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
         self._recent: deque[tuple[ProcessRecord, int, bytes]] = deque()
@@ -65,9 +65,13 @@ class Books:
 
     # -- processes -------------------------------------------------------------------------------------------
 
-    def open_process(self, facts: ProcessFacts, source: str = "socket") -> ProcessRecord:
-        """A new account; identity is the caller's business."""
-        process = ProcessRecord(self.native.open_process(), facts, {source})
+    def open_process(
+        self, facts: ProcessFacts, source: str = "socket", part_of: ProcessRecord | None = None
+    ) -> ProcessRecord:
+        """A new account, of a new process or of one more reporter; identity is the caller's business."""
+        process = ProcessRecord(self.native.open_process(), facts, {source}, part_of=part_of)
+        if part_of is not None:
+            part_of.parts.append(process)
         process.counted_as = self.probed.overruled_by(facts)
         self.processes[process.index] = process
         return process
@@ -79,28 +83,43 @@ class Books:
                 process.facts, winner.pid, winner.facts.start_time_ns
             ):
                 process.counted_as = winner
-                self.native.begin_resync(process.index)
-                self.native.end_resync(process.index)
+                self.empty(process)
 
     def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
         """A dead process holds nothing; what it held is kept for show, if it was anything."""
         had = self.held().get(process.index, {})
-        self.native.release_process(process.index)
-        del self.processes[process.index]
-        for device in self.devices:
-            device.withdraw(process.index)
-        del self._core_sets[process.index]
-        self._findings_said = {said for said in self._findings_said if said[1] != process.index}
+        for account in process.accounts:
+            self.close_account(account)
         for other in self.processes.values():
             if other.counted_as is process:
                 other.counted_as = None
         self.counters.released(process)
-        self.dead_losses.update(dropped=process.lost, gaps=process.gaps)
         if not (left_over := holding(had)):
             return None
         left = LeftBehind(process.pid, process.facts.command, now, left_over)
         self.left_behind.append(left)
         return left
+
+    def close_account(self, account: ProcessRecord) -> None:
+        """Whatever it holds is gone."""
+        self.native.release_process(account.index)
+        del self.processes[account.index]
+        if account.part_of is not None:
+            account.part_of.parts.remove(account)
+        for device in self.devices:
+            device.withdraw(account.index)
+        self._core_sets.pop(account.index, None)
+        self._findings_said = {said for said in self._findings_said if said[1] != account.index}
+        self.dead_losses.update(dropped=account.lost, gaps=account.gaps)
+
+    def live(self, process: ProcessRecord) -> int:
+        """How many entries it has, in all its accounts."""
+        return sum(self.native.process_live(account.index) for account in process.accounts)
+
+    def empty(self, account: ProcessRecord) -> None:
+        """What it reported so far is no more."""
+        self.native.begin_resync(account.index)
+        self.native.end_resync(account.index)
 
     def held(self) -> dict[int, dict[str, Held]]:
         """What each process holds on each device."""
@@ -197,8 +216,9 @@ class Books:
 
     def define_cores(self, process: ProcessRecord, number: int, mask: int) -> None:
         """A client names a set of cores."""
-        if self._core_sets[process.index] < MAX_CORE_SETS:
-            self._core_sets[process.index] += 1
+        known = self._core_sets.setdefault(process.index, set())
+        if number in known or len(known) < MAX_CORE_SETS:
+            known.add(number)
             self.native.define_cores(process.index, number, mask.to_bytes(128, "little"))
 
     def remember(self, process: ProcessRecord, events: bytes, now: int) -> None:
@@ -264,9 +284,9 @@ class Books:
         return self.counters.rows(self.processes, self.event_rows())
 
     def event_rows(self) -> list[AccountRow]:
-        """What each process holds on each device by its events alone."""
+        """What each process holds on each device by its events alone, whichever of its reporters told."""
         rows = grouped_rows(AccountRow, self.native.accounts())
-        return [with_binaries(self, row) for row in rows]
+        return added_up([with_binaries(self, row) for row in rows], self.processes)
 
     def device_rows(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
         """Sums and peaks, by device index; `rows` are all accounts of this instant."""

@@ -27,6 +27,6 @@ def locate(books: Books) -> Iterator[tuple[ProcessRecord, int, DeviceRecord]]:
             regions.setdefault((process.index, number), []).append(account.device)
             by_index[process.index] = process
     for (index, number), found in regions.items():
-        process = by_index[index]
-        if len(found) == 1 and process.devices.get(number) == made_up_id(number):
-            yield process, number, found[0]
+        for part in by_index[index].accounts:
+            if len(found) == 1 and part.devices.get(number) == made_up_id(number):
+                yield part, number, found[0]

@@ -29,7 +29,7 @@ def owners(
         return
     by_pid: dict[int, list[ProcessRecord]] = defaultdict(list)
     for process in processes.values():
-        if process.counted_as is None:
+        if process.counted_as is None and process.part_of is None:
             by_pid[process.pid].append(process)
     for account in samples.accounts:
         facts = account.process.facts

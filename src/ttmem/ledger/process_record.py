@@ -13,7 +13,7 @@ MAX_STRING_BYTES = 16 << 20
 
 @dataclass(slots=True, eq=False)
 class ProcessRecord:
-    """A process that reported something, until it dies."""
+    """A process that reported something, until it dies; or what one of its reporters said, as part of it."""
 
     index: int
     facts: ProcessFacts
@@ -31,11 +31,20 @@ class ProcessRecord:
     probe: ProbeGaps = field(default_factory=ProbeGaps)
     binaries: dict[str, int | None] = field(default_factory=dict)  # in DRAM, as its probe saw them
     counted_as: ProcessRecord | None = None  # the account of the same process that counts instead
+    reporter: str | None = None  # which of several connections of the process speaks here
+    image: str | None = None  # the program that it ran then: `exec` begins another
+    part_of: ProcessRecord | None = None  # the first account of the process, if this is a further one
+    parts: list[ProcessRecord] = field(default_factory=list)  # the further ones, of the first
 
     @property
     def pid(self) -> int:
         """As the server's kernel numbers it."""
         return self.facts.pid
+
+    @property
+    def accounts(self) -> tuple[ProcessRecord, ...]:
+        """All that was reported of the process over the same source: it adds up."""
+        return (self, *self.parts)
 
     @property
     def title(self) -> str:
@@ -50,6 +59,9 @@ class ProcessRecord:
 
     def define_string(self, number: int, text: str) -> None:
         """Keeps a declared string while there is room; beyond it the name is unknown."""
-        if len(self.strings) < MAX_STRINGS and self.string_bytes + len(text) <= MAX_STRING_BYTES:
+        known = self.strings.get(number)  # a client says all of them again when it comes again
+        grown = self.string_bytes + len(text) - len(known or "")
+        room = known is not None or len(self.strings) < MAX_STRINGS
+        if room and grown <= MAX_STRING_BYTES:
             self.strings[number] = text
-            self.string_bytes += len(text)
+            self.string_bytes = grown

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable
 
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.process_identity import ProcessFacts, is_alive, process_facts
-from ttmem.sources.socket_peer import Peer
+from ttmem.sources.socket_peer import HISTORICAL, Peer
 
+MAX_REPORTERS = 256  # of one process
 _SO_PEERPIDFD = (
     77  # Linux 6.5: a handle on exactly the process that connected, whatever happens to its pid
 )
 
 
 class ProcessTable:
-    """Accounts by (pid, start time). Each known process is watched by a pidfd, or polled where there is none."""
+    """Processes by (pid, start time). Each one is watched by a pidfd, or polled where there is none.
+
+    A process may report over several connections, each of which speaks for itself: a resync ends what the same
+    reporter said before, and nothing else. So each reporter has an account of its own, and those of a process add up.
+    """
 
     def __init__(self, books: Books) -> None:
         self._books = books
         self._by_identity: dict[tuple[int, int | None], ProcessRecord] = {}
-        self._peers: dict[int, set[Peer]] = {}
         self._handles: dict[int, int] = {}  # process index -> pidfd
         self._by_peer: dict[Peer, ProcessRecord] = {}
 
@@ -30,7 +33,10 @@ class ProcessTable:
         return self._by_peer.get(peer)
 
     def attach(self, peer: Peer) -> tuple[ProcessRecord, int | None]:
-        """The account of a peer that reports, and a new pidfd to watch, if one was made."""
+        """The account of a peer that reports, and a new pidfd to watch, if one was made.
+
+        ValueError if the process has too many.
+        """
         known = self._by_peer.get(peer)
         if known is not None:
             return known, None
@@ -42,26 +48,38 @@ class ProcessTable:
         identity = (peer.pid, facts.start_time_ns) if peer.pid > 0 else (0, -id(peer))
         process = self._by_identity.get(identity)
         if process is None:
-            process = self._books.open_process(facts)
+            account = process = self._books.open_process(facts)
+            account.reporter = peer.reporter
             self._by_identity[identity] = process
-            self._peers[process.index] = set()
             if handle is not None:
                 self._handles[process.index] = handle
-        elif handle is not None:
-            os.close(handle)
-            handle = None
-        process.connections += 1
-        self._peers[process.index].add(peer)
-        self._by_peer[peer] = process
-        return process, handle
+        else:
+            if handle is not None:
+                os.close(handle)
+                handle = None
+            account = self._account(process, peer)
+        account.connections += 1
+        self._by_peer[peer] = account
+        return account, handle
+
+    def _account(self, process: ProcessRecord, peer: Peer) -> ProcessRecord:
+        for account in process.accounts:
+            # Who does not tell its name, and is the only one to come, is the one that went.
+            free = peer.reporter is not None or account.connections == 0
+            if account.reporter == peer.reporter and free:
+                return account
+        if len(process.accounts) >= MAX_REPORTERS and peer.reporter != HISTORICAL:
+            raise ValueError(f"pid {peer.pid} has {MAX_REPORTERS} reporters, and no room for more")
+        account = self._books.open_process(process.facts, part_of=process)
+        account.reporter = peer.reporter
+        return account
 
     def detach(self, peer: Peer) -> ProcessRecord | None:
-        """A connection closed; the process keeps what it holds."""
-        process = self._by_peer.pop(peer, None)
-        if process is not None:
-            process.connections -= 1
-            self._peers[process.index].discard(peer)
-        return process
+        """A connection closed; its account keeps what it holds."""
+        account = self._by_peer.pop(peer, None)
+        if account is not None:
+            account.connections -= 1
+        return account
 
     def owner(self, handle: int) -> ProcessRecord | None:
         """Whose pidfd this is."""
@@ -70,28 +88,35 @@ class ProcessTable:
                 return self._books.processes[index]
         return None
 
-    def peers(self, process: ProcessRecord) -> Iterable[Peer]:
-        """Its open connections."""
-        return tuple(self._peers[process.index])
+    def peers(self, process: ProcessRecord) -> list[Peer]:
+        """The open connections of a process."""
+        return [p for p, own in self._by_peer.items() if process in (own, own.part_of)]
+
+    def peers_of(self, account: ProcessRecord) -> list[Peer]:
+        """The open connections of one of its reporters."""
+        return [peer for peer, own in self._by_peer.items() if own is account]
+
+    def connected(self, process: ProcessRecord) -> bool:
+        """Has it an open connection?"""
+        return any(account.connections for account in process.accounts)
 
     def forget(self, process: ProcessRecord) -> int | None:
         """Drops a released process; returns its pidfd, which the caller closes."""
-        for peer in self._peers.pop(process.index):
-            self._by_peer.pop(peer, None)
+        for peer in self.peers(process):
+            del self._by_peer[peer]
         for identity in [key for key, value in self._by_identity.items() if value is process]:
             del self._by_identity[identity]
         return self._handles.pop(process.index, None)
 
     def gone(self) -> list[ProcessRecord]:
         """Processes of connections without a pidfd that have died, by asking the kernel."""
-        unwatched = self._peers.keys() - self._handles
-        records = [self._books.processes[index] for index in unwatched]
-        return [process for process in records if not self._lives(process)]
+        unwatched = [p for p in self._by_identity.values() if p.index not in self._handles]
+        return [process for process in unwatched if not self._lives(process)]
 
     def _lives(self, process: ProcessRecord) -> bool:
         if process.pid > 0:
             return is_alive(process.pid, process.facts.start_time_ns)
-        return process.connections > 0
+        return self.connected(process)
 
 
 def _pidfd(peer: Peer) -> int | None:

@@ -37,6 +37,8 @@ from ttmem.wire.record_stream import QUIET
 
 TICK = 1.0
 ACCEPTS_PER_TURN = 64
+READS_OF_REST = 64
+MAX_NAME = 64  # letters with which a client names its reporter or its program
 
 
 class Server:
@@ -265,16 +267,20 @@ class Server:
 
     def forget_peer(self, peer: Peer) -> None:
         """A connection is over; its process keeps what it holds, and is forgotten if that is nothing."""
-        process = self._processes.detach(peer)
+        account = self._processes.detach(peer)
         peer.socket.close()
-        if process is not None and process.connections == 0 and process.index not in self._dying:
-            self._forget_if_empty(process)
+        if account is not None:
+            process = account.part_of or account
+            if account.connections == 0 and process.index not in self._dying:
+                self._forget_if_empty(process, account)
 
-    def _forget_if_empty(self, process: ProcessRecord) -> None:
+    def _forget_if_empty(self, process: ProcessRecord, account: ProcessRecord) -> None:
         if process.pid == 0:
             self._died(process)
-        elif self.books.native.process_live(process.index) == 0:
+        elif self.books.live(process) == 0 and not self._processes.connected(process):
             self._release(process)
+        elif account is not process and self.books.live(account) == 0:
+            self.books.close_account(account)
 
     # -- death ---------------------------------------------------------------------------------------------------
 
@@ -284,9 +290,7 @@ class Server:
         for peer in self._processes.peers(process):
             while not peer.closed and self._read(peer):
                 pass
-            peer.quiet()
-            peer.close()
-            self._drop(peer)
+            self._hang_up(peer)
         self._dying.discard(process.index)
         rows = self.books.rows_of(process)
         left = self._release(process)
@@ -294,6 +298,12 @@ class Server:
             self._log.info(f"{process.title} ended; released {released(left, rows)}")
         if rows and self._words is not None:
             self._words.died(process.pid, rows)
+
+    def _hang_up(self, peer: Peer) -> None:
+        """Nothing more will come over a connection; what has come counts."""
+        peer.quiet()
+        peer.close()
+        self._drop(peer)
 
     def _release(self, process: ProcessRecord) -> LeftBehind | None:
         handle = self._processes.forget(process)
@@ -314,11 +324,13 @@ class Server:
     def hello(self, peer: Peer, document: dict[str, Any]) -> str | None:
         """Answers with a welcome; an application gets its account now, a monitor never."""
         if document.get("role") != "monitor":
-            process = self._account(peer)
-            process.sources = {"socket"}
+            peer.reporter = _name_in(document, "reporter")
+            account = self._account(peer)
+            self._supersede(peer, account, _name_in(document, "image"))
+            account.sources = {"socket"}
             inside = document.get("container_pid")
             if isinstance(inside, int) and inside != peer.pid:
-                process.container_pid = inside
+                (account.part_of or account).container_pid = inside
         peer.send(
             [
                 frames.preamble(),
@@ -326,6 +338,32 @@ class Server:
             ]
         )
         return None
+
+    def _supersede(self, peer: Peer, account: ProcessRecord, image: str | None) -> None:
+        """Ends the reporter's earlier connections, and what reporters of an earlier program of the process held."""
+        account.image = image
+        for old in (account.part_of or account).accounts:
+            replaced = None not in (image, old.image) and old.image != image
+            if old is account or replaced:
+                for other in self._processes.peers_of(old):
+                    if other is not peer:
+                        self._take_rest(other)
+            if replaced:
+                self._log.info(f"{old.title} began another program; what it held before is gone")
+                self._forget_account(old)
+
+    def _forget_account(self, account: ProcessRecord) -> None:
+        if self.books.processes.get(account.index) is account:  # else it went with its connection
+            account.image = None
+            self.books.empty(account)
+            if account.part_of is not None:
+                self.books.close_account(account)
+
+    def _take_rest(self, peer: Peer) -> None:
+        for _ in range(READS_OF_REST):  # what a socket may hold; who goes on sending is cut off
+            if peer.closed or not self._read(peer):
+                break
+        self._hang_up(peer)
 
     def declare(self, peer: Peer, declaration: DeviceDeclaration) -> None:
         """A client's device."""
@@ -394,3 +432,13 @@ class Server:
         self._waker.close()
         self._output.close()
         self._log.info("stopped")
+
+
+def _name_in(document: dict[str, Any], key: str) -> str | None:
+    """A short text of a HELLO; None if there is none."""
+    value = document.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME or not value.isprintable():
+        raise ValueError(f"{key} must be a short printable text, not {value!r:.60}")
+    return value

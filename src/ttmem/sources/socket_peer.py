@@ -18,6 +18,7 @@ RECEIVE = 128 << 10
 # While more than this waits to be read by a peer, nothing more is read from it: who never reads its answers waits for
 # itself, and holds at most this and the answers to one receive.
 MAX_UNSENT = 1 << 20
+HISTORICAL = ""  # the reporter behind all historical connections of a process: they name no other
 
 
 class Sink(Protocol):
@@ -55,6 +56,7 @@ class Peer:
         self.pid = pid
         self.uid = uid
         self.greeted = False  # said a valid hello in ttmem's own framing
+        self.reporter: str | None = None  # which one of its process, if it says so
         self.closed = False
         self._sink = sink
         self._records: RecordStream | None = None
@@ -114,7 +116,7 @@ class Peer:
             if data[:1] == frames.MAGIC[:1]:
                 self._frames = FrameStream()
             else:
-                self._records = RecordStream(self.pid)
+                self._records, self.reporter = RecordStream(self.pid), HISTORICAL
         if self._records is not None:
             self._items(self._records.feed(data))
         elif self._frames is not None:

@@ -15,7 +15,7 @@ Then frames: u32 type, u32 length of the payload, payload. All numbers are littl
 ======= ============ ========= ==============================================================
 type    name         from      payload
 ======= ============ ========= ==============================================================
-1       HELLO        client    JSON: pid, start_time_ns, name, container_pid, role
+1       HELLO        client    JSON: pid, start_time_ns, name, container_pid, role, reporter, image
 2       WELCOME      server    JSON: pid, version
 3       REFUSED      server    a sentence, UTF-8; the server closes after it
 4       DEVICE       client    JSON: `DeviceDeclaration`
