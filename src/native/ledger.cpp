@@ -3,6 +3,8 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 #include "links.hpp"
 
@@ -48,6 +50,30 @@ std::uint32_t Ledger::open_process() {
 std::uint32_t Ledger::add_device() {
     devices_.emplace_back();
     return static_cast<std::uint32_t>(devices_.size() - 1);
+}
+
+bool Ledger::clear_device(std::uint32_t device, bool unbind) {
+    for (const Process& process : processes_) {
+        const auto found = process.accounts.find(device);
+        const Account* account = found == process.accounts.end() ? nullptr : found->second.get();
+        const auto sum = [](const auto& counts) { return std::accumulate(std::begin(counts), std::end(counts), 0ull); };
+        if (account && (sum(account->count) || account->cb_count || sum(account->kernels) || account->programs)) {
+            return false;
+        }
+        const auto here = [&](const auto& pair) { return pair.second == device; };
+        if (!unbind && std::any_of(process.bound.begin(), process.bound.end(), here)) {
+            return false;
+        }
+    }
+    for (Process& process : processes_) {
+        process.accounts.erase(device);
+        for (auto each = process.bound.begin(); each != process.bound.end();) {
+            each = each->second == device ? process.bound.erase(each) : std::next(each);
+        }
+    }
+    forget_findings([&](const Finding& finding) { return finding.device == device; });
+    devices_[device] = Device{};
+    return true;
 }
 
 void Ledger::bind(std::uint32_t process, std::uint32_t logical, std::uint32_t device) {
@@ -176,6 +202,15 @@ void Ledger::report_unmatched(Context& at, bool freed, Anomaly twice, Anomaly un
     }
 }
 
+template <typename Which>
+void Ledger::forget_findings(Which which) {
+    const auto rest = std::remove_if(findings_.begin(), findings_.end(), which);
+    if (rest != findings_.end()) {
+        findings_.erase(rest, findings_.end());
+        index_findings();
+    }
+}
+
 void Ledger::index_findings() {
     finding_index_.clear();
     for (std::size_t i = 0; i < findings_.size(); ++i) {
@@ -185,7 +220,11 @@ void Ledger::index_findings() {
 
 void Ledger::follow_table(std::uint32_t process) { processes_[process].follows_table = true; }
 
-void Ledger::begin_resync(std::uint32_t process) { ++processes_[process].generation; }
+// What there was no room for is told again.
+void Ledger::begin_resync(std::uint32_t process) {
+    ++processes_[process].generation;
+    forget_findings([&](const Finding& f) { return f.process == process && f.anomaly == Anomaly::TABLE_FULL; });
+}
 
 // What happened between two resyncs was not all seen, so nobody knows what is freed twice.
 void Ledger::end_resync(std::uint32_t process) {
@@ -220,14 +259,7 @@ void Ledger::release_process(std::uint32_t index) {
     const std::uint64_t held = processes_[index].live;
     sweep(index, true);
     processes_[index] = Process{};
-    std::vector<Finding> kept;
-    for (const Finding& finding : findings_) {
-        if (finding.process != index) {
-            kept.push_back(finding);
-        }
-    }
-    findings_.swap(kept);
-    index_findings();
+    forget_findings([&](const Finding& finding) { return finding.process == index; });
     if (held > WORTH_TRIMMING) {
         malloc_trim(0);
     }

@@ -222,6 +222,8 @@ public:
     std::uint32_t open_process();
     void release_process(std::uint32_t process);
     std::uint32_t add_device();
+    // Makes the index that of a new device. False: something is alive on it, or a process is bound to it and `unbind` is not set.
+    bool clear_device(std::uint32_t device, bool unbind);
     void bind(std::uint32_t process, std::uint32_t logical, std::uint32_t device);
     // False: the process has an account on both devices, so they are two.
     bool move_account(std::uint32_t process, std::uint32_t old, std::uint32_t device, std::uint64_t now);
@@ -312,6 +314,8 @@ private:
     void forget_freed_buffer(Context& at, const Event& event);
     bool was_buffer_freed(Context& at, const Event& event);
     void raise_peaks(Context& at);
+    template <typename Which>
+    void forget_findings(Which which);
     void index_findings();
     Context context(std::uint32_t process, std::uint32_t device, std::uint64_t time);
     Account& account_of(Process& process, std::uint32_t device);

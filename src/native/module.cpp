@@ -72,6 +72,15 @@ PyObject* add_device(PyObject* self, PyObject*) {
     return PyLong_FromUnsignedLong(ledger_of(self).add_device());
 }
 
+PyObject* clear_device(PyObject* self, PyObject* args) {
+    unsigned int device;
+    int unbind;
+    if (!PyArg_ParseTuple(args, "Ip", &device, &unbind) || !device_exists(self, device)) {
+        return nullptr;
+    }
+    return PyBool_FromLong(ledger_of(self).clear_device(device, unbind != 0));
+}
+
 template <void (Ledger::*method)(std::uint32_t), bool (*exists)(PyObject*, unsigned int)>
 PyObject* on_index(PyObject* self, PyObject* args) {
     unsigned int index;
@@ -292,6 +301,7 @@ PyMethodDef methods[] = {
     {"open_process", open_process, METH_NOARGS, nullptr},
     {"release_process", on_index<&Ledger::release_process, process_exists>, METH_VARARGS, nullptr},
     {"add_device", add_device, METH_NOARGS, nullptr},
+    {"clear_device", clear_device, METH_VARARGS, nullptr},
     {"bind", bind, METH_VARARGS, nullptr},
     {"move_account", move_account, METH_VARARGS, nullptr},
     {"define_cores", define_cores, METH_VARARGS, nullptr},

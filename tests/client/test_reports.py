@@ -247,6 +247,7 @@ def test_the_hello_says_who_is_speaking(client: AllocationClient, peer: Peer) ->
     assert client.flush(PATIENCE_S)
 
     hello = session_of(peer).hello
-    assert set(hello) == {"pid", "start_time_ns", "name", "container_pid", "role"}
+    who = {"pid", "start_time_ns", "name", "container_pid", "role"}
+    assert set(hello) == {*who, "reporter", "image", "hears"}
     assert hello["start_time_ns"] <= time.time_ns()
     assert "py" in hello["name"]

@@ -232,12 +232,6 @@ def test_a_frame_that_cannot_be_is_refused_with_a_sentence(
     ("stream", "sentence"),
     [
         (frames.frame(Frame.EVENTS, bytes(63)), "no whole number of events"),
-        (frames.json_frame(Frame.DEVICE, {"board": "p150"}), "needs logical_id"),
-        (
-            frames.json_frame(Frame.DEVICE, {"logical_id": 0, "l1_banks": "many"}),
-            "l1_banks must be a whole number",
-        ),
-        (frames.json_frame(Frame.DEVICE, {"logical_id": 5000}), "above 1023"),
         (frames.cores_frame(1, ((0, 0, 40, 0),)), "not inside a 32 x 32 grid"),
         (frames.frame(Frame.STRING, b"ab"), "too short or too long"),
         (frames.frame(Frame.WELCOME), "is for servers to send"),
@@ -253,6 +247,33 @@ def test_a_known_client_that_sends_nonsense_is_refused_with_a_sentence(
         )
         assert sentence in read_all(connection).decode("utf-8", "replace")
     server.logs(sentence)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "sentence"),
+    [
+        ({"board": "p150"}, "needs logical_id"),
+        ({"logical_id": 0, "l1_banks": "many"}, "l1_banks must be a whole number"),
+        ({"logical_id": 5000}, "above 1023"),
+    ],
+)
+def test_a_declaration_that_makes_no_sense_is_declined_and_the_connection_stays(
+    server: RunningServer, declaration: dict[str, object], sentence: str
+) -> None:
+    with raw(server.path) as connection:
+        connection.sendall(
+            frames.preamble()
+            + frames.json_frame(Frame.HELLO, {"role": "application", "hears": True})
+            + frames.json_frame(Frame.DEVICE, declaration)
+            + frames.json_frame(Frame.QUERY, {"what": "snapshot"})
+        )
+        answer = b""
+        while b'"schema"' not in answer:
+            piece = connection.recv(1 << 16)
+            assert piece, "the server closed the connection"
+            answer += piece
+    assert sentence in answer.decode("utf-8", "replace")
+    server.logs(f"declaration declined: .*{sentence}")
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to be two users")

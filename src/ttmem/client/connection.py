@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from struct import Struct
 from time import monotonic
 
-from ttmem.client.greeting import opening, welcomed
+from ttmem.client.greeting import heard, opening
 from ttmem.client.rounds import ROUND, Rounds
 from ttmem.client.server_socket import connect
 from ttmem.wire.frame_stream import FrameStream
+from ttmem.wire.frames import Frame
 from ttmem.wire.socket_path import socket_path
+
+log = logging.getLogger("ttmem.client")
 
 CONNECT_TIME = 5.0
 ANSWER_TIME = 60.0  # for a server to welcome us; one that is stopped may take long
 SEND_BUFFER = 1 << 20
-LONGEST_FRAME = 1 << 16  # a server tells a reporting client only WELCOME and REFUSED
+LONGEST_FRAME = 1 << 16  # a server tells a reporting client only short sentences
 _TIMEVAL = Struct("ll")
 
 
@@ -32,6 +36,8 @@ class Connection:
         self._rounds = rounds
         self._stream = FrameStream("server", LONGEST_FRAME)
         self._welcome = False
+        self.resend_wanted = False  # the server has lost some of what it was told
+        self._declined: set[str] = set()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._connect()
@@ -81,7 +87,14 @@ class Connection:
         if not data:
             raise ConnectionResetError(f"the server at {self._path} closed the connection")
         self._stream.feed(data)
-        self._welcome |= welcomed(self._stream, self._path)
+        for kind, sentence in heard(self._stream, self._path):
+            if kind is Frame.WELCOME:
+                self._welcome = True
+            elif kind is Frame.RESEND:
+                self.resend_wanted = True
+            elif kind is Frame.DECLINED and sentence not in self._declined:
+                self._declined.add(sentence)
+                log.warning("ttmem: the server declined a declaration: %s", sentence)
 
     def abort(self) -> None:
         """Ends what another thread is doing with the connection."""

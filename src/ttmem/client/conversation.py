@@ -33,7 +33,8 @@ class Conversation:
             self._tell_losses()
             self._send_events(self._outbox.take())
             self._outbox.delivered()
-            pause = self._next_resync - monotonic() if self._outbox.must_resync() else None
+            wanted = self._outbox.must_resync() or self._connection.resend_wanted
+            pause = self._next_resync - monotonic() if wanted else None
             if pause is not None and pause <= 0:
                 self._resync()
             else:
@@ -49,7 +50,12 @@ class Conversation:
     def _resync(self) -> None:
         """Tells all that is alive; `ttmem.client.outbox` says why the order is right."""
         begun = monotonic()
-        records = self._outbox.begin_resync()
+        if self._connection.resend_wanted:
+            self._connection.resend_wanted = False
+            self._connection.send(b"".join(self._outbox.connect()))
+        before, records = self._outbox.begin_resync()
+        self._send_events(before)
+        self._outbox.delivered()
         self._connection.send(frame(Frame.RESYNC_BEGIN))
         for start in range(0, len(records), RECORDS_PER_FRAME):
             self._send_events([resent(records[start : start + RECORDS_PER_FRAME])])

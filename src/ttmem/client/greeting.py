@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from hashlib import blake2b
 
 from ttmem.errors import Refused
@@ -25,7 +26,7 @@ def opening(role: str, reporter: str | None = None) -> bytes:
         "role": role,
     }
     if reporter is not None:
-        hello |= {"reporter": reporter, "image": _image()}
+        hello |= {"reporter": reporter, "image": _image(), "hears": True}
     return preamble() + json_frame(Frame.HELLO, hello)
 
 
@@ -47,18 +48,21 @@ def _in_container() -> bool:
 
 def welcomed(stream: FrameStream, path: str) -> bool:
     """True if the server's words hold a welcome; `Refused` if it says no, or is none of ours."""
+    return any(kind is Frame.WELCOME for kind, _ in heard(stream, path))
+
+
+def heard(stream: FrameStream, path: str) -> Iterator[tuple[Frame, str]]:
+    """What a server says, frame by frame, with its sentence if it has one; `Refused` as above."""
     try:
         while (taken := stream.take()) is not None:
             kind, data, start, length = taken
             if kind is Frame.REFUSED:
-                raise Refused(refusal(data[start : start + length]))
-            if kind is Frame.WELCOME:
-                return True
+                raise Refused(sentence(data[start : start + length]))
+            yield kind, sentence(data[start : start + length])
     except FrameError as error:
         raise Refused(f"what listens at {path} is no server for this client: {error}") from error
-    return False
 
 
-def refusal(payload: bytes | bytearray) -> str:
-    """The sentence of a REFUSED frame, fit for a terminal."""
+def sentence(payload: bytes | bytearray) -> str:
+    """What a server says in words, fit for a terminal."""
     return printable(bytes(payload[:1000]))

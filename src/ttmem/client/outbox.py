@@ -11,8 +11,8 @@ sending thread is doing.
 - Until the first try to connect has ended, events go into the backlog: a server that is there sees
   everything from the first event on, peaks too.
 - Not connected: there is no backlog, only the live set is kept.
-- Resync: under the lock all that is alive is listed, and the backlog starts anew. The list goes out
-  first, then the backlog.
+- Resync: under the lock all that is alive is listed, and the backlog starts anew. What was in the
+  backlog goes out first, then the list, then the new backlog.
 - Backlog full, because the server does not read: events are applied but not kept, and counted as
   dropped. When the server has read what was before them, a resync heals its accounts.
 """
@@ -108,10 +108,13 @@ class Outbox:
     def take(self) -> list[bytearray]:
         """Events to be sent, after `declarations.take_unsent`."""
         with self._lock:
-            taken, self._backlog = self._backlog, []
-            self._in_flight, self._waiting = self._waiting, 0
-            self._settled = not taken
-            return taken
+            self._settled = not self._backlog
+            return self._take_backlog()
+
+    def _take_backlog(self) -> list[bytearray]:
+        taken, self._backlog = self._backlog, []
+        self._in_flight, self._waiting = self._waiting, 0
+        return taken
 
     def delivered(self) -> None:
         """What was taken has been sent."""
@@ -123,14 +126,14 @@ class Outbox:
         """True if events were dropped, and those before them have been taken."""
         return not self._streaming and not self._waiting
 
-    def begin_resync(self) -> list[bytes]:
-        """All that is alive; what happens from now on goes into the backlog."""
+    def begin_resync(self) -> tuple[list[bytearray], list[bytes]]:
+        """Events to be sent before, and all that is alive; what happens from now on goes into the backlog."""
         with self._lock:
             newborn, self._newborn = self._newborn, False
             if newborn and self._streaming:
-                return []
+                return [], []
             self._streaming, self._settled, self._gap = True, False, False
-            return self.live.alive()
+            return self._take_backlog(), self.live.alive()
 
     def disconnect(self) -> None:
         """The server is gone, and what waited with it: the next one is told all that is alive."""

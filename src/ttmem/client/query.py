@@ -6,7 +6,7 @@ import socket
 from types import TracebackType
 from typing import Any
 
-from ttmem.client.greeting import opening, refusal, welcomed
+from ttmem.client.greeting import opening, sentence, welcomed
 from ttmem.client.server_socket import connect, trouble
 from ttmem.errors import Refused, TtmemError
 from ttmem.text import printable
@@ -80,7 +80,7 @@ class ServerConnection:
                 raise self._nonsense(f"a frame of {length:,} bytes")
             payload = self._read(length)
             if kind == Frame.REFUSED:
-                raise Refused(refusal(payload))
+                raise Refused(sentence(payload))
             if kind == Frame.ANSWER:
                 return payload
 

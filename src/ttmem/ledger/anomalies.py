@@ -33,7 +33,7 @@ _SENTENCES = {
     Finding.UNKNOWN_CB_FREE: "circular buffers freed that were never seen allocated",
     Finding.UNKNOWN_UNLOAD: "kernels or programs unloaded that were never seen loaded",
     Finding.KERNEL_RESIZED: "kernel ids reused with another size while alive (the old kernels were ended)",
-    Finding.TABLE_FULL: "reports beyond the server's limit of live entries (they are in no sum)",
+    Finding.TABLE_FULL: "reports for which the table of live entries had no room (they are in no sum)",
     Finding.STATUS_BACKWARDS: "programs whose binary status went backwards",
     Finding.CB_MAP_FULL: "circular-buffer maps beyond the limit (the demand counts, not the union)",
     Finding.DOUBLE_FREE: "buffers freed that were freed already, and not allocated since",

@@ -31,6 +31,8 @@ from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, groupe
 MAX_CORE_SETS = 16_384
 LAST_EVENTS = 4096
 Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
+MOST_LIVE = 1 << 22  # as in `native/module.cpp`
+FULL = f"the table of devices is full: all {MAX_DEVICES} are in use"
 
 
 class Books:
@@ -47,6 +49,7 @@ class Books:
         watchful: bool = True,
     ) -> None:
         self.native = Ledger(max_live=max_live, seed=int.from_bytes(os.urandom(8), "little"))
+        self._max_live = min(max_live, MOST_LIVE)
         self.processes: dict[int, ProcessRecord] = {}
         self._register = DeviceRegister(self.native, defaults or NoDefaults())
         self.devices = self._register.devices
@@ -93,6 +96,7 @@ class Books:
         for other in self.processes.values():
             if other.counted_as is process:
                 other.counted_as = None
+                other.incomplete = "the probe tells no more of this process"
         self.counters.released(process)
         if not (left_over := holding(had)):
             return None
@@ -148,22 +152,59 @@ class Books:
         """A client says what its device is; ValueError if it cannot be one."""
         if declaration.logical_id > MAX_LOGICAL_ID:
             raise ValueError(f"logical id {declaration.logical_id} is above {MAX_LOGICAL_ID}")
+        process.declared[declaration.logical_id] = declaration
+        if not self._place(process, declaration, by):
+            raise ValueError(f"{FULL}; the declaration of device {declaration.logical_id} is kept")
+
+    def _place(self, process: ProcessRecord, declaration: DeviceDeclaration, by: str) -> bool:
+        number = declaration.logical_id
         record = self._register.declared(declaration, by)
         if record is None:
-            raise ValueError(f"more than {MAX_DEVICES} devices")
+            process.without_room.add(number)
+            return False
+        before = process.devices.get(number, record.unique_id)
+        if before != record.unique_id and self.native.process_live(process.index):
+            process.incomplete = f"device {number} is {record.unique_id}, no longer {before}"
         record.declare(process.index, declaration, by)
-        self._bind(process, declaration.logical_id, record)
+        self._bind(process, number, record)
+        return True
 
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
         self.native.bind(process.index, logical_id, record.index)
         process.devices[logical_id] = record.unique_id
+        process.without_room.discard(logical_id)
         record.vacated = False
 
-    def _bind_undeclared(self, process: ProcessRecord, logical_id: int) -> bool:
+    def _bind_late(self, process: ProcessRecord, logical_id: int) -> bool:
+        """For an event on a device that has no place yet: it was not declared, or there was no room."""
+        declared = process.declared.get(logical_id)
+        if declared is not None:
+            return self._place(
+                process, declared, "probe" if "probe" in process.sources else "client"
+            )
         record = self._register.by_number(logical_id)
         if record is not None:
             self._bind(process, logical_id, record)
+        elif logical_id <= MAX_LOGICAL_ID:
+            process.without_room.add(logical_id)
         return record is not None
+
+    def incomplete(self) -> list[tuple[ProcessRecord, str]]:
+        """Accounts that should be told again, now that there is room for what they lack, and why."""
+        for process in self.processes.values():
+            for logical_id in tuple(process.without_room):
+                if self._bind_late(process, logical_id):
+                    process.incomplete = f"there is room for device {logical_id} now"
+        room = self._max_live - self.native.live()
+        for row in self.findings():
+            full = row.anomaly == anomalies.Finding.TABLE_FULL
+            if full and room >= min(row.times, max(1, self._max_live // 10)):
+                self.processes[row.process].incomplete = "the table of live entries has room again"
+        return [
+            (process, process.incomplete)
+            for process in self.processes.values()
+            if process.incomplete and process.counted_as is None
+        ]
 
     def device_indices(self, process: ProcessRecord) -> dict[int, int]:
         """Where the devices of a process stand among all, by the numbers that it uses."""
@@ -203,8 +244,8 @@ class Books:
             if at + EVENT_SIZE > len(events):
                 break
             logical_id = Event.unpack(events, at).device
-            if not self._bind_undeclared(process, logical_id):
-                self.reject(f"device/{process.pid}", _impossible_device(logical_id, process))
+            if not self._bind_late(process, logical_id):
+                self.reject(f"device/{process.pid}", _no_device(logical_id, process))
                 at += EVENT_SIZE
         if self.native.rejected() != self._rejected_seen:
             self._say_rejections()
@@ -302,6 +343,7 @@ class Books:
 
     def tick(self, now: int) -> None:
         """Once a second: takes the history's sample, and says each new anomaly once."""
+        self._register.full = False
         for device, row in zip(self.devices, self.device_rows(self.account_rows()), strict=True):
             if device.shown:
                 device.history.add(now, row)
@@ -351,6 +393,8 @@ class Books:
         }
 
 
-def _impossible_device(logical_id: int, process: ProcessRecord) -> str:
+def _no_device(logical_id: int, process: ProcessRecord) -> str:
     number = logical_id - (1 << 32) if logical_id >> 31 else logical_id
-    return f"event on device {number} rejected: ids go from 0 to {MAX_LOGICAL_ID}; from {process.title}"
+    possible = 0 <= number <= MAX_LOGICAL_ID
+    why = FULL if possible else f"ids go from 0 to {MAX_LOGICAL_ID}"
+    return f"event on device {number} rejected: {why}; from {process.title}"

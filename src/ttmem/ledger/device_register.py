@@ -66,11 +66,13 @@ class DeviceRegister:
 
     def __init__(self, native: Ledger, defaults: DeviceDefaults) -> None:
         self.devices: list[DeviceRecord] = []
+        self.full = False  # no place was found; looking for one at each event would be dear
         self._native = native
         self._defaults = defaults
         self._by_unique_id: dict[str, DeviceRecord] = {}
         for logical_id in defaults.known_ids():
             self.by_number(logical_id)
+        self._given = frozenset(self._by_unique_id)
 
     def find(self, unique_id: str) -> DeviceRecord | None:
         """The device with that id."""
@@ -168,11 +170,21 @@ class DeviceRegister:
         return record
 
     def _place(self) -> int | None:
-        """A new index, or that of a device whose region is gone."""
+        """A new index, or that of a device which nobody has open, or else on which nothing is held."""
         if len(self.devices) < MAX_DEVICES:
             return self._native.add_device()
-        gone = (d.index for d in self.devices if d.by_counters and d.sample is None)
-        return next(gone, None)
+        if self.full:
+            return None
+        for unbind in (False, True):
+            for record in self._by_unique_id.values():  # the oldest first
+                if not self._kept(record) and self._native.clear_device(record.index, unbind):
+                    return record.index
+        self.full = True
+        return None
+
+    def _kept(self, record: DeviceRecord) -> bool:
+        """Is it there whether anybody reports of it or not?"""
+        return record.sample is not None or record.unique_id in self._given
 
 
 def _filled(declared: DeviceDeclaration, host: DeviceDeclaration) -> DeviceDeclaration:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ttmem.events import DeviceDeclaration
 from ttmem.ledger.probe_gaps import ProbeGaps
 from ttmem.process_identity import ProcessFacts
 
@@ -24,6 +25,11 @@ class ProcessRecord:
     overflow: int = 0
     gaps: int = 0
     devices: dict[int, str] = field(default_factory=dict)  # logical id -> unique id
+    declared: dict[int, DeviceDeclaration] = field(default_factory=dict)  # by logical id
+    without_room: set[int] = field(
+        default_factory=set
+    )  # logical ids of devices that found no place
+    incomplete: str | None = None  # why it must tell everything again
     strings: dict[int, str] = field(default_factory=dict)
     string_bytes: int = 0
     messages: dict[int, str] = field(default_factory=dict)  # of failed allocations, by time
@@ -33,7 +39,9 @@ class ProcessRecord:
     counted_as: ProcessRecord | None = None  # the account of the same process that counts instead
     reporter: str | None = None  # which of several connections of the process speaks here
     image: str | None = None  # the program that it ran then: `exec` begins another
-    part_of: ProcessRecord | None = None  # the first account of the process, if this is a further one
+    part_of: ProcessRecord | None = (
+        None  # the first account of the process, if this is a further one
+    )
     parts: list[ProcessRecord] = field(default_factory=list)  # the further ones, of the first
 
     @property

@@ -24,6 +24,7 @@ from ttmem.server.log import Log
 from ttmem.server.output import Output
 from ttmem.server.probe_watch import ProbeWatch
 from ttmem.server.process_table import ProcessTable
+from ttmem.server.resends import Resends
 from ttmem.server.shm_watch import ShmWatch
 from ttmem.server.summary import released, summary
 from ttmem.snapshots import LeftBehind
@@ -86,6 +87,7 @@ class Server:
         self._masks: dict[int, int] = {}
         self._quiet: dict[Peer, float] = {}
         self._dying: set[int] = set()
+        self._resends = Resends(self.books, self._processes)
         self._epoll = select.epoll()
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
@@ -208,6 +210,8 @@ class Server:
             self._restore_listener()
         for process in self._processes.gone():
             self._died(process)
+        for peer in self._resends.ask():
+            self._settle(peer)
 
     def _restore_listener(self) -> None:
         try:
@@ -388,6 +392,8 @@ class Server:
         process = self._account(peer)
         change = self.books.native.begin_resync if begin else self.books.native.end_resync
         change(process.index)
+        if begin:
+            process.incomplete = None
 
     def lost(self, peer: Peer, dropped: int, overflow: int) -> None:
         """A client could not send or remember everything."""

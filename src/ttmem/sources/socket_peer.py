@@ -57,6 +57,7 @@ class Peer:
         self.uid = uid
         self.greeted = False  # said a valid hello in ttmem's own framing
         self.reporter: str | None = None  # which one of its process, if it says so
+        self.hears = False  # understands what a server may say of its own accord
         self.closed = False
         self._sink = sink
         self._records: RecordStream | None = None
@@ -169,7 +170,7 @@ class Peer:
         elif not self.greeted:
             raise FrameError(f"{kind.name} came before HELLO")
         elif kind is Frame.DEVICE:
-            self._sink.declare(self, DeviceDeclaration.from_json(_document(payload)))
+            self._declare(_document(payload))
         elif kind is Frame.STRING:
             if not 4 <= len(payload) <= 4 + frames.MAX_STRING:
                 raise FrameError(f"a string of {len(payload)} bytes is too short or too long")
@@ -191,10 +192,26 @@ class Peer:
         else:
             raise FrameError(f"{kind.name} is for servers to send")
 
+    def _declare(self, document: dict[str, Any]) -> None:
+        """One that cannot be taken costs the client nothing else."""
+        try:
+            self._sink.declare(self, DeviceDeclaration.from_json(document))
+        except ValueError as problem:
+            self._sink.problem(self, f"declaration declined: {problem}", 0)
+            self.tell(Frame.DECLINED, str(problem))
+
+    def tell(self, kind: Frame, sentence: str) -> bool:
+        """Tells a client something that it need not understand; False if it does not."""
+        if self.hears and not self.closed:
+            self.send([frames.frame(kind, sentence.encode())])
+        return self.hears
+
     def _hello(self, payload: bytes) -> None:
         if self.greeted:
             raise FrameError("HELLO came twice")
-        refusal = self._sink.hello(self, _document(payload))
+        document = _document(payload)
+        self.hears = document.get("hears") is True
+        refusal = self._sink.hello(self, document)
         if refusal:
             raise FrameError(refusal)
         self.greeted = True

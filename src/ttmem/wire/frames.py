@@ -15,7 +15,8 @@ Then frames: u32 type, u32 length of the payload, payload. All numbers are littl
 ======= ============ ========= ==============================================================
 type    name         from      payload
 ======= ============ ========= ==============================================================
-1       HELLO        client    JSON: pid, start_time_ns, name, container_pid, role, reporter, image
+1       HELLO        client    JSON: pid, start_time_ns, name, container_pid, role, reporter, image,
+                                 hears (true: RESEND and DECLINED are understood)
 2       WELCOME      server    JSON: pid, version
 3       REFUSED      server    a sentence, UTF-8; the server closes after it
 4       DEVICE       client    JSON: `DeviceDeclaration`
@@ -27,6 +28,8 @@ type    name         from      payload
 10      LOST         client    u64 events dropped so far, u64 buffers beyond the client's cap
 11      QUERY        client    JSON: what, and its arguments
 12      ANSWER       server    u32 length of a JSON text, the text, attachments as it says
+13      RESEND       server    a sentence, UTF-8: why the client is asked to declare its devices again and to resync
+14      DECLINED     server    a sentence, UTF-8: why a declaration was not taken; everything else goes on
 ======= ============ ========= ==============================================================
 
 Invariant: the preamble and REFUSED keep this shape in every version, so that two versions can always
@@ -69,6 +72,8 @@ class Frame(IntEnum):
     LOST = 10
     QUERY = 11
     ANSWER = 12
+    RESEND = 13
+    DECLINED = 14
 
 
 def preamble(version: int = VERSION) -> bytes:
