@@ -16,6 +16,7 @@ from tests.client.conftest import MakeClient, MakePeer, MakePeerProcess, Settle
 from tests.client.peer import MARKER, Peer, PeerProcess
 from tests.patience import wait_until
 from ttmem.client import AllocationClient, BinaryStatus, KernelType, MemoryKind
+from ttmem.client.outbox import ABSORB_AT, CROWDED
 from ttmem.events import Op
 
 CORES = [None, ((0, 0, 3, 3),), ((0, 0, 0, 0), (2, 2, 3, 2))]
@@ -105,7 +106,7 @@ def test_a_stopped_server_does_not_stop_the_caller_and_heals(
         client.report_deallocation(0, number, MemoryKind.L1)
     allocate(client, range(10, 17))
     wait_until(lambda: client.stats().dropped > 0)
-    assert client.stats().queued <= 10_000 + 2 * 2048
+    assert client.stats().queued <= 10_000 + CROWDED + 2 * ABSORB_AT
     peer.send_signal(signal.SIGCONT)
 
     wait_until(lambda: buffers_of(peer) == expected(range(17)))

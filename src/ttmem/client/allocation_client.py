@@ -13,11 +13,13 @@ from ttmem.client.declarations import Cores, content_of
 from ttmem.client.devices import DeviceLike
 from ttmem.client.lifecycle import ClientLifecycle
 from ttmem.client.records import HIGH, WORDS, head
+from ttmem.client.target_cache import Targets
 from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind, Op
 
 _pack = WORDS.pack
 
-# First words of records. A kind that is none finds none; -1 then fits into no record.
+# First words of records. A kind that is none finds none, or cannot even be looked for; -1 then fits
+# into no record.
 _NONE = -1
 _ALLOC = {kind: head(Op.ALLOC, kind) for kind in MemoryKind}
 _FREE = {kind: head(Op.FREE, kind, Flag.KIND_KNOWN) for kind in MemoryKind}
@@ -43,6 +45,7 @@ class AllocationClient(ClientLifecycle):
     `live_limit`: live entries that are remembered for a server that comes later.
 
     A device is a number, a `Device`, a `MeshDevice` or the like; a mesh means each of its chips.
+    No report raises: what cannot be told is counted as dropped, and explained once in the log.
     """
 
     def report_allocation(
@@ -57,14 +60,21 @@ class AllocationClient(ClientLifecycle):
     ) -> None:
         """A buffer was allocated."""
         names = 0 if site is None else self._string(site) << HIGH
-        first = _ALLOC.get(kind, _NONE)
+        try:
+            first = _ALLOC.get(kind, _NONE)
+        except TypeError:
+            first = _NONE
         self._report(device, first, buffer_id, size, reserved, address, 1, names)
 
     def report_deallocation(
         self, device: DeviceLike, buffer_id: int, kind: MemoryKind = MemoryKind.DRAM, size: int = 0
     ) -> None:
         """A buffer was freed."""
-        self._report(device, _FREE.get(kind, _NONE), buffer_id, size, 0, 0, 1)
+        try:
+            first = _FREE.get(kind, _NONE)
+        except TypeError:
+            first = _NONE
+        self._report(device, first, buffer_id, size, 0, 0, 1)
 
     def report_cb_allocation(
         self,
@@ -119,9 +129,12 @@ class AllocationClient(ClientLifecycle):
         core_set, count = self._cores(num_cores if cores is None else cores)
         program = kernel_id if program_id is None else program_id
         names = 0 if name is None else self._string(name)
-        if content_id == 0 and name is not None:
-            content_id = content_of(name, size)
-        first = _KERNEL_LOAD.get(kernel_type, _NONE)
+        try:
+            if content_id == 0 and name is not None:
+                content_id = content_of(name, size)
+            first = _KERNEL_LOAD.get(kernel_type, _NONE)
+        except TypeError:
+            first = _NONE
         word = count | core_set << HIGH
         self._report(device, first, kernel_id, size, program, content_id, word, names)
 
@@ -138,7 +151,11 @@ class AllocationClient(ClientLifecycle):
     ) -> None:
         """A program was dispatched; `cache_hit` is None if nobody knows."""
         word = 0 if cores is None else self._cores(cores)[0] << HIGH
-        self._report(device, _DISPATCH.get(cache_hit, _NONE), program_id, 0, 0, 0, word)
+        try:
+            first = _DISPATCH.get(cache_hit, _NONE)
+        except TypeError:
+            first = _NONE
+        self._report(device, first, program_id, 0, 0, 0, word)
 
     def report_program_destroy(self, device: DeviceLike, program_id: int) -> None:
         """A program is gone, with its kernels and circular buffers."""
@@ -148,7 +165,11 @@ class AllocationClient(ClientLifecycle):
         self, device: DeviceLike, program_id: int, status: BinaryStatus
     ) -> None:
         """How far the program's binaries have come."""
-        self._report(device, _STATUS.get(status, _NONE), program_id)
+        try:
+            first = _STATUS.get(status, _NONE)
+        except TypeError:
+            first = _NONE
+        self._report(device, first, program_id)
 
     def report_ring(
         self,
@@ -187,11 +208,35 @@ class AllocationClient(ClientLifecycle):
             targets = self._find_targets(device)
         queue, now = outbox.queue, time_ns()
         try:
-            for bits in targets:
+            if targets.__class__ is int:
                 queue.append(
-                    _pack(bits | first, now, number, size, extra, address, count_and_cores, names)
+                    _pack(
+                        targets | first, now, number, size, extra, address, count_and_cores, names
+                    )
                 )
-        except struct.error as error:
-            self._reject(error)
+            else:
+                records = []
+                for bits in targets:  # type: ignore[union-attr]
+                    records.append(
+                        _pack(
+                            bits | first, now, number, size, extra, address, count_and_cores, names
+                        )
+                    )
+                queue += records  # all or none, where a signal ends this call
+        except struct.error as error:  # no more: what a handler of a signal raises must pass
+            if now < 0:
+                self._report_without_time(
+                    targets, first, number, size, extra, address, count_and_cores, names
+                )
+            else:
+                self.reject(error)
         if len(queue) >= outbox.mark:
             outbox.marked()
+
+    def _report_without_time(self, targets: Targets, first: int, *words: int) -> None:
+        """For a clock that stands before 1970: the server's counts."""
+        try:
+            each = (targets,) if isinstance(targets, int) else targets
+            self._outbox.queue += [_pack(bits | first, 0, *words) for bits in each]
+        except struct.error as error:
+            self.reject(error)

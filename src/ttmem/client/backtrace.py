@@ -20,11 +20,11 @@ def print_kernel_load(
         lines = [
             headline(number, type_name, size, cores, kernel_id) for number in device_numbers(device)
         ]
-    except (TypeError, ValueError):
-        return
-    if sys.stderr is not None:
         frames = _callers(sys._getframe(2))  # above here and GraphTracker
-        sys.stderr.write("".join(f"{line}\n{frames}" for line in lines))
+        if sys.stderr is not None:
+            sys.stderr.write("".join(f"{line}\n{frames}" for line in lines))
+    except (AttributeError, TypeError, ValueError, OSError):
+        return  # it is no device, or the terminal is gone
 
 
 def headline(device: int, type_name: str, size: int, cores: int, kernel_id: int, *more: str) -> str:

@@ -57,8 +57,8 @@ class Declarations:
         """Keeps what is known about a device."""
         with self._lock:
             if self.devices.get(device.logical_id) != device:
-                self.devices[device.logical_id] = device
                 self._announce(Frame.DEVICE, device.logical_id, _device_frame(device))
+                self.devices[device.logical_id] = device
 
     def string(self, text: str) -> int:
         """The number of a text; 0 if there are too many."""

@@ -46,15 +46,18 @@ class ClientLifecycle:
     ) -> None:
         self._path = named_socket(path)
         self._limits = (queue_limit, live_limit)
-        self._outbox = Outbox(queue_limit, live_limit)
         self._sender: Sender | None = None
         self._starting = threading.RLock()
-        self._complained = False
+        self._complained = self._warned = False
+        self._outbox = self._new_outbox()
         _clients.add(self)
 
     def declare_device(self, declaration: DeviceDeclaration) -> None:
         """Tells which board a device is and what it can hold."""
-        self._outbox.declarations.declare_device(declaration)
+        try:
+            self._outbox.declarations.declare_device(declaration)
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:  # it is none
+            self.reject(error)
         self._ensure_sender()
         self._outbox.waker.wake()
 
@@ -76,7 +79,8 @@ class ClientLifecycle:
             while self._outbox.hopeful() and monotonic() < deadline and not self.flush(0.002):
                 pass
             self._sender.stop()
-            self._sender.join(max(0.01, deadline - monotonic()))
+            if self._sender.is_alive():
+                self._sender.join(max(0.01, deadline - monotonic()))
 
     def stats(self) -> ClientStats:
         """What was sent, what waits, what was lost."""
@@ -100,21 +104,24 @@ class ClientLifecycle:
         outbox = self._outbox
         known = outbox.targets.find(device)
         if known is not None or outbox.closed:
-            return known or ()
+            return () if known is None else known
         try:
             for declaration in device_declarations(device):
                 self.declare_device(declaration)
             targets = outbox.targets.add(device)
         except Exception as error:  # the application's object may raise anything
-            self._reject(error)
+            self.reject(error)
             return ()
-        self._ensure_sender()
         return targets
 
     def _string(self, text: str) -> int:
         """The number of a name or a call site."""
         declarations = self._outbox.declarations
-        return declarations.strings.get(text) or declarations.string(text)
+        try:
+            return declarations.strings.get(text) or declarations.string(text)
+        except TypeError as error:  # a list is no text: the event goes without
+            self._complain(error)
+            return 0
 
     def _cores(self, cores: Cores) -> tuple[int, int]:
         """(number of the core set, how many cores they are)."""
@@ -125,7 +132,7 @@ class ClientLifecycle:
             known = None  # a list
         try:
             return declarations.cores(cores) if known is None else known
-        except (struct.error, TypeError, ValueError) as error:
+        except (struct.error, TypeError, ValueError, LookupError) as error:
             self._complain(error)
             return _NO_CORES
 
@@ -138,7 +145,7 @@ class ClientLifecycle:
             self._complain(error)
             return _NO_CORES
 
-    def _reject(self, error: Exception) -> None:
+    def reject(self, error: Exception) -> None:
         """An event that cannot be told is counted, and explained once."""
         self._outbox.rejected += 1
         self._complain(error)
@@ -151,15 +158,31 @@ class ClientLifecycle:
             )
 
     def _ensure_sender(self) -> None:
-        if self._sender is not None or self._outbox.closed:
+        """Starts the thread; if none can be started now, a later event tries again."""
+        if self._outbox.sender is not None or self._outbox.closed:
             return
         with self._starting:
-            if self._sender is None:
+            if self._sender is None or not self._sender.is_alive():
                 self._sender = Sender(self._outbox, self._path)
                 try:
                     self._sender.start()
-                except RuntimeError:
-                    pass  # the interpreter is shutting down
+                except (RuntimeError, MemoryError) as error:
+                    self._warn(error)
+
+    def _warn(self, error: BaseException) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("ttmem: no thread to report from can be started yet: %s", error)
+
+    def _new_outbox(self) -> Outbox:
+        myself = weakref.ref(self)  # else only the garbage collector would free a client
+
+        def call_sender() -> None:
+            client = myself()
+            if client is not None:
+                client._ensure_sender()
+
+        return Outbox(*self._limits, call_sender)
 
     def _start_anew(self) -> None:
         """In a forked child: the memory is the parent's, and any lock may have been held."""
@@ -167,7 +190,7 @@ class ClientLifecycle:
             self._sender.abandon()
         self._sender = None
         self._starting = threading.RLock()
-        self._outbox = Outbox(*self._limits)
+        self._outbox = self._new_outbox()
 
 
 _clients: weakref.WeakSet[ClientLifecycle] = weakref.WeakSet()

@@ -1,12 +1,12 @@
 """What callers and the sending thread share.
 
 A caller only packs its event and appends it to `queue`: one atomic step, so it needs no lock, may
-be interrupted by a finalizer that reports too, and cannot be surprised by a fork. (With a lock, and
-the live set updated by each call, a report took twice as long.) Every few milliseconds the sending
-thread *absorbs* the queue: it applies the events, in their order, to the live set, and puts them
-into the backlog, which waits to be sent. A caller that finds many events in the queue absorbs some
-itself: so nobody reports faster than events are applied, and the live set is exact whatever the
-sending thread is doing.
+be interrupted by a finalizer that reports too, or by a signal whose handler raises, and cannot be
+surprised by a fork. (With a lock, and the live set updated by each call, a report took twice as
+long.) Every few milliseconds the sending thread *absorbs* the queue: it applies the events, in
+their order, to the live set, and puts them into the backlog, which waits to be sent. Handlers of
+signals run in the main thread only, so nothing interrupts that. A caller that finds very many
+events in the queue waits a little: so nobody reports faster than events are applied.
 
 - Until the first try to connect has ended, events go into the backlog: a server that is there sees
   everything from the first event on, peaks too.
@@ -21,24 +21,36 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from threading import get_ident
+from time import monotonic, sleep
 
 from ttmem.client.declarations import Declarations
 from ttmem.client.live_set import LiveSet
 from ttmem.client.target_cache import TargetCache
 from ttmem.client.waker import Waker
 
-ABSORB_AT = 1024  # events in the queue: then a caller absorbs, in well below 1 % of all calls
+ABSORB_AT = 1024  # events in the queue: then the sender is called, in well below 1 % of all calls
 SLICE = 2048  # events that are absorbed at once: about a millisecond
+SLICES = 8  # that are absorbed before anything else is done
+CROWDED = SLICE * SLICES  # events in the queue: then callers wait
+LONGEST_WAIT = 0.05  # seconds; a sender that takes longer is stuck, and the caller absorbs
 RESTING = 1
+NEXT_TRY = 1.0  # seconds between tries to start a sender
 
 
 class Outbox:
     """The state of one client in one process; a forked child starts with a new one."""
 
-    def __init__(self, capacity: int, live_limit: int) -> None:
+    def __init__(
+        self, capacity: int, live_limit: int, call_sender: Callable[[], None] = lambda: None
+    ) -> None:
+        self.sender: int | None = None  # its thread; None: there is none
+        self._call_sender = call_sender  # tries to start it
+        self._next_try = 0.0
         self.reporter = os.urandom(8).hex()  # tells a server that this is the same client again
         self.queue: list[bytes] = []
-        self.mark = ABSORB_AT  # the length of the queue at which `marked` wants to be called
+        self.mark = RESTING  # the length of the queue at which `marked` wants to be called
         self.targets = TargetCache()
         self.declarations = Declarations()
         self.live = LiveSet(live_limit, self.declarations.core_counts)
@@ -57,11 +69,35 @@ class Outbox:
         self._dropped = 0
 
     def marked(self) -> None:
-        """The queue has reached its mark: the sender rests and is woken, or has too much to do."""
-        if self.mark == RESTING:
-            self.mark = ABSORB_AT
-            self.waker.wake()
-        elif not self._lock.locked():  # else somebody is at it, perhaps this very thread
+        """The queue has reached its mark: the sender rests and is called, or has too much to do."""
+        if self.sender is None:
+            self._go_alone()
+            return
+        self.waker.wake()  # first: if a signal ends this call here, the next one does it again
+        self.mark = max(ABSORB_AT, len(self.queue) + ABSORB_AT)
+        if len(self.queue) >= CROWDED and self.sender != get_ident():
+            self._wait_for_sender()
+
+    def _wait_for_sender(self) -> None:
+        deadline = monotonic() + LONGEST_WAIT
+        while len(self.queue) >= CROWDED:
+            if monotonic() >= deadline:
+                self._absorb_here()
+                return
+            sleep(0.001)
+
+    def _go_alone(self) -> None:
+        """There is no sender (yet): the live set must do without one."""
+        if monotonic() >= self._next_try:
+            self._next_try = monotonic() + NEXT_TRY
+            self._call_sender()
+        if len(self.queue) >= ABSORB_AT:
+            self._absorb_here()
+        if self.sender is None:
+            self.mark = RESTING  # with each event, until there is one
+
+    def _absorb_here(self) -> None:
+        if not self._lock.locked():  # else somebody is at it, perhaps this very thread
             with self._lock:
                 self._absorb(SLICE)
 
@@ -91,9 +127,12 @@ class Outbox:
     # ---- for the sender ---------------------------------------------------------------------
 
     def absorb(self) -> bool:
-        """Applies some of what is queued; True if there was something."""
-        with self._lock:
-            return self._absorb(SLICE)
+        """Applies what is queued; True if there was something."""
+        for turn in range(SLICES):
+            with self._lock:
+                if not self._absorb(SLICE):
+                    return turn > 0
+        return True
 
     def may_rest(self) -> bool:
         """True if nothing waits; then the next event wakes the sender."""
@@ -143,18 +182,25 @@ class Outbox:
             self.declarations.stop()
 
     def _absorb(self, most: int) -> bool:
-        events = self.queue[:most]
-        count = len(events)
-        del self.queue[:count]  # callers may have appended meanwhile
-        self.mark = ABSORB_AT
-        if not events:
-            return False
-        together = self.live.apply(events)
-        if self._streaming and count + self._waiting + self._in_flight > self._capacity:
+        taken = 0
+        try:
+            events = self.queue[:most]
+            count = len(events)
+            del self.queue[:count]  # callers may have appended meanwhile
+            taken = count
+            self.mark = ABSORB_AT
+            if not events:
+                return False
+            together = self.live.apply(events)
+            if self._streaming and count + self._waiting + self._in_flight > self._capacity:
+                self._streaming, self._gap = False, True
+            if self._streaming:
+                self._backlog.append(together)
+                self._waiting += count
+            elif self._gap:
+                self._dropped += count
+            return True
+        except BaseException:  # out of memory, or a signal where no sender could be started
             self._streaming, self._gap = False, True
-        if self._streaming:
-            self._backlog.append(together)
-            self._waiting += count
-        elif self._gap:
-            self._dropped += count
-        return True
+            self._dropped += taken
+            raise

@@ -8,6 +8,7 @@ from ttmem.client.outbox import Outbox
 
 ROUND = 0.01  # seconds in which events gather
 ROUNDS_BEFORE_REST = 10  # empty ones; then the thread sleeps until an event wakes it
+LONGEST_REST = 2.0  # seconds; a signal may have ended the call that would have woken it
 
 
 class Rounds:
@@ -20,11 +21,12 @@ class Rounds:
     def wait(self, longest: float | None, file: int | None = None) -> bool:
         """One round, or one rest of at most so many seconds; True if the file can be read."""
         poll = select.poll()
-        poll.register(self._outbox.waker.fileno(), select.POLLIN)
-        if file is not None:
-            poll.register(file, select.POLLIN)
-        ready = dict(poll.poll(self._milliseconds(longest)))
-        if self._outbox.waker.fileno() in ready:
+        waker = self._outbox.waker.fileno()
+        for each in (waker, file):
+            if each is not None:
+                poll.register(each, select.POLLIN)
+        ready = dict(poll.poll(self._milliseconds(longest, waker is not None)))
+        if waker in ready:
             self._outbox.waker.clear()
         self.absorb()
         return file in ready
@@ -33,7 +35,7 @@ class Rounds:
         """What is done in between."""
         self._quiet = 0 if self._outbox.absorb() else self._quiet + 1
 
-    def _milliseconds(self, longest: float | None) -> float | None:
-        if self._quiet > ROUNDS_BEFORE_REST and self._outbox.may_rest():
-            return None if longest is None else longest * 1000
+    def _milliseconds(self, longest: float | None, can_be_woken: bool) -> float:
+        if can_be_woken and self._quiet > ROUNDS_BEFORE_REST and self._outbox.may_rest():
+            return 1000 * (LONGEST_REST if longest is None else min(LONGEST_REST, longest))
         return 1000 * (ROUND if longest is None else min(ROUND, longest))

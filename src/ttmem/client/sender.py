@@ -34,8 +34,12 @@ class Sender(threading.Thread):
         self._said: str | None = None
 
     def run(self) -> None:
-        while not self._stopping:
-            self._pause(self._try_once())
+        self._outbox.sender = threading.get_ident()
+        try:
+            while not self._stopping:
+                self._pause(self._try_once())
+        finally:
+            self._outbox.sender = None
 
     def stop(self) -> None:
         """Ends the thread soon, whatever it is doing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import socket
@@ -44,6 +45,8 @@ def trouble(given: str | None, error: Exception) -> TtmemError:
         return TtmemError(f"the server at {path} does not answer; is it stopped?")
     if isinstance(error, (ConnectionError, EOFError)):
         return TtmemError(f"the server at {path} closed the connection")
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return TtmemError(f"no file can be opened to reach {path}: {error.strerror}")
     if isinstance(error, OSError):
         return BadInput(f"{path} cannot be used as the socket of a server: {error}")
     return TtmemError(f"the conversation with the server at {path} failed: {error!r}")

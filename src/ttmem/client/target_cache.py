@@ -10,7 +10,8 @@ from ttmem.client.records import HIGH, MOST_32
 
 MOST = 1024  # devices and meshes in either cache
 
-Targets: TypeAlias = tuple[int, ...]  # the device bits of the first word of a record
+# The device bits of the first word of a record: a number, or one for each chip of a mesh.
+Targets: TypeAlias = int | tuple[int, ...]
 
 
 class TargetCache(dict[object, Targets]):
@@ -31,7 +32,8 @@ class TargetCache(dict[object, Targets]):
         for number in numbers:
             if not 0 <= number <= MOST_32:
                 raise ValueError(f"{number} is no device number")
-        targets = tuple(number << HIGH for number in numbers)
+        bits = tuple(number << HIGH for number in numbers)
+        targets = bits[0] if len(bits) == 1 else bits
         if isinstance(device, (int, Device, MeshDevice)):
             _make_room(self)
             self[device] = targets

@@ -17,7 +17,7 @@ BACKTRACE_VARIABLE = "TTMEM_KERNEL_BACKTRACE"
 
 
 class GraphTracker:
-    """Reports while `enabled`; else a call is one test of that attribute."""
+    """Reports while `enabled`; else a call is one test of that attribute. No call raises."""
 
     _instance: GraphTracker | None = None
     _making = threading.Lock()
@@ -44,20 +44,26 @@ class GraphTracker:
     def track_allocate(self, buffer: Buffer) -> None:
         """A buffer was allocated."""
         if self.enabled:
-            self.client.report_allocation(
-                buffer.device,
-                buffer.id,
-                buffer.size,
-                buffer.kind,
-                buffer.address,
-                buffer.reserved,
-                buffer.site,
-            )
+            try:
+                self.client.report_allocation(
+                    buffer.device,
+                    buffer.id,
+                    buffer.size,
+                    buffer.kind,
+                    buffer.address,
+                    buffer.reserved,
+                    buffer.site,
+                )
+            except AttributeError as error:  # it is none
+                self.client.reject(error)
 
     def track_deallocate(self, buffer: Buffer) -> None:
         """A buffer was freed."""
         if self.enabled:
-            self.client.report_deallocation(buffer.device, buffer.id, buffer.kind, buffer.size)
+            try:
+                self.client.report_deallocation(buffer.device, buffer.id, buffer.kind, buffer.size)
+            except AttributeError as error:  # it is none
+                self.client.reject(error)
 
     def track_allocate_cb(
         self,

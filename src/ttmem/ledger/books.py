@@ -289,6 +289,7 @@ class Books:
 
     def sample(self, devices: Iterable[DeviceSample], remarks: Iterable[Remark], now: int) -> None:
         """Takes a reading of counters, in place of the one before."""
+        self._register.full = False
         self.counters.take(devices, remarks, now)
         for process, logical_id, record in locate(self):
             self._move(process, logical_id, record, now)
