@@ -10,7 +10,8 @@ import pytest
 
 from tests.client import scripts
 from tests.client.conftest import MakePeerProcess
-from tests.client.peer import Peer, wait_until
+from tests.client.peer import Peer
+from tests.patience import wait_until
 from ttmem.client import AllocationClient, Buffer, GraphTracker, MemoryKind
 
 # Raises in the middle of reports, a thousand times a second, and lists the ids whose report it ended.
@@ -53,7 +54,7 @@ def test_signals_in_the_middle_of_reports_lose_nothing(
     process = scripts.start(INTERRUPTED, path, *mesh)
     unsure, dropped = json.loads(scripts.line(process))
     assert unsure
-    wait_until(lambda: peer.fact("marker", process.pid) == 1, 60)
+    wait_until(lambda: peer.fact("marker", process.pid) == 1)
     told = peer.picture(process.pid)["buffers"]
     lost = peer.fact("lost", process.pid)
     process.communicate("\n", timeout=20)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.client.scripts import start
-from tests.server.harness import PATIENCE, OldClient, RunningServer, child, wait_for
+from tests.patience import PATIENCE_S, wait_until
+from tests.server.harness import OldClient, RunningServer, child
 from ttmem.client import AllocationClient, MemoryKind
 from ttmem.events import Event, Flag, Op
 from ttmem.server.process_table import MAX_REPORTERS
@@ -25,7 +26,7 @@ class Reporter:
 
     def __init__(self, path: str, **hello: object) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE)
+        self.socket.settimeout(PATIENCE_S)
         self.socket.connect(path)
         self.socket.sendall(preamble() + json_frame(Frame.HELLO, hello))
         self.read(len(preamble()))
@@ -97,7 +98,7 @@ def dram(server: RunningServer, expected: int) -> None:
             and len(mine) == 1
         )
 
-    wait_for(right)
+    wait_until(right)
     picture = server.picture()
     assert right(), (picture.processes, [d.memory.dram for d in picture.devices])
 

@@ -9,8 +9,9 @@ from contextlib import closing
 
 import pytest
 
+from tests.patience import wait_until
 from tests.server.conftest import StartServer
-from tests.server.harness import OldClient, RunningServer, child, wait_for
+from tests.server.harness import OldClient, RunningServer, child
 from ttmem.client import AllocationClient, DeviceDeclaration
 from ttmem.ledger.device_register import MAX_DEVICES
 from ttmem.snapshots import Snapshot
@@ -54,7 +55,7 @@ def test_a_declaration_that_cannot_be_taken_costs_a_client_nothing_else(
         client.report_allocation(1, 2, 23)
 
         server.sees(lambda p: held(p) == {"possible": 123})
-        wait_for(lambda: "logical id 5000 is above 1023" in caplog.text)
+        wait_until(lambda: "logical id 5000 is above 1023" in caplog.text)
     assert caplog.text.count("logical id 5000 is above 1023") == 1
     server.logs("declaration declined: logical id 5000 is above 1023")
 
