@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.probe.watched import Watched
+from tests.probe.watched import DISPATCHING, Watched
 from ttmem.feeds import LocalFeed
 from ttmem.snapshots import Snapshot
 from ttmem.views.notes import anomaly_notes, loss_notes
@@ -19,16 +19,16 @@ BLOCK = 512 * 8  # of every buffer that these scripts make in DRAM
 FEW = "64"  # events or live things: the fewest that a region has room for
 CHURN = "\nlib.churn(mesh, 1000, 200)"
 EVENTS_OF_CHURN = 400
-DISPATCH = """
-lib.workload_make.restype = address; lib.workload_make.argtypes = [address] * 3
-lib.program_add_kernel.argtypes = [address, ctypes.c_char_p, ctypes.c_uint32]
-lib.workload_enqueue.argtypes = [address]
+DISPATCH = (
+    DISPATCHING
+    + """
 mesh = lib.mesh_open(1)
 program = lib.program_make(6, mesh, 2048, 2)
 lib.program_add_kernel(program, b"reader", 3000)
 workload = lib.workload_make(mesh, program, None)
 for time in range(3): lib.workload_enqueue(workload)
 """
+)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ttmem.process_identity import ProcessFacts
 
 DEVICES = 2
 PROCESSES = 3
-CAPACITY = 60_000
+CAPACITY = 8_000  # so little that random reports exceed it now and then
 CORE_SETS: dict[int, Cores] = {
     1: frozenset({(0, 0)}),
     2: frozenset({(0, 0), (1, 0)}),
@@ -175,6 +175,54 @@ def test_sum_by_kind_is_sum_by_process_is_device_used_and_within_capacity_or_nam
             if over:
                 assert over[0].bytes == device.l1_used - CAPACITY
                 assert over[0].pid in {p.pid for p in picture.processes}
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps)
+def test_no_peak_exceeds_its_capacity_without_an_anomaly(
+    sequence: Sequence[tuple[int, Event | str]],
+) -> None:
+    world = World()
+    for number, what in sequence:
+        world.step(number, what)
+        for device in world.books.snapshot(1).devices:
+            assert device.l1_peak is not None
+            kinds = {anomaly.kind for anomaly in device.anomalies}
+            named = kinds & {"over_capacity", "peak_over_capacity"}
+            assert bool(named) == (device.l1_peak > CAPACITY)
+
+
+SHOWN = (MemoryKind.DRAM, MemoryKind.L1, MemoryKind.L1_SMALL, MemoryKind.TRACE)
+
+
+@given(st.sampled_from(SHOWN), st.integers(1, 3))
+def test_a_peak_above_what_can_be_allocated_since_is_named(kind: MemoryKind, blocks: int) -> None:
+    books = Books()
+    first = books.open_process(ProcessFacts(1000, 0, "me", "job"))
+    books.declare(first, banks_of(4096))
+    books.apply(first, Event(Op.ALLOC, kind=kind, id=1, size=1024 * blocks).pack(), 0, 64, 1)
+    books.release(first, 2)
+
+    second = books.open_process(ProcessFacts(1001, 0, "me", "job"))
+    books.declare(second, banks_of(2048))
+
+    (device,) = books.snapshot(3).devices
+    named = {one.text.split(":")[0] for one in device.anomalies if one.kind == "peak_over_capacity"}
+    assert named == ({kind.name} if blocks == 3 else set())
+
+
+def banks_of(size: int) -> DeviceDeclaration:
+    """One bank of L1 and one of DRAM, each with two regions of that size."""
+    return DeviceDeclaration(
+        0,
+        "0",
+        l1_banks=1,
+        l1_bank_size=size,
+        l1_small_bank_size=size,
+        dram_banks=1,
+        dram_bank_size=size,
+        trace_bank_size=size,
+    )
 
 
 @settings(max_examples=100, deadline=None)

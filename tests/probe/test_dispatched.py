@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.probe.test_captured import events_of
-from tests.probe.watched import Watched
+from tests.probe.watched import DISPATCHING, Watched
 from ttmem.events.kinds import MemoryKind, Op
 from ttmem.events.record import Event, Flag
 from ttmem.probe.layout import HOLDS_BINARIES, Counted, LiveType, Notice
@@ -13,16 +13,11 @@ from ttmem.sources.probe_region import ProbeRegion
 
 Watch = Callable[..., Watched]
 CONTROLS = """
-lib.workload_make.restype = address
-lib.workload_make.argtypes = [address, address, address]
-lib.program_add_kernel.argtypes = [address, ctypes.c_char_p, ctypes.c_uint32]
 lib.trace_capture.argtypes = lib.trace_release.argtypes = [address, ctypes.c_uint32, address]
 lib.trace_replay.argtypes = [address, ctypes.c_uint32]
-for name in ("workload_enqueue", "workload_destroy"):
-    getattr(lib, name).argtypes = [address]
 """
 DISPATCHED = (
-    CONTROLS
+    DISPATCHING
     + """
 mesh = lib.mesh_open(2)
 program = lib.program_make(6, mesh, 0, 0)

@@ -6,9 +6,9 @@ import re
 import subprocess
 
 from tests.probe.launched import Launcher
-from tests.probe.test_dispatched import CONTROLS
+from tests.probe.watched import DISPATCHING
 
-LOADS = f"""{CONTROLS}
+LOADS = f"""{DISPATCHING}
 mesh = lib.mesh_open(2)
 def make():
     program = lib.program_make(6, mesh, 0, 0)
@@ -50,9 +50,17 @@ def test_the_frames_are_those_that_made_its_program(launcher: Launcher) -> None:
     lines, _ = logged(launcher, LOADS)
 
     at = lines.index(loads(lines)[0])
-    assert lines[at + 1] == "  [0] make (model.py:12)"
-    assert lines[at + 2] == "  [1] forward (model.py:16)"
-    assert lines[at + 3] == "  [2] <module> (model.py:17)"
+    frames = {"make": "    program =", "forward": "def forward", "<module>": "workload = forward"}
+    assert lines[at + 1 : at + 4] == [
+        f"  [{number}] {name} (model.py:{line_of(start)})"
+        for number, (name, start) in enumerate(frames.items())
+    ]
+
+
+def line_of(start: str) -> int:
+    return next(
+        number for number, line in enumerate(LOADS.splitlines(), 1) if line.startswith(start)
+    )
 
 
 def test_kernels_that_were_overwritten_before_they_were_read_are_missed_aloud(

@@ -33,13 +33,29 @@ def say(word):
     print(word, flush=True)
 """
 DISPATCHING = """
-lib.workload_make.restype = address; lib.workload_make.argtypes = [address] * 3
-lib.workload_enqueue.argtypes = [address]
+lib.workload_make.restype = lib.program_plan.restype = lib.mesh_open_grid.restype = address
+lib.workload_make.argtypes = [address] * 3
+lib.workload_add.argtypes = [address] * 2 + [ctypes.c_uint32] * 4
+lib.program_plan.argtypes = lib.program_make.argtypes
+lib.program_resize.argtypes = [address, u64]
+lib.program_add_kernel.argtypes = [address, ctypes.c_char_p, ctypes.c_uint32]
+for name in ("workload_enqueue", "workload_destroy"):
+    getattr(lib, name).argtypes = [address]
+def grid(rows, columns, *chips):
+    return lib.mesh_open_grid((ctypes.c_int * len(chips))(*chips), rows, columns)
+def planned(mesh, number, cb_size, kernels=1):
+    made = lib.program_plan(number, mesh, cb_size, 1)
+    for name in ("reader", "writer")[:kernels]: lib.program_add_kernel(made, name.encode(), 3000)
+    return made
+def workload(mesh, programs):
+    made = lib.workload_make(mesh, None, None)
+    for place, program in programs.items(): lib.workload_add(made, program, *place)
+    return made
 """
 
 
 def build_runtime(folder: Path, *variants: str) -> Path:
-    """Compiles the small runtime: whole, or as `HALF`, `OLD` or `MOVED` (runtime/tt_metal.hpp)."""
+    """Compiles the small runtime: whole, or as a variant such as `HALF` (runtime/tt_metal.hpp)."""
     library = folder / "libtt_metal.so"
     command = ["g++", "-std=c++20", "-O1", "-fPIC", "-shared", "-o", str(library)]
     command += [f"-D{variant}" for variant in variants]

@@ -7,7 +7,7 @@
 
 #include "attribution.hpp"
 #include "ring.hpp"
-#include "runtime_devices.hpp"
+#include "programs.hpp"
 #include "settings.hpp"
 
 namespace ttmem::probe {
@@ -62,7 +62,7 @@ void tell(const Region& region, const FailureRecord& record) {
 void failed(const Recording& recording, const Failure& failure, const char* message) {
     Region& region = recording.region();
     const Attribution who = attribute(region, recording.thread());
-    const DeviceGroup group = group_of_device(region, failure.device);
+    const DeviceGroup group = group_of_program(region, failure.program, failure.device);
     FailureRecord record{};
     record.time = now_ns();
     record.requested = failure.requested;

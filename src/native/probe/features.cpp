@@ -57,6 +57,13 @@ const Feature FEATURES_WANTED[] = {
                          CONST_METAL "11distributed16MeshWorkloadImpl25get_program_binary_statusEm"}},
     {"dispatches", {METAL "11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb",
                     WORKLOAD_OF "11add_programERKNS1_19MeshCoordinateRangeEONS0_7ProgramE"}},
+    {"program cache", {METAL "11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb",
+                       WORKLOAD_OF "11add_programERKNS1_19MeshCoordinateRangeEONS0_7ProgramE", WORKLOAD_OF "D1Ev"}},
+    {"program ranges", {CONST_METAL "11distributed19MeshCoordinateRange11start_coordEv",
+                        CONST_METAL "11distributed19MeshCoordinateRange9end_coordEv",
+                        CONST_METAL "11distributed14MeshCoordinate6coordsEv",
+                        CONST_METAL "11distributed10MeshDevice8get_viewEv",
+                        CONST_METAL "11distributed14MeshDeviceView11find_deviceEi"}},
     {"operation names", {METAL "9Inspector16emit_debug_entryEPKNS0_11distributed16MeshWorkloadImplEmSt17basic_string_"
                                "viewIcSt11char_traitsIcEESt6vectorINS0_10TensorSpecESaISB_EESt8optionalIN4ttsl10"
                                "StrongTypeIjNS2_14MeshTraceIdTagEEEE"}},

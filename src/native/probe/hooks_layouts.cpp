@@ -2,7 +2,7 @@
 //
 // The runtime reports circular buffers one by one while it lays a program out, without naming the program; it reports
 // dataflow buffers and scratchpads to nobody, but marks their addresses. Both are collected in the thread that does
-// the layout and kept when it is finished.
+// the layout, kept when it is finished, and counted when the runtime has accepted the program (programs.hpp).
 #include <exception>
 #include <vector>
 
@@ -26,17 +26,23 @@ CoreSet cores_of(Region& region, const void* core_range_set) {
     return ranges ? intern_cores(region, ranges->data(), ranges->size()) : CoreSet{0, 0};
 }
 
-void begin(const Recording& recording, const void* program, const void* device, bool dataflow) {
+enum class Sort { CIRCULAR_BUFFERS, DATAFLOW_BUFFERS, SCRATCHPADS };
+
+void begin(const Recording& recording, const void* program, const void* device, Sort sort) {
     ProgramLayout& layout = recording.thread().layout;
     layout.program = program_id(program);
-    layout.devices = dataflow ? group_of_device(recording.region(), device).mask : 0;
+    layout.devices = group_of_program(recording.region(), layout.program, device).mask;
     layout.cores = layout.core_count = 0;
     layout.count = 0;
-    layout.dataflow = dataflow;
+    layout.dataflow = sort != Sort::CIRCULAR_BUFFERS;
+    layout.goes_on = sort == Sort::SCRATCHPADS;  // they come after the dataflow buffers
     layout.active = true;
 }
 
 void collect(Region& region, ProgramLayout& layout, const PendingCb& seen) {
+    if (!seen.devices) {
+        return;  // the runtime names all chips of a mesh, also those that the program does not run on
+    }
     for (int i = layout.count; i-- > 0;) {
         PendingCb& known = layout.pending[i];
         const bool same = known.address == seen.address && known.size == seen.size && known.cores == seen.cores &&
@@ -53,27 +59,42 @@ void collect(Region& region, ProgramLayout& layout, const PendingCb& seen) {
     }
 }
 
-// Runs the runtime's own layout with the collection open, and keeps what came in, also if it throws half-way: what
-// was laid out is what the runtime will free.
+// Nobody but its workload knows whether a program will run; one that is in none runs when it has passed the checks.
+void passed(const void* program) {
+    if (!waiting_layouts.load(std::memory_order_relaxed)) {
+        return;  // it was laid out before, and is checked once more
+    }
+    if (const Recording recording; recording) {
+        const std::uint64_t id = program_id(program);
+        const ProgramParts* parts = parts_of(id, false);
+        if (parts && !parts->accepted_by_dispatch.load(std::memory_order_relaxed)) {
+            accept_layout(recording.region(), recording.thread(), id);
+        }
+    }
+}
+
+// Runs the runtime's own layout with the collection open. A program whose layout it refuses has none.
 template <typename Real>
-void lay_out(Real&& real, const void* program, const void* device, bool dataflow) {
+void lay_out(Real&& real, const void* program, const void* device, Sort sort, Symbol& check) {
     struct Scope {
         ThreadState* thread = nullptr;
         ~Scope() {
-            if (!thread) {
-                return;
-            }
-            thread->layout.active = false;
-            if (const Recording recording; recording) {
-                keep_layout(recording.region(), recording.thread());
+            if (thread) {
+                thread->layout.active = false;
             }
         }
     } scope;
     if (const Recording recording; recording) {
-        begin(recording, program, device, dataflow);
+        begin(recording, program, device, sort);
         scope.thread = &recording.thread();
     }
     real();
+    if (const Recording recording; recording && scope.thread) {
+        keep_layout(recording.region(), recording.thread());
+    }
+    if (!check.address()) {
+        passed(program);
+    }
 }
 
 template <typename Real>
@@ -86,23 +107,37 @@ void watch(Real&& real, const void* program, const void* device, std::uint32_t w
         }
         throw;
     }
+    passed(program);
 }
 
 }  // namespace
 
+TTMEM_HOOK(void, on_validate_cbs, TT_PROGRAM "31validate_circular_buffer_regionEPKNS0_7IDeviceE", void*, const void*)
+void on_validate_cbs(void* program, const void* device) {
+    watch([&] { on_validate_cbs_real(program, device); }, program, device, 1);
+}
+
+TTMEM_HOOK(void, on_validate_dfbs, TT_PROGRAM "31validate_dataflow_buffer_regionEPKNS0_7IDeviceE", void*, const void*)
+void on_validate_dfbs(void* program, const void* device) {
+    watch([&] { on_validate_dfbs_real(program, device); }, program, device, 2);
+}
+
 TTMEM_HOOK(void, on_lay_out_cbs, TT_PROGRAM "25allocate_circular_buffersEPKNS0_7IDeviceE", void*, const void*)
 void on_lay_out_cbs(void* program, const void* device) {
-    lay_out([&] { on_lay_out_cbs_real(program, device); }, program, device, false);
+    lay_out([&] { on_lay_out_cbs_real(program, device); }, program, device, Sort::CIRCULAR_BUFFERS,
+            on_validate_cbs_real);
 }
 
 TTMEM_HOOK(void, on_lay_out_dfbs, TT_PROGRAM "25allocate_dataflow_buffersEPKNS0_7IDeviceE", void*, const void*)
 void on_lay_out_dfbs(void* program, const void* device) {
-    lay_out([&] { on_lay_out_dfbs_real(program, device); }, program, device, true);
+    lay_out([&] { on_lay_out_dfbs_real(program, device); }, program, device, Sort::DATAFLOW_BUFFERS,
+            on_validate_dfbs_real);
 }
 
 TTMEM_HOOK(void, on_lay_out_scratchpads, TT_PROGRAM "20allocate_scratchpadsEPKNS0_7IDeviceE", void*, const void*)
 void on_lay_out_scratchpads(void* program, const void* device) {
-    lay_out([&] { on_lay_out_scratchpads_real(program, device); }, program, device, true);
+    lay_out([&] { on_lay_out_scratchpads_real(program, device); }, program, device, Sort::SCRATCHPADS,
+            on_validate_dfbs_real);
 }
 
 TTMEM_HOOK(void, on_cb, "_ZN2tt8tt_metal12GraphTracker17track_allocate_cbERKNS0_12CoreRangeSetEmmbPKNS0_7IDeviceE",
@@ -113,9 +148,10 @@ void on_cb(void* tracker, const void* cores, std::uint64_t address, std::uint64_
     const Recording recording;
     if (recording && recording.thread().layout.active && !recording.thread().layout.dataflow) {
         const CoreSet set = cores_of(recording.region(), cores);
-        const std::uint64_t devices = group_of_device(recording.region(), device).mask;
+        ProgramLayout& layout = recording.thread().layout;
+        const std::uint64_t devices = group_of_device(recording.region(), device).mask & layout.devices;
         const std::uint16_t flags = global ? GLOBAL : 0;
-        collect(recording.region(), recording.thread().layout, {address, size, devices, set.number, set.total, flags});
+        collect(recording.region(), layout, {address, size, devices, set.number, set.total, flags});
     }
 }
 
@@ -153,16 +189,6 @@ void on_free_cbs(void* program) {
         release_circular_buffers(recording.region(), recording.thread(), program_id(program));
     }
     on_free_cbs_real(program);
-}
-
-TTMEM_HOOK(void, on_validate_cbs, TT_PROGRAM "31validate_circular_buffer_regionEPKNS0_7IDeviceE", void*, const void*)
-void on_validate_cbs(void* program, const void* device) {
-    watch([&] { on_validate_cbs_real(program, device); }, program, device, 1);
-}
-
-TTMEM_HOOK(void, on_validate_dfbs, TT_PROGRAM "31validate_dataflow_buffer_regionEPKNS0_7IDeviceE", void*, const void*)
-void on_validate_dfbs(void* program, const void* device) {
-    watch([&] { on_validate_dfbs_real(program, device); }, program, device, 2);
 }
 
 }  // namespace ttmem::probe

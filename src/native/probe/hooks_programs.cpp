@@ -76,7 +76,7 @@ void compiled(const Recording& recording, const void* program, const void* devic
               const std::string& root) {
     Region& region = recording.region();
     const std::uint64_t id = program_id(program);
-    const DeviceGroup group = group_of_device(region, device);
+    const DeviceGroup group = group_of_program(region, id, device);
     ProgramParts* parts = parts_of(id, true);
     if (!parts || !group.mask) {
         return;
@@ -105,8 +105,10 @@ void compiled(const Recording& recording, const void* program, const void* devic
 }
 
 std::uint64_t tell(const Recording& recording, std::uint8_t what, const void* program, const void* device) {
-    const DeviceGroup group = group_of_device(recording.region(), device);
-    append(recording.region(), recording.thread(), notice(what, group, program_id(program)));
+    const DeviceGroup group = group_of_program(recording.region(), program_id(program), device);
+    if (group.mask) {
+        append(recording.region(), recording.thread(), notice(what, group, program_id(program)));
+    }
     return group.mask;
 }
 
@@ -146,7 +148,8 @@ void on_created(const void* program) {
 
 TTMEM_HOOK(void, on_destroyed, TT_INSPECTOR "17program_destroyedEPKNS0_6detail11ProgramImplE", const void*)
 void on_destroyed(const void* program) {
-    if (const Following recording; recording) {
+    // Also of one that was made while tracking was off: it may have joined a workload.
+    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording) {
         release_program(recording.region(), recording.thread(), program_id(program));
     }
     on_destroyed_real(program);

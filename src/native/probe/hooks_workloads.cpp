@@ -20,62 +20,102 @@ Function<std::uint8_t(const void*, std::uint64_t)> binary_status{
 // Program and MeshWorkload are a pointer to their implementation, and its owner's word.
 const void* implementation_of(const void* handle) { return *static_cast<const void* const*>(handle); }
 
-void add_program(const void* workload, const void* program, bool unseen) {
+void add_program(const void* workload, const void* range, const void* program, bool unseen, bool dispatch_seen) {
     WorkloadParts* parts = workload_parts(workload, true);
     if (parts && unseen) {
         parts->dispatches.store(1, std::memory_order_relaxed);
     }
     const std::uint32_t place = parts ? parts->count.load(std::memory_order_relaxed) : MAX_WORKLOAD_PROGRAMS;
-    if (place < MAX_WORKLOAD_PROGRAMS) {
-        parts->programs[place].store(program_id(implementation_of(program)), std::memory_order_relaxed);
+    const bool room = place < MAX_WORKLOAD_PROGRAMS;
+    const std::uint64_t id = program_id(implementation_of(program));
+    join_workload(id, mesh_range(range), room && dispatch_seen);
+    if (room) {
+        parts->programs[place].id.store(id, std::memory_order_relaxed);
         parts->count.store(place + 1, std::memory_order_release);
     }
 }
 
 // Remembered with the workload, which is always dispatched by the same queue while its devices are open.
-DeviceGroup group_of(Region& region, WorkloadParts& parts, const void* queue) {
+bool find_groups(Region& region, WorkloadParts& parts, const void* queue) {
     const std::uint64_t now = device_generation.load(std::memory_order_acquire);
     if (parts.queue.load(std::memory_order_relaxed) == queue && parts.generation.load(std::memory_order_relaxed) == now) {
-        return {parts.mask.load(std::memory_order_relaxed), parts.named.load(std::memory_order_relaxed)};
+        return true;
     }
-    const DeviceGroup group = group_of_queue(region, queue);
-    if (group.mask) {
-        parts.mask.store(group.mask, std::memory_order_relaxed);
-        parts.named.store(group.named, std::memory_order_relaxed);
+    const void* mesh = mesh_of_queue(queue);
+    if (!mesh) {
+        return false;
+    }
+    std::uint64_t devices = 0;
+    for_each_program(parts, [&](WorkloadProgram& program) {
+        const DeviceGroup group = group_of_program(region, program.id.load(std::memory_order_relaxed), mesh);
+        program.mask.store(group.mask, std::memory_order_relaxed);
+        program.named.store(group.named, std::memory_order_relaxed);
+        devices |= group.mask;
+    });
+    if (devices) {
         parts.queue.store(queue, std::memory_order_relaxed);
         parts.generation.store(now, std::memory_order_relaxed);
     }
-    return group;
+    return devices;
 }
 
-void tell_of_first(const Recording& recording, const DeviceGroup& group, const WorkloadParts& parts,
-                   const void* workload, const void* queue) {
+void tell_of_first(const Recording& recording, WorkloadParts& parts, const void* workload, const void* queue) {
     const void* mesh = mesh_of_queue(queue);
     const std::uint8_t status = mesh ? binary_status(workload, static_cast<std::uint64_t>(mesh_id(mesh))) : 0;
-    for_each_program(parts, [&](std::uint64_t program) {
-        append(recording.region(), recording.thread(), notice(PROGRAM_FINALIZED, group, program));
+    for_each_program(parts, [&](const WorkloadProgram& program) {
+        const std::uint64_t id = program.id.load(std::memory_order_relaxed);
+        if (!program.group().mask) {
+            return;  // it runs on chips of another host
+        }
+        append(recording.region(), recording.thread(), notice(PROGRAM_FINALIZED, program.group(), id));
         if (status) {  // not "not sent"
-            Event event = notice(BINARY_STATUS, group, program);
+            Event event = notice(BINARY_STATUS, program.group(), id);
             event.kind = status;
             append(recording.region(), recording.thread(), event);
         }
     });
 }
 
+// A workload that has run stays in the runtime's program cache until it is destroyed.
+void count_entry(Region& region, WorkloadParts& parts) {
+    std::uint64_t devices = 0, before = 0;
+    for_each_program(parts, [&](const WorkloadProgram& program) { devices |= program.group().mask; });
+    if (parts.cached_on.compare_exchange_strong(before, devices)) {
+        count(region, devices, &Activity::cache_entries);
+    }
+}
+
+TTMEM_RECORDS void accept(const Recording& recording, WorkloadParts* parts) {
+    if (parts) {
+        for_each_program(*parts, [&](const WorkloadProgram& program) {
+            accept_layout(recording.region(), recording.thread(), program.id.load(std::memory_order_relaxed));
+        });
+    }
+}
+
 void dispatched(const Recording& recording, const void* workload, const void* queue) {
     Region& region = recording.region();
     WorkloadParts* parts = workload_parts(workload, false);
-    const DeviceGroup group = parts ? group_of(region, *parts, queue) : DeviceGroup{0, 0};
-    if (!group.mask) {
+    if (waiting_layouts.load(std::memory_order_relaxed)) {  // the program of a cached operation was laid out anew
+        accept(recording, parts);
+    }
+    if (!parts || !find_groups(region, *parts, queue)) {
         return;
     }
     const bool hit = parts->dispatches.fetch_add(1, std::memory_order_relaxed) > 0;
     if (!hit) {
-        tell_of_first(recording, group, *parts, workload, queue);
+        tell_of_first(recording, *parts, workload, queue);
+    }
+    if (!parts->cached_on.load(std::memory_order_relaxed)) {
+        count_entry(region, *parts);
     }
     const Attribution who = attribute(region, recording.thread());
-    for_each_program(*parts, [&](std::uint64_t program) {
-        Event event = notice(PROGRAM_DISPATCH, group, program);
+    for_each_program(*parts, [&](const WorkloadProgram& program) {
+        const DeviceGroup group = program.group();
+        if (!group.mask) {
+            return;
+        }
+        Event event = notice(PROGRAM_DISPATCH, group, program.id.load(std::memory_order_relaxed));
         event.flags = hit ? CACHE_HIT : CACHE_MISS;
         event.name = who.name ? who.name : parts->name.load(std::memory_order_relaxed);
         event.site = who.site;
@@ -122,22 +162,6 @@ TTMEM_RECORDS void enqueue(void* queue, void* workload, Real real) {
 
 }  // namespace
 
-TTMEM_HOOK(void, on_add_program, TT_WORKLOAD "11add_programERKNS1_19MeshCoordinateRangeEONS0_7ProgramE", void*,
-           const void*, void*)
-void on_add_program(void* workload, const void* range, void* program) {
-    // Also while tracking is off: its dispatches may come when it is on. The first one comes at once, and unseen.
-    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording) {
-        add_program(workload, program, !tracking_region());
-    }
-    on_add_program_real(workload, range, program);
-}
-
-TTMEM_HOOK(void, on_workload_end, TT_WORKLOAD "D1Ev", void*)
-void on_workload_end(void* workload) {
-    on_workload_end_real(workload);
-    remove_workload(workload);
-}
-
 // Of an operation whose programs are in the cache, this is the only function that is called.
 TTMEM_HOOK(void, on_enqueue,
            "_ZN2tt8tt_metal11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb", void*,
@@ -148,6 +172,40 @@ void on_enqueue(void* queue, void* workload, bool blocking) {
     } else {
         on_enqueue_real(queue, workload, blocking);
     }
+}
+
+TTMEM_HOOK(void, on_add_program, TT_WORKLOAD "11add_programERKNS1_19MeshCoordinateRangeEONS0_7ProgramE", void*,
+           const void*, void*)
+void on_add_program(void* workload, const void* range, void* program) {
+    // Also while tracking is off: its dispatches may come when it is on. The first one comes at once, and unseen.
+    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording) {
+        add_program(workload, range, program, !tracking_region(), on_enqueue_real.address());
+    }
+    on_add_program_real(workload, range, program);
+}
+
+// All programs were laid out and passed the checks, and there is room for their binaries: nothing is left to reject.
+TTMEM_HOOK(void, on_load_binaries, TT_WORKLOAD "13load_binariesERNS1_16MeshCommandQueueE", void*, void*)
+void on_load_binaries(void* workload, void* queue) {
+    on_load_binaries_real(workload, queue);
+    if (waiting_layouts.load(std::memory_order_relaxed)) {
+        if (const Recording recording; recording) {
+            accept(recording, workload_parts(workload, false));
+        }
+    }
+}
+
+TTMEM_HOOK(void, on_workload_end, TT_WORKLOAD "D1Ev", void*)
+void on_workload_end(void* workload) {
+    on_workload_end_real(workload);
+    const WorkloadParts* parts = workload_parts(workload, false);
+    Region* region = mapped_region.load(std::memory_order_acquire);
+    if (parts && region) {
+        for_each_device(parts->cached_on.load(std::memory_order_relaxed), [&](std::uint32_t index) {
+            region->activity[index].cache_entries.fetch_sub(1, std::memory_order_relaxed);
+        });
+    }
+    remove_workload(workload);
 }
 
 // The specs come by reference, as everything with a destructor does; the name's two words in two registers.

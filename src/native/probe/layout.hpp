@@ -77,7 +77,10 @@ enum Notice : std::uint8_t {
 constexpr std::uint16_t HOLDS_BINARIES = 256;
 
 // LEFT_BUFFER: alive no more, it went with its device and nobody freed it. It gives its place to whoever needs one.
-enum LiveType : std::uint64_t { BUFFER = 1, CIRCULAR_BUFFER = 2, PROGRAM = 3, KERNEL = 4, LEFT_BUFFER = 5 };
+// LAID_OUT: a circular buffer of a program that the runtime may still reject; not alive yet.
+enum LiveType : std::uint64_t {
+    BUFFER = 1, CIRCULAR_BUFFER = 2, PROGRAM = 3, KERNEL = 4, LEFT_BUFFER = 5, LAID_OUT = 6
+};
 
 struct SectionPlace {
     std::uint64_t offset;
@@ -146,6 +149,7 @@ struct alignas(128) Activity {
     std::atomic<std::uint64_t> traces_replayed;
     std::atomic<std::uint64_t> opened;
     std::atomic<std::uint64_t> closed;
+    std::atomic<std::uint64_t> cache_entries;  // workloads that are in the program cache now; the only one that goes down
 };
 
 struct Slot {

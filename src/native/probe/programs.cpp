@@ -7,23 +7,40 @@
 
 namespace ttmem::probe {
 
+TTMEM_HOT_DATA std::atomic<std::int64_t> waiting_layouts{0};
+
 namespace {
 
 AddressTable<ProgramParts, 65536> programs;
 Function<std::uint64_t(const void*)> get_id{"_ZNK2tt8tt_metal6detail11ProgramImpl6get_idEv"};
 
-// Circular buffers and dataflow buffers never meet in one program, but are laid out by different functions.
-void release_part(Region& region, const ThreadState& thread, const ProgramLayout& layout, ProgramParts& parts) {
+void drop_layout(Region& region, std::uint64_t program, ProgramParts& parts) {
+    LiveEntry entry;
+    const std::uint32_t count = parts.laid_out.exchange(0);
+    for (std::uint32_t index = 0; index < count; ++index) {
+        take(region, part_key(LAID_OUT, program, index), entry);
+    }
+    waiting_layouts.fetch_sub(count ? 1 : 0, std::memory_order_relaxed);
+}
+
+// What a new layout takes the place of. Circular buffers and dataflow buffers never meet in one program, but are laid out
+// by different functions.
+void release_replaced(Region& region, const ThreadState& thread, std::uint64_t program, ProgramParts& parts,
+                      std::uint32_t laid_out) {
     std::uint64_t devices = 0;
-    for (int i = 0; i < layout.count; ++i) {
-        devices |= layout.pending[i].devices;
+    std::uint16_t dataflow = 0;
+    for (std::uint32_t index = 0; index < laid_out; ++index) {
+        if (const LiveEntry* entry = find(region, part_key(LAID_OUT, program, index))) {
+            devices |= mask_of(entry->devices);
+            dataflow = entry->flags & DATAFLOW;
+        }
     }
     const std::uint32_t count = parts.circular_buffers.load(std::memory_order_relaxed);
     std::uint32_t used = 0;  // numbers up to the last one that stays; those after it are given again
     for (std::uint32_t index = 0; index < count; ++index) {
-        const std::uint64_t key = part_key(CIRCULAR_BUFFER, layout.program, index);
+        const std::uint64_t key = part_key(CIRCULAR_BUFFER, program, index);
         const LiveEntry* entry = find(region, key);
-        if (entry && mask_of(entry->devices) & devices && !(entry->flags & DATAFLOW) == !layout.dataflow) {
+        if (entry && mask_of(entry->devices) & devices && (entry->flags & DATAFLOW) == dataflow) {
             release(region, thread, key, CB_FREE);
         } else if (entry) {
             used = index + 1;
@@ -43,30 +60,95 @@ ProgramParts* parts_of(std::uint64_t program, bool make) {
 
 std::uint64_t program_id(const void* program) { return program && get_id.address() ? get_id(program) + 1 : 0; }
 
+void join_workload(std::uint64_t program, const MeshRange& range, bool dispatch_seen) {
+    if (ProgramParts* parts = parts_of(program, true)) {
+        parts->first.store(range.first, std::memory_order_relaxed);
+        parts->last.store(range.last, std::memory_order_relaxed);
+        parts->dimensions.store(range.dimensions, std::memory_order_release);
+        parts->accepted_by_dispatch.store(dispatch_seen, std::memory_order_relaxed);
+    }
+}
+
+DeviceGroup group_of_program(Region& region, std::uint64_t program, const void* device) {
+    ProgramParts* parts = parts_of(program, false);
+    const std::uint32_t dimensions = parts ? parts->dimensions.load(std::memory_order_acquire) : 0;
+    if (!dimensions) {
+        return group_of_device(region, device);
+    }
+    const std::uint64_t now = device_generation.load(std::memory_order_acquire);
+    if (parts->generation.load(std::memory_order_acquire) == now &&
+        parts->device.load(std::memory_order_relaxed) == device) {
+        return {parts->mask.load(std::memory_order_relaxed), parts->named.load(std::memory_order_relaxed)};
+    }
+    const MeshRange range{dimensions, parts->first.load(std::memory_order_relaxed),
+                          parts->last.load(std::memory_order_relaxed)};
+    const DeviceGroup group = group_in_range(region, device, range);
+    if (group.mask) {
+        parts->mask.store(group.mask, std::memory_order_relaxed);
+        parts->named.store(group.named, std::memory_order_relaxed);
+        parts->device.store(device, std::memory_order_relaxed);
+        parts->generation.store(now, std::memory_order_release);
+    }
+    return group;
+}
+
 void keep_layout(Region& region, ThreadState& thread) {
     ProgramLayout& layout = thread.layout;
     ProgramParts* parts = layout.count ? parts_of(layout.program, true) : nullptr;
     if (!parts) {
         return;
     }
-    release_part(region, thread, layout, *parts);
+    if (!layout.goes_on) {
+        drop_layout(region, layout.program, *parts);
+    }
+    const LiveEntry* owner = find(region, live_key(PROGRAM, layout.program));
     const Attribution who = attribute(region, thread);
     const std::uint64_t time = now_ns();
+    std::uint32_t kept = parts->laid_out.load(std::memory_order_relaxed);
+    const bool waited = kept;
     for (int i = 0; i < layout.count; ++i) {
         const PendingCb& pending = layout.pending[i];
+        const DeviceGroup group = group_of_mask(region, pending.devices);
+        if (!group.mask) {
+            continue;
+        }
         LiveEntry entry{};
-        entry.key = part_key(CIRCULAR_BUFFER, layout.program, parts->circular_buffers.fetch_add(1));
+        entry.key = part_key(LAID_OUT, layout.program, kept);
         entry.time = time;
         entry.requested = entry.reserved = pending.size * pending.core_count;
         entry.address = pending.address;
         entry.program = layout.program;
+        entry.devices = group.named;
         entry.cores = pending.cores;
-        entry.name = who.name;
-        entry.site = who.site;
+        // The programs of one workload are laid out by threads of the runtime, where no Python is at work.
+        entry.name = who.name || !owner ? who.name : owner->name;
+        entry.site = who.site || !owner ? who.site : owner->site;
         entry.flags = pending.flags;
-        const DeviceGroup group = group_of_mask(region, pending.devices);
+        kept += insert(region, entry);
+    }
+    parts->laid_out.store(kept, std::memory_order_relaxed);
+    waiting_layouts.fetch_add(kept && !waited ? 1 : 0, std::memory_order_relaxed);
+}
+
+void accept_layout(Region& region, const ThreadState& thread, std::uint64_t program) {
+    ProgramParts* parts = parts_of(program, false);
+    const std::uint32_t count = parts ? parts->laid_out.exchange(0) : 0;
+    if (!count) {
+        return;
+    }
+    waiting_layouts.fetch_sub(1, std::memory_order_relaxed);
+    release_replaced(region, thread, program, *parts, count);
+    const std::uint64_t time = now_ns();
+    for (std::uint32_t index = 0; index < count; ++index) {
+        LiveEntry entry;
+        if (!take(region, part_key(LAID_OUT, program, index), entry)) {
+            continue;
+        }
+        const DeviceGroup group{mask_of(entry.devices), entry.devices};
+        entry.key = part_key(CIRCULAR_BUFFER, program, parts->circular_buffers.fetch_add(1));
+        entry.time = time;
         // Without a place in the table nobody could count it out again.
-        if (group.mask && !hold(region, thread, entry, group, CB_ALLOC)) {
+        if (!hold(region, thread, entry, group, CB_ALLOC)) {
             count_out(region, entry, group.mask);
         }
     }
@@ -74,6 +156,7 @@ void keep_layout(Region& region, ThreadState& thread) {
 
 void release_circular_buffers(Region& region, const ThreadState& thread, std::uint64_t program) {
     if (ProgramParts* parts = parts_of(program, false)) {
+        drop_layout(region, program, *parts);
         const std::uint32_t count = parts->circular_buffers.exchange(0);
         for (std::uint32_t index = 0; index < count; ++index) {
             release(region, thread, part_key(CIRCULAR_BUFFER, program, index), CB_FREE);
@@ -113,6 +196,9 @@ void release_program(Region& region, const ThreadState& thread, std::uint64_t pr
     }
 }
 
-void forget_programs() { programs.forget(); }
+void forget_programs() {
+    programs.forget();
+    waiting_layouts = 0;
+}
 
 }  // namespace ttmem::probe

@@ -25,6 +25,19 @@ struct Coordinates {
 Symbol mesh_vtable{"_ZTVN2tt8tt_metal11distributed10MeshDeviceE"};
 Function<int(const void*)> mesh_id_method{"_ZNK2tt8tt_metal11distributed10MeshDevice2idEv"};
 Function<Ids(const void*)> mesh_device_ids{"_ZNK2tt8tt_metal11distributed10MeshDevice14get_device_idsEv"};
+// A MeshCoordinate keeps up to eight numbers in itself; the runtime writes one here, and nothing needs to be freed.
+struct Coordinate {
+    alignas(16) char storage[256];
+};
+struct Numbers {
+    const std::uint32_t* first;
+    std::size_t size;
+};
+Function<const void*(const void*)> range_start{"_ZNK2tt8tt_metal11distributed19MeshCoordinateRange11start_coordEv"};
+Function<const void*(const void*)> range_end{"_ZNK2tt8tt_metal11distributed19MeshCoordinateRange9end_coordEv"};
+Function<Numbers(const void*)> numbers_of{"_ZNK2tt8tt_metal11distributed14MeshCoordinate6coordsEv"};
+Function<const void*(const void*)> view_of{"_ZNK2tt8tt_metal11distributed10MeshDevice8get_viewEv"};
+Function<Coordinate(const void*, int)> find_chip{"_ZNK2tt8tt_metal11distributed14MeshDeviceView11find_deviceEi"};
 Function<Ids(const void*)> impl_device_ids{TT_MESH "14get_device_idsEv"};
 Function<const std::unique_ptr<char>*(const void*)> impl_allocator{TT_MESH "9allocatorEv"};
 Function<Coordinates(const void*)> impl_grid{TT_MESH "30compute_with_storage_grid_sizeEv"};
@@ -59,16 +72,62 @@ int place_of_id() {
     return place;
 }
 
-Ids chips_of(const void* device) {
-    void** vtable = *static_cast<void** const*>(device);
+bool is_mesh(const void* device) {
     auto** mesh = static_cast<void**>(mesh_vtable.address());
-    if (!mesh || place_of_id() < 0) {
+    return mesh && *static_cast<void** const*>(device) == mesh + 2;
+}
+
+Ids chips_of(const void* device) {
+    if (place_of_id() < 0) {
         return {};
     }
-    if (vtable == mesh + 2) {
+    if (is_mesh(device)) {
         return mesh_device_ids(device);
     }
+    void** vtable = *static_cast<void** const*>(device);
     return {reinterpret_cast<int (*)(const void*)>(vtable[place_of_id()])(device)};
+}
+
+constexpr std::uint32_t MAX_DIMENSIONS = 4;  // a machine has two
+
+// False if there are more dimensions than fit, or none.
+bool packed(const void* coordinate, std::uint32_t& dimensions, std::uint64_t& all) {
+    const Numbers numbers = coordinate ? numbers_of(coordinate) : Numbers{nullptr, 0};
+    all = 0;
+    for (std::size_t i = 0; i < numbers.size && i < MAX_DIMENSIONS; ++i) {
+        all |= std::uint64_t{numbers.first[i] & 0xFFFF} << (16 * i);
+    }
+    dimensions = static_cast<std::uint32_t>(numbers.size);
+    return numbers.size && numbers.size <= MAX_DIMENSIONS;
+}
+
+bool in_range(const MeshRange& range, std::uint64_t coordinate) {
+    for (std::uint32_t at = 0; at < 16 * range.dimensions; at += 16) {
+        const std::uint64_t one = coordinate >> at & 0xFFFF;
+        const std::uint64_t first = range.first >> at & 0xFFFF, last = range.last >> at & 0xFFFF;
+        const bool inside = first <= last ? first <= one && one <= last : first <= one || one <= last;
+        if (!inside) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// False if the mesh does not say where its chips are. None of them may be in the range: others are on other hosts.
+bool chips_in_range(const void* mesh, const MeshRange& range, Ids& found) {
+    const void* view = find_chip.address() ? view_of(mesh) : nullptr;
+    for (const int chip : view ? mesh_device_ids(mesh) : Ids{}) {
+        const Coordinate place = find_chip(view, chip);
+        std::uint32_t dimensions;
+        std::uint64_t coordinate;
+        if (!packed(&place, dimensions, coordinate) || dimensions != range.dimensions) {
+            return false;
+        }
+        if (in_range(range, coordinate)) {
+            found.push_back(chip);
+        }
+    }
+    return view;
 }
 
 DeviceGroup group_of_chips(Region& region, const Ids& chips, const DeviceFacts* facts = nullptr) {
@@ -157,6 +216,32 @@ DeviceGroup group_of_queue(Region& region, const void* queue) {
         const void* mesh = mesh_of_queue(queue);
         return mesh ? group_of_chips(region, mesh_device_ids(mesh)) : DeviceGroup{0, 0};
     });
+}
+
+MeshRange mesh_range(const void* mesh_coordinate_range) {
+    MeshRange range{};
+    std::uint32_t dimensions = 0;
+    const bool known = packed(range_start(mesh_coordinate_range), dimensions, range.first) &&
+                       packed(range_end(mesh_coordinate_range), range.dimensions, range.last);
+    return known && dimensions == range.dimensions ? range : MeshRange{};
+}
+
+DeviceGroup group_in_range(Region& region, const void* device, const MeshRange& range) {
+    const DeviceGroup all = group_of_device(region, device);
+    if (!all.mask || !range.dimensions || !is_mesh(device)) {
+        return all;
+    }
+    try {
+        if (Ids chips; chips_in_range(device, range, chips)) {
+            return group_of_chips(region, chips);
+        }
+    } catch (...) {  // as above
+    }
+    static std::atomic<bool> told{false};
+    if (find_chip.address() && !told.exchange(true)) {
+        switch_off("program ranges", "the meshes of this runtime do not say where their chips are");
+    }
+    return all;
 }
 
 int mesh_id(const void* mesh_device) { return mesh_id_method(mesh_device); }

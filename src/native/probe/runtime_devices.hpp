@@ -17,6 +17,16 @@ int mesh_id(const void* mesh_device);
 // Of an IDevice*: tells meshes apart, also those of the same chips, whose allocators are not the same. 0: it is none.
 std::uint32_t mesh_number(const void* device);
 
+// Where in a mesh a program runs: the runtime's MeshCoordinateRange in plain numbers, 16 bits per coordinate.
+struct MeshRange {
+    std::uint32_t dimensions;  // 0 = it cannot be told
+    std::uint64_t first, last;  // ends included; in a range that wraps around, `last` may be the smaller one
+};
+MeshRange mesh_range(const void* mesh_coordinate_range);
+
+// The chips of a mesh that are in the range. All that `device` stands for where there is no range, or it is no mesh.
+DeviceGroup group_in_range(Region& region, const void* device, const MeshRange& range);
+
 // Of a MeshDeviceImpl*.
 DeviceGroup group_of_mesh(Region& region, const void* mesh);
 

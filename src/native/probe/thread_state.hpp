@@ -21,12 +21,13 @@ constexpr int MAX_PENDING = 256;  // 64 circular buffers per core at most, on se
 
 struct ProgramLayout {
     std::uint64_t program;
-    std::uint64_t devices;  // of dataflow buffers, which are laid out for all at once
+    std::uint64_t devices;  // that the program is on
     std::uint32_t cores;    // the set that was reserved last
     std::uint32_t core_count;
     int count;
     bool active;
     bool dataflow;
+    bool goes_on;  // the layout before it is the same program's, and stays
     PendingCb pending[MAX_PENDING];
 };
 

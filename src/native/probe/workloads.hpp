@@ -4,37 +4,50 @@
 #include <atomic>
 #include <cstdint>
 
+#include "device_groups.hpp"
+
 namespace ttmem::probe {
 
 constexpr int MAX_WORKLOAD_PROGRAMS = 64;  // one per chip, when they all differ
+
+// A program, and the devices that it was dispatched to last.
+struct WorkloadProgram {
+    std::atomic<std::uint64_t> id;
+    std::atomic<std::uint64_t> mask;
+    std::atomic<std::uint32_t> named;
+    DeviceGroup group() const {
+        return {mask.load(std::memory_order_relaxed), named.load(std::memory_order_relaxed)};
+    }
+};
 
 // What a dispatch needs to know is in the first cache line, if there is one program.
 struct alignas(64) WorkloadParts {
     std::atomic<std::uint32_t> count;
     std::atomic<std::uint32_t> name;  // of the operation, in the runtime's own words
     std::atomic<std::uint32_t> dispatches;
-    std::atomic<std::uint32_t> named;  // with `mask`: the devices of `queue`, which dispatched it last
-    std::atomic<std::uint64_t> mask;
-    std::atomic<const void*> queue;
+    std::atomic<const void*> queue;         // that dispatched it last; null: the groups are not known
     std::atomic<std::uint64_t> generation;  // of the devices at that time
-    std::atomic<std::uint64_t> programs[MAX_WORKLOAD_PROGRAMS];
+    std::atomic<std::uint64_t> cached_on;   // devices that count it as an entry of the program cache
+    WorkloadProgram programs[MAX_WORKLOAD_PROGRAMS];
     void clear() {
         count = 0;
         name = 0;
         dispatches = 0;
         queue = nullptr;
+        cached_on = 0;
     }
 };
+static_assert(offsetof(WorkloadParts, programs) + sizeof(WorkloadProgram) == 64, "one cache line");
 
 // Of a MeshWorkloadImpl*; null if there is no room, or if it was never seen.
 WorkloadParts* workload_parts(const void* workload, bool make);
 void remove_workload(const void* workload);
 
 template <typename Action>
-void for_each_program(const WorkloadParts& parts, Action action) {
+void for_each_program(WorkloadParts& parts, Action action) {
     const std::uint32_t count = parts.count.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < count && i < MAX_WORKLOAD_PROGRAMS; ++i) {
-        action(parts.programs[i].load(std::memory_order_relaxed));
+        action(parts.programs[i]);
     }
 }
 

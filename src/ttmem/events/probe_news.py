@@ -32,6 +32,7 @@ class ProbeCounters:
     dispatches: int
     cache_hits: int
     cache_misses: int
+    cache_entries: int | None = None  # workloads that are in the program cache
     cb_peak: int = (
         0  # of the demand; circular and dataflow buffers may have had theirs at different times
     )

@@ -74,6 +74,15 @@ def over_capacity(
     return Anomaly("over_capacity", text, culprit[1] if culprit else None, used - capacity)
 
 
+def peak_over_capacity(what: str, peak: int, capacity: int) -> Anomaly:
+    """They did so once, or less can be allocated since."""
+    text = (
+        f"{what}: the peak of {human(peak)} is {human(peak - capacity)} above the {human(capacity)} that can be"
+        " allocated now"
+    )
+    return Anomaly("peak_over_capacity", text, bytes=peak - capacity)
+
+
 _REASONS = {
     1: "its type is unknown",
     2: "its kind is unknown",

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.events import DeviceDeclaration, KernelType, MemoryKind, Remark
 from ttmem.hw import bus_of, find_board, galaxy_position
-from ttmem.ledger.anomalies import finding_anomaly, over_capacity, remark_anomaly
+from ttmem.ledger.anomalies import (
+    finding_anomaly,
+    over_capacity,
+    peak_over_capacity,
+    remark_anomaly,
+)
 from ttmem.ledger.device_record import DeviceRecord
 from ttmem.ledger.merge import Place
 from ttmem.ledger.probe_table import residency_known
@@ -104,6 +109,7 @@ def _device(
     declared = record.declaration
     memory = _memory(books, record, sums, rows)
     l1_missed = record.l1_peak_missed or not _peak_known(books, record, rows)
+    l1_peak = None if l1_missed else sums.l1_peak
     return Device(
         unique_id=record.unique_id,
         logical_id=record.logical_id,
@@ -116,12 +122,12 @@ def _device(
         l1_capacity=record.l1_capacity,
         l1_capacity_default=None if record.l1_capacity else declared.l1_capacity_default,
         l1_total=declared.l1_total,
-        l1_peak=None if l1_missed else sums.l1_peak,
+        l1_peak=l1_peak,
         l1_peak_time_ns=None if l1_missed else sums.l1_peak_time or None,
         kernels=_kernels(books, record, sums, rows),
         provenance=device_provenance(books, record, rows),
         l1_map=record.l1_map,
-        anomalies=(*_over_capacity(books, record, memory, sums, rows), *found),
+        anomalies=(*_over_capacity(books, record, memory, sums, l1_peak, rows), *found),
         remote=False if declared.pci and declared.remote is None else declared.remote,
         position=declared.position or _position(declared),
     )
@@ -212,7 +218,6 @@ def _kernels(
     counters = sums.counters
     binaries_known = all(row.unknown_binaries == 0 for row in rows)
     contents_known = sums.unknown_contents == 0
-    entries = [row.cache_entries for row in rows if row.cache_entries_known]
     footprint = [sum(row.footprint[kind] for row in rows) for kind in KernelType]
     return Kernels(
         dram_binaries=sum(row.dram_binaries for row in rows) if binaries_known else None,
@@ -224,7 +229,7 @@ def _kernels(
         loads=counters.loads,
         unloads=counters.unloads,
         dispatches=counters.dispatches,
-        cache_entries=sum(entries) if entries else None,
+        cache_entries=_cache_entries(sums, rows),
         cache_hits=counters.hits if sums.cache_seen else None,
         cache_misses=counters.misses if sums.cache_seen else None,
         counted=record.sample.kernels if record.sample else None,
@@ -238,6 +243,15 @@ def _hides_kernels(books: Books, record: DeviceRecord, row: AccountRow) -> bool:
         return True
     probe = books.processes[row.process].probe
     return probe.untracked or record.unique_id in probe.lower_bound
+
+
+def _cache_entries(sums: DeviceRow, rows: list[AccountRow]) -> int | None:
+    """Known where hits and misses are, unless somebody tells of those alone; whoever is gone has none."""
+    told = [row for row in rows if row.cache_entries_known]
+    silent = any(row.cache_seen and not row.cache_entries_known for row in rows)
+    return (
+        sum(row.cache_entries for row in told) if (told or sums.cache_seen) and not silent else None
+    )
 
 
 def _no_kernels(record: DeviceRecord) -> Kernels:
@@ -280,6 +294,7 @@ def _over_capacity(
     record: DeviceRecord,
     memory: Memory,
     sums: DeviceRow,
+    l1_peak: int | None,
     rows: list[AccountRow],
 ) -> list[Anomaly]:
     out = []
@@ -289,21 +304,30 @@ def _over_capacity(
         (MemoryKind.L1_SMALL, memory.l1_small),
         (MemoryKind.L1, memory.l1),
     ):
-        if use.capacity is not None and use.held > use.capacity:
+        if use.capacity is None:
+            continue
+        if use.held > use.capacity:
             culprit = _culprit(books, rows, [row.held[kind] for row in rows])
             out.append(over_capacity(kind.name, use.held, use.capacity, culprit, 0))
+        elif use.peak is not None and use.peak > use.capacity:
+            out.append(peak_over_capacity(kind.name, use.peak, use.capacity))
     # Where it is unknown how the device was opened, there is still what it cannot have more than.
     l1 = record.l1_capacity if record.l1_capacity is not None else record.declaration.l1_most
     if l1 is not None and sums.l1_used > l1:
         by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
         culprit = _culprit(books, rows, [held(row).l1_used for row in rows])
-        what = "L1 with L1_SMALL and circular buffers"
-        anomaly = over_capacity(what, sums.l1_used, l1, culprit, by_demand)
+        anomaly = over_capacity(_L1_USED, sums.l1_used, l1, culprit, by_demand)
         if not by_demand and memory.cb.used and memory.l1.held:
-            why = "; L1 buffers may lie where cached programs have circular buffers, and both count"
-            anomaly = replace(anomaly, text=anomaly.text + why)
+            anomaly = replace(anomaly, text=anomaly.text + _BOTH_COUNT)
         out.append(anomaly)
+    elif l1 is not None and l1_peak is not None and l1_peak > l1:
+        anomaly = peak_over_capacity(_L1_USED, l1_peak, l1)
+        out.append(replace(anomaly, text=anomaly.text + _BOTH_COUNT))
     return out
+
+
+_L1_USED = "L1 with L1_SMALL and circular buffers"
+_BOTH_COUNT = "; L1 buffers may lie where cached programs have circular buffers, and both count"
 
 
 def _culprit(books: Books, rows: list[AccountRow], shares: Sequence[int]) -> tuple[str, int, int]:

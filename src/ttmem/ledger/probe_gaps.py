@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from ttmem.events.probe_news import ProbeCounters, ProbeNews
 
 UNTRACKED = "what was allocated while tracking was switched off"
+ALL_CHIPS = (
+    "which chips of a mesh a program runs on, which this runtime does not show to the probe: a program is counted on"
+    " all of them"
+)
 LOWER_BOUND = "what the probe's table had no room for: it is at least this much"
 UNSEEN_EVENTS = (
     "events that were overwritten before they were read: how often some programs ran, what lies on cores where"

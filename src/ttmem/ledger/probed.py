@@ -138,7 +138,7 @@ class ProbedProcesses:
 
 
 def _counters(chip: int, counted: ProbeCounters) -> bytes:
-    return Event(
+    figures = Event(
         Op.COUNTERS,
         flags=Flag.RESENT,
         device=chip,
@@ -148,6 +148,9 @@ def _counters(chip: int, counted: ProbeCounters) -> bytes:
         address=counted.cache_hits,
         number=min(counted.cache_misses, U32),
     ).pack()
+    if counted.cache_entries is None:
+        return figures
+    return figures + Event(Op.CACHE_ENTRIES, device=chip, size=counted.cache_entries).pack()
 
 
 def with_binaries(books: Books, row: AccountRow) -> AccountRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ttmem.ledger.device_record import DeviceRecord
-from ttmem.ledger.probe_gaps import LOWER_BOUND, UNSEEN_EVENTS, UNTRACKED
+from ttmem.ledger.probe_gaps import ALL_CHIPS, LOWER_BOUND, UNSEEN_EVENTS, UNTRACKED
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.processes import in_words
 from ttmem.ledger.samples import CounterRow, source_of
@@ -82,10 +82,12 @@ def _gaps(processes: list[ProcessRecord], record: DeviceRecord) -> list[str]:
     beyond = any(record.unique_id in process.probe.lower_bound for process in processes)
     missed = record.l1_peak_missed or any(process.probe.missed for process in processes)
     untracked = any(process.probe.untracked for process in processes)
+    nowhere = any("program ranges" in process.missing for process in processes)
     return [
         *([UNTRACKED] if untracked else []),
         *([LOWER_BOUND] if beyond else []),
         *([UNSEEN_EVENTS] if missed else []),
+        *([ALL_CHIPS] if nowhere else []),
     ]
 
 

@@ -30,7 +30,7 @@ UNSEEN_AT = 904
 FORGOTTEN_AT = 912
 
 COUNTER = Struct("<6QIIQ64x")
-ACTIVITY = Struct("<11Q40x")
+ACTIVITY = Struct("<12Q32x")
 SLOT_SIZE = 88
 SIDE = Struct("<IHBx")
 LIVE = Struct("<7Q6IHHBBxxII")
@@ -122,6 +122,7 @@ class LiveType(IntEnum):
     PROGRAM = 3
     KERNEL = 4
     LEFT_BUFFER = 5  # alive no more: it went with its device, and nobody freed it
+    LAID_OUT = 6  # not alive yet: a circular buffer of a program that the runtime may still reject
 
 
 HOLDS_BINARIES = 256  # a flag of a live buffer

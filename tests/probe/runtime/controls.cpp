@@ -5,15 +5,22 @@ using namespace tt::tt_metal;
 
 #define CONTROL extern "C" __attribute__((visibility("default")))
 
-CONTROL void* submesh_open(int first, int chips) {
+CONTROL void* mesh_open_grid(const int* chips, int rows, int columns) {
     static int number = 0;
     auto* mesh = new distributed::MeshDevice;
     mesh->number = number++;
-    for (int chip = first; chip < first + chips; ++chip) {
-        mesh->impl.chips.push_back(chip);
-    }
+    mesh->impl.columns = columns;
+    mesh->impl.chips.assign(chips, chips + rows * columns);
     Inspector::mesh_device_initialized(&mesh->impl);
     return mesh;
+}
+
+CONTROL void* submesh_open(int first, int chips) {
+    std::vector<int> row;
+    for (int chip = first; chip < first + chips; ++chip) {
+        row.push_back(chip);
+    }
+    return mesh_open_grid(row.data(), 1, chips);
 }
 
 CONTROL void* mesh_open_from(int chips, std::uint64_t first_id) {
@@ -73,7 +80,8 @@ CONTROL void churn(void* mesh, std::uint64_t first, std::uint64_t pairs) {
     }
 }
 
-CONTROL void* program_make(std::uint64_t number, void* mesh, std::uint64_t cb_size, int cbs) {
+// One that its workload lays out when it is dispatched.
+CONTROL void* program_plan(std::uint64_t number, void* mesh, std::uint64_t cb_size, int cbs) {
     auto* program = new detail::ProgramImpl;
     program->number = number;
     program->sizes.assign(static_cast<std::size_t>(cbs), cb_size);
@@ -81,7 +89,6 @@ CONTROL void* program_make(std::uint64_t number, void* mesh, std::uint64_t cb_si
         program->devices.push_back(new Device(chip));
     }
     Inspector::program_created(program);
-    program->allocate_circular_buffers(static_cast<distributed::MeshDevice*>(mesh));
     return program;
 }
 
@@ -89,6 +96,21 @@ CONTROL void* program_make(std::uint64_t number, void* mesh, std::uint64_t cb_si
 CONTROL void program_lay_out(void* handle, void* mesh) {
     auto* program = static_cast<detail::ProgramImpl*>(handle);
     program->allocate_circular_buffers(static_cast<distributed::MeshDevice*>(mesh));
+    program->validate_circular_buffer_region(static_cast<distributed::MeshDevice*>(mesh));
+}
+
+// The next dispatch of its workload lays it out.
+CONTROL void program_resize(void* handle, std::uint64_t cb_size) {
+    auto* program = static_cast<detail::ProgramImpl*>(handle);
+    program->sizes.assign(program->sizes.size(), cb_size);
+    program->laid_out = false;
+}
+
+// One that is in no workload: the runtime lays it out by itself.
+CONTROL void* program_make(std::uint64_t number, void* mesh, std::uint64_t cb_size, int cbs) {
+    void* program = program_plan(number, mesh, cb_size, cbs);
+    program_lay_out(program, mesh);
+    return program;
 }
 
 CONTROL void program_destroy(void* handle) {

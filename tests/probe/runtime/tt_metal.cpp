@@ -57,6 +57,7 @@ void GraphTracker::track_allocate_cb(const CoreRangeSet&, std::uint64_t, std::ui
 
 std::uint64_t detail::ProgramImpl::get_id() const { return number; }
 void detail::ProgramImpl::allocate_circular_buffers(const IDevice*) {
+    laid_out = true;
     CoreRangeSet cores{{{{0, 0}, {1, 1}}}};
     std::uint64_t address = 111'744;
     for (const std::uint64_t size : sizes) {
@@ -67,7 +68,15 @@ void detail::ProgramImpl::allocate_circular_buffers(const IDevice*) {
     }
 }
 void detail::ProgramImpl::deallocate_circular_buffers() {}
-void detail::ProgramImpl::validate_circular_buffer_region(const IDevice*) {}
+void detail::ProgramImpl::validate_circular_buffer_region(const IDevice*) {
+    std::uint64_t end = 111'744;
+    for (const std::uint64_t size : sizes) {
+        end += size;
+    }
+    if (end > 1'572'864) {
+        throw std::runtime_error("Statically allocated circular buffers grow beyond L1");
+    }
+}
 
 std::vector<int> distributed::MeshDeviceImpl::get_device_ids() const { return chips; }
 const std::unique_ptr<Allocator>& distributed::MeshDeviceImpl::allocator() const { return memory; }

@@ -1,12 +1,14 @@
 // As much of the runtime as the probe can see: the same names, and objects that say what a test told them.
 //
 // HALF: only half of the names, as a version might have that nobody knows yet.
+// NO_RANGES: all but those that tell where in a mesh a program runs.
 // OLD: a buffer of 0.69 to 0.75, most of whose facts are only in its fields. MOVED: the same, but in other places.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -143,6 +145,7 @@ public:
 
     std::uint64_t number = 0;
     std::vector<std::uint64_t> sizes;
+    bool laid_out = false;
     std::vector<IDevice*> devices;
     std::vector<std::shared_ptr<Kernel>> kernels;
 };
@@ -171,7 +174,8 @@ public:
     void replay_mesh_trace(std::uint8_t queue, const MeshTraceId& id, bool blocking);
     void release_mesh_trace(const MeshTraceId& id);
 
-    std::vector<int> chips;
+    std::vector<int> chips;  // row by row
+    int columns = 1;
     bool shared = false;  // other meshes keep its devices open
     std::unique_ptr<Allocator> memory{new Allocator};
 };
@@ -183,16 +187,43 @@ public:
     MeshDevice* mesh;
 };
 
+// Like the runtime's, it has its numbers in itself and points to them: it cannot be copied byte by byte.
+class MeshCoordinate {
+public:
+    MeshCoordinate(std::uint32_t row, std::uint32_t column) : numbers{row, column} {}
+    MeshCoordinate(const MeshCoordinate& other) : MeshCoordinate(other.first[0], other.first[1]) {}
+    ~MeshCoordinate() {}
+    std::span<const std::uint32_t> coords() const;
+
+private:
+    const std::uint32_t* first = numbers;
+    std::uint32_t numbers[8];
+};
+
+class MeshCoordinateRange {
+public:
+    const MeshCoordinate& start_coord() const;
+    const MeshCoordinate& end_coord() const;
+    MeshCoordinate start, end;
+};
+
+class MeshDeviceView {
+public:
+    MeshCoordinate find_device(int chip) const;
+    const MeshDeviceImpl* mesh;
+};
+
 class MeshDevice : public IDevice {
 public:
     int id() const override;
     std::vector<int> get_device_ids() const;
     int number;
+    const MeshDeviceView& get_view() const;
     MeshDeviceImpl impl;
+    MeshDeviceView view{&impl};
     MeshCommandQueue queue{this};
 };
 
-class MeshCoordinateRange {};
 class MeshWorkloadImpl {
 public:
     ~MeshWorkloadImpl();
@@ -204,6 +235,7 @@ public:
     ProgramBinaryStatus get_program_binary_status(std::size_t mesh_id) const;
 
     std::vector<Program> programs;
+    bool compiled = false;
     MeshDevice* mesh = nullptr;
     Buffer* binaries = nullptr;
     bool sent = false;

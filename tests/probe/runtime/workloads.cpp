@@ -1,4 +1,8 @@
 // Kernels, workloads and dispatch: what a mocked device leaves out, in the order in which the runtime does it.
+#include <exception>
+#include <mutex>
+#include <thread>
+
 #include "tt_metal.hpp"
 
 #ifndef HALF
@@ -34,15 +38,65 @@ namespace distributed {
 MeshWorkloadImpl::~MeshWorkloadImpl() {}
 void MeshWorkloadImpl::add_program(const MeshCoordinateRange&, Program&& program) { programs.push_back(program); }
 
-void MeshWorkloadImpl::compile(MeshDevice* device) {
-    if (!sent) {
-        for (const Program& program : programs) {
-            for (const auto& kernel : program.implementation->kernels) {
-                Inspector::program_kernel_compile_finished(program.implementation, device, kernel, {}, "/cache/");
-            }
-            Inspector::program_compile_finished(program.implementation, device, 1);
-        }
+#ifndef NO_RANGES
+std::span<const std::uint32_t> MeshCoordinate::coords() const { return {first, 2}; }
+const MeshCoordinate& MeshCoordinateRange::start_coord() const { return start; }
+const MeshCoordinate& MeshCoordinateRange::end_coord() const { return end; }
+MeshCoordinate MeshDeviceView::find_device(int chip) const {
+    std::uint32_t at = 0;
+    while (mesh->chips[at] != chip) {
+        ++at;
     }
+    const auto columns = static_cast<std::uint32_t>(mesh->columns);
+    return {at / columns, at % columns};
+}
+const MeshDeviceView& MeshDevice::get_view() const { return view; }
+#endif
+
+// For the whole mesh, whatever the range of the program.
+static void compile_and_allocate(detail::ProgramImpl& program, MeshDevice* device, bool compiled) {
+    for (const auto& kernel : compiled ? std::vector<std::shared_ptr<Kernel>>{} : program.kernels) {
+        Inspector::program_kernel_compile_finished(&program, device, kernel, {}, "/cache/");
+    }
+    if (!compiled) {
+        Inspector::program_compile_finished(&program, device, 1);
+    }
+    if (!program.laid_out) {
+        program.allocate_circular_buffers(device);
+    }
+    program.validate_circular_buffer_region(device);
+}
+
+// Several programs are compiled by threads; what one of them throws is thrown when all are through.
+static void compile_in_threads(const std::vector<Program>& programs, MeshDevice* device, bool compiled) {
+    std::vector<std::thread> threads;
+    std::exception_ptr problem;
+    std::mutex one_at_a_time;
+    for (const Program& program : programs) {
+        threads.emplace_back([&] {
+            try {
+                compile_and_allocate(*program.implementation, device, compiled);
+            } catch (...) {
+                const std::lock_guard lock(one_at_a_time);
+                problem = std::current_exception();
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    if (problem) {
+        std::rethrow_exception(problem);
+    }
+}
+
+void MeshWorkloadImpl::compile(MeshDevice* device) {
+    if (programs.size() == 1) {
+        compile_and_allocate(*programs.front().implementation, device, compiled);
+    } else {
+        compile_in_threads(programs, device, compiled);
+    }
+    compiled = true;
     mesh = device;
     finalize_offsets(device);
 }
@@ -76,18 +130,37 @@ CONTROL void program_add_kernel(void* program, const char* name, std::uint32_t p
     static_cast<detail::ProgramImpl*>(program)->kernels.push_back(kernel);
 }
 
-// `binaries` is the buffer that its kernels go to; null on a mocked device.
+// On the chips from the first coordinate to the last.
+CONTROL void workload_add(void* workload, void* program, std::uint32_t row, std::uint32_t column, std::uint32_t last_row,
+                          std::uint32_t last_column) {
+    const distributed::MeshCoordinateRange range{{row, column}, {last_row, last_column}};
+    static_cast<distributed::MeshWorkload*>(workload)->implementation->add_program(
+        range, {static_cast<detail::ProgramImpl*>(program)});
+}
+
+// `program` is for the whole mesh; null: none yet. `binaries` is the buffer that its kernels go to; null on a mocked device.
 CONTROL void* workload_make(void* mesh, void* program, void* binaries) {
     auto* all = new distributed::MeshWorkloadImpl;
     all->mesh = static_cast<distributed::MeshDevice*>(mesh);
     all->binaries = static_cast<Buffer*>(binaries);
-    all->add_program({}, {static_cast<detail::ProgramImpl*>(program)});
-    return new distributed::MeshWorkload{all};
+    auto* workload = new distributed::MeshWorkload{all};
+    const auto columns = static_cast<std::uint32_t>(all->mesh->impl.columns);
+    const auto rows = static_cast<std::uint32_t>(all->mesh->impl.chips.size()) / columns;
+    if (program) {
+        workload_add(workload, program, 0, 0, rows - 1, columns - 1);
+    }
+    return workload;
 }
 
-CONTROL void workload_enqueue(void* workload) {
+// 1 if the runtime refused.
+CONTROL int workload_enqueue(void* workload) {
     auto& handle = *static_cast<distributed::MeshWorkload*>(workload);
-    distributed::EnqueueMeshWorkload(handle.implementation->mesh->queue, handle, false);
+    try {
+        distributed::EnqueueMeshWorkload(handle.implementation->mesh->queue, handle, false);
+    } catch (const std::runtime_error&) {
+        return 1;
+    }
+    return 0;
 }
 
 CONTROL void workload_destroy(void* handle) {

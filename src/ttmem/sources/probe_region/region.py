@@ -18,6 +18,7 @@ from ttmem.sources.probe_region.region_file import BadRegion, Header, RegionFile
 _TABLE_COUNTS = Struct("<IIII")
 _LIVE_COUNTS = Struct("<QQQ")
 LOOK_AGAIN_S = 5.0  # at the mappings of a process whose code and stack have not moved
+_NOT_ALIVE = (layout.LiveType.LEFT_BUFFER, layout.LiveType.LAID_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class ProbeRegion:
 
     def live(self) -> list[tables.LiveThing]:
         """All that is alive, or was when the process ended."""
-        return [thing for thing in self._entries() if thing.type is not layout.LiveType.LEFT_BUFFER]
+        return [thing for thing in self._entries() if thing.type not in _NOT_ALIVE]
 
     def gone_with_device(self) -> list[tables.LiveThing]:
         """Buffers that nobody freed: they went when their device was closed."""

@@ -49,6 +49,7 @@ class Activity:
     traces_replayed: int
     opened: int
     closed: int
+    cache_entries: int  # workloads that are in the program cache now
 
 
 @dataclass(frozen=True, slots=True)

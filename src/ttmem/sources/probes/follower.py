@@ -13,7 +13,7 @@ from ttmem.sources.probes.core_masks import core_mask
 from ttmem.sources.probes.live_events import live_events
 from ttmem.sources.probes.plausible import is_plausible
 
-BINARIES = "kernel binaries"  # as the library names the feature
+BINARIES, CACHE = "kernel binaries", "program cache"  # as the library names the features
 ATTEMPTS = 3  # at reading the live table while the ring overtakes the reader
 
 
@@ -76,7 +76,7 @@ class Follower:
         counters = self._region.counters()
         devices = self._region.devices()
         losses = self._region.losses()
-        missing = [name for name, found in self._region.features().items() if not found]
+        features = self._region.features()
         return ProbeNews(
             facts=self.facts,
             path=self.path,
@@ -94,9 +94,9 @@ class Follower:
             unlisted=losses.live_uncounted,
             tracking=header.tracking,
             unseen=losses.unseen,
-            missing=tuple(missing),
+            missing=tuple(name for name, found in features.items() if not found),
             counters={
-                device.logical_id: _figures(row, done, BINARIES not in missing)
+                device.logical_id: _figures(row, done, features)
                 for device, row, done in zip(devices, counters, activity, strict=False)
                 if device is not None
             },
@@ -150,7 +150,9 @@ def _programs(table: Iterable[LiveThing]) -> Iterator[int]:
             yield thing.program
 
 
-def _figures(counters: list[Counter], activity: Activity, binaries_seen: bool) -> ProbeCounters:
+def _figures(
+    counters: list[Counter], activity: Activity, features: dict[str, bool]
+) -> ProbeCounters:
     kinds = [counters[kind] for kind in MemoryKind]
     demand = counters[Counted.CB_DEMAND].reserved + counters[Counted.DATAFLOW_DEMAND].reserved
     return ProbeCounters(
@@ -160,10 +162,13 @@ def _figures(counters: list[Counter], activity: Activity, binaries_seen: bool) -
         ),
         cb_demand=demand,
         cb_peak=counters[Counted.CB_DEMAND].peak + counters[Counted.DATAFLOW_DEMAND].peak,
-        binaries=counters[Counted.KERNEL_BINARIES].reserved if binaries_seen else None,
+        binaries=counters[Counted.KERNEL_BINARIES].reserved
+        if features.get(BINARIES, True)
+        else None,
         loads=activity.kernels_loaded,
         unloads=activity.kernels_unloaded,
         dispatches=activity.dispatches,
         cache_hits=activity.hits,
         cache_misses=activity.misses,
+        cache_entries=activity.cache_entries if features.get(CACHE) else None,
     )
