@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,4 +46,14 @@ def test_a_declaration_survives_its_way_over_the_wire() -> None:
     )
 
     assert DeviceDeclaration.from_json(declared.to_json()) == declared
+    placed = replace(declared, remote=False, position="T2:N8")
+    assert DeviceDeclaration.from_json(placed.to_json()) == placed
     assert declared.l1_capacity == 110 * 1_461_120
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("remote", 1), ("remote", "no"), ("position", "0"), ("position", ["T1:N1"])]
+)
+def test_a_place_that_is_none_is_refused(key: str, value: object) -> None:
+    with pytest.raises(ValueError, match=key):
+        DeviceDeclaration.from_json({"logical_id": 0, key: value})

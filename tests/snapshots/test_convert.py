@@ -105,3 +105,27 @@ def _damage(node: Any, junk: Any, choice: Any) -> None:
             continue
         node[key] = junk
         return
+
+
+@pytest.mark.parametrize(
+    ("told", "read"), [(51, 51.0), (51.5, 51.5), (float("nan"), None), (10**400, None)]
+)
+def test_a_sensor_may_tell_a_whole_number_and_nothing_beyond_numbers(
+    told: float, read: float | None
+) -> None:
+    document = to_json(picture([(0, Event(1, 1, id=1, size=5))]))
+    document["devices"][0]["telemetry"] = {"temperature_c": told}
+
+    device = from_json(document).devices[0]
+
+    assert device.telemetry is not None
+    assert device.telemetry.temperature_c == read
+
+
+@pytest.mark.parametrize("told", ["51", True, [], {}])
+def test_a_sensor_that_tells_no_number_is_damage(told: object) -> None:
+    document = to_json(picture([(0, Event(1, 1, id=1, size=5))]))
+    document["devices"][0]["telemetry"] = {"temperature_c": told}
+
+    with pytest.raises(BadInput):
+        from_json(document)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tests.views.builders import HOST
+from ttmem.events import CardSample, Telemetry, TelemetryLimits
+from ttmem.events.telemetry import VALUES
 from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
@@ -65,6 +67,40 @@ def kernel_codes(draw: st.DrawFn) -> Kernels:
     )
 
 
+numbers = st.none() | st.floats(-1e9, 1e9) | st.floats(0, 500)
+limits = st.builds(TelemetryLimits, numbers, numbers, numbers, maybe_amounts)
+telemetries = st.builds(
+    Telemetry,
+    temperature_c=numbers,
+    power_w=numbers,
+    current_a=numbers,
+    voltage_mv=maybe_amounts,
+    aiclk_mhz=maybe_amounts,
+    axiclk_mhz=maybe_amounts,
+    arcclk_mhz=maybe_amounts,
+    fan_rpm=maybe_amounts,
+    heartbeat=maybe_amounts,
+    firmware=maybe_texts,
+    limits=limits,
+    source=maybe_texts,
+    stale=st.none() | st.booleans(),
+    unchanged_s=numbers,
+    reasons=st.dictionaries(st.sampled_from(VALUES) | texts, texts, max_size=3),
+)
+cards = st.builds(
+    CardSample,
+    number=st.none() | st.integers(0, 999_999),
+    board=maybe_texts,
+    arch=maybe_texts,
+    pci=maybe_texts,
+    serial=maybe_texts,
+    asic_id=maybe_texts,
+    remote=st.none() | st.booleans(),
+    position=maybe_texts,
+    telemetry=telemetries,
+)
+
+
 @st.composite
 def devices(draw: st.DrawFn, unique_id: str) -> Device:
     uses = [draw(memory_uses()) for _ in range(4)]
@@ -86,6 +122,9 @@ def devices(draw: st.DrawFn, unique_id: str) -> Device:
         kernels=draw(kernel_codes()),
         provenance={"capacity": Provenance("socket", "declared", missing)},
         anomalies=tuple(Anomaly("x", text) for text in draw(st.lists(texts, max_size=2))),
+        remote=draw(st.none() | st.booleans()),
+        position=draw(maybe_texts),
+        telemetry=draw(st.none() | telemetries),
     )
 
 
@@ -118,6 +157,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         devices=tuple(draw(devices(one)) for one in ids),
         processes=tuple(draw(st.lists(processes, max_size=5))),
         left_behind=tuple(draw(st.lists(left, max_size=2))),
+        cards=tuple(draw(st.lists(cards, max_size=3))),
         losses=draw(st.builds(Losses, amounts, amounts, amounts)),
         detail=draw(st.sampled_from([{}, {"kernels": rows}])),
         remarks=tuple(Anomaly("x", text) for text in draw(st.lists(texts, max_size=2))),

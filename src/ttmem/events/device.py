@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -100,13 +101,18 @@ class DeviceDeclaration:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-_TEXT = ("unique_id", "board", "arch", "pci", "note", "position")
+_TEXT = ("unique_id", "board", "arch", "pci", "note")
+_POSITION = re.compile(r"T[1-4]:N[1-8]")
 
 
 def _checked(name: str, value: Any) -> Any:
     if name in _TEXT:
         if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
             raise ValueError(f"{name} must be a short printable text, not {value!r:.60}")
+        return value
+    if name == "position":
+        if not isinstance(value, str) or not _POSITION.fullmatch(value):
+            raise ValueError(f"position must be tray and chip, such as T1:N3, not {value!r:.60}")
         return value
     if name == "remote":
         if not isinstance(value, bool):

@@ -57,8 +57,10 @@ def render(
     `failures`: notes that come first, because somebody's program is failing.
     """
     shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
+    ordered = in_order(shown)
+    told = telemetry_table(ordered, width)
     picture = _Picture(
-        in_order(shown), width, kernels, earlier, zone, chosen, choices, idle, failures
+        ordered, width, kernels, earlier, zone, chosen, choices, idle, told, failures
     )
     return paint(picture.lines(height), width, color)
 
@@ -73,6 +75,9 @@ class _Picture:
     chosen: bool
     choices: Sequence[str]
     idle: int  # devices that are left out, because there is nothing to say of them
+    telemetry: list[
+        Line
+    ]  # made once: it is shown whole or not at all, and a fitting height is tried for
     failures: Sequence[Note] = ()
 
     def lines(self, height: int | None) -> list[Line]:
@@ -94,7 +99,7 @@ class _Picture:
             section("DEVICES", idle_sentence(self.idle), self._devices(extent)),
             self._kernel_code() if extent.kernels else [],
             self._by_type() if extent.by_type else [],
-            section("TELEMETRY", "", self._telemetry()) if extent.telemetry else [],
+            section("TELEMETRY", "", self.telemetry) if extent.telemetry else [],
             section("PROCESSES", "", self._processes(extent)),
             self._left_behind() if extent.left_behind else [],
             self._note_lines(extent),
@@ -122,9 +127,6 @@ class _Picture:
             return []
         table = kernel_type_table(self.snapshot, self.width)
         return section("KERNELS BY TYPE", BY_TYPE, table or [ink(" no kernel has been reported")])
-
-    def _telemetry(self) -> list[Line]:
-        return telemetry_table(self.snapshot, self.width)
 
     def _processes(self, extent: Extent) -> list[Line]:
         if not self.snapshot.processes:
@@ -182,7 +184,7 @@ class _Picture:
             out.append("all of the notes")
         if self._processes(replace(extent, commands=True)) != self._processes(extent):
             out.append("commands")
-        if not extent.telemetry and self._telemetry():
+        if not extent.telemetry and self.telemetry:
             out.append("telemetry")
         if not extent.by_type and self.kernels:
             out.append("kernels by type")
