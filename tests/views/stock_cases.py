@@ -26,6 +26,10 @@ MISSES = (
     "buffers that other threads than the one that opened the device allocate or free; dataflow"
     " buffers and scratchpads, kernel code in L1, bank padding; the last change of CB in a burst"
 )
+OPENED = (
+    "L1 depends on dispatch_core_config and worker_l1_size, which are not published; with the defaults of"
+    f" ttnn 0.81.1 it is 153.3 MiB ({P150_L1:,} B); DRAM includes the trace region"
+)
 COUNTERS = Provenance("shared memory v3", "sum of live slots, requested bytes", MISSES)
 LOCAL = {"name": "tt-box-7", "ttmem": "0.1.0", "shared_memory": "/dev/shm"}
 UNKNOWN = Kernels(
@@ -49,13 +53,15 @@ def stock_device(
         arch="blackhole",
         dram=counted(dram, P150_DRAM),
         cb=CircularBuffers(None, cb, None, None, cb, None),
-        l1_capacity=P150_L1,
+        l1_capacity=None,
         code=UNKNOWN,
-        provenance={"dram": COUNTERS, "capacity": Provenance("unique id", "declared")},
+        provenance={"dram": COUNTERS, "capacity": Provenance("unique id", "declared", OPENED)},
         anomalies=anomalies,
     )
     memory = replace(made.memory, l1=counted(l1), l1_small=counted(0), trace=counted(0))
-    return replace(made, memory=memory, l1_used=l1 + cb, l1_peak=l1 + cb)
+    return replace(
+        made, memory=memory, l1_used=l1 + cb, l1_peak=l1 + cb, l1_capacity_default=P150_L1
+    )
 
 
 def by_counters(one: Process) -> Process:

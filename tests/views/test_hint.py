@@ -49,6 +49,15 @@ def test_where_the_capacity_is_unknown_most_of_l1_is_enough() -> None:
     assert len(hint(unknown)) == 1
 
 
+def test_where_only_the_default_capacity_is_known_it_decides() -> None:
+    def opened_somehow(cb: int) -> Snapshot:
+        chip = device(0, cb=circular(cb), l1_capacity=None)
+        return snapshot([replace(chip, l1_capacity_default=85 * MIB)])
+
+    assert hint(opened_somehow(21 * MIB)) == []
+    assert len(hint(opened_somehow(22 * MIB))) == 1
+
+
 def test_a_little_is_not_worth_a_hint() -> None:
     assert hint(picture(cb=4096)) == []
 

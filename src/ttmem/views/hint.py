@@ -52,7 +52,8 @@ def _is_large(device: Device) -> bool:
 
 def _matters(device: Device) -> bool:
     """An unknown capacity may be a small one."""
-    return device.l1_capacity is None or SHARE * device.memory.cb.used >= device.l1_capacity
+    capacity = _capacity(device)
+    return capacity is None or SHARE * device.memory.cb.used >= capacity
 
 
 def _shares_beyond_capacity(device: Device) -> bool:
@@ -60,7 +61,7 @@ def _shares_beyond_capacity(device: Device) -> bool:
     cb = device.memory.cb
     if cb.cached is None or cb.demand is None:
         return False
-    return cb.demand > max(cb.cached, device.l1_capacity or cb.demand)
+    return cb.demand > max(cb.cached, _capacity(device) or cb.demand)
 
 
 def _shared(devices: list[Device], names: DeviceNames) -> str:
@@ -83,3 +84,8 @@ def _large(devices: list[Device], names: DeviceNames, flat: bool) -> str:
         f"{' (a plain sum: programs that share addresses are added up)' if by_demand else ''}"
         f"; fewer distinct shapes, or clearing the program cache, frees them ({PAGE})"
     )
+
+
+def _capacity(device: Device) -> int | None:
+    """For advice, that of the defaults is good enough."""
+    return device.l1_capacity if device.l1_capacity is not None else device.l1_capacity_default

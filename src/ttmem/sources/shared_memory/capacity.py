@@ -23,7 +23,7 @@ from ttmem.sources.shared_memory.environments import Environment, Environments
 from ttmem.sources.umd import Discovery
 
 _NOT_PUBLISHED = "L1 depends on dispatch_core_config and worker_l1_size, which are not published"
-_SHARED = "DRAM includes the trace region, whose size is not published either"
+_SHARED = "DRAM includes the trace region"
 _USUAL = "harvesting as usual for the board"
 
 
