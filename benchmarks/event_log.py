@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,8 +21,16 @@ ROUNDS = amount(3, 1)
 PEER = Path(__file__).with_name("printing_server.cpp")
 
 
-def _rate(command: list[str], folder: Path, clients: int, lines: int) -> float:
-    """Lines per second, from the first record on until every line is in a file; one send per record."""
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _rates(command: list[str], folder: Path, clients: int, lines: int) -> tuple[float, float]:
+    """Lines per second, from the first record on until every line is in a file; and per second of the server's CPU.
+
+    One send per record, as the original client does.
+    """
     chunk, per_chunk = historical_chunk()
     repeats = max(1, lines // per_chunk // clients)
     expected = clients * repeats * per_chunk
@@ -31,6 +40,7 @@ def _rate(command: list[str], folder: Path, clients: int, lines: int) -> float:
     try:
         wait_until(lambda: answers(str(path)), "the server does not answer")
         senders = Senders(str(path), clients, chunk, repeats, step=144)
+        busy = _cpu_seconds(server.pid)
         begun = senders.go()
         count = 0
         with printed.open("rb") as file:
@@ -43,13 +53,14 @@ def _rate(command: list[str], folder: Path, clients: int, lines: int) -> float:
             senders.sent()
             wait_until(all_there, "lines are missing", 0.002)
             seconds = time.perf_counter() - begun
+            busy = _cpu_seconds(server.pid) - busy
             if count != expected:
                 raise Failed(f"{count:,} lines for {expected:,} events")
         senders.end()
     finally:
         stop(server)
         path.unlink(missing_ok=True)
-    return expected / seconds
+    return expected / seconds, expected / max(busy, 0.01)
 
 
 def measure() -> list[Row]:
@@ -61,16 +72,17 @@ def measure() -> list[Row]:
         subprocess.run(["g++", "-std=c++17", "-O2", "-pthread", "-o", peer, str(PEER)], check=True)
         mine = [sys.executable, "-m", "ttmem", "serve", "--quiet", "--log-dispatches", "--socket"]
         for clients in (1, 4, 16):
-            pairs = [
+            runs = [
                 (
-                    _rate(mine, folder, clients, LINES),
-                    _rate([peer], folder, clients, PEER_LINES),
+                    _rates(mine, folder, clients, LINES),
+                    _rates([peer], folder, clients, PEER_LINES)[0],
                 )
                 for _ in range(ROUNDS)
             ]
-            rate = median(own for own, _ in pairs)
-            times = median(own / other for own, other in pairs)
+            rate = median(own for (own, _), _ in runs)
+            times = median(own / other for (own, _), other in runs)
+            busy = f"{median(of_cpu for (_, of_cpu), _ in runs):,.0f} per second of its CPU"
             what = f"server, --log-dispatches, {clients} clients"
-            rows.append(Row(f"{what}, lines", rate, "/s", 200_000, True))
+            rows.append(Row(f"{what}, lines", rate, "/s", 200_000, True, busy))
             rows.append(Row(f"{what}, of a printing server", times, "x", 1, True))
     return rows
