@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from tests.ttnn.bench.boards import USUAL_SIZES, Sizes
-from tests.ttnn.bench.machine import Machine
+from tests.ttnn.bench.machine import SHARED_MEMORY, Machine
 from tests.ttnn.bench.session import Session
 from tests.ttnn.scripts.shown import printed
+from ttmem.feeds import LocalFeed
+from ttmem.probe import environment
 
 CASES = [
     ("n150", False, USUAL_SIZES, 89_171_968, 89_171_968),
@@ -72,3 +76,25 @@ def test_no_capacity_is_another_than_that_of_the_runtime(
             in capacity["misses"]
         )
         assert device["anomalies"] == []
+
+
+def test_the_ring_of_a_watched_process_is_as_long_as_its_worker_l1_size_leaves_it(
+    machine: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = machine("p150")
+    monkeypatch.setenv("TTMEM_SHM", str(SHARED_MEMORY))
+    monkeypatch.setenv("TTMEM_REGION_DIR", str(there.folder))
+    watched = environment({"LD_PRELOAD": os.environ.get("LD_PRELOAD", "")})
+    sizes = Sizes(worker_l1_size=1_000_000)
+    session = there.session(sizes, variables=watched | {"TTMEM_REGION_DIR": str(there.folder)})
+    session.run("a = ttnn.zeros((32, 32), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)")
+
+    with closing(LocalFeed()) as feed:
+        picture = feed.read()
+    [device] = [one for one in picture.devices if int(one.unique_id) in there.unique_ids]
+
+    spec = there.board.spec(sizes)
+    assert (device.l1_capacity, device.l1_total) == (spec.l1_capacity, spec.l1_total)
+    assert device.l1_capacity_default is None
+    assert device.kernels.ring.capacity == spec.ring_capacity == 58_495_360
+    assert device.provenance["capacity"].source == "probe"
