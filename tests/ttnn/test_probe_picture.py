@@ -8,12 +8,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.ttnn.bench.machine import Machine
-from tests.ttnn.probed import Machines, addresses, by_runtime, start
+from tests.ttnn.probed import KINDS, Machines, addresses, by_runtime, start
+from ttmem.feeds import LocalFeed
+from ttmem.snapshots import Device
 
 BOARDS = ("p150", "p150x4")
 DETAIL = "buffers,programs,cores"
@@ -91,6 +94,38 @@ def test_a_reader_that_comes_late_shows_the_same(machine: Machines, board: str) 
     assert reserved(document) == [by_runtime(seen)] * there.board.chips
     assert listed(document) == [addresses(seen)] * there.board.chips
     assert {row["name"] for row in document["programs"]} == {"ttnn.add", "ttnn.relu"}
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_largest_free_blocks_are_the_runtimes_from_the_opening_on(
+    machine: Machines, board: str, own_folder: Path
+) -> None:
+    there = machine(board)
+    session = start(there, TTMEM_REGION_DIR=str(own_folder))
+    work = "kept.append(ttnn.zeros((64, 64), ttnn.bfloat16, ttnn.TILE_LAYOUT, device))"
+    steps = ("kept = []", f"in_thread(lambda: {work})", "in_thread(kept.clear)", work)
+
+    for (
+        step
+    ) in steps:  # the opener's thread, which alone publishes counters, is the last to allocate
+        session.run(f"{step}\nNone")
+        for region in there.regions:
+            if not (own_folder / region.name).exists():
+                (own_folder / region.name).hardlink_to(region)
+        views = session.views()["kinds"]
+        devices = LocalFeed(str(own_folder)).read().devices
+        assert [_largest(device) for device in devices] == [
+            {
+                kind: view["largest_contiguous_bytes_free_per_bank"] * view["num_banks"]
+                for kind, view in views.items()
+            }
+        ] * there.board.chips
+        assert {remark.kind for device in devices for remark in device.anomalies} == set()
+
+
+def _largest(device: Device) -> dict[str, int | None]:
+    uses = (device.memory.dram, device.memory.l1, device.memory.l1_small, device.memory.trace)
+    return dict(zip(KINDS, (use.largest_free for use in uses), strict=True))
 
 
 def test_circular_buffers_are_those_of_the_programs_and_lie_where_the_cores_page_says(
