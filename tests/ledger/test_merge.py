@@ -103,6 +103,19 @@ def test_a_device_known_by_number_is_the_chip_in_whose_region_the_process_has_a_
     assert (device.memory.dram.held, device.l1_used, device.anomalies) == (0, 24, ())
 
 
+def test_what_a_client_declared_of_a_number_holds_for_the_chip_that_it_turns_out_to_be() -> None:
+    books = Books()
+    process = books.open_process(facts(41))
+    spec = device_spec("p150")
+    books.declare(process, DeviceDeclaration.from_spec(spec, 0))
+    report(books, process, alloc(1000))
+    books.sample([region("9000", slot(41, Counters(dram=700)))], (), NOW)
+
+    (device,) = books.snapshot(NOW).devices
+    assert (device.unique_id, device.l1_capacity) == ("9000", spec.l1_capacity)
+    assert device.provenance["capacity"].source == "client"
+
+
 def test_two_processes_may_mean_different_chips_by_the_same_number() -> None:
     books = Books()
     first, second = books.open_process(facts(41)), books.open_process(facts(42))
