@@ -24,6 +24,7 @@ class ProcessFacts:
     start_time_ns: int | None
     user: str | None
     command: str | None
+    mark: tuple[bytes, ...] = ()  # of the program that it ran, see `Program`; empty if unknown
 
 
 _CREDENTIALS = struct.Struct("3i")
@@ -90,6 +91,13 @@ def program(pid: int) -> Program | None:
     return Program(int(fields[19]), tuple(fields[23:26]))
 
 
+def runs_another_program(facts: ProcessFacts) -> bool:
+    """Has it called `exec` since? False if that cannot be told, and of a process that has ended."""
+    running = program(facts.pid)
+    hidden = running is None or running.mark[-1] == b"0"  # no stack: what it runs is kept from us
+    return bool(facts.mark) and not hidden and running is not None and running.mark != facts.mark
+
+
 def maps(pid: int) -> bytes | None:
     """Its /proc/PID/maps, the one thing that no `exec` carries over; None if that is hidden from us."""
     try:
@@ -118,7 +126,9 @@ def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
             uid = os.stat(f"/proc/{pid}").st_uid
         except OSError:
             uid = None
-    return ProcessFacts(pid, start_time_ns(pid), user_name(uid), _command(pid))
+    running = program(pid)
+    mark = running.mark if running else ()
+    return ProcessFacts(pid, start_time_ns(pid), user_name(uid), _command(pid), mark)
 
 
 @lru_cache(maxsize=1024)

@@ -75,6 +75,36 @@ def test_a_kernel_loaded_a_thousand_times_moves_counters_only(server: RunningSer
         server.sees(lambda picture: picture.devices[0].kernels.footprint.total == 0)
 
 
+AFTER_EXEC = """
+import sys; from tests.server.harness import OldClient
+after = OldClient(sys.argv[1]); after.alloc(64, 2); after.ask()
+print('ready', flush=True); import time; time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("inherited", [True, False])
+@pytest.mark.parametrize("reports", [True, False])
+def test_a_program_that_follows_by_exec_holds_nothing_of_the_one_before(
+    server: RunningServer, inherited: bool, reports: bool
+) -> None:
+    after = AFTER_EXEC if reports else "print('ready', flush=True); import time; time.sleep(600)"
+    code = f"""
+    import os
+    before = OldClient(sys.argv[1]); before.alloc(4096, 1); before.ask()
+    before.socket.set_inheritable({inherited})
+    os.execv(sys.executable, [sys.executable, "-c", {after!r}, sys.argv[1]])
+    """
+    with child(code, server.path) as job:
+        expected = 64 if reports else 0
+        picture = server.sees(
+            lambda picture: bool(picture.devices) and picture.devices[0].memory.l1.held == expected
+        )
+
+        assert [process.pid for process in picture.processes] == [job.pid] * reports
+        (left,) = picture.left_behind
+        assert (left.pid, [held.l1 for held in left.devices.values()]) == (job.pid, [4096])
+
+
 def test_seed_004_on_its_own_capacity_is_below_it_with_kernels_apart(start: StartServer) -> None:
     server = start("--l1-capacity", "171.6MiB")
     with OldClient(server.path) as client:

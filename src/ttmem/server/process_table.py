@@ -6,7 +6,7 @@ import os
 import socket
 
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.process_identity import ProcessFacts, is_alive, process_facts
+from ttmem.process_identity import ProcessFacts, is_alive, process_facts, runs_another_program
 from ttmem.sources.socket_peer import HISTORICAL, Peer
 
 MAX_REPORTERS = 256  # of one process
@@ -109,14 +109,23 @@ class ProcessTable:
         return self._handles.pop(process.index, None)
 
     def gone(self) -> list[ProcessRecord]:
-        """Processes of connections without a pidfd that have died, by asking the kernel."""
-        unwatched = [p for p in self._by_identity.values() if p.index not in self._handles]
-        return [process for process in unwatched if not self._lives(process)]
+        """Processes that hold nothing any more, by asking the kernel: of a death a pidfd tells, where there is one."""
+        return [process for process in self._by_identity.values() if not self._lives(process)]
+
+    def before_exec(self, peer: Peer) -> ProcessRecord | None:
+        """What the process of a new connection was when it ran another program."""
+        if peer in self._by_peer:
+            return None
+        same = (process for process in self._by_identity.values() if process.pid == peer.pid > 0)
+        return next((process for process in same if runs_another_program(process.facts)), None)
 
     def _lives(self, process: ProcessRecord) -> bool:
-        if process.pid > 0:
-            return is_alive(process.pid, process.facts.start_time_ns)
-        return self.connected(process)
+        if process.pid == 0:
+            return self.connected(process)
+        if runs_another_program(process.facts):
+            return False
+        facts = process.facts
+        return process.index in self._handles or is_alive(facts.pid, facts.start_time_ns)
 
 
 def _pidfd(peer: Peer) -> int | None:

@@ -16,7 +16,7 @@ from ttmem.errors import TtmemError
 from ttmem.events import DeviceDeclaration, Remark
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.device_register import DeviceDefaults
-from ttmem.process_identity import peer_credentials
+from ttmem.process_identity import peer_credentials, runs_another_program
 from ttmem.server.answers import Answers
 from ttmem.server.event_words import EventWords
 from ttmem.server.file_limit import raise_file_limit
@@ -279,7 +279,7 @@ class Server:
                 self._forget_if_empty(process, account)
 
     def _forget_if_empty(self, process: ProcessRecord, account: ProcessRecord) -> None:
-        if process.pid == 0:
+        if process.pid == 0 or runs_another_program(process.facts):
             self._died(process)
         elif self.books.live(process) == 0 and not self._processes.connected(process):
             self._release(process)
@@ -320,6 +320,9 @@ class Server:
     # -- what peers say (Sink) -----------------------------------------------------------------------------------
 
     def _account(self, peer: Peer) -> ProcessRecord:
+        before = self._processes.before_exec(peer)
+        if before is not None:
+            self._died(before)
         process, handle = self._processes.attach(peer)
         if handle is not None:
             self._epoll.register(handle, select.EPOLLIN)
