@@ -345,7 +345,9 @@ void Ledger::set_ring(Context& at, const Event& event) {
     if (event.id > MAX_BYTES || event.size > MAX_BYTES) {
         return reject(at, Reject::SIZE_HUGE, event);
     }
-    at.account.ring = Ring{event.id, event.size, event.extra, event.address, event.number, at.time};
+    // Without a time it would pass for one that was never reported.
+    const std::uint64_t time = std::max<std::uint64_t>(at.time, 1);
+    at.account.ring = Ring{event.id, event.size, event.extra, event.address, event.number, time};
 }
 
 void Ledger::set_counters(Context& at, const Event& event) {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.client.conftest import Settle
 from tests.client.peer import Peer, Session
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from ttmem.client import (
     AllocationClient,
     BinaryStatus,
@@ -251,3 +253,22 @@ def test_the_hello_says_who_is_speaking(client: AllocationClient, peer: Peer) ->
     assert set(hello) == {*who, "reporter", "image", "hears"}
     assert hello["start_time_ns"] <= time.time_ns()
     assert "py" in hello["name"]
+
+
+@pytest.mark.parametrize(("clock", "told"), [(-5, 0), ((1 << 63) + 5, (1 << 63) + 5)])
+def test_a_client_reports_whatever_its_clock_says(
+    client: AllocationClient,
+    peer: Peer,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: int,
+    told: int,
+) -> None:
+    monkeypatch.setattr("ttmem.client.allocation_client.time_ns", lambda: clock)
+    client.report_allocation(0, 1, 64)
+    assert client.flush(60)
+    wait_until(lambda: (peer.picture() or {}).get("buffers") == [[0, 0, 1, 64, 1]])
+
+    session = peer.session()
+    assert session is not None
+    assert [event[4] for event in session.events if event[0] == 1] == [told]
+    assert client.stats().dropped == 0

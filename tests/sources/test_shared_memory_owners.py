@@ -107,6 +107,30 @@ def test_a_younger_process_with_the_same_pid_does_not_inherit(
     assert device.remarks[0].kind == "reused_pid"
 
 
+@pytest.mark.parametrize("updated_ns", [1, SECOND_NS, 1 << 60, (1 << 63) + 5, (1 << 64) - 5])
+@pytest.mark.parametrize("tell", ["mapping", "name"])
+def test_no_process_is_dead_because_of_a_timestamp(
+    tmp_path: Path, updated_ns: int, tell: str
+) -> None:
+    region = Written().write(tmp_path)
+    argument = region if tell == "mapping" else Written(1).write(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", MAPS_AND_EXECS, argument],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        name = Path(f"/proc/{child.pid}/comm").read_bytes().strip() if tell == "name" else b"else"
+        Written(slots=[Slot(child.pid, HELD, updated_ns=updated_ns, name=name)]).write(tmp_path)
+        source = SharedMemory(str(tmp_path), holders=HoldersWatch(period_s=0))
+        devices = [device for device in source.read().devices if device.processes]
+        child.kill()
+
+    assert [p.owner for device in devices for p in device.processes] == [Owner.LIVE]
+    assert devices[0].in_use == Counters(*HELD)
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_program_that_follows_by_exec_does_not_inherit(shm: Path, known: bool) -> None:
     chip = os.getpid() << 20  # others who test here at the same time have other ones

@@ -51,12 +51,7 @@ def owner_of(layout: Layout, raw: bytes, key: Key, lives: Lives, holders: Holder
     pid, *_, updated, name = layout.slot(raw)
     slot = (pid, 0, 0, 0, 0, 0, updated, name)
     samples = SlotReader().read([slot], key, lives, holders).processes
-    if not samples:
-        return None
-    # A younger process that has the pid and uses this very region may take the row over any moment.
-    if samples[0].owner is Owner.REUSED and holders.maps(pid, key):
-        return Owner.LIVE
-    return samples[0].owner
+    return samples[0].owner if samples else None
 
 
 def _used(data: bytes, layout: Layout) -> Iterator[DeadSlot]:

@@ -238,6 +238,7 @@ class Books:
     ) -> None:
         """Accounts events; no list of events shows them. `apply` stands in for that of the native ledger."""
         apply = apply or self.native.apply
+        now = max(0, now)  # before 1970 times are unknown
         at = 0
         while True:
             at += EVENT_SIZE * apply(process.index, events, at, len(events) - at, now)
@@ -306,7 +307,7 @@ class Books:
         """What a process reported of a number belongs to this device."""
         old = self._register.find(process.devices[logical_id])
         if old is not None and self.native.move_account(
-            process.index, old.index, record.index, now
+            process.index, old.index, record.index, max(0, now)
         ):
             record.by_counters = False
             self._bind(process, logical_id, record)

@@ -23,9 +23,9 @@ _KINDS: dict[int, type[IntEnum]] = {
 
 
 def event_document(process: ProcessRecord, event: Event, arrived: int) -> dict[str, Any]:
-    """The event with the names of its process; `arrived` stands in for a time that was not sent."""
+    """The event with the names of its process; `arrived` stands in for a time that is none, or is to come."""
     return {
-        "time_ns": event.time or arrived,
+        "time_ns": event.time if 0 < event.time <= arrived else arrived,
         "pid": process.pid,
         "device": event_device(process, event),
         "op": _OPS.get(event.op, event.op),

@@ -86,7 +86,8 @@ def _anomaly(failed: _Failed, l1_base: int | None) -> Anomaly:
     origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
     where = f" for {origin}" if origin else ""
     text = f"{times} FAILED: {last}{asked}{where}; {failed.process.title}"
-    return Anomaly("allocation_failed", text, failed.process.pid, size or None, event.time or None)
+    time_ns = event.time if 0 < event.time <= failed.seen_ns else failed.seen_ns
+    return Anomaly("allocation_failed", text, failed.process.pid, size or None, time_ns)
 
 
 def _asked(kind_number: int, size: int, message: str, l1_base: int | None) -> str:

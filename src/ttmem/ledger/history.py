@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import MutableSequence
 from typing import Any
 
 from ttmem.events import MemoryKind
@@ -16,7 +17,8 @@ class DeviceHistory:
     """A ring of samples; 200 KB when full."""
 
     def __init__(self) -> None:
-        self._columns = {name: array("Q") for name in COLUMNS}
+        self._columns: dict[str, MutableSequence[int]] = {name: array("Q") for name in COLUMNS}
+        self._columns["time_ns"] = []  # a clock may stand before 1970
         self._next = 0
 
     def __bool__(self) -> bool:

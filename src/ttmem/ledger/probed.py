@@ -119,7 +119,8 @@ class ProbedProcesses:
         self.failures.look(process, news, now)
         counted = b"".join(_counters(chip, one) for chip, one in news.counters.items())
         self._books.account(process, counted, now)
-        self._peaks.take(process, news, self._books.device_indices(process), self._books.devices)
+        indices = self._books.device_indices(process)
+        self._peaks.take(process, news, indices, self._books.devices, now)
         return process
 
     def _open(self, news: ProbeNews) -> ProcessRecord:

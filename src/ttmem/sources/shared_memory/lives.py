@@ -81,10 +81,14 @@ class Lives(dict[int, Life]):
             self._folders[pid] = _shared_memory(pid)
         if self._folders[pid] != region[0]:
             return False
+        return self.maps(pid, region) is False
+
+    def maps(self, pid: int, region: RegionKey) -> bool | None:
+        """Does it map the region at this moment? None: that is hidden."""
         if pid not in self._mapped:
             self._mapped[pid] = mapped_regions(pid)
         mapped = self._mapped[pid]
-        return mapped is not None and region not in mapped
+        return None if mapped is None else region in mapped
 
     def renew(self) -> None:
         """Forgets what may no longer be so."""

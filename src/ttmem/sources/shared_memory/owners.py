@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ttmem.events import Owner
-from ttmem.sources.shared_memory.holders import Holders
+from ttmem.sources.shared_memory.holders import Holders, process_file
 from ttmem.sources.shared_memory.lives import Lives
+from ttmem.text import printable
 
 
 class Claim(NamedTuple):
@@ -38,9 +39,19 @@ def judge(claim: Claim, region: tuple[int, int], lives: Lives, holders: Holders)
     life = lives[pid]
     if here and not holders.maps(pid, region) and lives.has_left(pid, region):
         return Verdict(Owner.REPLACED, pid, None)
-    if here:
+    if here or (life.alive and _is_named(claim, pid, region, lives, holders)):
         return Verdict(Owner.LIVE, pid, life.start_time_ns)
     return Verdict(Owner.REUSED if life.alive else Owner.DEAD, pid, None)
+
+
+def _is_named(
+    claim: Claim, pid: int, region: tuple[int, int], lives: Lives, holders: Holders
+) -> bool:
+    """Is it the one that is meant, although it is younger than the update? A clock may have been set."""
+    if lives.maps(pid, region):
+        return True
+    name = holders.name(pid) or printable(process_file(pid, "comm").strip())
+    return name == claim.name and not lives.has_left(pid, region)
 
 
 def _in_container(
@@ -52,7 +63,12 @@ def _in_container(
     holders: Holders,
 ) -> Verdict | None:
     """The one that maps the region; where maps cannot be read, the one that fits by name."""
-    fitting = [pid for pid in inside if lives.fits(pid, claim.updated_ns)]
+    fitting = [
+        pid
+        for pid in inside
+        if lives.fits(pid, claim.updated_ns)
+        or (lives[pid].alive and _is_named(claim, pid, region, lives, holders))
+    ]
     mapping = [pid for pid in fitting if holders.maps(pid, region)]
     named = [pid for pid in fitting if holders.name(pid) == claim.name]
     if not mapping and here and (not named or holders.name(claim.pid) == claim.name):
