@@ -47,7 +47,7 @@ def test_a_region_that_was_too_small_is_not_said_to_have_been_enough(launcher: L
 
 
 def test_a_region_that_was_never_used_is_told_as_well(launcher: Launcher) -> None:
-    said = launcher.summary("mesh = lib.mesh_open(1)")
+    said = launcher.summary("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4096)")
 
     (trace,) = [line for line in said.splitlines() if line.startswith("  TRACE")]
     assert trace.split()[1:3] == ["0", "B"]
@@ -59,6 +59,23 @@ def test_devices_that_did_the_same_are_one_row(launcher: Launcher) -> None:
 
     assert "devices 0-3" in said.splitlines()[0]
     assert len([row for row in rows(said) if row[:1] == ["DRAM"]]) == 2  # its peak; never freed
+
+
+def test_only_devices_that_held_memory_are_named(launcher: Launcher) -> None:
+    said = launcher.summary("all = lib.mesh_open(4); one = lib.mesh_open(1); buffer(one, 1, 0, 64)")
+
+    assert said.splitlines()[0].endswith(": device 0")
+    assert "devices" not in said
+
+
+def test_devices_that_were_opened_and_never_used_are_said_to_be_just_that(
+    launcher: Launcher,
+) -> None:
+    said = launcher.summary("lib.mesh_open(4)")
+
+    head, body = said.splitlines()
+    assert head.endswith(": devices 0-3 opened")
+    assert body == "  nothing was allocated"
 
 
 def test_what_a_process_holds_at_its_end_was_never_freed(launcher: Launcher) -> None:
@@ -239,7 +256,7 @@ def test_the_same_failure_is_told_once_and_counted(launcher: Launcher) -> None:
     )
 
     assert said.count("no room for") == 1
-    assert "device 0, 20 allocations failed" in said
+    assert "device 0 opened, 20 allocations failed" in said
 
 
 def test_a_region_that_somebody_cut_or_removed_harms_nobody(launcher: Launcher) -> None:

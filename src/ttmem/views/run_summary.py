@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.holders import Holder, on_all_chips
 from ttmem.analysis.peaks import Peak, Setting, peaks
-from ttmem.analysis.process_picture import HighWater, Origin, ProcessPicture
+from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, ProcessPicture
 from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.sizes import human
@@ -89,10 +89,11 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
 
 
 def _process(picture: ProcessPicture, width: int) -> list[Line]:
-    lines = [ink(f"ttmem: pid {picture.pid}{_how_it_is(picture)}: {_counts(picture)}", Style.TITLE)]
-    lines += _peak_rows(peaks(picture.devices), width)
+    used = [device for device in picture.devices if _was_used(device)]
+    head = f"ttmem: pid {picture.pid}{_how_it_is(picture)}: {_counts(picture, used)}"
+    lines = [ink(head, Style.TITLE), *_peak_rows(peaks(used), width)]
     title = "HELD NOW" if picture.running else "NEVER FREED"
-    on_all = " on all devices" if len(picture.devices) > 1 else ""
+    on_all = " on all devices" if len(used) > 1 else ""
     lines += _leftover_rows(on_all_chips(picture.never_freed), f"{title}{on_all}", width)
     for loss in picture.losses:
         lines += indent(paragraph(f"lost: {loss}", width - 2, Style.WARN), 2)
@@ -105,8 +106,15 @@ def _how_it_is(picture: ProcessPicture) -> str:
     return "" if picture.in_order else " (killed, or ended by _exit)"
 
 
-def _counts(picture: ProcessPicture) -> str:
-    devices = numbers(tuple(one.declaration.logical_id for one in picture.devices))
+def _was_used(device: DeviceUse) -> bool:
+    """Did it hold anything, or was it asked to? The runtime opens chips that a program never touches."""
+    return bool(device.refusals) or any(mark.bytes for mark in device.peaks)
+
+
+def _counts(picture: ProcessPicture, used: Sequence[DeviceUse]) -> str:
+    opened = tuple(one.declaration.logical_id for one in picture.devices)
+    some = numbers(tuple(one.declaration.logical_id for one in used))
+    devices = some or f"{numbers(opened)} opened"
     if not picture.failures:
         return devices
     word = "allocation" if picture.failures == 1 else "allocations"
