@@ -16,7 +16,7 @@ WH, BH = Arch.WORMHOLE, Arch.BLACKHOLE
         Board("t3k", WH, 8, 2, 0, Dispatch.ETH),
         Board("galaxy", WH, 32, 0, 0, Dispatch.ROW),
         Board("p100", BH, 1, 2, 1, Dispatch.COL),
-        Board("p150", BH, 1, 2, 0, Dispatch.COL),
+        Board("p150", BH, 1, 2, 0, Dispatch.COL, also_harvested=(1,)),
         Board("p300", BH, 2, 2, 0, Dispatch.COL),
         Board("bh-galaxy", BH, 32, 1, 0, Dispatch.COL),
     ],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,16 @@ def test_a_board_type_of_the_future_still_has_capacities() -> None:
 def test_a_machine_of_different_boards_has_no_board_name() -> None:
     text = (DESCRIPTORS / "p150x4.yaml").read_text().replace("p150\n", "p100\n", 1)
     assert parse_cluster(text.encode(), "mixed.yaml").board_name is None
+
+
+def test_a_p150_with_one_harvested_column_has_120_compute_cores() -> None:
+    text = (DESCRIPTORS / "p150x4.yaml").read_text()
+    one_column = re.sub(r"\bharvest_mask: \d+", "harvest_mask: 128", text)
+
+    cluster = parse_cluster(one_column.encode(), "p150x4")
+
+    # What stock ttnn 0.81.1 says on mock devices of such a machine: 120 banks of 1,461,120 bytes.
+    for chip in cluster.chips:
+        spec = cluster.spec(chip)
+        assert (spec.grid, spec.l1_banks) == ((12, 10), 120)
+        assert spec.l1_capacity == 120 * 1_461_120

@@ -266,6 +266,16 @@ def test_device_info_says_what_the_options_know(start: StartServer) -> None:
     assert (count["num_devices"], count["is_available"]) == (1, 1)
 
 
+def test_a_board_that_is_sold_with_more_cores_too_is_said_to_be_so(start: StartServer) -> None:
+    server = start("--board", "p150")
+    with OldClient(server.path) as client:
+        client.alloc(4096, 1)
+        capacity = server.device().provenance["capacity"]
+
+    assert "some p150 have 120 compute cores, not 110" in (capacity.misses or "")
+    assert "--cluster" in (capacity.misses or "")
+
+
 def test_without_a_declaration_capacities_are_unknown_and_say_why(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         client.alloc(4096, 1)

@@ -106,12 +106,17 @@ def test_without_unique_ids_regions_have_logical_numbers(tmp_path: Path, bare: C
         assert _found(_read(tmp_path, bare))[:2] == ("cluster descriptor", "n150")
 
 
-def test_slow_dispatch_leaves_more_cores(tmp_path: Path, bare: Capacities) -> None:
-    with _owner(tmp_path, TT_METAL_SLOW_DISPATCH_MODE="1") as pid:
-        Written(number=P150_ID, slots=[Slot(pid)]).write(tmp_path)
-        device = _read(tmp_path, bare)
+@pytest.fixture
+def p150x4(tmp_path: Path) -> Capacities:
+    return Capacities(str(P150X4), sysfs=str(tmp_path / "none"))
 
-    assert _found(device) == ("unique id", "p150", 120 * 1_461_120)
+
+def test_slow_dispatch_leaves_more_cores(tmp_path: Path, p150x4: Capacities) -> None:
+    with _owner(tmp_path, TT_METAL_SLOW_DISPATCH_MODE="1") as pid:
+        Written(number=IN_P150X4, slots=[Slot(pid)]).write(tmp_path)
+        device = _read(tmp_path, p150x4)
+
+    assert _found(device) == ("cluster descriptor", "p150", 120 * 1_461_120)
     assert "slow dispatch" in _note(device)
 
 
@@ -135,6 +140,17 @@ def test_what_the_arguments_of_the_opener_decide_is_unknown(
     assert "153.3 MiB (160,723,200 B)" in said
 
 
+def test_a_board_that_is_sold_with_more_cores_too_has_no_default_by_its_name_alone(
+    tmp_path: Path, bare: Capacities
+) -> None:
+    Written(number=P150_ID).write(tmp_path)
+
+    device = _read(tmp_path, bare)
+
+    assert _found(device) == ("unique id", "p150", None)
+    assert "some p150 have 120 compute cores, not 110" in _note(device)
+
+
 @pytest.mark.parametrize(
     ("version", "l1", "dram"),
     [
@@ -144,13 +160,13 @@ def test_what_the_arguments_of_the_opener_decide_is_unknown(
     ],
 )
 def test_the_default_is_that_of_the_ttnn_which_the_owner_has_loaded(
-    tmp_path: Path, bare: Capacities, version: str, l1: int, dram: int
+    tmp_path: Path, p150x4: Capacities, version: str, l1: int, dram: int
 ) -> None:
     with _owner_with_ttnn(tmp_path, version) as pid:
-        Written(number=P150_ID, slots=[Slot(pid)]).write(tmp_path)
-        device = _read(tmp_path, bare)
+        Written(number=IN_P150X4, slots=[Slot(pid)]).write(tmp_path)
+        device = _read(tmp_path, p150x4)
 
-    assert _found(device) == ("unique id", "p150", l1)
+    assert _found(device) == ("cluster descriptor", "p150", l1)
     assert f"defaults of ttnn {version} " in _note(device)
     assert device.declaration is not None
     assert device.declaration.dram_bank_size == dram
@@ -163,12 +179,10 @@ def test_a_version_without_a_known_map_is_said_to_be_near(tmp_path: Path, bare: 
         assert "no L1 map is known for ttnn '0.99.0'" in _note(_read(tmp_path, bare))
 
 
-def test_a_descriptor_can_be_given(tmp_path: Path) -> None:
+def test_a_descriptor_can_be_given(tmp_path: Path, p150x4: Capacities) -> None:
     Written(number=IN_P150X4).write(tmp_path)
 
-    given = Capacities(str(P150X4), sysfs=str(tmp_path / "none"))
-
-    assert _found(_read(tmp_path, given))[:2] == ("cluster descriptor", "p150")
+    assert _found(_read(tmp_path, p150x4))[:2] == ("cluster descriptor", "p150")
 
 
 def test_a_broken_descriptor_leaves_it_to_the_next_source(tmp_path: Path, bare: Capacities) -> None:

@@ -7,7 +7,7 @@ from reprlib import repr as short_repr
 
 from ttmem.errors import BadInput
 from ttmem.hw.arch import Arch
-from ttmem.hw.grids import Dispatch, worker_dispatch
+from ttmem.hw.grids import Dispatch, compute_grid, worker_dispatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,35 @@ class Board:
     tensix_harvested: int
     dram_harvested: int
     dispatch: Dispatch
+    also_harvested: tuple[int, ...] = ()  # what chips of this board have beside the usual
+
+    @property
+    def note(self) -> str | None:
+        """Why the usual harvesting may not be that of a chip, if it may not."""
+        if not self.also_harvested:
+            return None
+        usual, *others = (
+            compute_grid(self.arch, harvested, self.dispatch).cores
+            for harvested in (self.tensix_harvested, *self.also_harvested)
+        )
+        other = " or ".join(map(str, others))
+        return f"some {self.name} have {other} compute cores, not {usual}, and so more L1"
 
     @classmethod
     def of(
-        cls, name: str, arch: Arch, *, chips: int, tensix_harvested: int, dram_harvested: int = 0
+        cls,
+        name: str,
+        arch: Arch,
+        *,
+        chips: int,
+        tensix_harvested: int,
+        dram_harvested: int = 0,
+        also_harvested: tuple[int, ...] = (),
     ) -> Board:
         """A board with the dispatch that TTNN picks: Ethernet on n300 and T3K, else workers."""
         on_ethernet = name in ("n300", "t3k")
         dispatch = Dispatch.ETH if on_ethernet else worker_dispatch(arch)
-        return cls(name, arch, chips, tensix_harvested, dram_harvested, dispatch)
+        return cls(name, arch, chips, tensix_harvested, dram_harvested, dispatch, also_harvested)
 
 
 BOARDS = (
@@ -37,7 +57,7 @@ BOARDS = (
     Board.of("t3k", Arch.WORMHOLE, chips=8, tensix_harvested=2),
     Board.of("galaxy", Arch.WORMHOLE, chips=32, tensix_harvested=0),
     Board.of("p100", Arch.BLACKHOLE, chips=1, tensix_harvested=2, dram_harvested=1),
-    Board.of("p150", Arch.BLACKHOLE, chips=1, tensix_harvested=2),
+    Board.of("p150", Arch.BLACKHOLE, chips=1, tensix_harvested=2, also_harvested=(1,)),
     Board.of("p300", Arch.BLACKHOLE, chips=2, tensix_harvested=2),
     Board.of("bh-galaxy", Arch.BLACKHOLE, chips=32, tensix_harvested=1),
 )

@@ -15,8 +15,7 @@ class DeviceOptions:
     def __init__(
         self, board: str | None = None, cluster: str | None = None, l1_capacity: int | None = None
     ) -> None:
-        self._spec = device_spec(board) if board else None
-        self._chips = board_by_name(board).chips if board else 0
+        self._board = board_by_name(board) if board else None
         self._cluster: Cluster | None = read_cluster(cluster) if cluster else None
         self._l1_capacity = l1_capacity
 
@@ -26,7 +25,7 @@ class DeviceOptions:
 
     def chips(self) -> int:
         """Those of one board: how many boards there are, nobody says."""
-        return self._chips
+        return self._board.chips if self._board else 0
 
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """What the options say of a device; None if they say nothing."""
@@ -50,8 +49,11 @@ class DeviceOptions:
                     position=chip.position,
                 )
                 return _undivided(declared)
-        if self._spec is not None:
-            return _undivided(DeviceDeclaration.from_spec(self._spec, logical_id))
+        if self._board is not None:
+            usual = DeviceDeclaration.from_spec(device_spec(self._board), logical_id)
+            said = self._board.note and f"{self._board.note}; --cluster FILE tells which"
+            notes = [note for note in (usual.note, said) if note]
+            return _undivided(replace(usual, note="; ".join(notes) or None))
         return None
 
 

@@ -153,7 +153,14 @@ class _Opened:
             device_spec(board, dispatch=self.dispatch, version=self.version), pci
         )
         whole = device_spec(board, tensix_harvested=0)
-        return replace(declared, l1_most=whole.l1_most, note=f"{_USUAL}; {declared.note}")
+        if board.note is None:
+            return replace(declared, l1_most=whole.l1_most, note=f"{_USUAL}; {declared.note}")
+        return replace(
+            declared,
+            l1_most=whole.l1_most,
+            l1_capacity_default=None,
+            note=f"{_USUAL}, but {board.note}; {declared.note}",
+        )
 
     def declaration(self, spec: DeviceSpec, pci: str | None) -> DeviceDeclaration:
         """Without what depends on the arguments of who opened it."""
