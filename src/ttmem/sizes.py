@@ -24,6 +24,11 @@ def human(count: int | None) -> str:
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
+def several(count: int, noun: str, plural: str | None = None) -> str:
+    """'1 bank', '1,204 banks'."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def parse_size(text: str) -> int:
     """'171.6MiB', '64K', '1073741824' -> bytes; K, M, G are binary."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)

@@ -65,6 +65,19 @@ def test_after_a_kill_the_others_are_exact_and_the_ghost_is_shown(
     assert disagreement.bytes == sum(HELD[:-1])  # the stored CB is that of the last writer anyway
 
 
+def test_a_dead_process_that_held_nothing_left_an_empty_slot(
+    source: SharedMemory, tmp_path: Path, spawn: Spawn
+) -> None:
+    child = spawn()
+    child.kill()
+    child.wait()
+    Written(slots=[Slot(child.pid, (0, 0, 0, 0, 0))]).write(tmp_path)
+
+    (ghost,) = [remark for remark in source.read().devices[0].remarks if remark.kind == "ghost"]
+
+    assert "has died and left an empty slot behind" in ghost.text
+
+
 def test_a_kill_is_seen_without_pidfds_too(
     source: SharedMemory, tmp_path: Path, spawn: Spawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

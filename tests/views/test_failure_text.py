@@ -51,3 +51,13 @@ def test_the_size_is_the_one_of_the_runtime_s_message() -> None:
     )
 
     assert "  asked for  2.6 KiB: 48 B in each of 56 banks" in lines
+
+
+def test_what_is_asked_of_a_single_bank_is_asked_of_one() -> None:
+    lines = told(
+        "Out of Memory: Not enough space to allocate 4096 B L1_SMALL buffer across 1 banks, where each bank needs to "
+        "store 4096 B, but bank size is 4096 B (allocated: 4064 B, free: 32 B, largest free block: 32 B).",
+        4096,
+    )
+
+    assert "  asked for  4.0 KiB: 4.0 KiB in one bank" in lines

@@ -19,6 +19,7 @@ from ttmem.events import runtime_messages
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted, Option, State
+from ttmem.sizes import several
 from ttmem.sources.probe_region import Activity, Counter, Failure, Losses, ProbeRegion
 
 USER_SIZED = (
@@ -147,22 +148,25 @@ def _refusal(failure: Failure) -> Iterator[Refusal]:
 def _in_words(losses: Losses) -> Iterator[str]:
     if losses.live_without_room:
         yield (
-            f"{losses.live_without_room:,} buffers, circular buffers, programs or kernels had no room in the list of "
-            "what is alive: sums are right, lists are not (--live makes more room)"
+            f"no room in the list of what is alive for {losses.live_without_room:,} of the buffers, circular buffers, "
+            "programs and kernels: sums are right, lists are not (--live makes more room)"
         )
     if losses.given_up:
-        yield f"{losses.given_up:,} events were lost: sums are right, lists may miss something"
+        were = several(losses.given_up, "event was", "events were")
+        yield f"{were} lost: sums are right, lists may miss something"
     if losses.strings_without_room:
-        yield f"{losses.strings_without_room:,} ops or lines had no room for their text"
+        yield f"no room for the text of {several(losses.strings_without_room, 'op or line', 'ops or lines')}"
     if losses.tables_without_room:
-        yield f"{losses.tables_without_room:,} devices or core sets had no room"
+        some = several(losses.tables_without_room, "device or core set", "devices or core sets")
+        yield f"no room for {some}"
     if losses.forgotten:
         yield (
-            f"{losses.forgotten:,} buffers that were never freed had to make room in the list of what is alive: "
-            "they are not told here (--live makes more room)"
+            f"{several(losses.forgotten, 'buffer')} never freed had to make room in the list of what is alive: "
+            "not told here (--live makes more room)"
         )
     if losses.unseen:
-        buffers = "buffer was" if losses.unseen == 1 else "buffers were"
-        yield f"{losses.unseen:,} {buffers} allocated while tracking was off: no figure has them"
+        buffers = several(losses.unseen, "buffer was", "buffers were")
+        yield f"{buffers} allocated while tracking was off, in no figure"
     elif losses.unpaired_frees:
-        yield f"{losses.unpaired_frees:,} buffers were freed that were never seen: made before a fork"
+        buffers = several(losses.unpaired_frees, "buffer was", "buffers were")
+        yield f"{buffers} freed, but never seen being made: before a fork"

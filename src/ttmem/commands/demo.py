@@ -17,7 +17,7 @@ import time
 from ttmem.api import snapshot
 from ttmem.commands.demo_processes import DemoProcesses
 from ttmem.errors import BadInput
-from ttmem.sizes import human
+from ttmem.sizes import human, several
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.table import render
 from ttmem.views.terminal import Screen, spelled, wants_color, width
@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
 def summary(last: Snapshot, seconds: float) -> str:
     """What happened on each device, up to the last picture."""
     lines = [
-        f"\nafter {seconds:.0f} s: {len(last.processes)} processes on {len(last.devices)} devices"
+        f"\nafter {seconds:.0f} s: {several(len(last.processes), 'process', 'processes')}"
+        f" on {several(len(last.devices), 'device')}"
     ]
     for device in sorted(last.devices, key=lambda one: one.logical_id or 0):
         lines.append(_story(device))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ttmem.client.backtrace import FRAMES, frame_line, headline
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.probe.layout import Option
+from ttmem.sizes import several
 from ttmem.sources.probe_region import ProbeRegion
 from ttmem.views.origins import SITES_OFF, UNKNOWN_SITE
 from ttmem.views.text import clean
@@ -25,7 +26,7 @@ class KernelLog:
         self._texts |= self._region.new_strings()
         if batch.lost:
             yield (
-                f"ttmem: pid {self._region.pid}: {batch.lost:,} events were overwritten before they were read:"
+                f"ttmem: pid {self._region.pid}: {several(batch.lost, 'event')} overwritten before anybody read:"
                 " kernel loads may be missing here (--events makes more room)"
             )
         ops = batch.events[::EVENT_SIZE]

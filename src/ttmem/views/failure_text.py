@@ -69,6 +69,8 @@ def _asked(explanation: Explanation) -> str:
     asked = human(explanation.asked)
     if explanation.at_least:
         return asked if explanation.needed is None else f"{asked}: at least {needed} in a bank"
+    if explanation.banks == 1:
+        return f"{asked}: {needed} in one bank"
     return f"{asked}: {needed} in each of {_known(explanation.banks)} banks"
 
 

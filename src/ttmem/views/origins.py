@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from ttmem.analysis.process_picture import Origin
+from ttmem.sizes import several
 from ttmem.views.text import ELLIPSIS, clean, clip, columns
 
 UNKNOWN_OP = "outside of any op"
@@ -39,7 +40,7 @@ def callers(origin: Origin, room: int) -> list[str]:
         f"called by {_short(frame, room - columns('called by '))}" for frame in frames[:CALLERS]
     ]
     if len(frames) > CALLERS:
-        lines.append(f"and {len(frames) - CALLERS:,} more callers")
+        lines.append(f"and {several(len(frames) - CALLERS, 'more caller')}")
     return lines
 
 

@@ -11,7 +11,7 @@ from ttmem.analysis.peaks import Peak, Setting, peaks
 from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, ProcessPicture
 from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
-from ttmem.sizes import human
+from ttmem.sizes import human, several
 from ttmem.sources.probe_folder import DEFAULT_DIRECTORY
 from ttmem.views.failure_text import kind_name
 from ttmem.views.grid import GAP, Column, Grid
@@ -61,7 +61,8 @@ def render_summary(
         return paint(unseen or [ink(f"ttmem: {NOTHING_SEEN}")], width, color)
     lines = [line for picture in told[:PROCESSES] for line in _process(picture, width)]
     if len(told) > PROCESSES:
-        lines += [ink(f"ttmem: {len(told) - PROCESSES:,} more processes; `ttmem dump` has them")]
+        more = several(len(told) - PROCESSES, "more process", "more processes")
+        lines += [ink(f"ttmem: {more}; `ttmem dump` has them")]
     return paint([*lines, *unseen], width, color)
 
 
@@ -117,8 +118,7 @@ def _counts(picture: ProcessPicture, used: Sequence[DeviceUse]) -> str:
     devices = some or f"{numbers(opened)} opened"
     if not picture.failures:
         return devices
-    word = "allocation" if picture.failures == 1 else "allocations"
-    return f"{devices}, {picture.failures:,} {word} failed"
+    return f"{devices}, {several(picture.failures, 'allocation')} failed"
 
 
 def _peak_rows(found: Sequence[Peak], width: int) -> list[Line]:
@@ -214,5 +214,6 @@ def _leftover_rows(holders: Sequence[Holder], title: str, width: int) -> list[Li
     others = holders[LEFTOVERS:]
     if others:
         rest = human(sum(one.bytes for one in others))
-        lines += [ink(f"  and {rest} from {len(others):,} more places; `ttmem dump` lists them")]
+        places = several(len(others), "more place")
+        lines += [ink(f"  and {rest} from {places}; `ttmem dump` lists them")]
     return lines

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
+from ttmem.sizes import several
 from ttmem.snapshots import Device, Snapshot
 from ttmem.sources.closed_files import COUNTERS_CLOSED
 from ttmem.views.device_table import Shape, device_table
@@ -116,7 +117,10 @@ class _Picture:
             return device_table(devices, self.width, extent.devices)
         shown = sorted(devices, key=_fullness, reverse=True)[:most]
         lines = device_table([d for d in devices if d in shown], self.width, extent.devices)
-        return [*lines, faint(f" and {len(devices) - most:,} more devices, none of them fuller")]
+        return [
+            *lines,
+            faint(f" and {several(len(devices) - most, 'more device')}, none of them fuller"),
+        ]
 
     def _kernel_code(self) -> list[Line]:
         lines = kernel_lines(self.snapshot.devices, self.width)
@@ -160,7 +164,7 @@ class _Picture:
         shown = notes[: extent.most_notes]
         lines = note_lines(shown, self.width, whole=extent.whole_notes)
         if len(shown) < len(notes):
-            lines.append(faint(f" and {len(notes) - len(shown):,} more notes"))
+            lines.append(faint(f" and {several(len(notes) - len(shown), 'more note')}"))
         return lines
 
     def _left_out(self, extent: Extent) -> list[Line]:
@@ -177,9 +181,10 @@ class _Picture:
     def _missing(self, extent: Extent) -> list[str]:
         snapshot, out = self.snapshot, []
         if extent.processes is not None and len(snapshot.processes) > extent.processes:
-            out.append(f"{len(snapshot.processes) - extent.processes:,} more processes")
+            hidden = len(snapshot.processes) - extent.processes
+            out.append(several(hidden, "more process", "more processes"))
         if extent.most_devices is not None and len(snapshot.devices) > extent.most_devices:
-            out.append(f"{len(snapshot.devices) - extent.most_devices:,} more devices")
+            out.append(several(len(snapshot.devices) - extent.most_devices, "more device"))
         if not extent.whole_notes and self._notes(extent):
             out.append("all of the notes")
         if self._processes(replace(extent, commands=True)) != self._processes(extent):

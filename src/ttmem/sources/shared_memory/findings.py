@@ -30,7 +30,7 @@ def owner_remark(process: ProcessSample) -> Remark:
     """Of a process that is not simply alive."""
     kind, text = _ABANDONED[process.owner]
     size = process.counters.all
-    said = text.format(size=human(size))
+    said = text.format(size=human(size) if size else "an empty slot")
     return Remark(kind, f"process {process.pid} ({process.name}) {said}", process.pid, size)
 
 

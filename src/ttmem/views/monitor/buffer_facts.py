@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ttmem.sizes import several
 from ttmem.snapshots import Device, Held, MemoryUse, Snapshot
 from ttmem.views.dump_groups import HOST_MEMORY
 from ttmem.views.ink import Line, faint, ink
@@ -85,9 +86,9 @@ def _how_many(listed: int, there: _There, everything: bool) -> Line:
     if everything or there.count == listed:
         return ink(("1 buffer" if listed == 1 else f"all {listed:,} buffers") + there.whose)
     if there.whose:
-        return ink(f"{listed:,} listed buffers{there.whose}")
+        return ink(f"{several(listed, 'listed buffer')}{there.whose}")
     if there.count is None:
-        return ink(f"{listed:,} buffers listed; of some processes only sums are known;")
+        return ink(f"{several(listed, 'buffer')} listed; of some processes only sums are known;")
     if listed < there.count:
         return ink(f"the largest {listed:,} of {there.count:,} buffers")
     return ink(f"all {listed:,} buffers")

@@ -77,7 +77,8 @@ def _has_phases(rows: Sequence[BufferEntry]) -> bool:
 def _all_title(look: Look) -> Line:
     count = len(look.snapshot.devices)
     return clip_line(
-        ink(f" all {count} devices" if count else " no device", Style.LABEL), look.width
+        ink(f" all {count:,} devices" if count > 1 else f" {count or 'no'} device", Style.LABEL),
+        look.width,
     )
 
 
