@@ -40,8 +40,13 @@ def held(picture: Snapshot) -> dict[str, int]:
 
 
 def mine(picture: Snapshot) -> dict[str, int]:
-    (found,) = [process for process in picture.processes if process.pid == os.getpid()]
-    return {unique_id: held.dram for unique_id, held in found.devices.items() if held.dram}
+    mine = [process for process in picture.processes if process.pid == os.getpid()]
+    return {
+        unique_id: held.dram
+        for process in mine
+        for unique_id, held in process.devices.items()
+        if held.dram
+    }
 
 
 def test_a_declaration_that_cannot_be_taken_costs_a_client_nothing_else(

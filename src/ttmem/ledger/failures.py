@@ -86,7 +86,7 @@ def _anomaly(failed: _Failed, l1_base: int | None) -> Anomaly:
     origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
     where = f" for {origin}" if origin else ""
     text = f"{times} FAILED: {last}{asked}{where}; {failed.process.title}"
-    time_ns = event.time if 0 < event.time <= failed.seen_ns else failed.seen_ns
+    time_ns = event.time if 0 < event.time < 1 << 63 else None  # beyond it: a clock before 1970
     return Anomaly("allocation_failed", text, failed.process.pid, size or None, time_ns)
 
 
