@@ -13,6 +13,7 @@ from tests.probe.watched import Watched
 from ttmem.errors import NothingToRead
 from ttmem.events.kinds import MemoryKind
 from ttmem.feeds import LocalFeed
+from ttmem.probe.layout import Counted
 from ttmem.sources.probes import ended_regions
 
 Watch = Callable[..., Watched]
@@ -22,6 +23,7 @@ above = [buffer(parent, n, 0, 5000) for n in range(1, 12)]
 below = buffer(child, 12, 0, 5000)
 """
 BUFFER = 512 * 8  # a block in each of the banks
+CORES = 4  # of every circular buffer
 OTHER_PROGRAM = [sys.executable, "-c", "print('another program', flush=True); input()"]
 EXEC = f"""
 mesh = lib.mesh_open(1); kept = [buffer(mesh, n, 0, 5000) for n in range(3)]
@@ -38,6 +40,17 @@ def test_a_mesh_that_closes_before_its_submeshes_takes_its_own_buffers_along(don
 
     assert held(process) == [0, BUFFER]
     assert [len(process.region().gone_with_device()), len(process.region().live())] == [11, 1]
+
+
+def test_the_programs_of_a_mesh_go_with_it_and_those_of_its_submeshes_stay(done: Watch) -> None:
+    process = done(
+        MESHES
+        + "above, below = lib.program_make(6, parent, 2048, 2), lib.program_make(7, child, 1024, 1)\n"
+        + "lib.mesh_close_alone(parent)"
+    )
+
+    demand = [row[Counted.CB_DEMAND].reserved for row in process.region().counters()]
+    assert demand == [0, 1024 * CORES]
 
 
 def test_a_submesh_that_closes_first_leaves_what_its_parent_holds(done: Watch) -> None:

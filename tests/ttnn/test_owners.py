@@ -11,6 +11,8 @@ from tests.ttnn.bench.machine import Machine
 from tests.ttnn.bench.session import Session
 from tests.ttnn.probed import Machines, by_probe, by_runtime, region_of, start
 from ttmem.feeds import LocalFeed
+from ttmem.probe.layout import Counted
+from ttmem.sources.probe_region import ProbeRegion
 
 TENSOR = "ttnn.zeros((64, 64), ttnn.bfloat16, ttnn.TILE_LAYOUT, {})"
 DEADLINE_S = 120
@@ -18,14 +20,16 @@ DEADLINE_S = 120
 
 def test_a_parent_that_closes_before_its_submeshes_leaves_what_they_hold(machine: Machines) -> None:
     there = machine("t3k")
-    session = start(there)
+    session = start(there, worker_dispatch=True)
     region = region_of(there, session)
     session.run(
         "below = device.create_submeshes(ttnn.MeshShape(2, 2))\n"
         f"kept = [{TENSOR.format('mesh')} for mesh in below]\n"
-        f"above = [{TENSOR.format('device')} for _ in range(11)]\nNone"
+        f"above = [{TENSOR.format('device')} for _ in range(11)]\n"
+        "total = ttnn.add(above[0], above[1])\nNone"
     )
-    one = by_probe(region)[0]["dram"] // 12
+    one = by_probe(region)[0]["dram"] // 13
+    demand = _demand(region)
 
     session.run("ttnn.close_mesh_device(device)")
     closed = by_probe(region)
@@ -34,6 +38,7 @@ def test_a_parent_that_closes_before_its_submeshes_leaves_what_they_hold(machine
     session.run("kept.clear()\nNone")
 
     assert [row["dram"] for row in closed] == [one] * 8  # that of a submesh, on each chip
+    assert (min(demand) > 0, _demand(region)) == (True, [0] * 8)
     assert by_probe(region) == [reopened] * 8
 
 
@@ -61,6 +66,11 @@ def test_a_program_that_follows_by_exec_holds_nothing_of_the_one_before(
     assert after.processes == ()
     (left,) = after.left_behind
     assert (left.pid, left.devices[str(chip)].dram) == (session.pid, held)
+
+
+def _demand(region: ProbeRegion) -> list[int]:
+    """Of circular buffers, on each chip."""
+    return [row[Counted.CB_DEMAND].reserved for row in region.counters()]
 
 
 def _session(there: Machine, folder: Path, watched: bool) -> Session:

@@ -31,7 +31,7 @@ void release_left(const Recording& recording, Goes goes) {
         const std::uint64_t key = region.live_keys[place].load(std::memory_order_acquire);
         const std::uint64_t type = key >> 56;
         const bool on_a_device = type == BUFFER || type == CIRCULAR_BUFFER || type == KERNEL;
-        if (on_a_device && goes(type, region.live[place])) {
+        if (on_a_device && goes(region.live[place])) {
             const Op op = type == BUFFER ? FREE : type == KERNEL ? KERNEL_UNLOAD : CB_FREE;
             release_with_device(region, recording.thread(), key, op);
         }
@@ -40,8 +40,7 @@ void release_left(const Recording& recording, Goes goes) {
 
 void closed(const Recording& recording, const DeviceGroup& group) {
     Region& region = recording.region();
-    release_left(recording,
-                 [&](std::uint64_t, const LiveEntry& entry) { return mask_of(entry.devices) & group.mask; });
+    release_left(recording, [&](const LiveEntry& entry) { return mask_of(entry.devices) & group.mask; });
     count_nothing(region, group.mask);
     count(region, group.mask, &Activity::closed);
     append(region, recording.thread(), notice(DEVICE_CLOSED, group, 0));
@@ -85,16 +84,14 @@ void on_mesh_gone(const void* mesh) {
     on_mesh_gone_real(mesh);
 }
 
-// A mesh and its submeshes have an allocator each. Whichever closes first takes its buffers along; the devices stay open
-// until the last of them closes. What the runtime returns, if anything, is passed on.
+// A mesh and its submeshes have an allocator and a program cache each. Whichever closes first takes its buffers and its
+// programs along; the devices stay open until the last of them closes. What the runtime returns, if anything, is passed on.
 TTMEM_HOOK(std::uint64_t, on_mesh_close, TT_MESH_DEVICE "10close_implEPNS1_10MeshDeviceE", void*, void*)
 std::uint64_t on_mesh_close(void* mesh, void* handle) {
     const std::uint32_t number = handle ? mesh_number(handle) : 0;
     const std::uint64_t done = on_mesh_close_real(mesh, handle);
     if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording && number) {
-        release_left(recording, [&](std::uint64_t type, const LiveEntry& entry) {
-            return type == BUFFER && entry.mesh == number;
-        });
+        release_left(recording, [&](const LiveEntry& entry) { return entry.mesh == number; });
     }
     return done;
 }

@@ -32,6 +32,7 @@ void begin(const Recording& recording, const void* program, const void* device, 
     ProgramLayout& layout = recording.thread().layout;
     layout.program = program_id(program);
     layout.devices = group_of_program(recording.region(), layout.program, device).mask;
+    layout.mesh = mesh_number(device);
     layout.cores = layout.core_count = 0;
     layout.count = 0;
     layout.dataflow = sort != Sort::CIRCULAR_BUFFERS;

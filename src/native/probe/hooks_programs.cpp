@@ -93,6 +93,7 @@ void compiled(const Recording& recording, const void* program, const void* devic
         entry.requested = packed_size(kernel, device, static_cast<int>(i));
         entry.address = content_of(paths[i]);
         entry.program = id;
+        entry.mesh = mesh_number(device);
         entry.cores = cores.number;
         entry.number = cores.total;
         entry.kind = owner ? owner->kind : recording.thread().program_type;

@@ -183,7 +183,7 @@ struct LiveEntry {
     std::uint8_t layout;
     std::uint16_t padding;
     std::uint32_t path;  // ELF file of a kernel
-    std::uint32_t mesh;  // whose allocator has the buffer: its number in the runtime + 1; 0 = none is known
+    std::uint32_t mesh;  // with which it goes when that is closed: its number in the runtime + 1; 0 = none is known
 };
 static_assert(sizeof(LiveEntry) == 96, "mirrored in Python");
 

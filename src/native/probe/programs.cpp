@@ -118,6 +118,7 @@ void keep_layout(Region& region, ThreadState& thread) {
         entry.requested = entry.reserved = pending.size * pending.core_count;
         entry.address = pending.address;
         entry.program = layout.program;
+        entry.mesh = layout.mesh;
         entry.devices = group.named;
         entry.cores = pending.cores;
         // The programs of one workload are laid out by threads of the runtime, where no Python is at work.

@@ -247,9 +247,8 @@ DeviceGroup group_in_range(Region& region, const void* device, const MeshRange& 
 int mesh_id(const void* mesh_device) { return mesh_id_method(mesh_device); }
 
 std::uint32_t mesh_number(const void* device) {
-    auto** mesh = static_cast<void**>(mesh_vtable.address());
-    const bool is_mesh = mesh && mesh_id_method.address() && *static_cast<void** const*>(device) == mesh + 2;
-    return is_mesh ? static_cast<std::uint32_t>(mesh_id(device)) + 1 : 0;
+    const bool numbered = device && mesh_id_method.address() && is_mesh(device);
+    return numbered ? static_cast<std::uint32_t>(mesh_id(device)) + 1 : 0;
 }
 
 DeviceGroup group_of_mesh(Region& region, const void* mesh) {

@@ -22,6 +22,7 @@ constexpr int MAX_PENDING = 256;  // 64 circular buffers per core at most, on se
 struct ProgramLayout {
     std::uint64_t program;
     std::uint64_t devices;  // that the program is on
+    std::uint32_t mesh;     // that it was laid out for
     std::uint32_t cores;    // the set that was reserved last
     std::uint32_t core_count;
     int count;
