@@ -28,11 +28,18 @@ Made = tuple[str | None, str | None, str | None]  # op, site, phase
 class UserProgram:
     """One run of model.py on a mocked machine."""
 
-    def __init__(self, there: Machine, python: Path, text: str, *arguments: str) -> None:
+    def __init__(
+        self,
+        there: Machine,
+        python: Path,
+        text: str,
+        *arguments: str,
+        options: tuple[str, ...] = (),
+    ) -> None:
         self.folder = there.folder
         self.text = text
         (self.folder / "model.py").write_text(text)
-        run = [sys.executable, "-m", "ttmem", "run", "--shm", str(self.folder), "--"]
+        run = [sys.executable, "-m", "ttmem", "run", "--shm", str(self.folder), *options, "--"]
         self.done = subprocess.run(
             [*run, str(python), "model.py", *arguments],
             cwd=self.folder,
@@ -70,8 +77,8 @@ class UserProgram:
 
 @pytest.fixture
 def run(machine: Callable[[str], Machine], environment: Environment) -> Callable[..., UserProgram]:
-    return lambda text, *arguments, board="p150": UserProgram(
-        machine(board), environment.python, text, *arguments
+    return lambda text, *arguments, board="p150", options=(): UserProgram(
+        machine(board), environment.python, text, *arguments, options=options
     )
 
 
@@ -193,3 +200,32 @@ def test_a_clash_with_circular_buffers_is_explained_with_the_figures_of_the_runt
     assert f"up to address {int(end):,}" in program.said
     assert f"below {int(lowest):,}, ttnn.empty  model.py:" in program.said
     assert re.search(r"held by +\S+ MiB  36 x ttnn.empty", program.said)
+
+
+@pytest.mark.parametrize(("board", "chips"), [("p150", 1), ("p150x4", 4)])
+def test_each_kernel_load_is_told_with_the_lines_of_the_users_own_file(
+    run: Callable[..., UserProgram], board: str, chips: int
+) -> None:
+    program = run(MODEL, str(chips), board=board, options=("--log-kernels",))
+
+    lines = program.done.stderr.splitlines()
+    loads = [at for at, line in enumerate(lines) if "KERNEL_LOAD Backtrace" in line]
+    (name,) = find_regions(str(program.folder))
+    with closing(ProbeRegion(name.path)) as region:
+        loaded = {
+            one.logical_id: done
+            for one, done in zip(region.devices(), region.activity(), strict=False)
+            if one
+        }
+    assert loads
+    for chip, activity in loaded.items():
+        told = [at for at in loads if f"(Device {chip}, Type: Application, " in lines[at]]
+        assert len(told) == activity.kernels_loaded
+    figures = re.compile(r"Binary Size: (\S+) KB, Cores: (\d+), Total L1: (\S+) KB, ID: 0x")
+    for at in loads:
+        found = figures.search(lines[at])
+        assert found is not None
+        size, cores, total = map(float, found.groups())
+        assert total == pytest.approx(size * cores, rel=1e-4)
+        assert re.match(r"  \[0\] (attention|convolution) \(.*model\.py:\d+\)", lines[at + 1])
+        assert re.match(r"  \[1\] <module> \(.*model\.py:\d+\)", lines[at + 2])
