@@ -4,124 +4,213 @@
 
 namespace ttmem {
 
-std::uint64_t Coverage::covered() const {
-    if (blocks_.empty()) {
-        return 0;
-    }
-    const Summary& whole = tree_[1];
-    const std::uint64_t span = whole.last - whole.first;
-    return whole.lowest == 0 ? span - whole.lowest_bytes : span;
+namespace {
+
+constexpr std::uint64_t ALL = UINT64_MAX;  // the tree is responsible for the addresses from 0 to here
+
+template <typename T>
+void make_room(T* items, std::uint32_t place, std::uint32_t count) {
+    std::copy_backward(items + place, items + count, items + count + 1);
 }
 
-std::vector<std::pair<std::uint64_t, std::uint64_t>> Coverage::regions() const {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+// The last child that begins at or before the address.
+std::uint32_t child_at(const std::uint64_t* first, std::uint32_t count, std::uint64_t at) {
+    return static_cast<std::uint32_t>(std::upper_bound(first + 1, first + count, at) - first) - 1;
+}
+
+}  // namespace
+
+void Coverage::add(std::uint64_t start, std::uint64_t end) {
+    if (start >= end) {
+        return;
+    }
+    const std::uint64_t known = run_.second - run_.first;
+    const bool nothing_else = known == covered_;
+    const bool touches = known && start <= run_.second && end >= run_.first;
+    const Range wider = touches ? Range{std::min(start, run_.first), std::max(end, run_.second)} : Range{start, end};
+    if (touches && (nothing_else || wider == run_)) {
+        waiting_.emplace_back(start, end);
+        run_ = wider;
+        covered_ = nothing_else ? run_.second - run_.first : covered_;
+        if (waiting_.size() == MAX_WAITING) {
+            settle();
+        }
+        return;
+    }
+    settle();
+    shift(start, +1);
+    shift(end, -1);
+    if (wider.second - wider.first > known) {
+        run_ = wider;
+    }
+    measure();
+}
+
+void Coverage::remove(std::uint64_t start, std::uint64_t end) {
+    if (start >= end) {
+        return;
+    }
+    settle();
+    shift(start, -1);
+    shift(end, +1);
+    close_up();
+    const std::uint64_t before = covered_;
+    measure();
+    if (covered_ == before || start >= run_.second || end <= run_.first) {
+        return;
+    }
+    // Only what was removed can have come uncovered: of the run, what stands before it or else what stands behind it.
+    const std::uint64_t from = start > run_.first ? run_.first : end;
+    run_ = from < run_.second ? Range{from, first_uncovered(levels_, root_, 0, ALL, 0, from)} : Range{0, 0};
+}
+
+void Coverage::settle() {
+    for (; !waiting_.empty(); waiting_.pop_back()) {
+        shift(waiting_.back().first, +1);
+        shift(waiting_.back().second, -1);
+    }
+}
+
+std::vector<Coverage::Range> Coverage::regions() const {
+    std::vector<Range> out;
     std::int32_t depth = 0;
-    for (const Block& block : blocks_) {
-        for (const Step& step : block.steps) {
-            const std::int32_t before = depth;
-            depth += step.delta;
-            if (before == 0 && depth > 0) {
-                out.emplace_back(step.at, step.at);
-            } else if (before > 0 && depth == 0) {
-                out.back().second = step.at;
-            }
+    const auto visit = [&](std::uint64_t at, std::int32_t delta) {
+        const std::int32_t before = depth;
+        depth += delta;
+        if (before == 0) {
+            out.emplace_back(at, at);
+        } else if (depth == 0) {
+            out.back().second = at;
         }
+    };
+    if (steps_) {
+        each_step(levels_, root_, visit);
+    }
+    // What waits is inside the run.
+    const auto first = std::find_if(out.begin(), out.end(), [&](const Range& one) { return one.second >= run_.first; });
+    const auto last = std::find_if(first, out.end(), [&](const Range& one) { return one.first > run_.second; });
+    if (!waiting_.empty()) {
+        const Range whole = first == last ? run_
+                                          : Range{std::min(first->first, run_.first),
+                                                  std::max(std::prev(last)->second, run_.second)};
+        out.insert(out.erase(first, last), whole);
     }
     return out;
 }
 
-void Coverage::change(std::uint64_t start, std::uint64_t end, std::int32_t by) {
-    if (start < end) {
-        shift(start, by);
-        shift(end, -by);
+template <typename Visit>
+void Coverage::each_step(std::uint32_t level, std::uint32_t node, Visit& visit) const {
+    if (level == 0) {
+        for (std::uint32_t i = 0; i < leaves_[node].count; ++i) {
+            visit(leaves_[node].at[i], leaves_[node].delta[i]);
+        }
+        return;
+    }
+    for (std::uint32_t i = 0; i < inners_[node].count; ++i) {
+        each_step(level - 1, inners_[node].child[i], visit);
     }
 }
 
+// Full nodes are split on the way down, so a parent always has room for one more child.
 void Coverage::shift(std::uint64_t at, std::int32_t by) {
-    if (blocks_.empty()) {
-        blocks_.emplace_back();
-        blocks_.back().steps.push_back(Step{at, by});
-        ++steps_;
-        return rebuild();
+    if (leaves_.empty()) {
+        leaves_.emplace_back();
+    } else if (full(levels_, root_)) {
+        Inner above;
+        above.count = 1;
+        above.first[0] = 0;
+        above.child[0] = root_;
+        inners_.push_back(above);
+        root_ = static_cast<std::uint32_t>(inners_.size() - 1);
+        ++levels_;
     }
-    const auto after = std::upper_bound(blocks_.begin(), blocks_.end(), at, [](std::uint64_t address, const Block& block) {
-        return address < block.steps.front().at;
-    });
-    const auto index = static_cast<std::size_t>(after == blocks_.begin() ? 0 : after - blocks_.begin() - 1);
-    std::vector<Step>& steps = blocks_[index].steps;
-    const auto place = std::lower_bound(
-        steps.begin(), steps.end(), at, [](const Step& step, std::uint64_t address) { return step.at < address; });
-    if (place == steps.end() || place->at != at) {
-        steps.insert(place, Step{at, by});
-        ++steps_;
-        if (steps.size() > BLOCK) {
-            Block upper;
-            upper.steps.assign(steps.begin() + BLOCK / 2, steps.end());
-            steps.resize(BLOCK / 2);
-            blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(index) + 1, std::move(upper));
-            return rebuild();
+    std::uint32_t node = root_;
+    for (std::uint32_t level = levels_; level > 0; --level) {
+        std::uint32_t place = child_at(inners_[node].first, inners_[node].count, at);
+        if (full(level - 1, inners_[node].child[place])) {
+            split_child(level, node, place);
+            place += at >= inners_[node].first[place + 1];
         }
-    } else if ((place->delta += by) == 0) {
-        steps.erase(place);
+        inners_[node].stale |= 1u << place;
+        node = inners_[node].child[place];
+    }
+    Leaf& leaf = leaves_[node];
+    const auto place = static_cast<std::uint32_t>(std::lower_bound(leaf.at, leaf.at + leaf.count, at) - leaf.at);
+    if (place == leaf.count || leaf.at[place] != at) {
+        make_room(leaf.at, place, leaf.count);
+        make_room(leaf.delta, place, leaf.count);
+        leaf.at[place] = at;
+        leaf.delta[place] = by;
+        ++leaf.count;
+        ++steps_;
+    } else if ((leaf.delta[place] += by) == 0) {
+        std::copy(leaf.at + place + 1, leaf.at + leaf.count, leaf.at + place);
+        std::copy(leaf.delta + place + 1, leaf.delta + leaf.count, leaf.delta + place);
+        --leaf.count;
         --steps_;
-        if (steps.empty()) {
-            blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(index));
-            return rebuild();
-        }
-    }
-    refresh(index);
-}
-
-void Coverage::rebuild() {
-    leaves_ = 1;
-    while (leaves_ < blocks_.size()) {
-        leaves_ *= 2;
-    }
-    tree_.assign(2 * leaves_, Summary{});
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-        tree_[leaves_ + i] = summary_of(blocks_[i]);
-    }
-    for (std::size_t i = leaves_ - 1; i > 0; --i) {
-        tree_[i] = joined(tree_[2 * i], tree_[2 * i + 1]);
     }
 }
 
-void Coverage::refresh(std::size_t block) {
-    std::size_t i = leaves_ + block;
-    tree_[i] = summary_of(blocks_[block]);
-    for (i /= 2; i > 0; i /= 2) {
-        tree_[i] = joined(tree_[2 * i], tree_[2 * i + 1]);
+void Coverage::split_child(std::uint32_t level, std::uint32_t inner, std::uint32_t place) {
+    constexpr std::uint32_t half = FAN / 2;
+    const std::uint32_t lower = inners_[inner].child[place];
+    std::uint64_t first;
+    std::uint32_t upper;
+    if (level == 1) {
+        upper = static_cast<std::uint32_t>(leaves_.size());
+        leaves_.emplace_back();
+        Leaf &from = leaves_[lower], &to = leaves_[upper];
+        std::copy(from.at + half, from.at + FAN, to.at);
+        std::copy(from.delta + half, from.delta + FAN, to.delta);
+        from.count = to.count = half;
+        first = to.at[0];
+    } else {
+        upper = static_cast<std::uint32_t>(inners_.size());
+        inners_.emplace_back();
+        Inner &from = inners_[lower], &to = inners_[upper];
+        std::copy(from.child + half, from.child + FAN, to.child);
+        std::copy(from.first + half, from.first + FAN, to.first);
+        std::copy(from.sum + half, from.sum + FAN, to.sum);
+        from.count = to.count = half;
+        to.stale = from.stale >> half;
+        from.stale &= (1u << half) - 1;
+        first = to.first[0];
+    }
+    Inner& parent = inners_[inner];
+    make_room(parent.child, place + 1, parent.count);
+    make_room(parent.first, place + 1, parent.count);
+    make_room(parent.sum, place + 1, parent.count);
+    parent.child[place + 1] = upper;
+    parent.first[place + 1] = first;
+    ++parent.count;
+    const std::uint32_t below = parent.stale & ((1u << place) - 1);
+    const std::uint64_t above = std::uint64_t{parent.stale >> place >> 1} << (place + 2);
+    parent.stale = below | static_cast<std::uint32_t>(above) | 3u << place;
+}
+
+// Steps leave room behind. When three quarters are empty, the rest moves together: until then at least as many steps
+// went as are moved now.
+void Coverage::close_up() {
+    if (steps_ == 0) {
+        leaves_ = {};
+        inners_ = {};
+        root_ = levels_ = 0;
+    } else if (leaves_.size() > 8 && steps_ * 4 < leaves_.size() * FAN) {
+        Coverage closed;
+        const auto visit = [&](std::uint64_t at, std::int32_t delta) { closed.shift(at, delta); };
+        each_step(levels_, root_, visit);
+        leaves_.swap(closed.leaves_);
+        inners_.swap(closed.inners_);
+        root_ = closed.root_;
+        levels_ = closed.levels_;
     }
 }
 
-Coverage::Summary Coverage::summary_of(const Block& block) {
-    const std::vector<Step>& steps = block.steps;
-    Summary out;
-    out.empty = false;
-    out.first = steps.front().at;
-    out.last = steps.back().at;
-    out.lowest = INT32_MAX;
-    for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
-        out.sum += steps[i].delta;
-        const std::uint64_t bytes = steps[i + 1].at - steps[i].at;
-        if (out.sum < out.lowest) {
-            out.lowest = out.sum;
-            out.lowest_bytes = bytes;
-        } else if (out.sum == out.lowest) {
-            out.lowest_bytes += bytes;
-        }
-    }
-    out.sum += steps.back().delta;
-    return out;
-}
+void Coverage::measure() { covered_ = steps_ ? ALL - sum_of(levels_, root_, 0, ALL).lowest_bytes : 0; }
 
-Coverage::Summary Coverage::joined(const Summary& left, const Summary& right) {
-    if (left.empty || right.empty) {
-        return left.empty ? right : left;
-    }
-    Summary out = left;
-    out.last = right.last;
-    out.sum = left.sum + right.sum;
+// A part without bytes may count as the lowest. It is no lower than the bytes at its side, and adds none.
+Coverage::Sum Coverage::sum_of(std::uint32_t level, std::uint32_t node, std::uint64_t from, std::uint64_t to) {
+    Sum out{0, 0, 0};
     const auto take = [&out](std::int32_t depth, std::uint64_t bytes) {
         if (depth < out.lowest) {
             out.lowest = depth;
@@ -130,11 +219,54 @@ Coverage::Summary Coverage::joined(const Summary& left, const Summary& right) {
             out.lowest_bytes += bytes;
         }
     };
-    take(left.sum, right.first - left.last);
-    if (right.lowest != INT32_MAX) {
-        take(left.sum + right.lowest, right.lowest_bytes);
+    if (level == 0) {
+        const Leaf& leaf = leaves_[node];
+        for (std::uint32_t i = 0; i < leaf.count; ++i) {
+            take(out.total, leaf.at[i] - from);
+            from = leaf.at[i];
+            out.total += leaf.delta[i];
+        }
+        take(out.total, to - from);
+        return out;
     }
+    Inner& inner = inners_[node];
+    for (std::uint32_t i = 0; i < inner.count; ++i) {
+        if (inner.stale >> i & 1) {
+            const std::uint64_t end = i + 1 < inner.count ? inner.first[i + 1] : to;
+            inner.sum[i] = sum_of(level - 1, inner.child[i], inner.first[i], end);
+        }
+        take(out.total + inner.sum[i].lowest, inner.sum[i].lowest_bytes);
+        out.total += inner.sum[i].total;
+    }
+    inner.stale = 0;
     return out;
+}
+
+// Behind `after`, which is covered; `to` if there is none. The sums are up to date.
+std::uint64_t Coverage::first_uncovered(std::uint32_t level, std::uint32_t node, std::uint64_t from, std::uint64_t to,
+                                        std::int32_t depth, std::uint64_t after) const {
+    if (level == 0) {
+        const Leaf& leaf = leaves_[node];
+        for (std::uint32_t i = 0; i < leaf.count && !(depth == 0 && leaf.at[i] > from && from > after); ++i) {
+            from = leaf.at[i];
+            depth += leaf.delta[i];
+        }
+        return depth == 0 && from > after ? from : to;
+    }
+    const Inner& inner = inners_[node];
+    for (std::uint32_t i = 0; i < inner.count; ++i) {
+        const std::uint64_t end = i + 1 < inner.count ? inner.first[i + 1] : to;
+        const Sum& sum = inner.sum[i];
+        if (end > after && depth + sum.lowest == 0 && sum.lowest_bytes) {
+            const std::uint64_t found =
+                first_uncovered(level - 1, inner.child[i], inner.first[i], end, depth, after);
+            if (found < end) {
+                return found;
+            }
+        }
+        depth += sum.total;
+    }
+    return to;
 }
 
 bool CoreMask::empty() const {

@@ -20,6 +20,11 @@ public:
     }
     const T* find(const Key& key) const { return const_cast<Table*>(this)->find(key); }
 
+    // Begins to load what find() will look at: several tables can then be waited for at once.
+    void expect(const Key& key) const {
+        __builtin_prefetch(&slots_[static_cast<std::uint32_t>(hash_(key)) & (slots_.size() - 1)]);
+    }
+
     // The key must be new.
     T& insert(const Key& key) {
         if ((used_ + 1) * 4 > slots_.size() * 3) {

@@ -29,7 +29,7 @@ from ttmem.snapshots import Device, Held, LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 
 MAX_CORE_SETS = 16_384
-LAST_EVENTS = 4096
+LAST_BYTES = 4096 * EVENT_SIZE  # of the events that lists show
 Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
 MOST_LIVE = 1 << 22  # as in `native/module.cpp`
 FULL = f"the table of devices is full: all {MAX_DEVICES} are in use"
@@ -63,7 +63,7 @@ class Books:
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
         self._recent: deque[tuple[ProcessRecord, int, bytes]] = deque()
-        self._recent_events = 0
+        self._recent_bytes = 0
         self.probed = ProbedProcesses(self)
 
     # -- processes -------------------------------------------------------------------------------------------
@@ -265,13 +265,15 @@ class Books:
 
     def remember(self, process: ProcessRecord, events: bytes, now: int) -> None:
         """Keeps events for lists; older ones go."""
-        kept = events[-LAST_EVENTS * EVENT_SIZE :]
+        kept = events[-LAST_BYTES:]
         if not kept:
             return
-        self._recent.append((process, now, kept))
-        self._recent_events += len(kept) // EVENT_SIZE
-        while self._recent_events - len(self._recent[0][2]) // EVENT_SIZE >= LAST_EVENTS:
-            self._recent_events -= len(self._recent.popleft()[2]) // EVENT_SIZE
+        recent = self._recent
+        recent.append((process, now, kept))
+        held = self._recent_bytes + len(kept)
+        while held - len(recent[0][2]) >= LAST_BYTES:
+            held -= len(recent.popleft()[2])
+        self._recent_bytes = held
 
     def recent_events(self) -> Iterable[tuple[ProcessRecord, int, bytes]]:
         """(process, time of arrival, events) of the last batches, oldest first."""
