@@ -52,9 +52,20 @@ struct Key {
     RecentFrees::Name name(RecentFrees::What what) const { return {id, second, device, kind, what}; }
 };
 
+struct BufferKey {
+    std::uint64_t id;
+    std::uint32_t process;
+    std::uint16_t device, kind;
+    bool operator==(const BufferKey& o) const {
+        return id == o.id && process == o.process && device == o.device && kind == o.kind;
+    }
+    RecentFrees::Name name(RecentFrees::What what) const { return {id, 0, device, kind, what}; }
+};
+
 struct KeyHash {
     std::uint64_t seed;  // random per ledger: ids come from clients, and must not be able to collide on purpose
     std::size_t operator()(const Key& key) const;
+    std::size_t operator()(const BufferKey& key) const;
 };
 
 // Entries of one process are chained, so that releasing a dead process costs what it held and no more.
@@ -83,14 +94,22 @@ struct Chain {
     }
 };
 
+// There may be millions of them: what is bounded has as many bits as it needs.
 struct Buffer : Chained<Buffer> {
-    Key key;
-    std::uint64_t size, reserved, address, time, order;
-    std::uint32_t references, name, site, phase;
-    std::uint16_t generation;
+    BufferKey key;
+    std::uint64_t address, time;
+    std::uint64_t size : 41, references : 21;
+    std::uint64_t reserved : 41, generation : 8, order_high : 15;
+    std::uint32_t order_low, name, site, phase;
+    std::uint64_t order() const { return std::uint64_t{order_high} << 32 | order_low; }
+    void set_order(std::uint64_t order) {
+        order_high = order >> 32 & 0x7FFF;
+        order_low = static_cast<std::uint32_t>(order);
+    }
     std::uint64_t held() const { return reserved ? reserved : size; }
     bool placed() const { return reserved && address; }
 };
+static_assert(sizeof(Buffer) == 80 && MAX_BYTES < 1ull << 41 && MAX_REFERENCES < 1u << 21, "see the benchmark's limit");
 
 struct Program;
 
@@ -101,7 +120,8 @@ struct CircularBuffer : Chained<CircularBuffer> {
     CircularBuffer *program_previous, *program_next;   // the other CBs of the program
     CircularBuffer *same_id_previous, *same_id_next;   // latest first
     std::uint32_t references, cores;
-    std::uint16_t flags, generation;
+    std::uint16_t flags;
+    std::uint8_t generation;
     std::shared_ptr<const CoreMask> mask;  // null: cores unknown
     bool counted() const { return !(flags & GLOBAL); }
 };
@@ -121,8 +141,7 @@ struct Kernel : Chained<Kernel> {
     Program* program;
     Kernel *program_previous, *program_next;
     std::uint32_t cores, name, site;
-    std::uint8_t type;
-    std::uint16_t generation;
+    std::uint8_t type, generation;
     bool binary_known;
     std::uint64_t dispatches() const;
 };
@@ -142,7 +161,7 @@ struct Program : Chained<Program> {
     std::uint32_t last_site = 0;       // of who ran it last
     std::uint8_t status = 0;
     bool status_known = false;
-    std::uint16_t generation = 0;
+    std::uint8_t generation = 0;
 };
 
 inline std::uint64_t Kernel::dispatches() const { return repeats + (program ? program->runs - runs_before : 0); }
@@ -191,7 +210,7 @@ struct Device {
 struct Process {
     bool open = false;
     bool follows_table = false;  // see follow_table
-    std::uint16_t generation = 1;
+    std::uint8_t generation = 1;  // of the last resync; what an older one named, end_resync removes
     std::uint64_t events = 0, live = 0;
     std::unordered_map<std::uint32_t, std::uint32_t> bound;  // logical id -> device
     std::unordered_map<std::uint32_t, std::shared_ptr<const CoreMask>> cores;
@@ -271,7 +290,7 @@ private:
     void allocate(Context& at, const Event& event);
     void deallocate(Context& at, const Event& event);
     const Buffer* match_buffer(std::uint32_t process, std::uint32_t device, int kind, std::uint64_t id) const;
-    void insert_buffer(Context& at, const Key& key, const Event& event);
+    void insert_buffer(Context& at, const BufferKey& key, const Event& event);
     void remove_buffer(Context& at, Buffer& buffer);
     void count_buffer(Context& at, const Buffer& buffer, bool in);
     void place_buffer(Device& device, const Buffer& buffer, bool in);
@@ -323,7 +342,7 @@ private:
 
     std::uint64_t max_live_, max_steps_;
     std::uint64_t live_ = 0, steps_ = 0, order_ = 0, rejected_ = 0, dropped_ = 0;
-    Table<Buffer, Key, KeyHash> buffers_;
+    Table<Buffer, BufferKey, KeyHash> buffers_;
     Table<CircularBuffer, Key, KeyHash> circular_buffers_;
     Table<SameId, Key, KeyHash> same_id_;
     Table<Kernel, Key, KeyHash> kernels_;

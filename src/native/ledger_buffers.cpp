@@ -13,13 +13,13 @@ void Ledger::allocate(Context& at, const Event& event) {
         const Reject size = event.size ? Reject::SIZE_HUGE : Reject::SIZE_ZERO;
         return reject(at, event.kind >= KINDS ? Reject::KIND : size, event);
     }
-    const Key key{event.id, 0, at.process_index, at.device_index, event.kind};
+    const BufferKey key{event.id, at.process_index, at.device_index, event.kind};
     if (Buffer* found = buffers_.find(key)) {
         Buffer& buffer = *found;
         if (buffer.size == event.size) {
             const std::uint32_t resent = std::max(1u, std::min(event.number, MAX_REFERENCES));
             const bool known = event.flags & RESENT || at.process.follows_table;
-            buffer.references = known ? resent : std::min(buffer.references + 1, MAX_REFERENCES);
+            buffer.references = known ? resent : std::min<std::uint32_t>(buffer.references + 1, MAX_REFERENCES);
             buffer.generation = at.process.generation;
             return;
         }
@@ -31,7 +31,8 @@ void Ledger::allocate(Context& at, const Event& event) {
     insert_buffer(at, key, event);
 }
 
-void Ledger::insert_buffer(Context& at, const Key& key, const Event& event) {
+void Ledger::insert_buffer(Context& at, const BufferKey& key, const Event& event) {
+    buffers_.make_room();
     if (!room(at, event.size, event.id)) {
         return forget_freed_buffer(at, event);
     }
@@ -40,7 +41,7 @@ void Ledger::insert_buffer(Context& at, const Key& key, const Event& event) {
     buffer.reserved = event.extra;
     buffer.address = event.address;
     buffer.time = at.time;
-    buffer.order = ++order_;
+    buffer.set_order(++order_);
     buffer.references = std::max(1u, std::min(event.number, MAX_REFERENCES));
     buffer.name = event.name;
     buffer.site = event.site;
@@ -97,8 +98,8 @@ const Buffer* Ledger::match_buffer(std::uint32_t process, std::uint32_t device, 
         if ((kind >= 0 && each != kind) || account->second->count[each] == 0) {
             continue;
         }
-        const Buffer* found = buffers_.find(Key{id, 0, process, static_cast<std::uint16_t>(device), each});
-        if (found && (!latest || found->order > latest->order)) {
+        const Buffer* found = buffers_.find(BufferKey{id, process, static_cast<std::uint16_t>(device), each});
+        if (found && (!latest || found->order() > latest->order())) {
             latest = found;
         }
     }

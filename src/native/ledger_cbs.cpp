@@ -36,7 +36,6 @@ void Ledger::cb_allocate(Context& at, const Event& event) {
     if (event.size > MAX_BYTES || event.address > MAX_BYTES) {
         return refuse(Reject::SIZE_HUGE);
     }
-    const Key key = cb_key(event, at.process_index, at.device_index);
     circular_buffers_.expect(key);
     same_id_.expect(Key{event.id, 0, at.process_index, at.device_index, 0});
     programs_.expect(Key{event.extra, 0, at.process_index, at.device_index, 0});

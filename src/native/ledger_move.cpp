@@ -65,7 +65,7 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
     }
     Context from = context(index, old, 0);
     const auto moves = [&](auto& table, auto& item) {
-        Key key = item.key;
+        auto key = item.key;
         key.device = static_cast<std::uint16_t>(device);
         table.rekey(item, key);
     };

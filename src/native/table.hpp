@@ -12,7 +12,7 @@ namespace ttmem {
 template <typename T, typename Key, typename Hash>
 class Table {
 public:
-    explicit Table(Hash hash) : hash_(hash), slots_(16) {}
+    explicit Table(Hash hash) : hash_(hash), slots_(FEWEST_SLOTS) {}
 
     T* find(const Key& key) {
         const std::size_t at = slot_of(key);
@@ -21,18 +21,32 @@ public:
     const T* find(const Key& key) const { return const_cast<Table*>(this)->find(key); }
 
     // Begins to load what find() will look at: several tables can then be waited for at once.
-    void expect(const Key& key) const {
-        __builtin_prefetch(&slots_[static_cast<std::uint32_t>(hash_(key)) & (slots_.size() - 1)]);
+    void expect(const Key& key) const { __builtin_prefetch(&slots_[home(hash_of(key))]); }
+
+    // Takes what memory the next insert() needs; insert(), erase() and rekey() then take none.
+    void make_room() {
+        if ((used_ + 1) * 4 > slots_.size() * 3) {
+            grow();
+        }
+        if (free_.empty() && made_ == chunks_.size() * CHUNK) {
+            if (free_.capacity() < made_ + CHUNK) {
+                free_.reserve(made_ + made_ / 2 + CHUNK);
+            }
+            chunks_.push_back(std::make_unique<T[]>(CHUNK));
+        }
     }
 
     // The key must be new.
     T& insert(const Key& key) {
-        if ((used_ + 1) * 4 > slots_.size() * 3) {
-            grow();
+        make_room();
+        std::uint32_t index = static_cast<std::uint32_t>(made_);
+        if (free_.empty()) {
+            ++made_;
+        } else {
+            index = free_.back();
+            free_.pop_back();
         }
-        const std::uint32_t index = take();
-        const auto hash = static_cast<std::uint32_t>(hash_(key));
-        place(Slot{hash, index});
+        place(Slot{hash_of(key), index});
         ++used_;
         T& made = entry(index);
         made.key = key;
@@ -45,7 +59,7 @@ public:
         item = T{};
         --used_;
         vacate(at);
-        if (used_ == 0) {
+        if (used_ == 0 && chunks_.size() > 1) {
             release();
         }
     }
@@ -56,7 +70,7 @@ public:
         const std::uint32_t index = slots_[at].index;
         vacate(at);
         item.key = key;
-        place(Slot{static_cast<std::uint32_t>(hash_(key)), index});
+        place(Slot{hash_of(key), index});
     }
 
 private:
@@ -66,12 +80,19 @@ private:
         std::uint32_t hash = 0, index = EMPTY;
     };
 
+    std::uint32_t hash_of(const Key& key) const { return static_cast<std::uint32_t>(hash_(key)); }
+    // In the order of the hashes: a table of any size can be filled from a smaller one front to back.
+    std::size_t home(std::uint32_t hash) const { return std::uint64_t{hash} * slots_.size() >> 32; }
+    std::size_t after(std::size_t at) const { return at + 1 == slots_.size() ? 0 : at + 1; }
+    std::size_t distance(std::size_t from, std::size_t to) const {
+        return to >= from ? to - from : to + slots_.size() - from;
+    }
+    T& entry(std::uint32_t index) { return chunks_[index / CHUNK][index % CHUNK]; }
+
     void vacate(std::size_t hole) {
         // Moves up what a probe would no longer reach across the hole.
-        const std::size_t mask = slots_.size() - 1;
-        for (std::size_t next = (hole + 1) & mask; slots_[next].index != EMPTY; next = (next + 1) & mask) {
-            const std::size_t home = slots_[next].hash & mask;
-            if (((next - home) & mask) >= ((next - hole) & mask)) {
+        for (std::size_t next = after(hole); slots_[next].index != EMPTY; next = after(next)) {
+            if (distance(home(slots_[next].hash), next) >= distance(hole, next)) {
                 slots_[hole] = slots_[next];
                 hole = next;
             }
@@ -79,30 +100,27 @@ private:
         slots_[hole].index = EMPTY;
     }
 
-    T& entry(std::uint32_t index) { return chunks_[index / CHUNK][index % CHUNK]; }
-
     // Where the key is, or the empty slot where its search ends.
     std::size_t slot_of(const Key& key) {
-        const std::size_t mask = slots_.size() - 1;
-        const auto hash = static_cast<std::uint32_t>(hash_(key));
-        std::size_t at = hash & mask;
+        const std::uint32_t hash = hash_of(key);
+        std::size_t at = home(hash);
         while (slots_[at].index != EMPTY && !(slots_[at].hash == hash && entry(slots_[at].index).key == key)) {
-            at = (at + 1) & mask;
+            at = after(at);
         }
         return at;
     }
 
     void place(Slot slot) {
-        const std::size_t mask = slots_.size() - 1;
-        std::size_t at = slot.hash & mask;
+        std::size_t at = home(slot.hash);
         while (slots_[at].index != EMPTY) {
-            at = (at + 1) & mask;
+            at = after(at);
         }
         slots_[at] = slot;
     }
 
+    // By half: twice as many would leave two slots in three empty, 21 bytes for each entry.
     void grow() {
-        std::vector<Slot> old(slots_.size() * 2);
+        std::vector<Slot> old(slots_.size() + slots_.size() / 2);
         old.swap(slots_);
         for (const Slot& slot : old) {
             if (slot.index != EMPTY) {
@@ -111,32 +129,24 @@ private:
         }
     }
 
-    std::uint32_t take() {
-        if (free_.empty()) {
-            const auto first = static_cast<std::uint32_t>(chunks_.size() * CHUNK);
-            chunks_.push_back(std::make_unique<T[]>(CHUNK));
-            for (std::uint32_t i = CHUNK; i > 0; --i) {
-                free_.push_back(first + i - 1);
-            }
-        }
-        const std::uint32_t index = free_.back();
-        free_.pop_back();
-        return index;
-    }
-
     void release() {
-        if (chunks_.size() > 1) {
-            chunks_.clear();
-            free_ = {};
-            slots_ = std::vector<Slot>(16);
+        for (std::size_t i = 0; i < FEWEST_SLOTS; ++i) {
+            slots_[i] = Slot{};
         }
+        slots_.resize(FEWEST_SLOTS);
+        slots_.shrink_to_fit();
+        chunks_.clear();
+        free_.clear();
+        free_.shrink_to_fit();
+        made_ = 0;
     }
 
+    static constexpr std::size_t FEWEST_SLOTS = 16;
     Hash hash_;
     std::vector<Slot> slots_;
     std::vector<std::unique_ptr<T[]>> chunks_;
     std::vector<std::uint32_t> free_;
-    std::size_t used_ = 0;
+    std::size_t used_ = 0, made_ = 0;  // made: entries of the chunks that were ever in use
 };
 
 }  // namespace ttmem
