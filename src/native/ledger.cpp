@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <new>
 
 #include "links.hpp"
 
@@ -37,7 +38,9 @@ Ledger::Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t se
       circular_buffers_(KeyHash{seed}),
       same_id_(KeyHash{seed}),
       kernels_(KeyHash{seed}),
-      programs_(KeyHash{seed}) {}
+      programs_(KeyHash{seed}) {
+    rejections_.reserve(MAX_REJECTIONS);
+}
 
 std::uint32_t Ledger::open_process() {
     const auto unused = std::find_if(processes_.begin(), processes_.end(), [](const Process& p) { return !p.open; });
@@ -97,11 +100,11 @@ void Ledger::reset_peak(std::uint32_t index) {
 }
 
 Account& Ledger::account_of(Process& process, std::uint32_t device) {
-    std::unique_ptr<Account>& account = process.accounts[device];
-    if (!account) {
-        account = std::make_unique<Account>();
+    auto found = process.accounts.find(device);
+    if (found == process.accounts.end()) {
+        found = process.accounts.emplace(device, std::make_unique<Account>()).first;
     }
-    return *account;
+    return *found->second;
 }
 
 Ledger::Context Ledger::context(std::uint32_t process, std::uint32_t device, std::uint64_t time) {
@@ -176,8 +179,8 @@ void Ledger::reject(Context& at, Reject reason, const Event& event) {
 }
 
 std::vector<Rejection> Ledger::take_rejections() {
-    std::vector<Rejection> taken;
-    taken.swap(rejections_);
+    std::vector<Rejection> taken = rejections_;
+    rejections_.clear();
     return taken;
 }
 
@@ -189,8 +192,13 @@ void Ledger::report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint
         if (findings_.size() >= MAX_FINDINGS) {
             return;
         }
-        found = finding_index_.emplace(key, findings_.size()).first;
-        findings_.push_back(Finding{anomaly, at.process_index, at.device_index, 0, 0, 0});
+        try {
+            found = finding_index_.emplace(key, findings_.size()).first;
+            findings_.push_back(Finding{anomaly, at.process_index, at.device_index, 0, 0, 0});
+        } catch (const std::bad_alloc&) {
+            finding_index_.erase(key);
+            return;
+        }
     }
     Finding& finding = findings_[found->second];
     ++finding.times;
@@ -215,10 +223,13 @@ void Ledger::forget_findings(Which which) {
     }
 }
 
-void Ledger::index_findings() {
+void Ledger::index_findings() noexcept {
     finding_index_.clear();
-    for (std::size_t i = 0; i < findings_.size(); ++i) {
-        finding_index_[finding_key(findings_[i].anomaly, findings_[i].process, findings_[i].device)] = i;
+    try {
+        for (std::size_t i = 0; i < findings_.size(); ++i) {
+            finding_index_[finding_key(findings_[i].anomaly, findings_[i].process, findings_[i].device)] = i;
+        }
+    } catch (const std::bad_alloc&) {  // what is not in the index is found anew
     }
 }
 

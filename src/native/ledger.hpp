@@ -255,7 +255,8 @@ public:
     void reset_peak(std::uint32_t device);
 
     // Applies events in their order; stops before the first one whose logical device is not bound and returns how
-    // many were taken.
+    // many were taken. Without memory (std::bad_alloc) the accounts are as they were before the event that needed it; what
+    // only explains them is given up instead: findings, frees to remember, the map of addresses, who is resident.
     std::size_t apply(std::uint32_t process, const Event* events, std::size_t count, std::uint64_t now);
 
     bool valid_process(std::uint32_t process) const { return process < processes_.size() && processes_[process].open; }
@@ -335,7 +336,7 @@ private:
     void raise_peaks(Context& at);
     template <typename Which>
     void forget_findings(Which which);
-    void index_findings();
+    void index_findings() noexcept;
     Context context(std::uint32_t process, std::uint32_t device, std::uint64_t time);
     Account& account_of(Process& process, std::uint32_t device);
     void sweep(std::uint32_t process, bool everything);

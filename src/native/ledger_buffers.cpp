@@ -13,6 +13,7 @@ void Ledger::allocate(Context& at, const Event& event) {
         const Reject size = event.size ? Reject::SIZE_HUGE : Reject::SIZE_ZERO;
         return reject(at, event.kind >= KINDS ? Reject::KIND : size, event);
     }
+    buffers_.make_room();
     const BufferKey key{event.id, at.process_index, at.device_index, event.kind};
     if (Buffer* found = buffers_.find(key)) {
         Buffer& buffer = *found;
@@ -32,7 +33,6 @@ void Ledger::allocate(Context& at, const Event& event) {
 }
 
 void Ledger::insert_buffer(Context& at, const BufferKey& key, const Event& event) {
-    buffers_.make_room();
     if (!room(at, event.size, event.id)) {
         return forget_freed_buffer(at, event);
     }

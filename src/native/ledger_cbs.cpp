@@ -2,6 +2,7 @@
 #include "ledger.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "links.hpp"
 
@@ -50,6 +51,9 @@ void Ledger::cb_allocate(Context& at, const Event& event) {
             return refuse(Reject::CORES);
         }
     }
+    circular_buffers_.make_room();
+    same_id_.make_room();
+    programs_.make_room();
     if (CircularBuffer* found = circular_buffers_.find(key)) {
         repeat_cb(at, *found, event);
     } else if (room(at, event.size, event.id, references_of(event))) {
@@ -162,25 +166,32 @@ void Ledger::place_cb(Context& at, const CircularBuffer& cb, bool in) {
         return;
     }
     const std::uint64_t used_before = account.cb_used();
+    const std::size_t steps_before = account.cb_cached.steps() + account.cb_dataflow.steps();
     const auto change = [&](GridCoverage& map) {
-        const std::size_t steps_before = map.steps();
         if (in) {
             map.add(*cb.mask, cb.address, cb.address + cb.per_core);
         } else {
             map.remove(*cb.mask, cb.address, cb.address + cb.per_core);
         }
-        steps_ += map.steps() - steps_before;
     };
-    change(account.cb_cached);
-    if (cb.flags & DATAFLOW) {
-        change(account.cb_dataflow);
+    bool full = false;
+    try {
+        change(account.cb_cached);
+        if (cb.flags & DATAFLOW) {
+            change(account.cb_dataflow);
+        }
+    } catch (const std::bad_alloc&) {
+        full = true;
     }
-    if (steps_ > max_steps_) {
-        steps_ -= account.cb_cached.steps() + account.cb_dataflow.steps();
+    steps_ -= steps_before;
+    const std::size_t steps_after = account.cb_cached.steps() + account.cb_dataflow.steps();
+    if (full || steps_ + steps_after > max_steps_) {
         account.cb_cached.clear();
         account.cb_dataflow.clear();
         account.cb_map_full = true;
         report(at, Anomaly::CB_MAP_FULL, account.cb_demand, cb.key.id);
+    } else {
+        steps_ += steps_after;
     }
     at.device.cb_used += account.cb_used() - used_before;
 }

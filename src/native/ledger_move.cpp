@@ -1,5 +1,6 @@
 // What a process reported of one device turns out to belong to another: its whole account goes there.
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "ledger.hpp"
@@ -35,21 +36,26 @@ void move_sums(const Account& account, Device& from, Device& to) {
 }
 
 // The size of a content is what was first said of it, so it goes along.
-void move_content(const Kernel& kernel, Device& from, Device& to) {
+void move_content(Kernel& kernel, Device& from, Device& to) {
     if (kernel.content == 0 || !kernel.binary_known) {
         --from.unknown_contents;
         ++to.unknown_contents;
         return;
     }
-    Content& old = from.contents[kernel.content];
-    Content& content = to.contents[kernel.content];
-    if (content.kernels++ == 0) {
-        content.bytes = old.bytes;
-        to.distinct_bytes += content.bytes;
+    const auto old = from.contents.find(kernel.content);
+    try {
+        Content& content = to.contents[kernel.content];
+        if (content.kernels++ == 0) {
+            content.bytes = old->second.bytes;
+            to.distinct_bytes += content.bytes;
+        }
+    } catch (const std::bad_alloc&) {
+        kernel.content = 0;
+        ++to.unknown_contents;
     }
-    if (--old.kernels == 0) {
-        from.distinct_bytes -= old.bytes;
-        from.contents.erase(kernel.content);
+    if (--old->second.kernels == 0) {
+        from.distinct_bytes -= old->second.bytes;
+        from.contents.erase(old);
     }
 }
 
@@ -78,6 +84,8 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
     };
     std::vector<Program*> resident;
     std::vector<Program*>& residents = from.device.residents;
+    resident.reserve(residents.size());
+    devices_[device].residents.reserve(devices_[device].residents.size() + residents.size());  // from here on nothing throws
     each(process.programs, [&](Program& program) {
         if (!program.resident.empty()) {
             resident.push_back(&program);
@@ -95,8 +103,9 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
     each(process.buffers, [&](Buffer& buffer) { place(from.device, buffer, false); });
     each(process.kernels, [&](Kernel& kernel) { move_content(kernel, from.device, devices_[device]); });
     move_sums(from.account, from.device, devices_[device]);
-    process.accounts[device] = std::move(process.accounts[old]);
-    process.accounts.erase(old);
+    auto account = process.accounts.extract(old);
+    account.key() = device;
+    process.accounts.insert(std::move(account));
 
     Context to = context(index, device, now);
     each(process.circular_buffers, [&](CircularBuffer& cb) {

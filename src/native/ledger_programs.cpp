@@ -2,6 +2,7 @@
 #include "ledger.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "links.hpp"
 
@@ -34,6 +35,8 @@ void Ledger::kernel_load(Context& at, const Event& event) {
         return refuse(Reject::SIZE_HUGE);
     }
     const std::uint64_t footprint = whole ? event.size : event.size * event.number;
+    kernels_.make_room();
+    programs_.make_room();
     if (Kernel* found = kernels_.find(key)) {
         Kernel& kernel = *found;
         kernel.generation = at.process.generation;
@@ -72,6 +75,13 @@ void Ledger::kernel_load(Context& at, const Event& event) {
     kernel.site = event.site;
     kernel.type = event.kind;
     kernel.generation = at.process.generation;
+    if (kernel.content && kernel.binary_known) {
+        try {
+            at.device.contents.try_emplace(kernel.content);
+        } catch (const std::bad_alloc&) {
+            kernel.content = 0;
+        }
+    }
     kernel.program = program_for(at, event.extra);
     kernel.runs_before = kernel.program ? kernel.program->runs : 0;
     at.process.kernels.push(kernel);
@@ -150,6 +160,7 @@ Program* Ledger::program_for(Context& at, std::uint64_t id) {
     const Key key{id, 0, at.process_index, at.device_index, 0};
     Program* program = programs_.find(key);
     if (!program) {
+        programs_.make_room();
         if (!room(at, 0, id)) {
             at.process.freed.unseen(key.name(What::PROGRAM));
             return nullptr;
@@ -245,10 +256,14 @@ void Ledger::set_resident(Context& at, Program& program, const CoreMask& cores) 
     if (cores.empty() || (again && !program.footprint_stale)) {
         return;
     }
-    evict(at, program, cores);
-    if (program.resident.empty() && !cores.empty()) {
-        at.device.residents.push_back(&program);
+    if (program.resident.empty()) {
+        try {
+            at.device.residents.push_back(&program);
+        } catch (const std::bad_alloc&) {
+            return;
+        }
     }
+    evict(at, program, cores);
     program.resident = program.resident | cores;
     if (program.footprint_stale) {
         lay_out(program);
@@ -278,17 +293,21 @@ void Ledger::evict(Context& at, const Program& program, const CoreMask& cores) {
 
 // The circular buffers as the program is dispatched with them: those that it gets later lie on no core yet.
 void Ledger::lay_out(Program& program) {
-    GridCoverage layout;
-    for (const CircularBuffer* cb = program.circular_buffers; cb; cb = cb->program_next) {
-        if (cb->mask && cb->counted()) {
-            layout.add(*cb->mask, cb->address, cb->address + cb->per_core);
-        }
-    }
     program.footprint.clear();
-    for (const GridCoverage::Class& part : layout.classes()) {
-        program.footprint.emplace_back(part.cores, part.coverage.covered());
+    try {
+        GridCoverage layout;
+        for (const CircularBuffer* cb = program.circular_buffers; cb; cb = cb->program_next) {
+            if (cb->mask && cb->counted()) {
+                layout.add(*cb->mask, cb->address, cb->address + cb->per_core);
+            }
+        }
+        for (const GridCoverage::Class& part : layout.classes()) {
+            program.footprint.emplace_back(part.cores, part.coverage.covered());
+        }
+        program.footprint_stale = false;
+    } catch (const std::bad_alloc&) {
+        program.footprint.clear();  // the next dispatch tries again
     }
-    program.footprint_stale = false;
 }
 
 // What the program's circular buffers take on the cores where it ran last.

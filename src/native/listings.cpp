@@ -1,6 +1,7 @@
 #include "listings.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ttmem {
 
@@ -43,6 +44,12 @@ PyObject* mask_bytes(const CoreMask& mask) {
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(mask.words.data()), sizeof mask.words);
 }
 
+// Let go of if the accounts throw.
+struct Owned {
+    PyObject* object;
+    ~Owned() { Py_XDECREF(object); }
+};
+
 // Appends, and takes over `row`; false on failure.
 bool append(PyObject* list, PyObject* row) {
     const bool done = row && PyList_Append(list, row) == 0;
@@ -50,9 +57,9 @@ bool append(PyObject* list, PyObject* row) {
     return done;
 }
 
-PyObject* ranges_list(const Coverage& coverage) {
+PyObject* ranges_list(const std::vector<Coverage::Range>& ranges) {
     PyObject* out = PyList_New(0);
-    for (const auto& [start, end] : coverage.regions()) {
+    for (const auto& [start, end] : ranges) {
         if (out && !append(out, Py_BuildValue("(KK)", static_cast<unsigned long long>(start),
                                               static_cast<unsigned long long>(end)))) {
             Py_CLEAR(out);
@@ -124,26 +131,27 @@ PyObject* program_rows(const Ledger& ledger, const Narrowed& by) {
 }
 
 PyObject* core_map(const Ledger& ledger, std::uint32_t device) {
-    PyObject* out = PyList_New(0);
+    Owned out{PyList_New(0)};
     const std::vector<Process>& processes = ledger.processes();
-    for (std::size_t index = 0; out && index < processes.size(); ++index) {
+    for (std::size_t index = 0; out.object && index < processes.size(); ++index) {
         const auto found = processes[index].accounts.find(device);
         if (found == processes[index].accounts.end()) {
             continue;
         }
         const std::vector<GridCoverage::Class>& classes = found->second->cb_cached.classes();
         const std::vector<std::uint64_t> programs = highest_programs(processes[index], device, classes);
-        for (std::size_t i = 0; out && i < classes.size(); ++i) {
+        for (std::size_t i = 0; out.object && i < classes.size(); ++i) {
             const Coverage& coverage = classes[i].coverage;
+            const std::vector<Coverage::Range> ranges = coverage.regions();
             PyObject* row = Py_BuildValue("(nNKNK)", static_cast<Py_ssize_t>(index), mask_bytes(classes[i].cores),
-                                          static_cast<unsigned long long>(coverage.covered()), ranges_list(coverage),
+                                          static_cast<unsigned long long>(coverage.covered()), ranges_list(ranges),
                                           static_cast<unsigned long long>(programs[i]));
-            if (!append(out, row)) {
-                Py_CLEAR(out);
+            if (!append(out.object, row)) {
+                Py_CLEAR(out.object);
             }
         }
     }
-    return out;
+    return std::exchange(out.object, nullptr);
 }
 
 PyObject* resident_map(const Ledger& ledger, std::uint32_t device) {

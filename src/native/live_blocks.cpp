@@ -1,6 +1,7 @@
 #include "live_blocks.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace ttmem {
 
@@ -20,7 +21,11 @@ void LiveBlocks::note(const Block& block, std::int32_t by) {
         *this = LiveBlocks{};
         return;
     }
-    journal_.push_back(Change{block, by});
+    try {
+        journal_.push_back(Change{block, by});
+    } catch (const std::bad_alloc&) {
+        *this = LiveBlocks{};
+    }
 }
 
 void LiveBlocks::settle() {

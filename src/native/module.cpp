@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <exception>
+#include <memory>
 
 #include "event_lines.hpp"
 #include "records.hpp"
@@ -19,6 +20,26 @@ struct Object {
 
 Ledger& ledger_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->ledger; }
 
+// No memory, or a list longer than any can be: whatever the accounts throw becomes MemoryError.
+template <PyCFunction function>
+PyObject* guarded(PyObject* self, PyObject* args) {
+    try {
+        return function(self, args);
+    } catch (const std::exception&) {
+        return PyErr_NoMemory();
+    }
+}
+
+// A method: `Ledger.__new__(Ledger)` makes an object without accounts.
+template <PyCFunction function>
+PyObject* method(PyObject* self, PyObject* args) {
+    if (!reinterpret_cast<Object*>(self)->ledger) {
+        PyErr_SetString(PyExc_RuntimeError, "this Ledger was not initialised: call Ledger()");
+        return nullptr;
+    }
+    return guarded<function>(self, args);
+}
+
 int create(PyObject* self, PyObject* args, PyObject* keywords) {
     static const char* names[] = {"max_live", "max_steps", "seed", nullptr};
     unsigned long long max_live = 4'000'000, max_steps = 8'000'000, seed = 0;
@@ -27,15 +48,18 @@ int create(PyObject* self, PyObject* args, PyObject* keywords) {
         return -1;
     }
     Object* object = reinterpret_cast<Object*>(self);
-    delete object->ledger;
-    delete object->lines;
-    object->ledger = new (std::nothrow) Ledger(std::min(max_live, 1ull << 22), max_steps, seed);
-    object->lines = new (std::nothrow) EventLines;
-    if (!object->ledger || !object->lines) {
+    try {
+        auto lines = std::make_unique<EventLines>();
+        Ledger* made = new Ledger(std::min(max_live, 1ull << 22), max_steps, seed);
+        delete object->ledger;
+        delete object->lines;
+        object->ledger = made;
+        object->lines = lines.release();
+        return 0;
+    } catch (const std::exception&) {
         PyErr_NoMemory();
         return -1;
     }
-    return 0;
 }
 
 void destroy(PyObject* self) {
@@ -260,8 +284,9 @@ PyObject* findings(PyObject* self, PyObject*) {
 }
 
 PyObject* take_rejections(PyObject* self, PyObject*) {
+    const std::vector<Rejection> rejections = ledger_of(self).take_rejections();
     PyObject* out = PyList_New(0);
-    for (const Rejection& r : ledger_of(self).take_rejections()) {
+    for (const Rejection& r : rejections) {
         PyObject* row = Py_BuildValue("(iIy#)", static_cast<int>(r.reason), r.process,
                                       reinterpret_cast<const char*>(&r.event), static_cast<Py_ssize_t>(sizeof r.event));
         if (!out || !row || PyList_Append(out, row) != 0) {
@@ -298,35 +323,35 @@ PyObject* decode(PyObject*, PyObject* args) {
 }
 
 PyMethodDef methods[] = {
-    {"open_process", open_process, METH_NOARGS, nullptr},
-    {"release_process", on_index<&Ledger::release_process, process_exists>, METH_VARARGS, nullptr},
-    {"add_device", add_device, METH_NOARGS, nullptr},
-    {"clear_device", clear_device, METH_VARARGS, nullptr},
-    {"bind", bind, METH_VARARGS, nullptr},
-    {"move_account", move_account, METH_VARARGS, nullptr},
-    {"define_cores", define_cores, METH_VARARGS, nullptr},
-    {"follow_table", on_index<&Ledger::follow_table, process_exists>, METH_VARARGS, nullptr},
-    {"begin_resync", on_index<&Ledger::begin_resync, process_exists>, METH_VARARGS, nullptr},
-    {"end_resync", on_index<&Ledger::end_resync, process_exists>, METH_VARARGS, nullptr},
-    {"reset_peak", on_index<&Ledger::reset_peak, device_exists>, METH_VARARGS, nullptr},
-    {"apply", apply, METH_VARARGS, nullptr},
-    {"apply_in_words", apply_in_words, METH_VARARGS, nullptr},
-    {"process_live", process_live, METH_VARARGS, nullptr},
-    {"accounts", accounts, METH_NOARGS, nullptr},
-    {"devices", devices, METH_NOARGS, nullptr},
-    {"buffers", listing<buffer_rows>, METH_VARARGS, nullptr},
-    {"l1_buffers", listing<l1_buffer_rows>, METH_VARARGS, nullptr},
-    {"circular_buffers", listing<circular_buffer_rows>, METH_VARARGS, nullptr},
-    {"kernels", listing<kernel_rows>, METH_VARARGS, nullptr},
-    {"programs", listing<program_rows>, METH_VARARGS, nullptr},
-    {"core_map", of_device<core_map>, METH_VARARGS, nullptr},
-    {"resident_map", of_device<resident_map>, METH_VARARGS, nullptr},
-    {"largest_free", largest_free, METH_VARARGS, nullptr},
-    {"findings", findings, METH_NOARGS, nullptr},
-    {"take_rejections", take_rejections, METH_NOARGS, nullptr},
-    {"rejected", number<&Ledger::rejected>, METH_NOARGS, nullptr},
-    {"dropped", number<&Ledger::dropped>, METH_NOARGS, nullptr},
-    {"live", number<&Ledger::live>, METH_NOARGS, nullptr},
+    {"open_process", method<open_process>, METH_NOARGS, nullptr},
+    {"release_process", method<on_index<&Ledger::release_process, process_exists>>, METH_VARARGS, nullptr},
+    {"add_device", method<add_device>, METH_NOARGS, nullptr},
+    {"clear_device", method<clear_device>, METH_VARARGS, nullptr},
+    {"bind", method<bind>, METH_VARARGS, nullptr},
+    {"move_account", method<move_account>, METH_VARARGS, nullptr},
+    {"define_cores", method<define_cores>, METH_VARARGS, nullptr},
+    {"follow_table", method<on_index<&Ledger::follow_table, process_exists>>, METH_VARARGS, nullptr},
+    {"begin_resync", method<on_index<&Ledger::begin_resync, process_exists>>, METH_VARARGS, nullptr},
+    {"end_resync", method<on_index<&Ledger::end_resync, process_exists>>, METH_VARARGS, nullptr},
+    {"reset_peak", method<on_index<&Ledger::reset_peak, device_exists>>, METH_VARARGS, nullptr},
+    {"apply", method<apply>, METH_VARARGS, nullptr},
+    {"apply_in_words", method<apply_in_words>, METH_VARARGS, nullptr},
+    {"process_live", method<process_live>, METH_VARARGS, nullptr},
+    {"accounts", method<accounts>, METH_NOARGS, nullptr},
+    {"devices", method<devices>, METH_NOARGS, nullptr},
+    {"buffers", method<listing<buffer_rows>>, METH_VARARGS, nullptr},
+    {"l1_buffers", method<listing<l1_buffer_rows>>, METH_VARARGS, nullptr},
+    {"circular_buffers", method<listing<circular_buffer_rows>>, METH_VARARGS, nullptr},
+    {"kernels", method<listing<kernel_rows>>, METH_VARARGS, nullptr},
+    {"programs", method<listing<program_rows>>, METH_VARARGS, nullptr},
+    {"core_map", method<of_device<core_map>>, METH_VARARGS, nullptr},
+    {"resident_map", method<of_device<resident_map>>, METH_VARARGS, nullptr},
+    {"largest_free", method<largest_free>, METH_VARARGS, nullptr},
+    {"findings", method<findings>, METH_NOARGS, nullptr},
+    {"take_rejections", method<take_rejections>, METH_NOARGS, nullptr},
+    {"rejected", method<number<&Ledger::rejected>>, METH_NOARGS, nullptr},
+    {"dropped", method<number<&Ledger::dropped>>, METH_NOARGS, nullptr},
+    {"live", method<number<&Ledger::live>>, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -342,7 +367,7 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0, Py_TPFLAGS_DEFAULT, slots};
 
 PyMethodDef functions[] = {
-    {"decode_records", decode, METH_VARARGS, nullptr},
+    {"decode_records", guarded<decode>, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <new>
 #include <tuple>
 #include <vector>
 
@@ -44,8 +45,12 @@ public:
             latest_.clear();
             indexed_ = first;
         }
-        for (; indexed_ < added_; ++indexed_) {
-            latest_[ring_[indexed_ % LIMIT].name] = indexed_;
+        try {
+            for (; indexed_ < added_; ++indexed_) {
+                latest_[ring_[indexed_ % LIMIT].name] = indexed_;
+            }
+        } catch (const std::bad_alloc&) {
+            return false;
         }
         const auto found = latest_.find(name);
         return found != latest_.end() && found->second >= first && ring_[found->second % LIMIT].freed;
@@ -69,7 +74,11 @@ private:
 
     void add(const Name& name, bool freed) {
         if (ring_.size() < LIMIT) {
-            ring_.push_back(Entry{name, freed});
+            try {
+                ring_.push_back(Entry{name, freed});
+            } catch (const std::bad_alloc&) {
+                return clear();  // what it cannot remember it must not judge by
+            }
         } else {
             ring_[added_ % LIMIT] = Entry{name, freed};
         }

@@ -112,15 +112,20 @@ PyObject* whole_records(PyObject*, PyObject* args) {
         PyErr_SetString(PyExc_ValueError, "no record has this size");
         return nullptr;
     }
-    std::string whole(static_cast<std::size_t>(size / stride), '\0');
+    PyObject* out = PyBytes_FromStringAndSize(nullptr, size / stride);
+    char* whole = out ? PyBytes_AsString(out) : nullptr;
+    if (!whole) {
+        Py_XDECREF(out);
+        return nullptr;
+    }
     alignas(8) char record[4096];
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-        std::memcpy(record, data + i * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride));
+    for (Py_ssize_t i = 0; i < size / stride; ++i) {
+        std::memcpy(record, data + i * stride, static_cast<std::size_t>(stride));
         std::uint64_t check;
         std::memcpy(&check, record, sizeof check);
         whole[i] = check == checksum(record, static_cast<std::size_t>(stride));
     }
-    return PyBytes_FromStringAndSize(whole.data(), static_cast<Py_ssize_t>(whole.size()));
+    return out;
 }
 
 // whole_strings(records, text) -> list of str, None where the checksum is wrong.
@@ -137,14 +142,12 @@ PyObject* whole_strings(PyObject*, PyObject* args) {
         const bool inside = std::uint64_t{record.offset} + record.length <= static_cast<std::uint64_t>(text_size);
         const bool whole = inside && record.check == checksum(&record, sizeof record,
                                                               text_hash(text + record.offset, record.length));
-        PyObject* item = whole ? PyUnicode_DecodeUTF8(text + record.offset, record.length, "replace") : nullptr;
-        if (!item) {
-            PyErr_Clear();
-            item = Py_None;
+        PyObject* item = whole ? PyUnicode_DecodeUTF8(text + record.offset, record.length, "replace") : Py_None;
+        if (!whole) {
             Py_INCREF(item);
         }
-        const int failed = PyList_Append(list, item);
-        Py_DECREF(item);
+        const bool failed = !item || PyList_Append(list, item) != 0;
+        Py_XDECREF(item);
         if (failed) {
             Py_DECREF(list);
             return nullptr;

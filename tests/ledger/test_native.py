@@ -1,0 +1,133 @@
+"""The native ledger on its own: without memory, without its constructor, with thousands of programs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from random import Random
+
+from ttmem._native import Ledger
+from ttmem.events import EVENT_SIZE, Event, Flag, Op
+from ttmem.wire.rows import AccountRow, grouped_rows
+
+WITHOUT_MEMORY = """
+import resource, sys
+from ttmem._native import Ledger
+from ttmem.events import Event, Op
+from ttmem.wire.rows import AccountRow, BufferRow, CircularBufferRow, flat_rows, grouped_rows
+
+BATCH = 2_000
+ops = {"buffers": Op.ALLOC, "programs": Op.CB_ALLOC, "kernels": Op.KERNEL_LOAD}
+op = ops[sys.argv[1]]
+
+def batch(first):
+    return b"".join(
+        Event(op, id=n * 64, size=640, extra=n, address=n * 64, number=1, cores=1).pack()
+        for n in range(first, first + BATCH)
+    )
+
+ledger = Ledger()
+process, device = ledger.open_process(), ledger.add_device()
+ledger.bind(process, 0, device)
+ledger.define_cores(process, 1, bytes([3]) + bytes(127))
+batches = [batch(number * BATCH + 1) for number in range(40)]
+with open("/proc/self/statm") as statm:
+    used = int(statm.read().split()[0]) * resource.getpagesize()
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), hard))
+refused = 0
+for events in batches:
+    try:
+        ledger.apply(process, events, 0, len(events), 1)
+    except MemoryError:
+        refused += 1
+resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+def check():
+    (row,) = grouped_rows(AccountRow, ledger.accounts())
+    buffers = list(flat_rows(BufferRow, ledger.buffers()))
+    cbs = list(flat_rows(CircularBufferRow, ledger.circular_buffers()))
+    stacked = sum(cb.references for cb in cbs)
+    kernels, programs = len(ledger.kernels()) // (14 * 8), len(ledger.programs()) // (13 * 8)
+    assert row.live == ledger.live() == len(buffers) + stacked + kernels + programs
+    assert sum(row.held) == sum(b.reserved or b.size for b in buffers)
+    assert row.cb_demand == sum(cb.size * cb.references for cb in cbs) and sum(row.kernels) == kernels
+    assert row.programs == programs
+
+check()
+assert 0 < refused <= 40
+before = ledger.live()
+for events in batches:
+    assert ledger.apply(process, events, 0, len(events), 2) == BATCH
+check()
+assert ledger.live() > before
+ledger.release_process(process)
+assert ledger.live() == 0
+"""
+
+
+def run(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout
+
+
+def test_no_memory_is_a_memory_error_and_leaves_the_accounts_right() -> None:
+    for what in ("buffers", "programs", "kernels"):
+        run(WITHOUT_MEMORY, what)
+
+
+def test_a_ledger_without_its_constructor_raises_from_every_method() -> None:
+    script = """
+from ttmem._native import Ledger
+bare = Ledger.__new__(Ledger)
+names = [name for name in dir(Ledger) if not name.startswith("__")]
+for name in names:
+    for arguments in ((), (0,), (0, 0), (0, 0, 0), (0, 0, 0, 0), (0, b"", 0, 0, 0)):
+        try:
+            getattr(bare, name)(*arguments)
+        except RuntimeError as error:
+            assert "not initialised" in str(error)
+        except TypeError:
+            pass  # it takes no arguments
+        else:
+            raise AssertionError(name)
+print(len(names))
+"""
+    assert int(run(script)) > 20
+
+
+def test_the_map_of_addresses_is_right_to_the_byte_while_thousands_of_ranges_come_and_go() -> None:
+    # given circular buffers of three sorts: from one base on, small and scattered, or anywhere
+    rng = Random(7)
+    for sort in range(3):
+        ledger = Ledger()
+        process, device = ledger.open_process(), ledger.add_device()
+        ledger.bind(process, 0, device)
+        ledger.define_cores(process, 1, bytes([1]) + bytes(127))
+        depth = [0] * 6001
+        live: list[Event] = []
+        for number in range(4000):
+            # when they come, mostly, then go
+            if not live or rng.random() < (0.7 if number < 2500 else 0.3):
+                start = 1 if sort == 0 else rng.randrange(1, 5900)
+                size = rng.randrange(1, 12) if sort == 1 else rng.randrange(1, 6001 - start)
+                event = Event(Op.CB_ALLOC, id=start, size=size, extra=number, address=start)
+                event = event._replace(cores=1, flags=rng.choice((0, Flag.DATAFLOW)))
+                live.append(event)
+                by = 1
+            else:
+                event = live.pop(rng.randrange(len(live)))._replace(op=Op.CB_FREE)
+                by = -1
+            for at in range(event.address, event.address + event.size):
+                depth[at] += by
+            assert ledger.apply(process, event.pack(), 0, EVENT_SIZE, 1) == 1
+            # then what is covered is what a plain count says
+            if number % 16 == 0 or number > 3900:
+                (row,) = grouped_rows(AccountRow, ledger.accounts())
+                assert row.cb_cached == sum(map(bool, depth))
+                regions = [region for part in ledger.core_map(device) for region in part[3]]
+                assert sum(end - start for start, end in regions) == row.cb_cached
+                assert all(depth[start] and not depth[end] for start, end in regions)
