@@ -66,7 +66,9 @@ def _with_programs(live: int) -> tuple[Books, ProcessRecord]:
     books.define_cores(process, 1, sum(1 << (y * 32 + x) for x in range(11) for y in range(10)))
     for number in range(1, live + 1):
         _apply(books, process, _program(number))
-    books.remember(process, bytes(LAST_BYTES), 1)  # full in either case: a new event ends an old one
+    books.remember(
+        process, bytes(LAST_BYTES), 1
+    )  # full in either case: a new event ends an old one
     return books, process
 
 

@@ -14,7 +14,8 @@ WITHOUT_MEMORY = """
 import resource, sys
 from ttmem._native import Ledger
 from ttmem.events import Event, Op
-from ttmem.wire.rows import AccountRow, BufferRow, CircularBufferRow, flat_rows, grouped_rows
+from ttmem.wire.rows import AccountRow, BufferRow, CircularBufferRow, KernelRow, ProgramRow
+from ttmem.wire.rows import flat_rows, grouped_rows
 
 BATCH = 2_000
 ops = {"buffers": Op.ALLOC, "programs": Op.CB_ALLOC, "kernels": Op.KERNEL_LOAD}
@@ -48,7 +49,8 @@ def check():
     buffers = list(flat_rows(BufferRow, ledger.buffers()))
     cbs = list(flat_rows(CircularBufferRow, ledger.circular_buffers()))
     stacked = sum(cb.references for cb in cbs)
-    kernels, programs = len(ledger.kernels()) // (14 * 8), len(ledger.programs()) // (13 * 8)
+    kernels = len(list(flat_rows(KernelRow, ledger.kernels())))
+    programs = len(list(flat_rows(ProgramRow, ledger.programs())))
     assert row.live == ledger.live() == len(buffers) + stacked + kernels + programs
     assert sum(row.held) == sum(b.reserved or b.size for b in buffers)
     assert row.cb_demand == sum(cb.size * cb.references for cb in cbs) and sum(row.kernels) == kernels
