@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
-.PHONY: help install demo test test-ttnn check bench soak pictures fuzz sanitize clean
+.PHONY: help install demo test test-ttnn check bench soak pictures fuzz fuzz-guided sanitize clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -44,8 +44,11 @@ pictures: install ## the pictures of the README and the docs, from the real prog
 fuzz: install ## 100,000 mutated streams, and as many regions, against decoders and server
 	@$(BIN)/python -m fuzz
 
-sanitize: install ## the probe under sanitizers and valgrind; not part of the tests, takes minutes
-	@$(BIN)/python -m tests.probe.sanitize
+fuzz-guided: install ## coverage-guided fuzzing of the parsers: libFuzzer and atheris (FUZZ_COUNT inputs for each)
+	@$(BIN)/python -m fuzz.guided $(or $(FUZZ_COUNT),1000000)
+
+sanitize: install ## native module and probe under sanitizers and valgrind; not part of the tests, takes minutes
+	@$(BIN)/python -m tests.probe.sanitize $(SANITIZE)
 
 clean: ## removes what the other targets made
 	rm -rf $(VENV) build src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,6 +5,10 @@
 #include <memory>
 #include <vector>
 
+#ifndef TTMEM_TABLE_CHUNK
+#define TTMEM_TABLE_CHUNK 1024  // entries; the fuzzers have less, to meet more boundaries
+#endif
+
 namespace ttmem {
 
 // Open addressing over 8-byte slots (hash, index into a pool). Looking for a key touches one cache line of slots and
@@ -75,7 +79,7 @@ public:
 
 private:
     static constexpr std::uint32_t EMPTY = 0xFFFFFFFF;
-    static constexpr std::size_t CHUNK = 1024;
+    static constexpr std::size_t CHUNK = TTMEM_TABLE_CHUNK;
     struct Slot {
         std::uint32_t hash = 0, index = EMPTY;
     };

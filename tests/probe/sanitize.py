@@ -1,4 +1,4 @@
-"""`make sanitize`: the tests of the probe, with its library under the sanitizers, then under valgrind.
+"""`make sanitize`: the tests of the native module and of the probe under the sanitizers, then under valgrind.
 
 It takes some minutes and needs gcc's sanitizer libraries and valgrind; what is not installed is passed over by name.
 """
@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,17 @@ TESTS = Path(__file__).parent
 NATIVE = TESTS.parents[1] / "src" / "native" / "probe"
 FILES = ("captured", "dispatched", "faults", "full_tables", "switching")
 WHAT = [str(TESTS / f"test_{name}.py") for name in FILES]
+NATIVE_TESTS = [
+    str(TESTS.parent / name)
+    for name in ("ledger/test_native.py", "ledger/test_laws.py", "wire", "server/test_fuzz.py")
+]
+TAKE_ITS_PLACE = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("ttmem._native", {path!r})
+module = sys.modules["ttmem._native"] = module_from_spec(spec)
+spec.loader.exec_module(module)
+"""
 # A signal that a test sends, a limit of memory that it sets: what a sanitizer cannot live with.
 NOT_UNDER = {
     "address": "not room and not small and not fault_elsewhere and not was_cut",
@@ -49,14 +61,13 @@ def _run(name: str, wrapper: list[str]) -> bool:
 
 
 def _sanitized(name: str, runtime: str) -> bool:
-    found = subprocess.run(["g++", f"-print-file-name={runtime}"], capture_output=True, text=True)
-    where = found.stdout.strip()
-    if not Path(where).is_absolute():
+    where = _found(runtime)
+    if where is None:
         print(f"== {name}: passed over, {runtime} is not installed")
         return True
     with tempfile.TemporaryDirectory() as folder:
         library = _build(Path(folder), name)
-        preload = f"LD_PRELOAD={Path(where).resolve()}:{library}"
+        preload = f"LD_PRELOAD={where}:{library}"
         return _run(name, ["env", preload, OPTIONS[name]])
 
 
@@ -80,9 +91,44 @@ def _of_python(kind: str) -> str:
     )
 
 
+def _native() -> bool:
+    """The accounts and the decoder: a module built with the sanitizers takes the place of the installed one."""
+    runtimes = [_found("libasan.so"), _found("libstdc++.so.6")]
+    if None in runtimes:
+        print("== native: passed over, libasan.so is not installed")
+        return True
+    print("== native", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        module = Path(folder, "_native.abi3.so")
+        flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-DPy_LIMITED_API=0x030A0000"]
+        flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+        flags += [f"-I{sysconfig.get_path('include')}"]
+        sources = [str(path) for path in sorted(NATIVE.parent.glob("*.cpp"))]
+        subprocess.run(["g++", *flags, "-o", str(module), *sources], check=True)
+        Path(folder, "sitecustomize.py").write_text(TAKE_ITS_PLACE.format(path=str(module)))
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", *NATIVE_TESTS, "-k", "not no_memory"],
+            env={
+                **os.environ,
+                "PYTHONPATH": folder,
+                "PYTHONMALLOC": "malloc",
+                "LD_PRELOAD": ":".join(map(str, runtimes)),
+                "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
+            },
+        )
+    return done.returncode == 0
+
+
+def _found(library: str) -> Path | None:
+    found = subprocess.run(["g++", f"-print-file-name={library}"], capture_output=True, text=True)
+    path = Path(found.stdout.strip())
+    return path.resolve() if path.is_absolute() else None
+
+
 def main() -> int:
     """Exit code 1 if one of them found something."""
     ways = {
+        "native": _native,
         "address": lambda: _sanitized("address", "libasan.so"),
         "thread": lambda: _sanitized("thread", "libtsan.so"),
         "valgrind": _valgrind,

@@ -61,7 +61,7 @@ class ServerConnection:
             raise trouble(self.path, error) from error
         try:
             document, attachments = parse_answer(memoryview(payload))
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except ValueError as error:
             raise self._nonsense(str(error)) from error
         if "error" in document:
             said = printable(str(document["error"])[:1000])

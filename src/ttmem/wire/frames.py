@@ -141,9 +141,15 @@ def parse_answer(payload: bytes | memoryview) -> tuple[dict[str, Any], dict[str,
     if len(view) < 4:
         raise ValueError("an answer is at least 4 bytes")
     start = 4 + STRING_ID.unpack_from(view)[0]
-    document = json.loads(bytes(view[4:start]))
+    try:
+        document = json.loads(bytes(view[4:start]))
+    except RecursionError:
+        raise ValueError("an answer nested without end") from None
+    listed = document.pop("attachments", {}) if isinstance(document, dict) else None
+    if not isinstance(listed, dict):
+        raise ValueError("an answer that is no JSON object")
     attachments: dict[str, memoryview] = {}
-    for name, length in document.pop("attachments", {}).items():
+    for name, length in listed.items():
         if not isinstance(length, int) or length < 0:
             raise ValueError(f"an attachment of {length!r:.40} bytes")
         attachments[name] = view[start : start + length]
