@@ -281,7 +281,7 @@ def test_a_live_process_of_another_user_is_not_taken_for_dead(
     start: StartServer, tmp_path: Path
 ) -> None:
     for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o777)
+        folder.chmod(0o1777)
     server = start(user=NOBODY)
     with child(
         "OldClient(sys.argv[1]).alloc(4096, 1)\nclient = OldClient(sys.argv[1])", server.path
