@@ -115,4 +115,4 @@ def test_quiet_leaves_no_trace_of_a_process_without_room(launcher: Launcher) -> 
 def test_one_failure_is_one_allocation(launcher: Launcher) -> None:
     said = launcher.summary(f"mesh = lib.mesh_open(1); buffer(mesh, 1, 0, {2 << 40})")
 
-    assert "device 0, 1 allocation failed" in said
+    assert "device 0 opened, 1 allocation failed" in said
