@@ -16,7 +16,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 NATIVE = TESTS.parents[1] / "src" / "native" / "probe"
-FILES = ("captured", "dispatched", "faults", "full_tables", "switching")
+FILES = ("captured", "dispatched", "faults", "full_tables", "mesh_programs", "switching")
 WHAT = [str(TESTS / f"test_{name}.py") for name in FILES]
 NATIVE_TESTS = [
     str(TESTS.parent / name)
