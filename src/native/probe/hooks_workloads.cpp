@@ -162,7 +162,7 @@ TTMEM_RECORDS void enqueue(void* queue, void* workload, Real real) {
 
 }  // namespace
 
-// Of an operation whose programs are in the cache, this is the only function that is called.
+// Of an operation whose programs are in the cache, this is all that is told.
 TTMEM_HOOK(void, on_enqueue,
            "_ZN2tt8tt_metal11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb", void*,
            void*, bool)

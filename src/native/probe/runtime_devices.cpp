@@ -211,13 +211,6 @@ const void* mesh_of_queue(const void* queue) {
     return nullptr;
 }
 
-DeviceGroup group_of_queue(Region& region, const void* queue) {
-    return remembered(queue, [&] {
-        const void* mesh = mesh_of_queue(queue);
-        return mesh ? group_of_chips(region, mesh_device_ids(mesh)) : DeviceGroup{0, 0};
-    });
-}
-
 MeshRange mesh_range(const void* mesh_coordinate_range) {
     MeshRange range{};
     std::uint32_t dimensions = 0;

@@ -8,9 +8,8 @@ namespace ttmem::probe {
 // Of an IDevice*: a MeshDevice stands for all of its chips, a Device for one. Mask 0 if that cannot be told.
 DeviceGroup group_of_device(Region& region, const void* device);
 
-// Of a MeshCommandQueue*, which keeps a pointer to its MeshDevice.
-DeviceGroup group_of_queue(Region& region, const void* queue);
-const void* mesh_of_queue(const void* queue);  // null if that cannot be told
+// The MeshDevice* that a MeshCommandQueue keeps a pointer to; null if that cannot be told.
+const void* mesh_of_queue(const void* queue);
 
 int mesh_id(const void* mesh_device);
 
