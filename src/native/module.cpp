@@ -263,7 +263,8 @@ PyObject* largest_free(PyObject* self, PyObject* args) {
     if (!PyArg_ParseTuple(args, "IIKKK", &device, &kind, &base, &bank_size, &banks) || !device_exists(self, device)) {
         return nullptr;
     }
-    constexpr unsigned long long largest = 1ull << 44;  // ttmem/events/device.py
+    // Sums of two and three numbers of ttmem/events/device.py, each of them 1 << 44 at most.
+    constexpr unsigned long long largest = 1ull << 46;
     if (kind >= KINDS || base > largest || bank_size > largest || banks > largest) {
         PyErr_SetString(PyExc_ValueError, "this is no region of a device");
         return nullptr;

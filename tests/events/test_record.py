@@ -57,3 +57,19 @@ def test_a_declaration_survives_its_way_over_the_wire() -> None:
 def test_a_place_that_is_none_is_refused(key: str, value: object) -> None:
     with pytest.raises(ValueError, match=key):
         DeviceDeclaration.from_json({"logical_id": 0, key: value})
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"dram_base": 1 << 44, "dram_bank_size": 1},
+        {"cb_base": 1, "l1_bank_size": 1 << 43, "l1_small_bank_size": 1 << 43},
+        {"dram_banks": 1 << 30, "dram_bank_size": 1 << 30},
+        {"l1_banks": 1 << 30, "ring_per_core": 1 << 30},
+    ],
+)
+def test_a_declaration_whose_numbers_are_sound_one_by_one_but_not_together_is_refused(
+    declared: dict[str, int],
+) -> None:
+    with pytest.raises(ValueError, match="must be a whole number from 0 to"):
+        DeviceDeclaration.from_json({"logical_id": 0, **declared})

@@ -83,3 +83,25 @@ def test_no_opening_can_have_more_than_all_cores_together(held: int, kinds: list
     (device,) = books.snapshot(NOW).devices
     assert (device.l1_capacity, device.l1_capacity_default) == (None, 160_723_200)
     assert [anomaly.kind for anomaly in device.anomalies] == kinds
+
+
+def test_the_largest_of_everything_that_several_processes_declare_still_makes_a_picture() -> None:
+    books = Books()
+    for number, declared in enumerate(
+        (
+            {"dram_base": 1 << 43, "dram_bank_size": 1 << 43, "cb_base": 1 << 43, "l1_bank_size": 1 << 43},
+            {"trace_bank_size": 1 << 44, "l1_small_bank_size": 1 << 44, "cb_base": 0},
+            {"cb_base": 1 << 44, "dram_base": 1 << 44, "l1_per_core": 1 << 44},
+        )
+    ):  # fmt: skip
+        process = books.open_process(ProcessFacts(number + 1, number, "user", "python"))
+        document = {
+            "logical_id": 0,
+            "unique_id": "9000",
+            "dram_banks": 1,
+            "l1_banks": 1,
+            **declared,
+        }
+        books.declare(process, DeviceDeclaration.from_json(document))
+
+    assert [device.unique_id for device in books.snapshot(1).devices] == ["9000"]

@@ -94,7 +94,23 @@ class DeviceDeclaration:
                 given[field.name] = _checked(field.name, value)
         if "logical_id" not in given:
             raise ValueError("a device declaration needs logical_id")
-        return cls(**given)
+        declared = cls(**given)
+        declared._check_sums()
+        return declared
+
+    def _check_sums(self) -> None:
+        """Each number is within limits; what is computed from them must be too."""
+        dram = (self.dram_bank_size or 0) + (self.trace_bank_size or 0)
+        l1 = (self.l1_bank_size or 0) + (self.l1_small_bank_size or 0)
+        ends = {
+            "dram_banks x bank sizes": (self.dram_banks or 1) * dram,
+            "l1_banks x bank sizes": (self.l1_banks or 1) * l1,
+            "dram_base + bank sizes": (self.dram_base or 0) + dram,
+            "cb_base + bank sizes": (self.cb_base or 0) + l1,
+            "l1_banks x ring_per_core": (self.l1_banks or 1) * (self.ring_per_core or 0),
+        }
+        for name, end in ends.items():
+            _number(name, end, LARGEST)
 
     def to_json(self) -> dict[str, Any]:
         """The fields that are known."""
