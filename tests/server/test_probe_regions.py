@@ -11,7 +11,8 @@ from tests.patience import wait_until
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
-from tests.server.harness import RunningServer
+from tests.server.harness import OldClient, RunningServer
+from ttmem.probe.layout import LIVE_AT, SECTION, SECTIONS_AT, Section
 from ttmem.snapshots import Snapshot
 
 Watch = Callable[..., Watched]
@@ -91,3 +92,49 @@ def test_a_process_that_is_watched_and_reports_is_counted_once(
     assert [one.pid for one in picture.processes] == [process.process.pid]
     assert {d.unique_id: d.memory.dram.held for d in picture.devices}["1000"] == BLOCK
     assert sum(dram(picture)) == BLOCK
+
+
+def overwrite(process: Watched, section: Section) -> None:
+    """With the largest numbers there are."""
+    with open(process.region().path, "r+b") as region:
+        region.seek(SECTIONS_AT + section * SECTION.size)
+        offset, count, stride = SECTION.unpack(region.read(SECTION.size))
+        region.seek(offset)
+        region.write(b"\xff" * min(count * stride, 1 << 20))
+
+
+def test_a_region_that_cannot_be_accounted_is_named_and_left_out(
+    server: RunningServer, watch: Watch
+) -> None:
+    sound = watch("mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000); say('made'); input()")
+    hostile = watch("mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000); say('made'); input()")
+    server.sees(lambda picture: dram(picture) == [2 * BLOCK])
+
+    overwrite(hostile, Section.COUNTERS)
+    with open(
+        hostile.region().path, "r+b"
+    ) as region:  # there are buffers beyond the table, it says
+        region.seek(LIVE_AT)
+        region.write(b"\x01" * 24)
+
+    picture = server.sees(lambda picture: any(one.kind == "fault" for one in picture.remarks))
+    assert any(hostile.region().path in one.text for one in picture.remarks)
+    server.sees(lambda picture: dram(picture) == [BLOCK])
+    assert sound.process.poll() is None
+
+
+@pytest.mark.parametrize("section", list(Section))
+def test_whatever_is_in_a_region_others_and_the_loop_go_on(
+    server: RunningServer, watch: Watch, section: Section
+) -> None:
+    hostile = watch("mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000); say('made'); input()")
+    hostile.wait_for("made")
+    server.sees(lambda picture: len(picture.processes) == 1)
+    overwrite(hostile, section)
+    watch("mesh = lib.mesh_open(2); buffer(mesh, 9, 1, 64); say('made'); input()").wait_for("made")
+
+    server.sees(lambda picture: any(device.memory.l1.held for device in picture.devices))
+    with OldClient(server.path) as client:
+        client.alloc(4096, 1, device=5)
+        assert client.ask(device=5)["l1_allocated"] == 4096
+    assert server.alive

@@ -110,6 +110,8 @@ class LocalFeed:
         books.take(probes.news, time.time_ns(), probes.killed)
         for path in books.doubted():
             self._probes.rebuild(path)
+        for path in books.take_faulty():
+            self._probes.set_aside(path)
         return probes.remarks
 
     def _details(self, wanted: list[str], device: str | None, limit: int | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ttmem.ledger.device_register import (
     DeviceRegister,
     NoDefaults,
 )
+from ttmem.ledger.faults import Faults
 from ttmem.ledger.location import locate
 from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.process_record import ProcessRecord
@@ -65,6 +66,7 @@ class Books:
         self._recent: deque[tuple[ProcessRecord, int, bytes]] = deque()
         self._recent_bytes = 0
         self.probed = ProbedProcesses(self)
+        self.faults = Faults(say)
 
     # -- processes -------------------------------------------------------------------------------------------
 

@@ -53,17 +53,21 @@ def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
         rejected_records=books.native.rejected() + books.rejected_outside,
     )
     checks = books.counters.cross_checks(books.processes, rows)
+    devices = tuple(describe(books, books.devices, rows, checks))
     return Snapshot(
         time_ns=now,
         host={"name": os.uname().nodename, **host},
-        devices=tuple(describe(books, books.devices, rows, checks)),
+        devices=devices,
         processes=tuple(process_list(books, rows, checks)),
         left_behind=(
             *books.left_behind,
             *map(books.probed.better, books.counters.ghosts(books.left_behind)),
         ),
         losses=losses,
-        remarks=tuple(_remarks(books, books.counters.samples.remarks)),
+        remarks=(
+            *_remarks(books, books.counters.samples.remarks),
+            *books.faults.anomalies(),
+        ),
     )
 
 
@@ -96,7 +100,12 @@ def describe(
             failed = books.probed.failures.of(record.unique_id, l1_map.base if l1_map else None)
             said = record.sample.remarks if record.sample else ()
             found = [*_findings(books, findings[at]), *odd[at], *failed, *_remarks(books, said)]
-            yield _device(books, record, sums[at], accounts[at], found)
+            try:
+                device = _device(books, record, sums[at], accounts[at], found)
+            except Exception as problem:
+                books.faults.note(f"device {record.unique_id}", problem)
+                continue
+            yield device
 
 
 def _device(

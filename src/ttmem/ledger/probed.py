@@ -41,6 +41,7 @@ class ProbedProcesses:
         self._unlisted = Unlisted(books)
         self._peaks = ProbePeaks()
         self._killed = KilledProcesses()
+        self._faulty: list[str] = []
 
     def take(
         self, news: Iterable[ProbeNews], now: int, killed: Iterable[KilledProcess] = ()
@@ -53,18 +54,36 @@ class ProbedProcesses:
         self.failures.forget_old(now)
         alive, over = [], []
         for one in news:
-            process = self._account(one, now)
+            try:
+                process = self._account(one, now)
+            except Exception as problem:
+                self._set_aside(one.path, problem, now)
+                continue
             if one.ended:  # at once: what follows may be of its next life, after `exec`
                 over.append((process, self._end(one.path, now)))
             else:
                 alive.append((process, one))
         rows = {(row.process, row.device): row for row in self._books.event_rows()} if alive else {}
         for process, one in alive:
-            self._unlisted.settle(process, one, rows, now)
-            devices = self._books.device_indices(process)
-            self._find_gaps(process, one)
-            self.checks.look(process, one, devices, rows)
+            try:
+                self._unlisted.settle(process, one, rows, now)
+                devices = self._books.device_indices(process)
+                self._find_gaps(process, one)
+                self.checks.look(process, one, devices, rows)
+            except Exception as problem:
+                self._set_aside(one.path, problem, now)
         return [(process, left) for process, left in over if left is not None]
+
+    def take_faulty(self) -> list[str]:
+        """Regions whose news could not be accounted, once: they are to be read no more for a while."""
+        faulty, self._faulty = self._faulty, []
+        return faulty
+
+    def _set_aside(self, path: str, problem: Exception, now: int) -> None:
+        self._books.faults.note(f"the region {path}", problem)
+        self._faulty.append(path)
+        if path in self._by_path:
+            self._end(path, now)
 
     def _find_gaps(self, process: ProcessRecord, news: ProbeNews) -> None:
         # A reader that has seen every event needs no table. One of the past has no counters to compare with.

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from ttmem.events import Remark
 from ttmem.sources.probes import ProbeReading, ProbeWatcher, remove_expired
 
 PERIOD = 0.15  # seconds; the smallest ring by default lasts that long with 16 busy threads
@@ -25,6 +26,7 @@ class ProbeWatch:
         self._wake = wake
         self._news: deque[ProbeReading] = deque()
         self._doubted: deque[str] = deque()
+        self._faulty: deque[str] = deque()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="probe regions", daemon=True)
         self._thread.start()
@@ -37,6 +39,10 @@ class ProbeWatch:
         """The live tables of these regions are to be read."""
         self._doubted.extend(paths)
 
+    def set_aside(self, paths: Iterable[str]) -> None:
+        """These regions are not read for a while."""
+        self._faulty.extend(paths)
+
     def close(self) -> None:
         """Ends the thread."""
         self._stop.set()
@@ -46,16 +52,22 @@ class ProbeWatch:
     def _run(self) -> None:
         cleaned = float("-inf")
         while not self._stop.is_set():
-            if time.monotonic() - cleaned >= CLEANING_PERIOD:
-                cleaned = time.monotonic()
-                remove_expired(self._folder)
-            if not self._news:
-                self._read()
+            try:
+                if time.monotonic() - cleaned >= CLEANING_PERIOD:
+                    cleaned = time.monotonic()
+                    remove_expired(self._folder)
+                if not self._news:
+                    self._read()
+            except Exception as problem:  # the thread is for all regions: it goes on
+                text = f"the regions of {self._folder} cannot be read: {problem!r:.200}"
+                self._news.append(ProbeReading(remarks=(Remark("probe_region", text),)))
             self._stop.wait(PERIOD)
 
     def _read(self) -> None:
         while self._doubted:
             self._watcher.rebuild(self._doubted.popleft())
+        while self._faulty:
+            self._watcher.set_aside(self._faulty.popleft())
         reading = self._watcher.read()
         self._news.append(reading)
         if reading.news or reading.remarks:

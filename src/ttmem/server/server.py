@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ParamSpec
 
 from ttmem import __version__
 from ttmem.errors import TtmemError
@@ -36,6 +36,7 @@ from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head
 from ttmem.wire.record_stream import QUIET
 
+P = ParamSpec("P")
 TICK = 1.0
 ACCEPTS_PER_TURN = 64
 READS_OF_REST = 64
@@ -116,7 +117,7 @@ class Server:
                 if now >= next_tick:
                     next_tick = max(next_tick + TICK, now)
                     self._tick()
-            self._log_summary()
+            self._guarded("the summary", self._log_summary)
         finally:
             self.close()
 
@@ -140,20 +141,49 @@ class Server:
         now = time.monotonic()
         wait = min([next_tick, self._next_summary, *self._quiet.values()]) - now
         for number, mask in self._epoll.poll(max(0.0, wait)):
-            self._ready(number, mask)
+            try:
+                self._ready(number, mask)
+            except Exception as problem:
+                self._set_aside(number, problem)
         if self._quiet:
             self._check_quiet()
         if self._probe_watch is not None:
-            self._take_probes(self._probe_watch)
-        reading = None if self._shm_watch is None else self._shm_watch.take()
-        if reading is not None:
-            remarks = (*reading.remarks, *self._probe_remarks)
-            self.books.sample(reading.devices, remarks, time.time_ns())
+            self._guarded("the probe's regions", self._take_probes, self._probe_watch)
+        if self._shm_watch is not None:
+            self._guarded("the counters of stock ttnn", self._take_counters, self._shm_watch)
         if self._summary_wanted or time.monotonic() >= self._next_summary:
             self._summary_wanted = False
             self._next_summary = time.monotonic() + self._summary_period
-            self._log_summary()
+            self._guarded("the summary", self._log_summary)
         self._output.flush()
+
+    def _guarded(
+        self, what: str, act: Callable[P, None], *given: P.args, **named: P.kwargs
+    ) -> None:
+        """Nothing that is asked, reported or read ends the loop."""
+        try:
+            act(*given, **named)
+        except Exception as problem:
+            self.books.faults.note(what, problem)
+
+    def _set_aside(self, number: int, problem: Exception) -> None:
+        """A connection whose words cannot be handled is closed; a handle that cannot is not asked again."""
+        peer = self._peers.get(number)
+        if peer is None:
+            self.books.faults.note("an end of a process, or a connection", problem)
+            if number not in (self._listener.socket.fileno(), self._wake.fileno()):
+                with suppress(OSError):
+                    self._epoll.unregister(number)
+            return
+        self.books.faults.note(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
+        peer.close()
+        self._guarded(f"the end of a connection of pid {peer.pid}", self._drop, peer)
+
+    def _take_counters(self, watch: ShmWatch) -> None:
+        reading = watch.take()
+        if reading is not None:
+            remarks = (*reading.remarks, *self._probe_remarks)
+            self.books.sample(reading.devices, remarks, time.time_ns())
 
     def _log_summary(self) -> None:
         picture, live = self.books.snapshot(time.time_ns()), self.books.native.live()
@@ -169,6 +199,7 @@ class Server:
         for process, left in ended:
             self._log.info(f"{process.title} ended; released {released(left)}")
         watch.rebuild(self.books.probed.doubted())
+        watch.set_aside(self.books.probed.take_faulty())
 
     def _ready(self, number: int, mask: int) -> None:
         peer = self._peers.get(number)
@@ -200,16 +231,22 @@ class Server:
         now = time.monotonic()
         for peer in [peer for peer, due in self._quiet.items() if due <= now]:
             del self._quiet[peer]
-            peer.quiet()
-            self._settle(peer)
+            try:
+                peer.quiet()
+                self._settle(peer)
+            except Exception as problem:
+                self._set_aside(peer.socket.fileno(), problem)
 
     def _tick(self) -> None:
-        self.books.tick(time.time_ns())
+        self._guarded("the second's samples", self.books.tick, time.time_ns())
         self._output.tell_losses()
         if self._listener.missing():
             self._restore_listener()
         for process in self._processes.gone():
-            self._died(process)
+            self._guarded(f"the end of {process.title}", self._died, process)
+        self._guarded(\"asking clients to tell everything again\", self._ask_again)
+
+    def _ask_again(self) -> None:
         for peer in self._resends.ask():
             self._settle(peer)
 

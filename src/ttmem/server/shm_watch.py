@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from ttmem.events import Remark
 from ttmem.sources.shared_memory import Reading, SharedMemory
 from ttmem.sources.shared_memory.capacity import Capacities
 from ttmem.sources.umd import Discovery
@@ -20,6 +21,7 @@ class ShmWatch:
         self, folder: str, wake: Callable[[], None], discovery: Discovery | None = None
     ) -> None:
         self._source = SharedMemory(folder, capacities=Capacities(discovery=discovery))
+        self._folder = folder
         self._wake = wake
         self._news: deque[Reading] = deque(maxlen=1)
         self._stop = threading.Event()
@@ -37,6 +39,11 @@ class ShmWatch:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._news.append(self._source.read())
+            try:
+                reading = self._source.read()
+            except Exception as problem:  # the thread is for all regions: it goes on
+                text = f"the counters of {self._folder} cannot be read: {problem!r:.200}"
+                reading = Reading((), (Remark("unreadable", text),))
+            self._news.append(reading)
             self._wake()
             self._stop.wait(PERIOD)

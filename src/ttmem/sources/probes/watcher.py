@@ -15,6 +15,7 @@ from ttmem.sources.probe_region import BadRegion, NotReady, RegionName, find_reg
 from ttmem.sources.probes.ended import last_words
 from ttmem.sources.probes.follower import Follower
 
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a region is read again that could not be
 WITNESS_NS = 2_000_000_000  # who looked at a process no longer ago saw it die
 Place = tuple[str, int]  # path and inode: a process that execs makes its region anew
 
@@ -37,6 +38,9 @@ class ProbeWatcher:
     _ended: set[Place] = field(default_factory=set)
     _killed: dict[Place, KilledProcess] = field(default_factory=dict)
     _looked_ns: int = 0
+    _aside: dict[Place, tuple[float, float]] = field(
+        default_factory=dict
+    )  # until when, and how long
 
     def read(self) -> ProbeReading:
         """What is new in all of them."""
@@ -44,8 +48,10 @@ class ProbeWatcher:
         there = {place: name for name in find_regions(self.folder) if (place := _place(name))}
         self._ended &= there.keys()
         self._killed = {place: one for place, one in self._killed.items() if place in there}
+        self._aside = {place: one for place, one in self._aside.items() if place in there}
         for place, name in there.items():
-            if place not in self._ended and place not in self._followers:
+            waits = place in self._aside and time.monotonic() < self._aside[place][0]
+            if place not in self._ended and place not in self._followers and not waits:
                 self._open(place, name, remarks)
         news = tuple(self._looks(there, remarks))
         return ProbeReading(news, tuple(by_user(remarks)), tuple(self._killed.values()))
@@ -55,6 +61,18 @@ class ProbeWatcher:
         for follower in self._followers.values():
             if follower.path == path:
                 follower.rebuild()
+
+    def set_aside(self, path: str) -> None:
+        """That region is not read for a while, each time for longer."""
+        for place, follower in list(self._followers.items()):
+            if follower.path == path:
+                self._drop(place, follower)
+
+    def _drop(self, place: Place, follower: Follower) -> None:
+        follower.close()
+        del self._followers[place]
+        pause = min(2 * self._aside.get(place, (0.0, FIRST_PAUSE_S / 2))[1], LONGEST_PAUSE_S)
+        self._aside[place] = time.monotonic() + pause, pause
 
     def close(self) -> None:
         """Gives the files back; the next `read` begins anew."""
@@ -69,6 +87,9 @@ class ProbeWatcher:
             return
         except BadRegion as problem:
             remarks.append(_why_not(name, problem))
+            return
+        except Exception as problem:
+            remarks.append(_fault(name.path, name.pid, problem))
             return
         if follower.alive():
             self._followers[place] = follower
@@ -96,12 +117,23 @@ class ProbeWatcher:
                 pid = follower.facts.pid
                 remarks.append(Remark("probe_region", str(problem), pid, path=place[0]))
                 news = ProbeNews(follower.facts, follower.path, ended=True)
+            except Exception as problem:
+                remarks.append(_fault(place[0], follower.facts.pid, problem))
+                self._drop(place, follower)
+                yield ProbeNews(follower.facts, follower.path, ended=True)
+                continue
             if news.ended:
                 follower.close()
                 del self._followers[place]
             if over:
                 self._ended.add(place)
             yield news
+
+
+def _fault(path: str, pid: int, problem: Exception) -> Remark:
+    """Whatever a region holds, it is that region's alone."""
+    what = f"{type(problem).__name__}: {problem}"[:200]
+    return Remark("probe_region", f"{path} cannot be read: {what}", pid, path=path)
 
 
 def _why_not(name: RegionName, problem: BadRegion) -> Remark:

@@ -75,7 +75,14 @@ class SharedMemory:
             lambda: is_puzzling([r for _, _, r in regions], self._lives, self._holders.cards)
         )
         self._forget_all_but({file.number for file, _, _ in regions})
-        devices = tuple([self._sample(*each, holders) for each in regions])
+        devices = []
+        for each in regions:
+            try:
+                devices.append(self._sample(*each, holders))
+            except Exception as problem:  # whatever a region holds, it is that region's alone
+                what = f"{type(problem).__name__}: {problem}"[:200]
+                text = f"{each[0].path} cannot be read: {what}"
+                remarks.append(Remark("unreadable", text, path=each[0].path))
         return Reading(
             tuple(devices),
             (*_bounded(by_user(remarks)), *silent_holders(holders, devices, self._lives)),
