@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
+import multiprocessing
 import os
+import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 
 SHORT_VARIABLE = "TTMEM_BENCH_SHORT"
 PATIENCE_S = 120.0
@@ -19,6 +23,28 @@ class Failed(Exception):
 def amount(full: int, short: int) -> int:
     """How many of something: enough to measure, or just enough to show that the benchmark works."""
     return short if os.environ.get(SHORT_VARIABLE) else full
+
+
+@contextmanager
+def owners(count: int, paths: Iterable[str], size: int) -> Iterator[list[BaseProcess]]:
+    """So many live processes that have these regions mapped, as the runtime has; others are not taken for owners."""
+    maps = []
+    for path in paths:
+        with open(path, "wb+") as file:
+            file.truncate(size)
+            maps.append(mmap.mmap(file.fileno(), size))
+    context = multiprocessing.get_context("fork")  # mappings are inherited
+    children = [context.Process(target=signal.pause, daemon=True) for _ in range(count)]
+    for child in children:
+        child.start()
+    try:
+        yield [*children]
+    finally:
+        for child in children:
+            child.kill()
+            child.join()
+        for one in maps:
+            one.close()
 
 
 @contextmanager

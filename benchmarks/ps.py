@@ -9,15 +9,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from tests.feeds.owners import sleepers
-
-from benchmarks.ground import Failed, amount, wait_until
+from benchmarks.ground import Failed, amount, owners, wait_until
 from benchmarks.server import running_server
 from benchmarks.shared_memory import DEVICES, PROCESSES, region
 from benchmarks.table import Row
 from ttmem.api import snapshot
+from ttmem.sources.shared_memory.layout import STOCK
 
 RUNS = amount(15, 1)
 KILLS = amount(10, 2)
@@ -28,7 +28,7 @@ LIMIT_GONE_MS = 1000.0
 
 def measure() -> list[Row]:
     """Start and end of whole processes; then deaths as the server's users see them."""
-    with sleepers(PROCESSES) as owners, _regions([owner.pid for owner in owners]) as folder:
+    with _regions(DEVICES, PROCESSES) as (folder, _):
         empty, ps = _cpu_ms(["-c", "pass"], ["-m", "ttmem", "ps", "--shm", folder, "--json"])
     what = f"ps --json with {DEVICES} regions x {PROCESSES} processes, beyond an empty Python"
     note = f"{ps / empty:.1f} times the {empty:.0f} ms of python -c pass"
@@ -36,15 +36,14 @@ def measure() -> list[Row]:
 
 
 @contextmanager
-def _regions(pids: list[int]) -> Iterator[str]:
+def _regions(devices: int, processes: int) -> Iterator[tuple[str, list[BaseProcess]]]:
+    """A folder with so many regions, and their owners, who hold 4,096 bytes on each."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        for number in range(CHIP, CHIP + DEVICES):
-            _publish(folder, number, pids)
-        yield folder
-
-
-def _publish(folder: str, number: int, pids: list[int]) -> None:
-    Path(folder, f"tt_device_{number}_memory").write_bytes(region(number, pids, 0))
+        paths = {n: f"{folder}/tt_device_{n}_memory" for n in range(CHIP, CHIP + devices)}
+        with owners(processes, paths.values(), STOCK.size) as found:
+            for number, path in paths.items():
+                Path(path).write_bytes(region(number, [one.pid for one in found], 0))
+            yield folder, found
 
 
 def _cpu_ms(*programs: Sequence[str]) -> list[float]:
@@ -68,18 +67,13 @@ def _cpu_ms(*programs: Sequence[str]) -> list[float]:
 def _gone() -> Row:
     """From SIGKILL to the first picture in which the others are exact."""
     worst = 0.0
-    with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
-        running_server("--shm", folder) as path,
-        sleepers(KILLS + 2) as owners,
-    ):
-        _publish(folder, CHIP, [owner.pid for owner in owners])
-        _wait(path, len(owners))
-        for count, owner in enumerate(owners[:KILLS], 1):
+    with _regions(1, KILLS + 2) as (folder, found), running_server("--shm", folder) as path:
+        _wait(path, len(found))
+        for count, owner in enumerate(found[:KILLS], 1):
             begun = time.perf_counter()
             owner.kill()
-            owner.wait()
-            _wait(path, len(owners) - count)
+            owner.join()
+            _wait(path, len(found) - count)
             worst = max(worst, time.perf_counter() - begun)
     return Row(
         f"kill -9 until the server's sums are right, worst of {KILLS}",

@@ -6,12 +6,11 @@ import os
 import struct
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from statistics import median
 
-from tests.feeds.owners import sleepers
-
-from benchmarks.ground import Failed, amount
+from benchmarks.ground import Failed, amount, owners
 from benchmarks.table import Row
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory, scan_holders
 from ttmem.sources.shared_memory.layout import STOCK
@@ -22,7 +21,7 @@ READINGS = amount(200, 2)
 LIMIT_MS = 5.0
 
 
-def region(number: int, pids: list[int], step: int) -> bytes:
+def region(number: int, pids: Sequence[int | None], step: int) -> bytes:
     """A sound one; `step` changes every counter."""
     held = (4096 * (1 + step), 2048, 0, 0, 1024)
     now = time.time_ns()
@@ -34,7 +33,7 @@ def region(number: int, pids: list[int], step: int) -> bytes:
     )
     for slot, pid in enumerate(pids):
         STOCK.process.pack_into(
-            data, STOCK.processes_at + slot * STOCK.process.size, pid, *held, now, b"sleep"
+            data, STOCK.processes_at + slot * STOCK.process.size, pid, *held, now, b"python"
         )
     return bytes(data)
 
@@ -54,9 +53,10 @@ def _median_ms(
 def measure() -> list[Row]:
     """Every counter changes between two readings; the peer only opens and reads the files."""
     numbers = [0x41 << 41 | n for n in range(DEVICES)]
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, sleepers(PROCESSES) as owners:
-        pids = [owner.pid for owner in owners]
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))
         paths = [os.path.join(folder, f"tt_device_{number}_memory") for number in numbers]
+        pids = [one.pid for one in stack.enter_context(owners(PROCESSES, paths, STOCK.size))]
 
         def publish(step: int) -> None:
             for path, number in zip(paths, numbers, strict=True):

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.ground import owners
 from benchmarks.shared_memory import region
 
-from tests.feeds.owners import sleepers
+from ttmem.sources.shared_memory.layout import STOCK
 
 SHM = Path("/dev/shm")
 
@@ -22,8 +23,8 @@ def foreign_region() -> Iterator[None]:
     """Where every program looks by default: the counters of a live process that is none of ours."""
     number = time.time_ns() | 1 << 62
     path = SHM / f"tt_device_{number}_memory"
-    with sleepers(1) as owners:
-        path.write_bytes(region(number, [owners[0].pid], 0))
+    with owners(1, [str(path)], STOCK.size) as (owner,):
+        path.write_bytes(region(number, [owner.pid], 0))
         try:
             yield
         finally:

@@ -244,7 +244,7 @@ class Server:
             self._restore_listener()
         for process in self._processes.gone():
             self._guarded(f"the end of {process.title}", self._died, process)
-        self._guarded(\"asking clients to tell everything again\", self._ask_again)
+        self._guarded("asking clients to tell everything again", self._ask_again)
 
     def _ask_again(self) -> None:
         for peer in self._resends.ask():
