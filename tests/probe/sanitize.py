@@ -106,15 +106,19 @@ def _native() -> bool:
         sources = [str(path) for path in sorted(NATIVE.parent.glob("*.cpp"))]
         subprocess.run(["g++", *flags, "-o", str(module), *sources], check=True)
         Path(folder, "sitecustomize.py").write_text(TAKE_ITS_PLACE.format(path=str(module)))
+        variables = {
+            **os.environ,
+            "PYTHONPATH": folder,
+            "PYTHONMALLOC": "malloc",
+            "LD_PRELOAD": ":".join(map(str, runtimes)),
+            "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
+        }
+        # Python goes on without a sitecustomize that fails, and all would pass with the ordinary module.
+        which = f"import ttmem._native as n; assert n.__file__ == {str(module)!r}, n.__file__"
+        subprocess.run([sys.executable, "-c", which], env=variables, check=True)
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-x", *NATIVE_TESTS, "-k", "not no_memory"],
-            env={
-                **os.environ,
-                "PYTHONPATH": folder,
-                "PYTHONMALLOC": "malloc",
-                "LD_PRELOAD": ":".join(map(str, runtimes)),
-                "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
-            },
+            env=variables,
         )
     return done.returncode == 0
 
