@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ UNUSED_CHIP = 0xFFFFFFFF
 
 Five = tuple[int, int, int, int, int]
 NOTHING: Five = (0, 0, 0, 0, 0)
+# Of a p150, and of this run alone: who else maps a region of that name is found in all of /proc.
+OWN_CHIP = 4476187513037 + (os.getpid() << 2)
 
 
 @dataclass
@@ -30,7 +33,7 @@ class Slot:
 class Written:
     """A region before it is bytes; what is not given is what a sound region has."""
 
-    number: int = 4476187513037
+    number: int = OWN_CHIP
     version: int = 3
     slots: Sequence[Slot] = ()
     totals: Five | None = None

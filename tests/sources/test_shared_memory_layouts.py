@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sources.conftest import Spawn
-from tests.sources.region_writer import NOTHING, READY, UNUSED_CHIP, Slot, Written
+from tests.sources.region_writer import NOTHING, OWN_CHIP, READY, UNUSED_CHIP, Slot, Written
 from ttmem.events import Counters, DeviceSample, Owner
 from ttmem.sources.shared_memory import SharedMemory
 
@@ -144,15 +144,15 @@ def test_version_1_stamps_with_the_steady_clock(source: SharedMemory, tmp_path: 
         (Written(version=5), "layout version 5"),
         (Written(version=0xDEADBEEF), "layout version 3735928559"),
         (Written(asic=7), "belongs to chip 7"),
-        (Written(version=1, serial=0, asic=4476187513037), "undivided id"),
-        (Written(version=3, serial=4476187513037 >> 8, asic=4476187513037 & 0xFF), "two parts"),
+        (Written(version=1, serial=0, asic=OWN_CHIP), "undivided id"),
+        (Written(version=3, serial=OWN_CHIP >> 8, asic=OWN_CHIP & 0xFF), "two parts"),
         (Written(version=1, free_chip=UNUSED_CHIP), "free chips are marked as in later ones"),
         (Written(version=1, kernel_size=9280, free_chip=UNUSED_CHIP), "free chips are marked"),
         (
-            Written(version=2, kernel_size=9280, serial=17485107472, asic=205),
+            Written(version=2, kernel_size=9280, serial=OWN_CHIP >> 8, asic=OWN_CHIP & 0xFF),
             "version 2 in 9280 bytes",
         ),
-        (Written(version=1, kernel_size=9280, serial=0, asic=4476187513037), "undivided id"),
+        (Written(version=1, kernel_size=9280, serial=0, asic=OWN_CHIP), "undivided id"),
         (Written(version=1, kernel_size=9280, asic=7), "belongs to chip 7"),
     ],
 )
