@@ -11,16 +11,15 @@ import pytest
 
 from tests.clean.conftest import Mapper
 from tests.patience import PATIENCE_S
+from ttmem.clean.files import Changed, opened, remove
 from ttmem.clean.lease import Use, leased
-from ttmem.clean.open_file import Changed, key_of, opened
-from ttmem.clean.removal import remove
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "file"
     path.write_bytes(b"text")
-    with opened(str(path)) as descriptor, leased(descriptor) as lease:
+    with opened(str(path)) as there, leased(there.descriptor) as lease:
         if lease.use is Use.UNKNOWN:
             pytest.skip("no leases on this file system")
     return path
@@ -31,14 +30,13 @@ def test_a_mapping_counts_as_use_though_its_descriptor_is_closed(
 ) -> None:
     mapping(file)
 
-    with opened(str(file)) as descriptor, leased(descriptor) as lease:
+    with opened(str(file)) as there, leased(there.descriptor) as lease:
         assert lease.use is Use.SOMEBODY
 
 
 def test_who_opens_the_file_meanwhile_finds_it_where_it_was(file: Path) -> None:
-    key = key_of(str(file))
-    assert key is not None
-    with opened(str(file), key) as descriptor, leased(descriptor) as lease:
+    inode = file.stat().st_ino
+    with opened(str(file)) as there, leased(there.descriptor) as lease:
         reader = subprocess.Popen(
             [sys.executable, "-c", f"print(open({str(file)!r}).read())"], stdout=subprocess.PIPE
         )
@@ -47,8 +45,8 @@ def test_who_opens_the_file_meanwhile_finds_it_where_it_was(file: Path) -> None:
             time.sleep(0.01)
 
         with pytest.raises(Changed, match="is being opened by somebody"):
-            remove(str(file), key, lease)
+            remove(there, lease)
 
     assert reader.communicate()[0] == b"text\n"
-    assert key_of(str(file)) == key
+    assert file.stat().st_ino == inode
     assert [path.name for path in file.parent.iterdir()] == ["file"]

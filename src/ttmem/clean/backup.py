@@ -3,20 +3,20 @@
 One folder for each run, `XDG_STATE_HOME/ttmem/clean/<time>`, with the files as they were and
 `manifest.json`:
 
-| key     | value                                                                             |
-|---------|-----------------------------------------------------------------------------------|
-| schema  | `ttmem.clean/1`                                                                   |
-| boot    | the kernel's boot id: rows go back only into the file that they came from         |
-| entries | kind `file`: path, copy, mode, uid, gid; kind `slots`: path, copy, key, slots     |
+| key     | value                                                                                  |
+|---------|----------------------------------------------------------------------------------------|
+| schema  | `ttmem.clean/1`                                                                        |
+| boot    | the kernel's boot id: `folder` and `key` (device, inode) mean nothing after a restart  |
+| entries | kind `file`: path, copy, folder, mode, uid, gid; kind `slots`: path, copy, key, slots  |
 
-The manifest is written before each change and after it.
+The manifest is written before each change, so it may name a change that was not made in the end,
+and never lacks one that was. Nobody but the user may be able to write there.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -25,12 +25,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ttmem.clean.files import (
+    Changed,
+    OpenFile,
+    create,
+    folder_key,
+    opened_private,
+    private_folder,
+)
 from ttmem.clean.steps import ClearSlots
-from ttmem.clean.whole_copy import copy_out
 from ttmem.errors import BadInput, TtmemError
 
 SCHEMA = "ttmem.clean/1"
 MANIFEST = "manifest.json"
+_FRESH = f"{MANIFEST}.new"
 _KEPT_S = 30 * 86_400
 Entry = dict[str, Any]
 
@@ -42,51 +50,68 @@ class Backup:
     folder: Path
     entries: list[Entry] = field(default_factory=list)
     boot: str | None = None
+    _copies: int = 0
 
     @property
     def id(self) -> str:
         return self.folder.name
 
-    @contextmanager
-    def keeping(self, entry: Entry, descriptor: int) -> Iterator[Entry]:
-        """Copies the file; forgets the copy if what is done next fails."""
-        copy = self._saved(entry, descriptor)
+    def keep(self, entry: Entry, descriptor: int) -> None:
+        """Copies the file, before anything is done to it."""
+        entry["copy"] = f"{self._copies}.bin"
+        self._copies += 1
+        self.entries.append(entry)
         try:
-            yield entry
-        except BaseException:
-            self.entries.remove(entry)
-            copy.unlink()
-            raise
-        finally:
-            self.write()
-
-    def _saved(self, entry: Entry, descriptor: int) -> Path:
-        copy = self.folder / f"{len(self.entries)}.bin"
-        entry["copy"] = copy.name
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            copy_out(descriptor, copy)
-            self.entries.append(entry)
-            self.write()
-        except OSError as problem:
+            with (
+                private_folder(self.folder.parent, make=True),
+                private_folder(self.folder, make=True) as folder,
+            ):
+                create(folder, entry["copy"], descriptor)
+                self._write(folder)
+        except (OSError, Changed) as problem:
+            self.forget(entry)
+            if isinstance(problem, Changed):
+                raise
             raise TtmemError(
                 f"cannot be backed up in {self.folder} ({problem.strerror}), so it was left as it "
                 "is; XDG_STATE_HOME names another place"
             ) from problem
-        return copy
 
-    def write(self) -> None:
-        """In one step; without entries there is no backup."""
-        if not self.entries:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            return
+    def forget(self, entry: Entry) -> None:
+        """Nothing was done, or it was undone. If that cannot be written down, nobody is hurt."""
+        self.entries.remove(entry)
+        with suppress(OSError), private_folder(self.folder) as folder:
+            if self.entries:
+                self._write(folder)
+            with suppress(OSError, KeyError):
+                os.unlink(os.path.basename(entry["copy"]), dir_fd=folder)
+            if not self.entries:
+                _empty(folder)
+                os.rmdir(self.folder)
+
+    @contextmanager
+    def copy_of(self, entry: Entry) -> Iterator[int]:
+        """Open for reading."""
+        with (
+            private_folder(self.folder) as folder,
+            opened_private(folder, os.path.basename(entry["copy"])) as descriptor,
+        ):
+            yield descriptor
+
+    def _write(self, folder: int) -> None:
+        """In one step."""
         whole = {"schema": SCHEMA, "boot": self.boot, "entries": self.entries}
-        fresh = self.folder / f"{MANIFEST}.new"
-        with open(fresh, "w", encoding="utf-8") as file:
-            json.dump(whole, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, self.folder / MANIFEST)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with open(os.open(_FRESH, flags, 0o600, dir_fd=folder), "w", encoding="utf-8") as file:
+                json.dump(whole, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(_FRESH, MANIFEST, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(_FRESH, dir_fd=folder)
+            raise
 
 
 class Backups:
@@ -97,47 +122,92 @@ class Backups:
 
     def begin(self) -> Backup:
         """A new one; those of over a month ago are removed."""
-        for old in self.ids():
-            with suppress(OSError):
-                if time.time() - (self.folder / old / MANIFEST).stat().st_mtime > _KEPT_S:
-                    shutil.rmtree(self.folder / old)
         name = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-        taken = sum(id.startswith(name) for id in self.ids())
+        try:
+            self._remove_old()
+            taken = sum(id.startswith(name) for id in self.ids())
+        except OSError:
+            taken = 0  # the first entry will find out what is wrong
         suffix = f"-{taken + 1}" if taken else ""
         return Backup(self.folder / f"{name}{suffix}", boot=boot_id())
 
+    def _remove_old(self) -> None:
+        for old in self.ids():
+            with suppress(OSError), private_folder(self.folder / old) as folder:
+                written = os.stat(MANIFEST, dir_fd=folder, follow_symlinks=False).st_mtime
+                if time.time() - written > _KEPT_S:
+                    _empty(folder)
+                    os.rmdir(self.folder / old)
+
     def ids(self) -> list[str]:
         """Oldest first."""
-        return sorted(path.parent.name for path in self.folder.glob(f"*/{MANIFEST}"))
+        try:
+            with private_folder(self.folder) as folder:
+                return sorted(name for name in os.listdir(folder) if _has_manifest(folder, name))
+        except FileNotFoundError:
+            return []
 
     def open(self, id: str | None = None) -> Backup:
         """That one, or the latest."""
-        known = self.ids()
+        try:
+            known = self.ids()
+        except OSError as problem:
+            raise BadInput(
+                f"{self.folder} cannot be used: {problem.strerror}; only the user who cleaned can undo it"
+            ) from problem
         if id is None and not known:
             raise BadInput(f"nothing to undo: there is no backup in {self.folder}")
         if id is not None and id not in known:
             raise BadInput(f"there is no backup {id!r}; known are: {', '.join(known) or 'none'}")
         folder = self.folder / (id or known[-1])
         try:
-            whole = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            whole = json.loads(_read_manifest(folder))
             if whole["schema"] != SCHEMA:
                 raise ValueError(f"schema {whole['schema']!r}")
             return Backup(folder, [dict(entry) for entry in whole["entries"]], whole["boot"])
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise BadInput(f"{folder / MANIFEST} cannot be used: {problem}") from problem
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+            reason = problem.strerror if isinstance(problem, OSError) else problem
+            raise BadInput(f"{folder / MANIFEST} cannot be used: {reason}") from problem
+
+
+def _has_manifest(folder: int, name: str) -> bool:
+    try:
+        os.stat(f"{name}/{MANIFEST}", dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _read_manifest(path: Path) -> bytes:
+    with (
+        private_folder(path) as folder,
+        opened_private(folder, MANIFEST) as descriptor,
+        open(descriptor, "rb", closefd=False) as file,
+    ):
+        return file.read()
+
+
+def _empty(folder: int) -> None:
+    for name in os.listdir(folder):
+        os.unlink(name, dir_fd=folder)
 
 
 def slots_entry(step: ClearSlots) -> Entry:
-    """Rows of a region that stays; those that were cleared in the end are filled in afterwards."""
+    """Rows of a region that stays."""
     slots = [slot.index for slot in step.slots]
     return {"kind": "slots", "path": step.path, "key": list(step.key), "slots": slots}
 
 
-def file_entry(path: str, descriptor: int) -> Entry:
+def file_entry(file: OpenFile) -> Entry:
     """A file that goes."""
-    status = os.fstat(descriptor)
-    mode = stat.S_IMODE(status.st_mode)
-    return {"kind": "file", "path": path, "mode": mode, "uid": status.st_uid, "gid": status.st_gid}
+    return {
+        "kind": "file",
+        "path": file.path,
+        "folder": list(folder_key(file.folder)),
+        "mode": stat.S_IMODE(file.status.st_mode),
+        "uid": file.status.st_uid,
+        "gid": file.status.st_gid,
+    }
 
 
 def boot_id() -> str | None:

@@ -1,15 +1,25 @@
-"""Plan and outcome for programs: `ttmem.clean/1`. Keys are added, never renamed."""
+"""Steps in words, the same on screen and in JSON; plan and outcome for programs: `ttmem.clean/1`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from ttmem.clean.backup import SCHEMA, Backup
-from ttmem.clean.steps import ClearSlots, Outcome, Plan, RemoveProbe, RemoveRegion, Step
+from ttmem.clean.steps import (
+    ClearSlots,
+    DeadSlot,
+    Outcome,
+    Plan,
+    RemoveProbe,
+    RemoveRegion,
+    Step,
+)
 from ttmem.clean.undo import Restored
-from ttmem.clean.words import step_words
+from ttmem.sizes import human
 
+NAMED = 4
 _KINDS = {ClearSlots: "clear_slots", RemoveRegion: "remove_region", RemoveProbe: "remove_probe"}
 
 
@@ -17,14 +27,19 @@ def plan_document(
     plan: Plan, outcomes: Sequence[Outcome] | None, backup: Backup | None
 ) -> dict[str, Any]:
     """`outcomes` is None for a dry run: then nothing is done, and no step has a problem."""
-    problems = [outcome.problem for outcome in outcomes or ()] or [None] * len(plan.steps)
+    dry = [Outcome(step, None) for step in plan.steps]
     return {
         "schema": SCHEMA,
         "dry_run": outcomes is None,
         "backup": None if backup is None else backup.id,
         "steps": [
-            {**_step(step), "done": outcomes is not None and problem is None, "problem": problem}
-            for step, problem in zip(plan.steps, problems, strict=True)
+            {
+                **_step(each.step),
+                "done": each.did == each.step,
+                "did": None if each.did is None else step_words(each.did, done=True),
+                "problem": each.problem,
+            }
+            for each in (dry if outcomes is None else outcomes)
         ],
         "left_alone": [
             {"path": left.path, "reason": left.reason, "command": left.command}
@@ -54,3 +69,29 @@ def _step(step: Step) -> dict[str, Any]:
         "bytes": sum(slot.held for slot in slots),
         "processes": [{"pid": s.pid, "name": s.name, "bytes": s.held} for s in slots],
     }
+
+
+def step_words(step: Step, done: bool = False) -> str:
+    """What the step does, or has done, with the exact bytes."""
+    name = os.path.basename(step.path)
+    if isinstance(step, ClearSlots):
+        verb = "cleared" if done else "clear"
+        return f"{verb} {_dead(step.slots)} in {name}; live processes keep theirs"
+    verb = "removed" if done else "remove"
+    if isinstance(step, RemoveRegion):
+        uses = "used" if done else "uses"
+        held = f", with {_dead(step.slots)}" if step.slots else ""
+        return f"{verb} {name}, which nobody {uses}{held}"
+    if isinstance(step, RemoveProbe):
+        size = f"{human(step.size)} ({step.size:,} B)"
+        return f"{verb} {name}: the probe region of dead process {step.pid}, {size}"
+    return f"{verb} {step.path}: nobody {'listened' if done else 'listens'} there"
+
+
+def _dead(slots: tuple[DeadSlot, ...]) -> str:
+    """'6.0 MiB (6,291,456 B) of dead process 4711 (python)'."""
+    total = sum(slot.held for slot in slots)
+    named = ", ".join(f"{slot.pid} ({slot.name})" for slot in slots[:NAMED])
+    more = f" and {len(slots) - NAMED} more" if len(slots) > NAMED else ""
+    word = "process" if len(slots) == 1 else "processes"
+    return f"{human(total)} ({total:,} B) of dead {word} {named}{more}"

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ttmem.clean.ownership import foreign
-from ttmem.clean.region_plan import Judge
-from ttmem.clean.steps import LeftAlone, Plan, RemoveSocket, Step
+from ttmem.clean.files import Changed, Foreign, OpenFile, check_size, opened
+from ttmem.clean.lease import Use, leased
+from ttmem.clean.slots import Rows, judge_rows
+from ttmem.clean.steps import (
+    ClearSlots,
+    Key,
+    LeftAlone,
+    Plan,
+    RemoveProbe,
+    RemoveRegion,
+    RemoveSocket,
+    Step,
+)
 from ttmem.events import Remark
+from ttmem.process_identity import user_name
+from ttmem.sizes import human
 from ttmem.sources.host import SocketState
+from ttmem.sources.host.facts import ProbeFacts
+from ttmem.sources.host.probe_facts import probe_facts
 from ttmem.sources.host.server_sockets import knock
-from ttmem.sources.shared_memory.files import region_files
+from ttmem.sources.host.surroundings import surroundings
+from ttmem.sources.shared_memory import scan_holders
+from ttmem.sources.shared_memory.files import RegionFile, region_files
+from ttmem.sources.shared_memory.lives import Lives
+from ttmem.sources.shared_memory.source import read_region
+
+# Layout 4 moves its totals by differences: whoever clears a row must subtract it as well, in one
+# step that only a process which maps the region can take. Its runtime does so by itself.
+_REAPS_BY_ITSELF = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +75,134 @@ def _socket(scope: Scope) -> Iterator[Step | LeftAlone]:
         return
     facts = knock(scope.socket)
     if facts.state is SocketState.STALE:
-        command = f"ttmem clean --socket {shlex.quote(scope.socket)}"
-        yield foreign(scope.socket, command) or RemoveSocket(scope.socket)
+        yield _foreign_socket(scope.socket) or RemoveSocket(scope.socket)
     elif facts.state is SocketState.NO_SOCKET:
         yield LeftAlone(scope.socket, f"{scope.socket}: no socket, and so not ttmem's")
+
+
+def _foreign_socket(path: str) -> LeftAlone | None:
+    try:
+        uid = os.lstat(path).st_uid
+    except OSError:
+        return None  # gone: the step will find out
+    if os.geteuid() in (0, uid):
+        return None
+    reason = f"{os.path.basename(path)}: belongs to user {user_name(uid)}"
+    return LeftAlone(path, reason, f"sudo ttmem clean --socket {shlex.quote(path)}")
+
+
+class Judge:
+    """Looks at processes once, for all regions of one plan."""
+
+    def __init__(self, force: bool) -> None:
+        self._force = force
+        self._here = surroundings()
+        self._holders = scan_holders()
+        self._lives = Lives()
+        self._contained = {pid for pids in self._holders.in_containers.values() for pid in pids}
+
+    def region(self, file: RegionFile) -> ClearSlots | RemoveRegion | LeftAlone | None:
+        """None if there is nothing to clean."""
+        seen = read_region(file)
+        if seen is None:
+            return None
+        if isinstance(seen, Remark):
+            helps = f"sudo {_command(file.folder)}" if seen.kind == "other_user" else None
+            return LeftAlone(file.path, seen.text, helps)
+        contents, region = seen
+        data, key = contents.copy.data, contents.key
+        rows = judge_rows(data, key, self._lives, self._holders)
+        mappers = self._holders.mapped_by.get(key, frozenset())
+        try:
+            with opened(file.path, key) as there:
+                use = Use.SOMEBODY if rows.live or mappers else _use(there)
+        except Changed as problem:
+            return _refused(file.path, problem)
+        if use is Use.SOMEBODY:
+            return self._clearing(file, key, rows, region.version, len(data), mappers)
+        doubt = None if use is Use.NOBODY else self._doubt(mappers)
+        if doubt is not None:
+            return _doubtful(file.path, doubt)
+        return RemoveRegion(file.path, key, data, rows.dead)
+
+    def _clearing(
+        self,
+        file: RegionFile,
+        key: Key,
+        rows: Rows,
+        version: int,
+        length: int,
+        mappers: frozenset[int],
+    ) -> ClearSlots | LeftAlone | None:
+        if not rows.dead:
+            return None
+        size = human(sum(slot.held for slot in rows.dead))
+        if version == _REAPS_BY_ITSELF:
+            return LeftAlone(
+                file.path,
+                f"{file.name}: {size} of dead processes in a region of layout 4 that is in use; "
+                "its runtime clears them itself, totals included, when the next process opens "
+                "the device",
+            )
+        doubt = self._doubt(mappers)
+        if doubt is not None:
+            return _doubtful(file.path, doubt)
+        return ClearSlots(file.path, key, rows.dead, length)
+
+    def _doubt(self, mappers: frozenset[int]) -> str | None:
+        """Why a pid that is not here may still be alive."""
+        if self._force:
+            return None
+        if not self._here.host_pids:
+            return (
+                "this is a container with pids of its own, so a process that is not here may be "
+                "alive outside; run ttmem on the host"
+            )
+        if self._here.hidden_pids:
+            return "/proc hides other users' processes, so who is alive is not known; run as root"
+        if mappers & self._contained:
+            return "a container uses it, whose pids are not those of this host"
+        return None
+
+    def probes(self, folder: str) -> Iterator[RemoveProbe | LeftAlone]:
+        """Regions of the probe whose process is dead."""
+        for facts in probe_facts(folder):
+            if facts.left_over:
+                yield self._probe(facts)
+
+    def _probe(self, facts: ProbeFacts) -> RemoveProbe | LeftAlone:
+        try:
+            with opened(facts.path) as there:
+                check_size(there.status.st_size)
+                if there.status.st_size != facts.size:
+                    raise Changed("changed its size meanwhile")
+                use = _use(there)
+        except Changed as problem:
+            return _refused(facts.path, problem)
+        if use is Use.SOMEBODY:
+            name = os.path.basename(facts.path)
+            return LeftAlone(facts.path, f"{name}: its process is dead, but somebody reads it")
+        doubt = None if use is Use.NOBODY else self._doubt(frozenset())
+        if doubt is not None:
+            return _doubtful(facts.path, doubt)
+        return RemoveProbe(facts.path, there.key, facts.pid, facts.size)
+
+
+def _refused(path: str, problem: Changed) -> LeftAlone:
+    folder, name = os.path.split(path)
+    helps = f"sudo {_command(folder)}" if isinstance(problem, Foreign) else None
+    return LeftAlone(path, f"{name}: {problem}", helps)
+
+
+def _doubtful(path: str, doubt: str) -> LeftAlone:
+    folder, name = os.path.split(path)
+    return LeftAlone(path, f"{name}: {doubt}", f"{_command(folder)} --force --yes", by_force=True)
+
+
+def _command(folder: str) -> str:
+    return f"ttmem clean --shm {shlex.quote(folder)}"
+
+
+def _use(file: OpenFile) -> Use:
+    with leased(file.descriptor) as lease:
+        return lease.use

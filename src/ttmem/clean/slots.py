@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ttmem.clean.files import write_whole
 from ttmem.clean.steps import DeadSlot, Key
 from ttmem.events import Owner
 from ttmem.sources.shared_memory import Holders
@@ -82,5 +83,5 @@ def clear_row(descriptor: int, layout: Layout, index: int) -> None:
 def write_row(descriptor: int, layout: Layout, index: int, raw: bytes) -> None:
     """The pid last, in one write of its own."""
     at = layout.place(index)
-    os.pwrite(descriptor, raw[_PID:], at + _PID)
-    os.pwrite(descriptor, raw[:_PID], at)
+    write_whole(descriptor, raw[_PID:], at + _PID)
+    write_whole(descriptor, raw[:_PID], at)

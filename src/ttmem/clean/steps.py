@@ -88,7 +88,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`problem` is None if the step was done."""
+    """`did`: the step, the part of it that was done, or None; `problem` is None if all was."""
 
     step: Step
+    did: Step | None
     problem: str | None = None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from ttmem.clean import Backup, LeftAlone, Outcome, Plan, RemoveRegion, Restored, Step
-from ttmem.clean.words import step_words
+from ttmem.clean.document import step_words
 from ttmem.views.ink import Line, Style, indent, ink, paragraph
 from ttmem.views.note import Note
 from ttmem.views.sections import section, stack
@@ -23,10 +23,10 @@ def clean_lines(
     if outcomes is None:
         title, steps = "WOULD DO", _steps(plan.steps)
     else:
-        did = [each.step for each in outcomes if not each.problem]
+        did = [each.did for each in outcomes if each.did is not None]
         title, steps = "DONE", _steps(did, done=True)
     failed = [
-        Note("!", Style.ALARM, f"not done: {step_words(each.step)}: it {each.problem}")
+        Note("!", Style.ALARM, f"{_not_done(each)}: it {each.problem}")
         for each in outcomes or ()
         if each.problem
     ]
@@ -41,6 +41,11 @@ def clean_lines(
             _end(plan, outcomes, backup, width),
         ]
     )
+
+
+def _not_done(outcome: Outcome) -> str:
+    how_far = "not done" if outcome.did is None else "done in part only"
+    return f"{how_far}: {step_words(outcome.step)}"
 
 
 def undo_lines(backup: Backup, outcomes: Sequence[Restored], width: int) -> list[Line]:
