@@ -119,13 +119,28 @@ def start_time_error_ns() -> int:
     return booted_ns - _boot_time_ns()
 
 
+def user_id(pid: int) -> int | None:
+    """The effective uid, as this user namespace shows it; None if the process is gone or hidden.
+
+    /proc/PID itself belongs to root where a process may not be dumped, whoever runs it.
+    """
+    try:
+        status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(status, 4096)
+        finally:
+            os.close(status)
+    except OSError:
+        return None
+    # The name comes before it; the kernel escapes line ends in it.
+    found = text.find(b"\nUid:")
+    return int(text[found + 5 :].split(None, 2)[1]) if found >= 0 else None
+
+
 def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
     """Start time, user and command line of a process."""
     if uid is None:
-        try:
-            uid = os.stat(f"/proc/{pid}").st_uid
-        except OSError:
-            uid = None
+        uid = user_id(pid)
     running = program(pid)
     mark = running.mark if running else ()
     return ProcessFacts(pid, start_time_ns(pid), user_name(uid), _command(pid), mark)

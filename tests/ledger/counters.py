@@ -36,7 +36,8 @@ def slot(
     started: int | None = BORN,
     name: str = "python",
 ) -> ProcessSample:
-    return ProcessSample(pid, started if owner is Owner.LIVE else None, name, owner, held, BORN + 9)
+    known = owner in (Owner.LIVE, Owner.ROOT, Owner.UNVERIFIED)
+    return ProcessSample(pid, started if known else None, name, owner, held, BORN + 9)
 
 
 def region(

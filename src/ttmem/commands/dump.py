@@ -10,8 +10,8 @@ Of processes that ran under the probe and have ended: what they never freed, wit
 the line that made it, and how long it lived. That is kept for an hour, until `ttmem clean`, or
 until a new `ttmem run` needs the room.
 
-For leak checks, --exit-code counts both: what is allocated now, and what watched processes never
-freed. --pid asks for one of them, whatever ran before.
+For leak checks, --exit-code counts both: what is allocated now, and what watched processes of this
+user never freed. --pid asks for one of them, whatever ran before.
 
 exit codes: 0 done, 1 failed (with --exit-code: or something is allocated or was never freed, or all
 there is to read is closed to you), 2 wrong arguments, 3 neither server nor shared memory, 4 the server refused
@@ -20,6 +20,7 @@ there is to read is closed to you), 2 wrong arguments, 3 neither server nor shar
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,6 +29,7 @@ from typing import Any
 from ttmem.commands.dump_pictures import pictures
 from ttmem.commands.picture_options import add_picture_options
 from ttmem.errors import BadInput, TtmemError
+from ttmem.process_identity import user_name
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.sources.closed_files import CLOSED
 from ttmem.views.dump_groups import DeviceDump, dump_groups
@@ -77,14 +79,25 @@ def run(options: argparse.Namespace) -> int:
             chosen=bool(options.device or options.pid),
         )
         print(spelled(text, sys.stdout))
-    found = bool(unlisted) or any(dump.memory for dump in (*dumps, *never_freed))
     if not options.exit_code:
         return 0
+    ours = _of_this_user(ended)
+    found = (
+        any(dump.memory for dump in dumps)
+        or any(group.pid in ours for dump in never_freed for group in dump.memory)
+        or bool(ours & unlisted.keys())
+    )
     if not found and _is_blind(picture, ended):
         raise TtmemError(
             "whether anything is allocated is not known: no region here is yours to read"
         )
     return 1 if found else 0
+
+
+def _of_this_user(ended: Snapshot | None) -> set[int]:
+    """What others never freed is shown, but it is no leak of whoever checks."""
+    user = user_name(os.geteuid())
+    return {one.pid for one in ended.processes if one.user == user} if ended else set()
 
 
 def _is_blind(picture: Snapshot, ended: Snapshot | None) -> bool:

@@ -87,7 +87,8 @@ class RunWatch:
             except BadRegion:
                 continue  # not ready yet, or none: the next look knows more
             header = region.header()
-            if header.launcher == os.getpid() and header.created_ns >= self._started_ns:
+            ours = header.launcher == os.getpid() and _is_of_this_user(region)
+            if ours and header.created_ns >= self._started_ns:
                 self._ours[name.path] = region
                 self._alive.add(name.path)
                 if self._kernels is not None:
@@ -98,6 +99,8 @@ class RunWatch:
 
     def _tell_failures(self, path: str) -> None:
         with closing(ProbeRegion(path)) as region:
+            if not _is_of_this_user(region):
+                return
             reading = RegionReading(region)
             self._seen[path] = region.failure_count()
             told = self._told.setdefault(path, {})
@@ -115,7 +118,13 @@ class RunWatch:
     def _pictures(self) -> Iterator[ProcessPicture]:
         for path in self._ours:
             with suppress(BadRegion), closing(ProbeRegion(path)) as region:
-                yield RegionReading(region).picture()
+                if _is_of_this_user(region):
+                    yield RegionReading(region).picture()
+
+
+def _is_of_this_user(region: ProbeRegion) -> bool:
+    """Anybody can name this launcher in a file."""
+    return region.uid == os.geteuid()
 
 
 def _removed(pids: list[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ttmem.clean import Plan
@@ -38,12 +39,23 @@ def probe_findings(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:
     for probe in facts.probes:
         if probe.closed:
             continue
+        if probe.foreign:
+            yield Finding(
+                "foreign_probe_region",
+                Level.WARNING,
+                f"{probe.problem}",
+                f"rm -i {shlex.quote(probe.path)}",
+                f"or ask user {probe.user}, who made it",
+                pid=probe.pid,
+                path=probe.path,
+            )
+            continue
         if probe.problem is not None:
             yield Finding(
                 "bad_probe_region",
                 Level.WARNING,
                 f"{probe.problem}; skipped",
-                advice="a newer ttmem may know it",
+                advice=f"a newer ttmem may know it; it is left alone: `ls -l {shlex.quote(probe.path)}`",
                 pid=probe.pid,
                 path=probe.path,
             )

@@ -26,7 +26,7 @@ def _remarks(region: RegionFacts) -> Iterator[Finding]:
     sample = region.sample
     owners = {process.owner for process in sample.processes}
     live = bool(region.mapped_by) or any(owner.counts for owner in owners)
-    dead = not all(owner.counts for owner in owners)
+    dead = any(owner.left for owner in owners)
     for remark in sample.remarks:
         finding = remark_finding(remark, f"device {sample.unique_id}: ")
         if finding.kind in _LEFT and sample.version == 4 and live:

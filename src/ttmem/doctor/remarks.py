@@ -25,6 +25,11 @@ _REMEDIES = {
     "reused_pid": _Remedy(Level.WARNING, CLEAN),
     "replaced_program": _Remedy(Level.WARNING, CLEAN),
     "elsewhere": _Remedy(Level.INFO, advice="run ttmem on the host to see which process it is"),
+    "unverified": _Remedy(
+        Level.WARNING,
+        advice="if process {pid} is to count: end all who use the region, remove it, and start that one first",
+    ),
+    "root_in_region": _Remedy(Level.INFO, advice="none needed: root may write to any region"),
     "totals_disagree": _Remedy(
         Level.INFO, advice="none needed: ttmem counts live processes; other tools may be misled"
     ),

@@ -78,3 +78,4 @@ class KilledProcess:
     path: str
     last_words: Callable[[], ProbeNews | None]  # read when somebody asks; None: the region is gone
     ended_ns: int | None = None  # None: nobody saw when
+    user: str | None = None  # who owns the region: it tells of nobody else's process

@@ -20,11 +20,20 @@ class Owner(Enum):
         "replaced"  # the process runs another program now (`exec`), and uses the region no more
     )
     ELSEWHERE = "elsewhere"  # alive in a container whose pids cannot be mapped
+    UNVERIFIED = (
+        "unverified"  # alive, and of another user than the file: anybody could have written that
+    )
+    ROOT = "root"  # the same, but the process is root's
 
     @property
     def counts(self) -> bool:
         """Whether its bytes are in use, and so in every sum."""
-        return self in (Owner.LIVE, Owner.ELSEWHERE)
+        return self in (Owner.LIVE, Owner.ELSEWHERE, Owner.ROOT)
+
+    @property
+    def left(self) -> bool:
+        """Whether nobody uses its slot any more."""
+        return self in (Owner.DEAD, Owner.REUSED, Owner.REPLACED)
 
 
 class Counters(NamedTuple):
@@ -101,6 +110,7 @@ class DeviceSample:
     capacity_source: str | None = None  # 'cluster descriptor', 'umd', 'sysfs', 'unique id'
     remarks: tuple[Remark, ...] = ()
     references: int | None = None  # how many openings the region believes in
+    user: str | None = None  # who owns the file
     counts_kernels: bool = False  # the layout of prototypes, whose version is 1 as well
 
     @property
@@ -122,5 +132,4 @@ class DeviceSample:
 
 def in_use(processes: Iterable[ProcessSample]) -> Counters:
     """The sum of what counts: live processes, here or in a container."""
-    counted = (Owner.LIVE, Owner.ELSEWHERE)
-    return total([each.counters for each in processes if each.owner in counted])
+    return total([each.counters for each in processes if each.owner.counts])

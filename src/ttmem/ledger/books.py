@@ -102,7 +102,9 @@ class Books:
         self.counters.released(process)
         if not (left_over := holding(had)):
             return None
-        left = LeftBehind(process.pid, process.facts.command, now, left_over)
+        left = LeftBehind(
+            process.pid, process.facts.command, now, left_over, user=process.facts.user
+        )
         self.left_behind.append(left)
         return left
 

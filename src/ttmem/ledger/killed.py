@@ -17,18 +17,18 @@ class KilledProcesses:
     """A region is read once, and only if counters name its process."""
 
     def __init__(self) -> None:
-        self._regions: dict[int, KilledProcess] = {}
+        self._regions: dict[tuple[int, str | None], KilledProcess] = {}
         self._held: dict[str, dict[str, Held] | None] = {}
 
     def take(self, killed: Iterable[KilledProcess]) -> None:
         """All that are there now."""
-        self._regions = {one.pid: one for one in killed}
+        self._regions = {(one.pid, one.user): one for one in killed}
         paths = {one.path for one in self._regions.values()}
         self._held = {path: held for path, held in self._held.items() if path in paths}
 
     def better(self, ghost: LeftBehind, blank: Callable[[], Books]) -> LeftBehind:
         """With what the region says, if it is of the same process and has seen everything: also when it died."""
-        region = self._regions.get(ghost.pid)
+        region = self._regions.get((ghost.pid, ghost.user))
         if region is None:
             return ghost
         if region.path not in self._held:

@@ -20,7 +20,8 @@ from ttmem.wire.rows import AccountRow, blank_row
 NOTHING = Counters()
 RESIDENT_SINCE = 4  # the layout whose circular buffers are those of the last dispatch
 
-Identity = tuple[int, int | None, str | None]  # pid, start time, name where there is no start time
+# pid, start time; where that is unknown, name and user
+Identity = tuple[int, int | None, str | None, str | None]
 
 
 class CounterRow(AccountRow):
@@ -94,20 +95,22 @@ class Samples:
     ) -> None:
         """Replaces the reading: who is not in it holds nothing."""
         accounts: dict[tuple[Identity, int], Account] = {}
-        dead: dict[Identity, dict[str, Counters]] = {}
-        names: dict[Identity, ProcessSample] = {}
+        # A file is evidence for its owner only: by the process and that user.
+        dead: dict[tuple[Identity, str | None], dict[str, Counters]] = {}
+        names: dict[tuple[Identity, str | None], ProcessSample] = {}
         known, self._processes = self._processes, {}
         for device, sample in reading:
             source = source_of(sample)
             for one in sample.processes:
-                identity = _identity(one)
-                if not one.owner.counts:
-                    held = dead.setdefault(identity, {})
+                identity = _identity(one, sample.user)
+                if one.owner.left:
+                    held = dead.setdefault((identity, sample.user), {})
                     before = held.get(device.unique_id, NOTHING)
                     held[device.unique_id] = total((before, one.counters))
-                    names[identity] = one
+                    names[identity, sample.user] = one
+                if not one.owner.counts:
                     continue
-                process = self._process(identity, one, known)
+                process = self._process(identity, one, sample.user, known)
                 process.sources.add(source)
                 at = (identity, device.index)
                 account = accounts.get(at)
@@ -118,10 +121,13 @@ class Samples:
                     )
                 else:  # two slots of one process: a race of the runtime's
                     account.counters = total((account.counters, one.counters))
-        self._deaths = {i: self._deaths.get(i) or self._seen_dying(i, known, now) for i in dead}
+        self._deaths = {i: self._deaths.get(i) or self._seen_dying(i, known, now) for i, _ in dead}
         self.accounts = list(accounts.values())
         self._by_index = {process.index: process for process in self._processes.values()}
-        self.ghosts = tuple(_ghost(names[i], dead[i], self._deaths[i] or None) for i in dead)
+        self.ghosts = tuple(
+            _ghost(names[i, user], held, self._deaths[i] or None, user)
+            for (i, user), held in dead.items()
+        )
         self.remarks = tuple(remarks)
 
     def bury(self, pid: int, start_time_ns: int | None) -> None:
@@ -136,12 +142,18 @@ class Samples:
         return self._by_index[index]
 
     def _process(
-        self, identity: Identity, one: ProcessSample, known: Mapping[Identity, ProcessRecord]
+        self,
+        identity: Identity,
+        one: ProcessSample,
+        user: str | None,
+        known: Mapping[Identity, ProcessRecord],
     ) -> ProcessRecord:
         process = self._processes.get(identity) or known.get(identity)
         if process is None:
             self._numbered -= 1
-            process = ProcessRecord(self._numbered, _facts(one), container_pid=one.container_pid)
+            process = ProcessRecord(
+                self._numbered, _facts(one, user), container_pid=one.container_pid
+            )
         if identity not in self._processes:
             process.sources.clear()
             self._processes[identity] = process
@@ -169,19 +181,23 @@ def held_of(counters: Counters) -> Held:
     return Held(counters.dram, counters.l1, counters.l1_small, counters.trace, counters.cb)
 
 
-def _identity(one: ProcessSample) -> Identity:
-    # Two containers may both have a process 17: what tells them apart is at most the name.
-    elsewhere = one.owner is Owner.ELSEWHERE
-    return (one.pid, None if elsewhere else one.start_time_ns, one.name if elsewhere else None)
-
-
-def _facts(one: ProcessSample) -> ProcessFacts:
+def _identity(one: ProcessSample, user: str | None) -> Identity:
+    # Two containers may both have a process 17: what tells them apart is at most the name, and whose file it is.
     if one.owner is Owner.ELSEWHERE:
-        return ProcessFacts(one.pid, None, None, one.name)
+        return (one.pid, None, one.name, user)
+    return (one.pid, one.start_time_ns, None, None)
+
+
+def _facts(one: ProcessSample, user: str | None) -> ProcessFacts:
+    """`user` owns the file, and all that it says of a process that cannot be seen, it says of that user's."""
+    if one.owner is Owner.ELSEWHERE:
+        return ProcessFacts(one.pid, None, user, one.name)
     found = process_facts(one.pid)
     return ProcessFacts(one.pid, one.start_time_ns, found.user, found.command or one.name)
 
 
-def _ghost(one: ProcessSample, devices: Mapping[str, Counters], died: int | None) -> LeftBehind:
+def _ghost(
+    one: ProcessSample, devices: Mapping[str, Counters], died: int | None, user: str | None
+) -> LeftBehind:
     held = {unique_id: held_of(counters) for unique_id, counters in devices.items()}
-    return LeftBehind(one.pid, one.name, died, held, ghost=True)
+    return LeftBehind(one.pid, one.name, died, held, ghost=True, user=user)

@@ -209,6 +209,7 @@ class LeftBehind:
     died_ns: int | None  # None: before anybody looked
     devices: Mapping[str, Held]
     ghost: bool = False  # shared memory still says that it holds this
+    user: str | None = None  # whose it was; of a ghost, who owns the file that says so
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,10 @@ def _region(region: RegionFacts) -> Iterator[Line]:
     yield ink(sample.unique_id, Style.LABEL)
     yield ink(f"layout {sample.layout}")
     yield ink(f"{human(sample.in_use.all)} of {_processes(live)}" if live else "not in use")
-    if dead := len(sample.processes) - live:
+    if dead := sum(process.owner.left for process in sample.processes):
         yield ink(f"{dead} dead", Style.WARN)
+    if unverified := len(sample.processes) - live - dead:
+        yield ink(f"{unverified} unverified", Style.WARN)
     yield faint(f"{region.size:,} B, mode {region.mode:04o} of {region.user or 'N/A'}")
     yield faint(f"mapped by {_pids(region.mapped_by)}" if region.mapped_by else "not mapped")
 
@@ -117,7 +119,9 @@ def _probe(probe: ProbeFacts) -> Iterator[Line]:
     yield ink(f"pid {probe.pid}", Style.LABEL)
     yield faint(f"{human(probe.size)} of {probe.user or 'N/A'}")
     if probe.problem is not None:
-        yield ink("cannot be read", Style.WARN)
+        yield ink(
+            "names a process of another user" if probe.foreign else "cannot be read", Style.WARN
+        )
         return
     yield ink("tracking" if probe.tracking else "tracking is off")
     seen = sum(there for _, there in probe.features)

@@ -84,6 +84,7 @@ class ProbeFacts:
     features: tuple[tuple[str, bool], ...] = ()
     problem: str | None = None  # why it cannot be read
     closed: bool = False  # the reason is that another user alone may read it
+    foreign: bool = False  # the reason is that it names a process of another user
 
     @property
     def left_over(self) -> bool:

@@ -7,7 +7,13 @@ from contextlib import closing
 
 from ttmem.process_identity import start_time_ns, user_name
 from ttmem.sources.host.facts import ProbeFacts
-from ttmem.sources.probe_region import BadRegion, ProbeRegion, RegionName, find_regions
+from ttmem.sources.probe_region import (
+    BadRegion,
+    ForeignRegion,
+    ProbeRegion,
+    RegionName,
+    find_regions,
+)
 
 MOST = 1024
 
@@ -44,5 +50,8 @@ def _facts(name: RegionName) -> ProbeFacts | None:
     except (BadRegion, OSError, ValueError) as problem:
         reason = str(problem)
         closed = isinstance(problem.__cause__, PermissionError)
+        foreign = isinstance(problem, ForeignRegion)
     alive = start_time_ns(name.pid) is not None
-    return ProbeFacts(name.path, name.pid, size, user, alive, problem=reason, closed=closed)
+    return ProbeFacts(
+        name.path, name.pid, size, user, alive, problem=reason, closed=closed, foreign=foreign
+    )

@@ -3,7 +3,7 @@
 from ttmem.sources.probe_region.cursor import Batch
 from ttmem.sources.probe_region.names import RegionName, find_regions
 from ttmem.sources.probe_region.region import Losses, ProbeRegion, switch
-from ttmem.sources.probe_region.region_file import BadRegion, NotReady
+from ttmem.sources.probe_region.region_file import BadRegion, ForeignRegion, NotReady
 from ttmem.sources.probe_region.tables import Activity, Counter, Failure, LiveThing
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Batch",
     "Counter",
     "Failure",
+    "ForeignRegion",
     "LiveThing",
     "Losses",
     "NotReady",

@@ -10,10 +10,15 @@ from struct import Struct
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section, State
-from ttmem.process_identity import maps, program
+from ttmem.process_identity import maps, program, user_id, user_name
 from ttmem.sources.probe_region import tables
 from ttmem.sources.probe_region.cursor import Batch, Cursor
-from ttmem.sources.probe_region.region_file import BadRegion, Header, RegionFile
+from ttmem.sources.probe_region.region_file import (
+    BadRegion,
+    ForeignRegion,
+    Header,
+    RegionFile,
+)
 
 _TABLE_COUNTS = Struct("<IIII")
 _LIVE_COUNTS = Struct("<QQQ")
@@ -42,6 +47,13 @@ class ProbeRegion:
 
     def __init__(self, path: str, from_start: bool = True) -> None:
         self._file = RegionFile(path)
+        try:
+            self._begin(path, from_start)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, path: str, from_start: bool) -> None:
         self.path = path
         header = self._file.header()
         self.pid = header.pid
@@ -52,6 +64,23 @@ class ProbeRegion:
         self._strings = 1  # number 0 is 'none'
         self._cores = 1
         self._cursor = Cursor(self._file, 0 if from_start else self._file.word(layout.TICKETS_AT))
+        self._check_owner()
+
+    @property
+    def uid(self) -> int:
+        """Who owns the file: all that it says, it says of processes of that user."""
+        return self._file.uid
+
+    def _check_owner(self) -> None:
+        """Anybody can write a file that names somebody else's process."""
+        uid = user_id(self.pid)
+        running = program(self.pid)  # afterwards: then the uid is of that process, or of one before
+        if running is None or running.start_ticks != self.start_ticks or uid in (None, self.uid):
+            return
+        raise ForeignRegion(
+            f"{self.path} belongs to user {user_name(self.uid)}, but process {self.pid}, which it "
+            f"names, to user {user_name(uid)}: it counts nowhere"
+        )
 
     def close(self) -> None:
         """Done with it."""
@@ -181,9 +210,8 @@ class ProbeRegion:
 
 def switch(path: str, on: bool) -> None:
     """Turns tracking on or off in a running process: one word of its region."""
-    RegionFile(path).close()  # only what is a region is written to
-    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    file = RegionFile(path)  # only what is a region is written to
     try:
-        os.pwrite(file, int(on).to_bytes(4, "little"), layout.TRACKING_AT)
+        file.write(layout.TRACKING_AT, int(on).to_bytes(4, "little"))
     finally:
-        os.close(file)
+        file.close()

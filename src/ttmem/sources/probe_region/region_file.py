@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
@@ -17,6 +18,10 @@ LARGEST_PID = 1 << 22  # the kernel's own limit
 
 class BadRegion(Exception):
     """This file is no region that can be read; the text says why."""
+
+
+class ForeignRegion(BadRegion):
+    """It names a process of another user than the one who owns the file."""
 
 
 class NotReady(BadRegion):
@@ -49,7 +54,7 @@ class Header:
 
 
 class RegionFile:
-    """An open region."""
+    """An open region; `uid` is who owns the file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -58,6 +63,12 @@ class RegionFile:
         except OSError as problem:
             raise BadRegion(f"{path}: {problem.strerror}") from problem
         try:
+            status = os.fstat(self._file)
+            self.uid = status.st_uid
+            if not stat.S_ISREG(status.st_mode):
+                raise BadRegion(f"{path} is not a plain file")
+            if status.st_nlink > 1:  # 0: it was deleted at this moment
+                raise BadRegion(f"{path} has {status.st_nlink} names (hard links)")
             self._places = self.header().sections
         except BaseException:
             self.close()
@@ -144,11 +155,13 @@ class RegionFile:
     def set_word(self, offset: int, word: int) -> None:
         """Writes one; of a file that is not ours nothing is changed."""
         with suppress(OSError):
-            if os.fstat(self._file).st_uid != os.geteuid():
-                return
-            # The very file that is open, whatever has taken its name since.
-            file = os.open(f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.pwrite(file, U64.pack(word), offset)
-            finally:
-                os.close(file)
+            if self.uid == os.geteuid():
+                self.write(offset, U64.pack(word))
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Into the very file that is open, whatever has taken its name since."""
+        file = os.open(f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(file, data, offset)
+        finally:
+            os.close(file)

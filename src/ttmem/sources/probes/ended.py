@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ttmem.events import EVENT_SIZE, Event, Flag, Op, Remark
 from ttmem.events.probe_news import ProbeNews
-from ttmem.process_identity import ProcessFacts, start_time_ns, user_name
+from ttmem.process_identity import ProcessFacts, start_time_ns
 from ttmem.sources.closed_files import PROBE_CLOSED, by_user, closed_file
 from ttmem.sources.probe_region import BadRegion, find_regions
 from ttmem.sources.probes.follower import Follower
@@ -91,7 +91,7 @@ def _remove_if_expired(path: str, oldest: int) -> None:
 def _ended(follower: Follower) -> EndedRegion:
     follower.rebuild()
     news = follower.look(ended=True)
-    facts = ProcessFacts(news.facts.pid, None, _owner(follower.path), None)
+    facts = ProcessFacts(news.facts.pid, None, follower.user, None)
     return EndedRegion(
         news=_with_closed(news, facts, follower.gone_with_device(), follower.forgotten()),
         ended_ns=follower.ended_ns,
@@ -136,10 +136,3 @@ def _events(data: bytes) -> Iterator[Event]:
 
 def _last_time(news: ProbeNews) -> int | None:
     return max((event.time for event in _events(news.earlier[-EVENT_SIZE:])), default=None)
-
-
-def _owner(path: str) -> str | None:
-    try:
-        return user_name(os.lstat(path).st_uid)
-    except OSError:
-        return None

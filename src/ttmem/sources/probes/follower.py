@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
 from ttmem.probe.layout import Counted, LiveType, State
-from ttmem.process_identity import ProcessFacts, process_facts
+from ttmem.process_identity import ProcessFacts, process_facts, user_name
 from ttmem.sources.probe_region import Activity, Counter, LiveThing, ProbeRegion
 from ttmem.sources.probes.core_masks import core_mask
 from ttmem.sources.probes.live_events import live_events
@@ -24,7 +24,13 @@ class Follower:
         self._region = ProbeRegion(path)
         self.path = path
         self.created_ns = self._region.created_ns
-        self.facts: ProcessFacts = process_facts(self._region.pid)
+        self.user = user_name(self._region.uid)
+        # Whoever has the pid of a dead process is somebody else.
+        self.facts: ProcessFacts = (
+            process_facts(self._region.pid)
+            if self.alive()
+            else ProcessFacts(self._region.pid, None, self.user, None)
+        )
         self._declared: dict[int, DeviceDeclaration] = {}
         self._told: set[int] = set()
         self._rebuild = False

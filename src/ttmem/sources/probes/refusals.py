@@ -16,12 +16,15 @@ def take_refusals(folder: str, launcher: int) -> list[int]:
         match = _NAME.match(name)
         if match is None:
             continue
-        if int(match[1]) == launcher:
-            pids.append(int(match[2]))
-        elif os.path.exists(f"/proc/{match[1]}"):
-            continue
+        path = os.path.join(folder, name)
         with suppress(OSError):
-            os.unlink(os.path.join(folder, name))
+            if os.lstat(path).st_uid != os.geteuid():
+                continue  # nobody else's process was started by this user's launcher
+            if int(match[1]) == launcher:
+                pids.append(int(match[2]))
+            elif os.path.exists(f"/proc/{match[1]}"):
+                continue
+            os.unlink(path)
     return sorted(pids)
 
 

@@ -11,7 +11,13 @@ from functools import partial
 from ttmem.events import Remark
 from ttmem.events.probe_news import KilledProcess, ProbeNews
 from ttmem.sources.closed_files import PROBE_CLOSED, by_user, closed_file
-from ttmem.sources.probe_region import BadRegion, NotReady, RegionName, find_regions
+from ttmem.sources.probe_region import (
+    BadRegion,
+    ForeignRegion,
+    NotReady,
+    RegionName,
+    find_regions,
+)
 from ttmem.sources.probes.ended import last_words
 from ttmem.sources.probes.follower import Follower
 
@@ -97,7 +103,9 @@ class ProbeWatcher:
             if not follower.in_order:
                 words = partial(last_words, name.path)
                 ended_ns = follower.ended_ns
-                self._killed[place] = KilledProcess(name.pid, name.path, words, ended_ns)
+                self._killed[place] = KilledProcess(
+                    follower.facts.pid, name.path, words, ended_ns, follower.user
+                )
             follower.close()
             self._ended.add(place)
 
@@ -139,7 +147,8 @@ def _fault(path: str, pid: int, problem: Exception) -> Remark:
 def _why_not(name: RegionName, problem: BadRegion) -> Remark:
     if isinstance(problem.__cause__, PermissionError):
         return closed_file(PROBE_CLOSED, name.path, name.pid)
-    return Remark("probe_region", str(problem), name.pid, path=name.path)
+    kind = "foreign_probe_region" if isinstance(problem, ForeignRegion) else "probe_region"
+    return Remark(kind, str(problem), name.pid, path=name.path)
 
 
 def _place(name: RegionName) -> Place | None:

@@ -78,7 +78,7 @@ class Capacities:
     def _environment(self, number: int, processes: Iterable[ProcessSample]) -> Environment | None:
         """That of the first live process that lets us look; else what the last one had."""
         for process in processes:
-            if process.owner is Owner.LIVE:
+            if process.owner in (Owner.LIVE, Owner.ROOT):
                 found = self._environments.of(process.pid, process.start_time_ns)
                 if found is not None:
                     self._last[number] = found

@@ -40,6 +40,7 @@ class Contents:
 
     copy: Copy
     key: tuple[int, int]
+    uid: int  # who owns the file
 
 
 def region_files(folder: str) -> Iterator[RegionFile | Remark]:
@@ -84,11 +85,15 @@ def read_contents(file: RegionFile) -> Contents | Remark | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return Remark("not_a_region", f"{name}: not a plain file; skipped", path=file.path)
+        if status.st_nlink > 1:  # 0: it was deleted at this moment
+            text = f"{name}: has {status.st_nlink} names (hard links); skipped"
+            return Remark("not_a_region", text, path=file.path)
         layout = LAYOUTS.get(status.st_size)
         if layout is None:
             kind = "unknown_layout" if status.st_size else "initialising"
             return Remark(kind, f"{name}: {wrong_size(status.st_size)}; skipped", path=file.path)
-        return Contents(steady_read(descriptor, layout), (status.st_dev, status.st_ino))
+        key = (status.st_dev, status.st_ino)
+        return Contents(steady_read(descriptor, layout), key, status.st_uid)
     except OSError as error:
         return Remark("unreadable", f"{name}: {_reason(error)}; skipped", path=file.path)
     finally:

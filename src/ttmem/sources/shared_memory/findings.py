@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from ttmem.events import Counters, Owner, ProcessSample, Remark
 from ttmem.events.samples import KINDS
+from ttmem.process_identity import user_name
 from ttmem.sizes import human
 from ttmem.sources.shared_memory.layout import PROCESSES, Region
 
-_ABANDONED = {
+_NOT_SIMPLY_ALIVE = {
     Owner.DEAD: ("ghost", "has died and left {size} behind; no sum counts it"),
     Owner.REUSED: (
         "reused_pid",
@@ -23,14 +24,27 @@ _ABANDONED = {
         "elsewhere",
         "holds {size}; it is alive in a container, and which process of this host it is, is unknown",
     ),
+    Owner.UNVERIFIED: (
+        "unverified",
+        "is said to hold {size}, but it belongs to user {user}, and the file to user {owner}; "
+        "no sum counts it",
+    ),
+    Owner.ROOT: (
+        "root_in_region",
+        "holds {size}, as a file of user {owner} says; it belongs to root, and is counted",
+    ),
 }
 
 
-def owner_remark(process: ProcessSample) -> Remark:
-    """Of a process that is not simply alive."""
-    kind, text = _ABANDONED[process.owner]
+def owner_remark(process: ProcessSample, owner: int | None, user: int | None) -> Remark:
+    """Of a process that is not simply alive; `owner` is the uid of the file, `user` that of the process."""
+    kind, text = _NOT_SIMPLY_ALIVE[process.owner]
     size = process.counters.all
-    said = text.format(size=human(size) if size else "an empty slot")
+    said = text.format(
+        size=human(size) if size else "an empty slot",
+        owner=user_name(owner),
+        user=user_name(user) or "unknown (hidden)",
+    )
     return Remark(kind, f"process {process.pid} ({process.name}) {said}", process.pid, size)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ttmem.events import DeviceSample, ProcessSample, Remark
+from ttmem.events import DeviceSample, Owner, ProcessSample, Remark
 from ttmem.sources.shared_memory.holders import Holder, Holders, RegionKey
 from ttmem.sources.shared_memory.lives import Lives
 
@@ -24,7 +24,7 @@ def silent_mappings(
     keys = holders.keys_of.get(file_name)
     if mapping is None and keys is None:
         return
-    listed = {process.pid for process in processes if process.owner.counts}
+    listed = {process.pid for process in processes if not process.owner.left}
     for holder in _living((mapping or frozenset()) - listed, holders, lives):
         yield _silent(holder, "maps the region of this device")
     for other in sorted((keys or frozenset()) - {key}):
@@ -44,7 +44,12 @@ def silent_holders(
     silent = {pid for pid, holder in holders.by_pid.items() if holder.cards and not holder.mappings}
     if not silent:
         return
-    listed = {process.pid for device in devices for process in device.processes}
+    listed = {
+        process.pid
+        for device in devices
+        for process in device.processes
+        if process.owner is not Owner.UNVERIFIED
+    }
     for holder in _living(silent - listed, holders, lives):
         yield _silent(holder, f"has {', '.join(holder.cards)} open")
 

@@ -10,7 +10,7 @@ import os
 import select
 from typing import NamedTuple
 
-from ttmem.process_identity import is_alive, start_time_error_ns, start_time_ns
+from ttmem.process_identity import is_alive, start_time_error_ns, start_time_ns, user_id
 from ttmem.sources.shared_memory.holders import RegionKey, mapped_regions
 
 # The kernel counts start times in hundredths of a second.
@@ -26,11 +26,12 @@ _READINGS_BEFORE_ALL_ANEW = 100
 
 
 class Life(NamedTuple):
-    """`since_ns`: no update before that can be its own; `NEVER` if it is dead."""
+    """`since_ns`: no update before that can be its own; `NEVER` if it is dead. `uid`: None if it is hidden."""
 
     alive: bool
     start_time_ns: int | None
     since_ns: int
+    uid: int | None = None
 
 
 class Lives(dict[int, Life]):
@@ -57,7 +58,7 @@ class Lives(dict[int, Life]):
     def _ask(self, pid: int) -> Life:
         started = start_time_ns(pid) if pid > 0 else None
         if started is not None:
-            return Life(True, started, started + self._error_ns - _TICK_NS)
+            return Life(True, started, started + self._error_ns - _TICK_NS, user_id(pid))
         if pid > 0 and is_alive(pid, None):
             return Life(True, None, FIRST_WALL_CLOCK_NS)
         return Life(False, None, NEVER)

@@ -27,7 +27,18 @@ class Verdict(NamedTuple):
     container_pid: int | None = None
 
 
-def judge(claim: Claim, region: tuple[int, int], lives: Lives, holders: Holders) -> Verdict:
+def judge(
+    claim: Claim, region: tuple[int, int], uid: int | None, lives: Lives, holders: Holders
+) -> Verdict:
+    """Whose slot it is. A file speaks for its owner's processes; `uid` is that owner, None: anybody's."""
+    verdict = _meant(claim, region, lives, holders)
+    theirs = lives[verdict.pid].uid
+    if verdict.owner is not Owner.LIVE or uid is None or theirs == uid:
+        return verdict
+    return verdict._replace(owner=Owner.ROOT if theirs == 0 else Owner.UNVERIFIED)
+
+
+def _meant(claim: Claim, region: tuple[int, int], lives: Lives, holders: Holders) -> Verdict:
     """A process of this host first; then a container's, if only one can be meant."""
     pid = claim.pid
     here = lives.fits(pid, claim.updated_ns)

@@ -31,16 +31,18 @@ def _columns(slots: Sequence[Slot], lives: Lives) -> Columns:
 
 
 def divided(
-    slots: Sequence[Slot], region: RegionKey, lives: Lives, holders: Holders
+    slots: Sequence[Slot], region: RegionKey, uid: int | None, lives: Lives, holders: Holders
 ) -> tuple[Columns, Counters, Sequence[Slot]]:
     """(those of live processes of this host, with nothing to explain; their sum; the others)."""
     inside = holders.in_containers
     plain = _columns(slots, lives)
     odd: Sequence[Slot] = ()
-    pids, *_, updates, _, _, _, since = plain
+    pids, *_, updates, _, _, _, since, uids = plain
     unseen = set(pids) - holders.mapped_by.get(region, frozenset())
     explain = {pid for pid in unseen if lives[pid].alive and lives.has_left(pid, region)}
     explain |= inside.keys() & set(pids)
+    if uid is not None and uids.count(uid) < len(uids):
+        explain |= {pid for pid in pids if lives[pid].uid != uid}
     if explain or not all(map(le, since, updates)):
         odd = [slot for slot in slots if slot[0] in explain or lives[slot[0]].since_ns > slot[6]]
         others = set(map(id, odd))
@@ -55,7 +57,7 @@ def divided(
 
 
 def plain_samples(plain: Columns, texts: tuple[str, ...]) -> tuple[ProcessSample, ...]:
-    pids, dram, l1, l1_small, trace, cb, updates, _, _, starts, _ = plain
+    pids, dram, l1, l1_small, trace, cb, updates, _, _, starts, _, _ = plain
     counters = map(_new, repeat(Counters), zip(dram, l1, l1_small, trace, cb, strict=True))
     live, nowhere_else = repeat(Owner.LIVE), repeat(None)
     nothing = repeat(None)  # of kernels

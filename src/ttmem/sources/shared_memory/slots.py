@@ -39,18 +39,30 @@ class SlotReader:
         self._texts: tuple[str, ...] = ()
 
     def read(
-        self, slots: Sequence[Slot], region: RegionKey, lives: Lives, holders: Holders
+        self,
+        slots: Sequence[Slot],
+        region: RegionKey,
+        lives: Lives,
+        holders: Holders,
+        uid: int | None = None,
     ) -> Found:
-        plain, held, odd = divided(slots, region, lives, holders)
+        """`uid`: who owns the file; None: whose processes they are plays no part."""
+        plain, held, odd = divided(slots, region, uid, lives, holders)
         samples = plain_samples(plain, self._in_text(plain[7]))
         remarks: list[Remark] = []
         if odd:
             found = {sample.pid: sample for sample in samples}
             for slot in odd:
-                self._add(slot, found, remarks, lambda claim: judge(claim, region, lives, holders))
+                self._add(
+                    slot, found, remarks, lambda claim: judge(claim, region, uid, lives, holders)
+                )
             samples = tuple(found.values())
             held = in_use(samples)
-            remarks += [owner_remark(each) for each in samples if each.owner is not Owner.LIVE]
+            remarks += [
+                owner_remark(each, uid, lives[each.pid].uid)
+                for each in samples
+                if each.owner is not Owner.LIVE
+            ]
         self._moving.end_of_reading()
         return Found(samples, held, remarks)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ttmem.events import DeviceSample, ProcessSample, Remark
+from ttmem.process_identity import user_name
 from ttmem.sources.closed_files import by_user
 from ttmem.sources.shared_memory.capacity import Capacities
 from ttmem.sources.shared_memory.files import Contents, RegionFile, read_contents, region_files
@@ -130,7 +131,9 @@ class SharedMemory:
         holders: Holders,
     ) -> DeviceSample:
         reader = self._readers[file.number]
-        processes, held, remarks = reader.read(region.slots, contents.key, self._lives, holders)
+        processes, held, remarks = reader.read(
+            region.slots, contents.key, self._lives, holders, contents.uid
+        )
         if region.kernels is not None:
             processes = _with_kernels(processes, region.kernels)
         capacity = self._capacities.of(file.number, region.logical_id, processes)
@@ -153,6 +156,7 @@ class SharedMemory:
             capacity_source=capacity.source,
             remarks=tuple(remarks),
             references=region.references,
+            user=user_name(contents.uid),
             counts_kernels=region.kernels is not None,
         )
 
