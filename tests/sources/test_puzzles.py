@@ -16,8 +16,9 @@ from ttmem.sources.shared_memory.puzzles import is_puzzling
 NO_CARDS = "/nowhere/cards"
 
 
-def puzzling(*regions: Written, cards: str = NO_CARDS) -> bool:
-    return is_puzzling([decode(one.bytes(), one.number) for one in regions], Lives(), cards)
+def puzzling(*regions: Written, cards: str = NO_CARDS, uid: int = os.geteuid()) -> bool:
+    found = [(uid, decode(one.bytes(), one.number)) for one in regions]
+    return is_puzzling(found, Lives(), cards)
 
 
 def test_live_owners_under_their_own_names_explain_themselves() -> None:
@@ -26,7 +27,7 @@ def test_live_owners_under_their_own_names_explain_themselves() -> None:
         assert not puzzling(Written(7, slots=slots, references=2), Written(8, references=0))
 
 
-@pytest.mark.parametrize("change", ["dead", "name", "references", "cards"])
+@pytest.mark.parametrize("change", ["dead", "name", "references", "cards", "user"])
 def test_anything_else_needs_the_walk(change: str, tmp_path: Path) -> None:
     with sleepers(1) as (owner,):
         if change == "dead":
@@ -41,4 +42,5 @@ def test_anything_else_needs_the_walk(change: str, tmp_path: Path) -> None:
         cards = str(tmp_path) if change == "cards" else NO_CARDS
         if change == "cards" and os.path.isdir("/proc/driver/tenstorrent"):
             pytest.skip("the driver of this machine says who has a card open")
-        assert puzzling(region, cards=cards)
+        uid = os.geteuid() + (change == "user")
+        assert puzzling(region, cards=cards, uid=uid)

@@ -73,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
             picture,
             dumps,
             never_freed=never_freed,
+            user=user_name(os.geteuid()),
             unlisted=unlisted,
             width=width(sys.stdout),
             color=color,

@@ -32,6 +32,7 @@ class Group:
     rest: int  # bytes of those that are not in `largest`
     counted: bool = True  # False: in no sum of the device
     ended_ns: int | None = None  # when its process ended; None: it lives, or nobody knows
+    user: str | None = None  # of the process; None of kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def _group(
         largest=largest,
         rest=sum(map(_requested, found)) - sum(map(_requested, largest)),
         counted=total is not None,
+        user=process.user,
     )
 
 

@@ -37,6 +37,7 @@ def render_dump(
     dumps: Sequence[DeviceDump],
     *,
     never_freed: Sequence[DeviceDump] = (),
+    user: str | None = None,
     unlisted: Mapping[int, int] | None = None,
     width: int,
     color: bool,
@@ -45,6 +46,7 @@ def render_dump(
 ) -> str:
     """Every device with its groups, what the dead left behind or never freed, and what was lost.
 
+    `user`: who asks; what others never freed is marked as theirs.
     `unlisted`: by pid, how many buffers were never freed and are in no list.
     `chosen`: the snapshot is a part of a picture.
     """
@@ -62,6 +64,7 @@ def render_dump(
                 *loss_notes(snapshot, chosen),
                 *_shared_notes(dumps),
                 *_unseen_ends(never_freed),
+                *_of_others(never_freed, user),
                 *blind_notes(shown),
             ],
             width,
@@ -91,6 +94,20 @@ def _unseen_ends(never_freed: Sequence[DeviceDump]) -> list[Note]:
         f"{who} {', '.join(map(str, pids))}: killed, and nobody looked: when it ended is not known"
     )
     return [Note("-", Style.FAINT, text)] if pids else []
+
+
+def _of_others(never_freed: Sequence[DeviceDump], user: str | None) -> list[Note]:
+    """A leak check is of one's own processes."""
+    found = {
+        (group.user, group.pid)
+        for dump in never_freed
+        for group in dump.memory
+        if user and group.user and group.user != user and group.pid
+    }
+    return [
+        Note("-", Style.FAINT, f"pid {pid}: of user {other}; --exit-code does not count it")
+        for other, pid in sorted(found)
+    ]
 
 
 def _never_freed(

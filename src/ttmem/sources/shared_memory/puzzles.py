@@ -14,17 +14,20 @@ from ttmem.sources.shared_memory.layout import Region
 from ttmem.sources.shared_memory.lives import Lives
 
 
-def is_puzzling(regions: Sequence[Region], lives: Lives, cards: str) -> bool:
-    """Is there an owner who may be another than the slot says, or one who has no slot?"""
+def is_puzzling(regions: Sequence[tuple[int, Region]], lives: Lives, cards: str) -> bool:
+    """Is there an owner who may be another than the slot says, or one who has no slot?
+
+    `regions` come with the uids of those who own the files.
+    """
     names: dict[int, bytes] = {}
-    for region in regions:
+    for uid, region in regions:
         if region.references > len(region.slots):
             return True
         for pid, *_, updated_ns, name in region.slots:
             if pid <= 0 or not lives.fits(pid, updated_ns):
                 return True
             # One of a container has its number from there; here it belongs to somebody else.
-            if names.setdefault(pid, name) != name:
+            if names.setdefault(pid, name) != name or lives[pid].uid != uid:
                 return True
     if any(process_file(pid, "comm").strip() != _text(name) for pid, name in names.items()):
         return True

@@ -73,7 +73,9 @@ class SharedMemory:
         regions = self._regions(remarks)
         self._lives.renew()
         holders = self._holders.picture(
-            lambda: is_puzzling([r for _, _, r in regions], self._lives, self._holders.cards)
+            lambda: is_puzzling(
+                [(c.uid, r) for _, c, r in regions], self._lives, self._holders.cards
+            )
         )
         self._forget_all_but({file.number for file, _, _ in regions})
         devices = []
