@@ -19,6 +19,7 @@ ALL = (
     "client",
     "server",
     "event_log",
+    "questions",
     "snapshot",
     "ledger",
     "model",

@@ -7,6 +7,7 @@ import socket
 import time
 from multiprocessing.synchronize import Barrier
 
+from benchmarks.ground import PATIENCE_S
 from ttmem.events import Event, KernelType, MemoryKind, Op
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
@@ -91,8 +92,8 @@ class Senders:
         step: int = 0,
     ) -> None:
         context = multiprocessing.get_context("fork")
-        self._start = context.Barrier(count + 1)
-        self._done = context.Barrier(count + 1)
+        self._start = context.Barrier(count + 1, timeout=PATIENCE_S)
+        self._done = context.Barrier(count + 1, timeout=PATIENCE_S)
         arguments = (path, opening, chunk, step, repeats, self._start, self._done)
         self._children = [
             context.Process(target=_send, args=arguments, daemon=True) for _ in range(count)
@@ -113,4 +114,10 @@ class Senders:
         """Lets them close and go."""
         self._done.wait()
         for child in self._children:
+            child.join()
+
+    def stop(self) -> None:
+        """Ends them wherever they are."""
+        for child in self._children:
+            child.kill()
             child.join()

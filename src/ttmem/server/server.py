@@ -29,7 +29,7 @@ from ttmem.server.shm_watch import ShmWatch
 from ttmem.server.summary import released, summary
 from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket_listener import Listener
-from ttmem.sources.socket_peer import Peer
+from ttmem.sources.socket_peer import RECEIVE, Peer
 from ttmem.sources.umd import Discovery
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
@@ -38,6 +38,8 @@ from ttmem.wire.record_stream import QUIET
 
 P = ParamSpec("P")
 TICK = 1.0
+LONGEST_WAIT = 0.002  # seconds that questions wait for reports
+LITTLE = 16 << 10  # bytes at a time from who asks, or has not reported yet
 ACCEPTS_PER_TURN = 64
 READS_OF_REST = 64
 MAX_NAME = 64  # letters with which a client names its reporter or its program
@@ -90,6 +92,9 @@ class Server:
         self._dying: set[int] = set()
         self._resends = Resends(self.books, self._processes)
         self._epoll = select.epoll()
+        # Connections that report wait apart, so that questions need not wait for all of them.
+        self._reports = select.epoll()
+        self._reporting: set[int] = set()  # their descriptors
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)
@@ -101,8 +106,8 @@ class Server:
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serves until SIGTERM or SIGINT, or `stop`."""
-        for own in (self._listener.socket.fileno(), self._wake.fileno()):
-            self._epoll.register(own, select.EPOLLIN)
+        for own in (self._listener.socket, self._wake, self._reports):
+            self._epoll.register(own.fileno(), select.EPOLLIN)
         self._log.info(f"ttmem {__version__} listens at {self._listener.path} (pid {os.getpid()})")
         ready()
         if self._shm is not None:
@@ -140,11 +145,15 @@ class Server:
     def _turn(self, next_tick: float) -> None:
         now = time.monotonic()
         wait = min([next_tick, self._next_summary, *self._quiet.values()]) - now
-        for number, mask in self._epoll.poll(max(0.0, wait)):
-            try:
-                self._ready(number, mask)
-            except Exception as problem:
-                self._set_aside(number, problem)
+        self._take_ready(self._epoll.poll(max(0.0, wait)))
+        asked = time.monotonic()
+        for number, mask in self._reports.poll(0):
+            self._take_ready([(number, mask)])
+            if time.monotonic() - asked > LONGEST_WAIT:
+                self._take_ready(self._epoll.poll(0))
+                asked = time.monotonic()
+            if self._stopping:
+                break
         if self._quiet:
             self._check_quiet()
         if self._probe_watch is not None:
@@ -156,6 +165,13 @@ class Server:
             self._next_summary = time.monotonic() + self._summary_period
             self._guarded("the summary", self._log_summary)
         self._output.flush()
+
+    def _take_ready(self, ready: list[tuple[int, int]]) -> None:
+        for number, mask in ready:
+            try:
+                self._ready(number, mask)
+            except Exception as problem:
+                self._set_aside(number, problem)
 
     def _guarded(
         self, what: str, act: Callable[P, None], *given: P.args, **named: P.kwargs
@@ -220,7 +236,7 @@ class Server:
                 self._died(process)
 
     def _read(self, peer: Peer) -> bool:
-        more = peer.readable()
+        more = peer.readable(RECEIVE if peer.socket.fileno() in self._reporting else LITTLE)
         if peer.wants_quiet:
             self._quiet[peer] = time.monotonic() + QUIET
         else:
@@ -295,7 +311,7 @@ class Server:
         )
         if mask != self._masks[number]:
             self._masks[number] = mask
-            self._epoll.modify(number, mask)
+            self._poll_of(number).modify(number, mask)
 
     def _drop(self, peer: Peer) -> None:
         number = peer.socket.fileno()
@@ -303,8 +319,20 @@ class Server:
             return
         del self._masks[number]
         self._quiet.pop(peer, None)
-        self._epoll.unregister(number)
+        self._poll_of(number).unregister(number)
+        self._reporting.discard(number)
         self.forget_peer(peer)
+
+    def _poll_of(self, number: int) -> select.epoll:
+        return self._reports if number in self._reporting else self._epoll
+
+    def _move(self, peer: Peer) -> None:
+        """Who reports goes to the others that do; who asks comes back."""
+        number = peer.socket.fileno()
+        if number in self._masks:  # else it is new, or gone
+            self._poll_of(number).unregister(number)
+            self._reporting.symmetric_difference_update((number,))
+            self._poll_of(number).register(number, self._masks[number])
 
     def forget_peer(self, peer: Peer) -> None:
         """A connection is over; its process keeps what it holds, and is forgotten if that is nothing."""
@@ -423,6 +451,8 @@ class Server:
 
     def events(self, peer: Peer, data: bytes, offset: int, length: int) -> None:
         """A batch of events."""
+        if peer.socket.fileno() not in self._reporting:
+            self._move(peer)
         process = self._processes.find(peer) or self._account(peer)
         apply = self.books.apply if self._words is None else self._words.apply
         apply(process, data, offset, length, time.time_ns())
@@ -447,13 +477,19 @@ class Server:
 
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
         """A question in ttmem's own framing."""
+        self._asked(peer)
         self._output.settle()
         return self._answers.query(document, time.time_ns())
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         """A historical question."""
+        self._asked(peer)
         self._output.settle()
         return self._answers.record(head, record_size)
+
+    def _asked(self, peer: Peer) -> None:
+        if peer.socket.fileno() in self._reporting:
+            self._move(peer)
 
     def problem(self, peer: Peer, text: str, records: int) -> None:
         """A peer sent what cannot be read."""
@@ -472,6 +508,7 @@ class Server:
             peer.socket.close()
         self._listener.close()
         self._epoll.close()
+        self._reports.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)
         self._wake.close()

@@ -93,10 +93,10 @@ class Peer:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def readable(self) -> bool:
+    def readable(self, most: int = RECEIVE) -> bool:
         """Takes one receive; False once nothing more can come now."""
         try:
-            data = self.socket.recv(RECEIVE)
+            data = self.socket.recv(most)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
