@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.probe.watched import Watched
+from tests.views.servers import serving
 from ttmem.commands import dump
 from ttmem.errors import BadInput
 
@@ -28,6 +29,21 @@ def test_what_was_never_freed_fails_the_check(watch: Watch, tmp_path: Path) -> N
     watch(LEAKS).end()
 
     assert exit_code(tmp_path) == 1
+
+
+def test_a_server_that_the_environment_names_hides_no_leak(
+    watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch(LEAKS).end()
+    monkeypatch.setenv("TTMEM_SHM", str(tmp_path))
+    monkeypatch.setenv("TTMEM_SOCKET", str(tmp_path / "s"))
+    parser = argparse.ArgumentParser()
+    dump.prepare(parser)
+
+    with serving(tmp_path / "s"):
+        assert dump.run(parser.parse_args(["--exit-code"])) == 1
+        named = ["--exit-code", "--socket", str(tmp_path / "s")]
+        assert dump.run(parser.parse_args(named)) == 0  # that server alone
 
 
 def test_a_leak_fails_the_check_however_long_ago_its_device_was_closed(

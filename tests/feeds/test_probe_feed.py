@@ -378,3 +378,16 @@ def test_a_device_that_cannot_be_one_does_no_harm(
     picture = feed.read(["buffers", "cores", "events"])
 
     assert [device.memory.dram.held for device in picture.devices] == [BLOCK]
+
+
+def test_a_region_that_is_just_being_made_is_no_news_and_one_that_stays_blank_is(
+    tmp_path: Path,
+) -> None:
+    region = tmp_path / f"ttmem_{os.getpid()}_1"
+    kinds = []
+    for content, age_s in ((b"", 0), (bytes(1 << 16), 0), (bytes(1 << 16), 3600)):
+        region.write_bytes(content)
+        os.utime(region, (time.time() - age_s,) * 2)
+        kinds.append([remark.kind for remark in LocalFeed(str(tmp_path)).read().remarks])
+
+    assert kinds == [[], [], ["probe_region"]]

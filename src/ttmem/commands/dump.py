@@ -120,7 +120,7 @@ def _document(
         "time_ns": picture.time_ns,
         "host": whole["host"],
         "devices": _devices(dumps),
-        "never_freed": _devices(never_freed),
+        "never_freed": _devices(never_freed, counted=False),
         "never_freed_unlisted": unlisted,
         "left_behind": whole["left_behind"],
         "losses": whole["losses"],
@@ -128,12 +128,13 @@ def _document(
     }
 
 
-def _devices(dumps: Sequence[DeviceDump]) -> list[dict[str, Any]]:
+def _devices(dumps: Sequence[DeviceDump], **own: bool) -> list[dict[str, Any]]:
+    """With keys of one's own: what was never freed is in no sum."""
     return [
         {
             "unique_id": dump.device.unique_id,
             "logical_id": dump.device.logical_id,
-            "memory": [asdict(group) for group in dump.memory],
+            "memory": [asdict(group) | own for group in dump.memory],
             "kernels": [asdict(group) for group in dump.kernels],
         }
         for dump in dumps

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from dataclasses import replace
 
 from ttmem.errors import NoServer
 from ttmem.snapshots import Device, Losses, Snapshot
 from ttmem.views.selection import NotThere, select
-from ttmem.wire.socket_path import SOCKET_VARIABLE
 
 
 def pictures(options: argparse.Namespace) -> tuple[Snapshot, Snapshot | None]:
@@ -31,8 +29,8 @@ def pictures(options: argparse.Namespace) -> tuple[Snapshot, Snapshot | None]:
 
 
 def _ended(options: argparse.Namespace) -> Snapshot | None:
-    """Who asks one server asks for nothing else."""
-    if options.socket or (os.environ.get(SOCKET_VARIABLE) and not options.shm):
+    """Who names one server on the command line asks for nothing else."""
+    if options.socket:
         return None
     from ttmem.feeds.ended_feed import never_freed
 

@@ -74,12 +74,18 @@ def over_capacity(
     return Anomaly("over_capacity", text, culprit[1] if culprit else None, used - capacity)
 
 
-def peak_over_capacity(what: str, peak: int, capacity: int) -> Anomaly:
-    """They did so once, or less can be allocated since."""
-    text = (
-        f"{what}: the peak of {human(peak)} is {human(peak - capacity)} above the {human(capacity)} that can be"
-        " allocated now"
-    )
+def peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) -> Anomaly:
+    """They did so once, or less can be allocated since: `largest` was in force before."""
+    if peak <= largest:
+        text = (
+            f"{what}: the peak of {human(peak)} is of a time when {human(largest)} could be allocated;"
+            f" who has the device open now set aside {human(capacity)}"
+        )
+    else:
+        text = (
+            f"{what}: the peak of {human(peak)} is {human(peak - capacity)} above the {human(capacity)} that can be"
+            " allocated now"
+        )
     return Anomaly("peak_over_capacity", text, bytes=peak - capacity)
 
 

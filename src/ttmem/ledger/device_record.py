@@ -39,6 +39,7 @@ class DeviceRecord:
     counted: bool = False  # counters have told of bytes in it, since its peaks began
     l1_peak_missed: bool = False  # a watched process came to it, or went on, unseen for a while
     one_layout: bool = True  # all that have the device open have split its banks in the same way
+    largest: dict[MemoryKind, int] = field(default_factory=dict)  # capacities that were in force
 
     def declare(self, process: int, declaration: DeviceDeclaration, by: str) -> None:
         """A client or the probe says what was opened. Each process chooses its own region sizes."""
@@ -54,6 +55,8 @@ class DeviceRecord:
     def _join(self, latest: DeviceDeclaration) -> None:
         self.declaration = _together(latest, self.by_process)
         self.one_layout = len({_layout(each) for each in self.by_process.values()}) == 1
+        for kind in MemoryKind:
+            self.largest[kind] = max(self.largest.get(kind, 0), self.capacity(kind) or 0)
 
     def capacity(self, kind: MemoryKind) -> int | None:
         """What can be allocated of one kind, in all banks together."""
@@ -158,7 +161,7 @@ def made_up_id(logical_id: int) -> str:
 
 UNKNOWN_BOARD = (
     "no cluster descriptor, driver or board number tells what this device is;"
-    " `pip install 'ttmem[umd]'` lets ttmem ask the driver"
+    " `pip install 'ttmem[umd]'` and `--umd` let ttmem ask the driver"
 )
 SHARED_ID = Provenance("shared memory", "chip unique id, the name of its region")
 DECLARED_ID = Provenance("declaration", "chip unique id")

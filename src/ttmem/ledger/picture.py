@@ -319,7 +319,8 @@ def _over_capacity(
             culprit = _culprit(books, rows, [row.held[kind] for row in rows])
             out.append(over_capacity(kind.name, use.held, use.capacity, culprit, 0))
         elif use.peak is not None and use.peak > use.capacity:
-            out.append(peak_over_capacity(kind.name, use.peak, use.capacity))
+            largest = record.largest.get(kind, 0)
+            out.append(peak_over_capacity(kind.name, use.peak, use.capacity, largest))
     # Where it is unknown how the device was opened, there is still what it cannot have more than.
     l1 = record.l1_capacity if record.l1_capacity is not None else record.declaration.l1_most
     if l1 is not None and sums.l1_used > l1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from ttmem.events import DeviceDeclaration
@@ -57,7 +58,8 @@ class ProcessRecord:
     @property
     def title(self) -> str:
         """For sentences: 'pid 42 (python model.py)'."""
-        command = self.facts.command or "command unknown"
+        program, _, arguments = (self.facts.command or "command unknown").partition(" ")
+        command = f"{os.path.basename(program)} {arguments}".strip()
         return f"pid {self.pid} ({command if len(command) <= 60 else command[:59] + '…'})"
 
     @property

@@ -38,7 +38,7 @@ def _count(number: int, word: str, many: str = "s", one: str = "") -> str:
 def released(left: LeftBehind | None, rows: Iterable[AccountRow] = ()) -> str:
     """What a dead process gave back, and by its accounts how many kernels it had loaded."""
     parts = [
-        f"{human(held.dram)} DRAM, {human(held.l1_used)} L1, {human(held.trace)} TRACE on device {device}"
+        f"{human(held.dram)} DRAM, {human(held.l1_used)} L1 used, {human(held.trace)} TRACE on device {device}"
         for device, held in (left.devices.items() if left else ())
     ]
     rows = list(rows)

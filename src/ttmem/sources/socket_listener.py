@@ -170,8 +170,8 @@ def _folder(path: str) -> int:
     if others and not status.st_mode & stat.S_ISVTX:
         os.close(folder)
         raise BadInput(
-            f"other users can exchange files in {name}, so a socket there is nobody's for sure; "
-            "choose another --socket"
+            f"other users can exchange files in {name}, also the socket; choose another --socket, "
+            f"or let root make it sticky, as /tmp should be: chmod +t {name}"
         )
     return folder
 

@@ -94,7 +94,7 @@ def _process(picture: ProcessPicture, width: int) -> list[Line]:
     head = f"ttmem: pid {picture.pid}{_how_it_is(picture)}: {_counts(picture, used)}"
     lines = [ink(head, Style.TITLE), *_peak_rows(peaks(used), width)]
     title = "HELD NOW" if picture.running else "NEVER FREED"
-    on_all = " on all devices" if len(used) > 1 else ""
+    on_all = f", sum of {len(used)} devices" if len(used) > 1 else ""
     lines += _leftover_rows(on_all_chips(picture.never_freed), f"{title}{on_all}", width)
     for loss in picture.losses:
         lines += indent(paragraph(f"lost: {loss}", width - 2, Style.WARN), 2)

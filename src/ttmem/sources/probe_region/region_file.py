@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
@@ -22,6 +23,9 @@ class BadRegion(Exception):
 
 class ForeignRegion(BadRegion):
     """It names a process of another user than the one who owns the file."""
+
+
+BEING_MADE_S = 5.0  # from the first byte of a region to its magic word, on a busy machine
 
 
 class NotReady(BadRegion):
@@ -69,10 +73,16 @@ class RegionFile:
                 raise BadRegion(f"{path} is not a plain file")
             if status.st_nlink > 1:  # 0: it was deleted at this moment
                 raise BadRegion(f"{path} has {status.st_nlink} names (hard links)")
+            if status.st_size == 0 and self._is_young():
+                raise NotReady(f"{path} is not ready")
             self._places = self.header().sections
         except BaseException:
             self.close()
             raise
+
+    def _is_young(self) -> bool:
+        """Its process may be about to write it."""
+        return abs(time.time() - os.fstat(self._file).st_mtime) < BEING_MADE_S
 
     def close(self) -> None:
         """Done with it."""
@@ -99,6 +109,8 @@ class RegionFile:
         magic, version, state, size, pid, tracking, ticks, created, ended, options, launcher = (
             layout.HEADER.unpack_from(data)
         )
+        if magic == bytes(len(magic)) and self._is_young():
+            raise NotReady(f"{self.path} is not ready")
         if magic != layout.MAGIC:
             raise BadRegion(f"{self.path} is no probe region")
         if version not in layout.STRIDES_OF:
