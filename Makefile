@@ -35,7 +35,7 @@ check: install ## ruff and mypy --strict
 bench: install ## every benchmark, one table
 	@$(BIN)/python -m benchmarks
 
-soak: install ## an hour of the monitor on a busy host (SOAK_SECONDS); its memory must stay flat
+soak: install ## an hour (SOAK_SECONDS) of server, monitor, watched ttnn and clients; memory stays flat
 	@$(BIN)/python -m benchmarks.soak
 
 pictures: install ## the pictures of the README and the docs, from the real program
