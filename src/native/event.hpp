@@ -38,7 +38,7 @@ enum Op : std::uint8_t {
     PROGRAM_NAME = 22,
 };
 
-constexpr std::uint8_t FIRST_NOTICE = 64;  // from here on: what happened beside the accounts (ttmem/events/notices.py)
+constexpr std::uint8_t FIRST_NOTICE = 64;  // from here on: what happened beside the accounts (ttmem/events/record.py)
 
 enum Flag : std::uint16_t {
     KIND_KNOWN = 1,

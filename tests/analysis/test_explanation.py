@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ttmem.analysis.explanation import Verdict, explain
 from ttmem.analysis.free_blocks import largest_gap
 from ttmem.analysis.process_picture import FailedAllocation, Holding, Origin
+from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 
 DEVICE = DeviceDeclaration(
     logical_id=0,

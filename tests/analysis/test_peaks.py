@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ttmem.analysis.peaks import Setting, peaks
 from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, Refusal
+from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
 
 WHO = Origin("ttnn.conv2d", "model.py:7 forward")

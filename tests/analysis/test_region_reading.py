@@ -11,7 +11,7 @@ from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
 from ttmem.analysis.peaks import Setting, peaks
 from ttmem.analysis.region_reading import RegionReading
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 from ttmem.views.failure_text import render_failure
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.clean.conftest import Mapper, Planner, Start
 from tests.sources.region_writer import Slot, Written
 from ttmem.clean import Backups, ClearSlots, RemoveRegion, carry_out
-from ttmem.events import Counters, Owner
+from ttmem.events import Amounts, Owner
 from ttmem.sources.shared_memory import SharedMemory
 
 HELD = (4096, 2048, 0, 0, 512)
@@ -77,7 +77,7 @@ def test_after_cleaning_exactly_the_living_are_listed(
 
     (device,) = SharedMemory(str(shm)).read().devices
     assert [(each.pid, each.owner) for each in device.processes] == [(keeper, Owner.LIVE)]
-    assert device.in_use == Counters(*HELD)
+    assert device.in_use == Amounts(*HELD)
 
 
 def test_a_region_that_is_mapped_stays_though_it_names_only_the_dead(

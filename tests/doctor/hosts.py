@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ttmem.events import Counters, DeviceSample, Owner, ProcessSample, Remark
+from ttmem.events import Amounts, DeviceSample, Owner, ProcessSample, Remark
 from ttmem.sources.host import CardFacts, FolderFacts, HostFacts, RegionFacts, Surroundings
 
 SURROUNDINGS = Surroundings(host_pids=True, host_ipc=True, hidden_pids=False, root=True)
@@ -31,7 +31,7 @@ def host(**changes: Any) -> HostFacts:
 
 
 def process(owner: Owner, pid: int = 4711, held: int = 4096) -> ProcessSample:
-    return ProcessSample(pid, 1, "python", owner, Counters(held), 1)
+    return ProcessSample(pid, 1, "python", owner, Amounts(held), 1)
 
 
 def region(
@@ -48,7 +48,7 @@ def region(
         version=version,
         logical_id=0,
         processes=processes,
-        stored=Counters(),
+        stored=Amounts(),
         chips=None,
         cb_method="",
         misses="",

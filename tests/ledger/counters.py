@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ttmem.events import (
     EVENT_SIZE,
-    Counters,
+    Amounts,
     DeviceSample,
     Event,
     MemoryKind,
@@ -30,7 +30,7 @@ def alloc(size: int, id: int = 1, device: int = 0, kind: MemoryKind = MemoryKind
 
 def slot(
     pid: int,
-    held: Counters,
+    held: Amounts,
     owner: Owner = Owner.LIVE,
     *,
     started: int | None = BORN,
@@ -54,7 +54,7 @@ def region(
         version=version,
         logical_id=number,
         processes=slots,
-        stored=Counters(),
+        stored=Amounts(),
         chips=None,
         cb_method="what its version means",
         misses="other threads",

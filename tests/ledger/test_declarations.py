@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.ledger.counters import NOW, region, slot
-from ttmem.events import EVENT_SIZE, Counters, DeviceDeclaration, Event, MemoryKind, Op
+from ttmem.events import EVENT_SIZE, Amounts, DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.hw import device_spec
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.process_identity import ProcessFacts
@@ -75,7 +75,7 @@ def test_where_circular_buffers_begin_says_how_long_the_ring_is() -> None:
 @pytest.mark.parametrize(("held", "kinds"), [(200 << 20, []), (211 << 20, ["over_capacity"])])
 def test_no_opening_can_have_more_than_all_cores_together(held: int, kinds: list[str]) -> None:
     host = DeviceDeclaration(0, "9000", l1_capacity_default=160_723_200, l1_most=210 << 20)
-    sample = region("9000", slot(7, Counters(l1=held)))
+    sample = region("9000", slot(7, Amounts(l1=held)))
     books = Books()
 
     books.sample([replace(sample, declaration=host)], (), NOW)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from tests.ledger.counters import BORN, NOW, alloc, facts, region, report, slot
-from ttmem.events import Counters, DeviceDeclaration, Event, MemoryKind, Op
+from ttmem.events import Amounts, DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.hw import device_spec
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.process_identity import ProcessFacts, start_time_ns
-from ttmem.snapshots import Held, from_json, to_json
+from ttmem.snapshots import from_json, to_json
 
 
 def reporting(books: Books, pid: int) -> ProcessRecord:
@@ -23,7 +23,7 @@ def reporting(books: Books, pid: int) -> ProcessRecord:
 def test_a_process_that_both_tell_of_is_counted_once_and_events_win() -> None:
     books = Books()
     reporting(books, 41)
-    books.sample([region("9000", slot(41, Counters(dram=700, cb=64)))], (), NOW)
+    books.sample([region("9000", slot(41, Amounts(dram=700, cb=64)))], (), NOW)
 
     picture = books.snapshot(NOW)
     (device,), (one,) = picture.devices, picture.processes
@@ -42,14 +42,14 @@ def test_a_process_that_both_tell_of_is_counted_once_and_events_win() -> None:
 def test_others_on_the_same_device_count_beside_it() -> None:
     books = Books()
     reporting(books, 41)
-    mine, other = slot(41, Counters(dram=1000)), slot(42, Counters(dram=64, cb=8))
+    mine, other = slot(41, Amounts(dram=1000)), slot(42, Amounts(dram=64, cb=8))
     books.sample([region("9000", mine, other)], (), NOW)
 
     picture = books.snapshot(NOW)
     (device,) = picture.devices
     assert (device.memory.dram.held, device.memory.dram.reserved) == (1064, None)
     (second,) = (p for p in picture.processes if p.pid == 42)
-    assert second.devices["9000"] == Held(64, 0, 0, 0, 8)
+    assert second.devices["9000"] == Amounts(64, 0, 0, 0, 8)
     assert device.provenance["dram"].source == "socket + shared memory v3"
     assert device.provenance["capacity"].source == "client"
 
@@ -57,7 +57,7 @@ def test_others_on_the_same_device_count_beside_it() -> None:
 def test_a_reporting_process_on_a_device_that_it_does_not_report_counts_there() -> None:
     books = Books()
     reporting(books, 41)
-    books.sample([region("9001", slot(41, Counters(dram=64)), number=1)], (), NOW)
+    books.sample([region("9001", slot(41, Amounts(dram=64)), number=1)], (), NOW)
 
     picture = books.snapshot(NOW)
     (one,) = picture.processes
@@ -67,7 +67,7 @@ def test_a_reporting_process_on_a_device_that_it_does_not_report_counts_there() 
 def test_a_pid_with_another_start_time_is_another_process() -> None:
     books = Books()
     reporting(books, 41)
-    books.sample([region("9000", slot(41, Counters(dram=64), started=BORN + 5))], (), NOW)
+    books.sample([region("9000", slot(41, Amounts(dram=64), started=BORN + 5))], (), NOW)
 
     picture = books.snapshot(NOW)
     assert picture.devices[0].memory.dram.held == 1064
@@ -78,7 +78,7 @@ def test_counters_that_stay_above_the_events_are_an_anomaly_and_below_are_none()
     books = Books()
     reporting(books, 41)
     reporting(books, 42)
-    reading = [region("9000", slot(41, Counters(dram=4096)), slot(42, Counters(dram=9)))]
+    reading = [region("9000", slot(41, Amounts(dram=4096)), slot(42, Amounts(dram=9)))]
 
     books.sample(reading, (), NOW)
     assert books.snapshot(NOW).devices[0].anomalies == ()  # one look may be between two events
@@ -92,7 +92,7 @@ def test_a_device_known_by_number_is_the_chip_in_whose_region_the_process_has_a_
     books = Books()
     process = books.open_process(facts(41))
     report(books, process, alloc(1000, id=1), alloc(24, id=2, kind=MemoryKind.L1))
-    books.sample([region("9000", slot(41, Counters(dram=1000)))], (), NOW)
+    books.sample([region("9000", slot(41, Amounts(dram=1000)))], (), NOW)
 
     (device,) = books.snapshot(NOW).devices
     assert (device.unique_id, device.memory.dram.held, device.l1_used) == ("9000", 1000, 24)
@@ -109,7 +109,7 @@ def test_what_a_client_declared_of_a_number_holds_for_the_chip_that_it_turns_out
     spec = device_spec("p150")
     books.declare(process, DeviceDeclaration.from_spec(spec, 0))
     report(books, process, alloc(1000))
-    books.sample([region("9000", slot(41, Counters(dram=700)))], (), NOW)
+    books.sample([region("9000", slot(41, Amounts(dram=700)))], (), NOW)
 
     (device,) = books.snapshot(NOW).devices
     assert (device.unique_id, device.l1_capacity) == ("9000", spec.l1_capacity)
@@ -122,7 +122,7 @@ def test_two_processes_may_mean_different_chips_by_the_same_number() -> None:
     report(books, first, alloc(1000))
     report(books, second, alloc(64))
     books.sample(
-        [region("9000", slot(41, Counters(dram=1))), region("9001", slot(42, Counters(dram=1)))],
+        [region("9000", slot(41, Amounts(dram=1))), region("9001", slot(42, Amounts(dram=1)))],
         (),
         NOW,
     )
@@ -135,7 +135,7 @@ def test_a_number_that_two_regions_of_a_process_bear_proves_nothing() -> None:
     books = Books()
     process = books.open_process(facts(41))
     report(books, process, alloc(1000))
-    both = [region(uid, slot(41, Counters())) for uid in ("9000", "9001")]
+    both = [region(uid, slot(41, Amounts())) for uid in ("9000", "9001")]
     books.sample(both, (), NOW)
 
     devices = books.snapshot(NOW).devices
@@ -147,7 +147,7 @@ def test_a_dead_process_holds_nothing_though_the_reading_is_older_than_its_death
     books = Books()
     gone = 2**22 + 1  # beyond every pid that the kernel gives out
     process = reporting(books, gone)
-    books.sample([region("9000", slot(gone, Counters(dram=1000)))], (), NOW)
+    books.sample([region("9000", slot(gone, Amounts(dram=1000)))], (), NOW)
 
     books.release(process, NOW)
     assert books.snapshot(NOW).devices[0].memory.dram.held == 0
@@ -158,7 +158,7 @@ def test_a_live_process_that_stopped_reporting_is_counted_by_its_slot() -> None:
     me = os.getpid()
     started = start_time_ns(me)
     process = books.open_process(ProcessFacts(me, started, None, None))
-    books.sample([region("9000", slot(me, Counters(dram=64), started=started))], (), NOW)
+    books.sample([region("9000", slot(me, Amounts(dram=64), started=started))], (), NOW)
 
     books.release(process, NOW)
     assert books.snapshot(NOW).devices[0].memory.dram.held == 64
@@ -167,7 +167,7 @@ def test_a_live_process_that_stopped_reporting_is_counted_by_its_slot() -> None:
 def test_peaks_are_the_highest_look_and_start_again_when_told() -> None:
     books = Books()
     for dram in (50, 900, 70):
-        books.sample([region("9000", slot(41, Counters(dram=dram)))], (), NOW + dram)
+        books.sample([region("9000", slot(41, Amounts(dram=dram)))], (), NOW + dram)
     use = books.snapshot(NOW).devices[0].memory.dram
     assert (use.held, use.peak, use.peak_time_ns) == (70, 900, NOW + 900)
 
@@ -179,7 +179,7 @@ def test_peaks_are_the_highest_look_and_start_again_when_told() -> None:
 def test_history_has_both() -> None:
     books = Books()
     reporting(books, 41)
-    books.sample([region("9000", slot(42, Counters(dram=64, cb=8)))], (), NOW)
+    books.sample([region("9000", slot(42, Amounts(dram=64, cb=8)))], (), NOW)
     books.tick(NOW)
 
     assert books.history()["9000"]["dram"] == [1064]

@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.counters import BORN, NOW, alloc, facts, region, report, slot
-from ttmem.events import Counters, DeviceDeclaration, DeviceSample, MemoryKind, Owner, ProcessSample
+from ttmem.events import Amounts, DeviceDeclaration, DeviceSample, MemoryKind, Owner, ProcessSample
 from ttmem.ledger import Books
-from ttmem.snapshots import Held, from_json, to_json
+from ttmem.snapshots import from_json, to_json
 
 Place = tuple[int, int | None, str]  # pid, start time, device
 Told = dict[Place, dict[MemoryKind, int]]
 KINDS = (MemoryKind.DRAM, MemoryKind.L1, MemoryKind.L1_SMALL)
 AMOUNTS = st.integers(0, 1 << 44)
-COUNTERS = st.builds(Counters, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
+COUNTERS = st.builds(Amounts, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
 PIDS = st.integers(101, 105)
 DEVICES = ("9000", "9001")
 SLOTS = st.lists(
@@ -83,11 +83,11 @@ def _reading(reading: dict[str, list[ProcessSample]], version: int) -> list[Devi
     ]
 
 
-def _oracle(reading: dict[str, list[ProcessSample]], told: Told) -> dict[Place, Held]:
+def _oracle(reading: dict[str, list[ProcessSample]], told: Told) -> dict[Place, Amounts]:
     """Events where there are any; else what the slot says, if somebody lives behind it."""
     dram, l1, l1_small = KINDS
     out = {
-        place: Held(kinds.get(dram, 0), kinds.get(l1, 0), kinds.get(l1_small, 0), 0, 0)
+        place: Amounts(kinds.get(dram, 0), kinds.get(l1, 0), kinds.get(l1_small, 0), 0, 0)
         for place, kinds in told.items()
     }
     for unique_id, slots in reading.items():
@@ -95,5 +95,5 @@ def _oracle(reading: dict[str, list[ProcessSample]], told: Told) -> dict[Place, 
             if one.owner.counts:
                 c = one.counters
                 place = (one.pid, one.start_time_ns, unique_id)
-                out.setdefault(place, Held(c.dram, c.l1, c.l1_small, c.trace, c.cb))
+                out.setdefault(place, c)
     return out

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.events import DeviceDeclaration, Event, Flag, KernelType, MemoryKind, Notice, Op
+from ttmem.events import Amounts, DeviceDeclaration, Event, Flag, KernelType, MemoryKind, Notice, Op
 from ttmem.events.probe_news import KilledProcess, KindCounter, ProbeCounters, ProbeNews
 from ttmem.ledger import Books
 from ttmem.ledger.details import Details
 from ttmem.process_identity import ProcessFacts
-from ttmem.snapshots import Held, LeftBehind
+from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import ProgramRow, flat_rows
 
 FACTS = ProcessFacts(41, 1000, "alice", "python model.py")
@@ -166,12 +166,12 @@ def test_notices_are_listed_and_not_accounted() -> None:
     assert books.snapshot(1).losses.rejected_records == 0
 
 
-def left_by(*words: ProbeNews | None, pid: int = 41) -> Held:
+def left_by(*words: ProbeNews | None, pid: int = 41) -> Amounts:
     """What is left behind of a killed process that counters still name, by its region."""
     books = Books()
     heard = iter(words)
     books.probed.take([], 1, [KilledProcess(41, "region", lambda: next(heard))])
-    ghost = LeftBehind(pid, "python", None, {"77": Held(7, 0, 0, 0, 0)}, ghost=True)
+    ghost = LeftBehind(pid, "python", None, {"77": Amounts(7, 0, 0, 0, 0)}, ghost=True)
     books.probed.better(ghost)
     left = books.probed.better(ghost)  # the region is read once
     assert left.ghost
@@ -181,13 +181,13 @@ def left_by(*words: ProbeNews | None, pid: int = 41) -> Held:
 def test_what_a_killed_process_left_is_what_its_region_says() -> None:
     circular = Event(Op.CB_ALLOC, id=9, size=400, extra=5, address=4096)
 
-    assert left_by(news(live=alloc(1, 4000) + circular.pack())) == Held(4000, 0, 0, 0, 400)
+    assert left_by(news(live=alloc(1, 4000) + circular.pack())) == Amounts(4000, 0, 0, 0, 400)
 
 
 def test_what_a_killed_process_left_beyond_the_table_is_in_its_counters() -> None:
     told = news(live=alloc(1, 4000), unlisted=1, counters=counted(dram=9000))
 
-    assert left_by(told) == Held(9000, 0, 0, 0, 0)
+    assert left_by(told) == Amounts(9000, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_what_a_killed_process_left_beyond_the_table_is_in_its_counters() -> Non
 def test_a_region_that_has_not_seen_all_says_nothing_of_what_was_left(
     words: ProbeNews | None,
 ) -> None:
-    assert left_by(words) == Held(7, 0, 0, 0, 0)
+    assert left_by(words) == Amounts(7, 0, 0, 0, 0)
 
 
 def test_what_another_process_left_is_as_counters_say() -> None:
-    assert left_by(pid=42) == Held(7, 0, 0, 0, 0)
+    assert left_by(pid=42) == Amounts(7, 0, 0, 0, 0)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from tests.ledger.counters import NOW, alloc, facts, region, report, slot
-from ttmem.events import Counters, Owner, Remark
+from ttmem.events import Amounts, Owner, Remark
 from ttmem.ledger import Books
 from ttmem.ledger.device_register import MAX_DEVICES
-from ttmem.snapshots import Held
 
 
 def test_requested_bytes_are_known_and_nothing_else_is_made_up() -> None:
     books = Books()
-    books.sample([region("9000", slot(41, Counters(dram=5000, l1=300, trace=7, cb=20)))], (), NOW)
+    books.sample([region("9000", slot(41, Amounts(dram=5000, l1=300, trace=7, cb=20)))], (), NOW)
 
     (device,) = books.snapshot(NOW).devices
     memory, kernels = device.memory, device.kernels
@@ -37,7 +36,7 @@ def test_an_idle_region_is_a_device_of_which_only_sums_are_known() -> None:
 
 def test_circular_buffers_of_version_4_are_those_of_the_last_dispatch() -> None:
     books = Books()
-    books.sample([region("9000", slot(41, Counters(cb=64)), version=4)], (), NOW)
+    books.sample([region("9000", slot(41, Amounts(cb=64)), version=4)], (), NOW)
 
     cb = books.snapshot(NOW).devices[0].memory.cb
     assert (cb.used, cb.resident, cb.cached) == (64, 64, None)
@@ -45,7 +44,7 @@ def test_circular_buffers_of_version_4_are_those_of_the_last_dispatch() -> None:
 
 def test_who_is_not_in_a_reading_holds_nothing_and_a_removed_region_is_no_device() -> None:
     books = Books()
-    books.sample([region("9000", slot(41, Counters(dram=50)))], (), NOW)
+    books.sample([region("9000", slot(41, Amounts(dram=50)))], (), NOW)
     books.sample([region("9000")], (), NOW + 1)
 
     picture = books.snapshot(NOW + 1)
@@ -58,7 +57,7 @@ def test_who_is_not_in_a_reading_holds_nothing_and_a_removed_region_is_no_device
 
 def test_a_ghost_is_in_no_sum_and_shown_as_left_behind() -> None:
     books = Books()
-    living, dead = Counters(dram=50), Counters(dram=900, l1=9)
+    living, dead = Amounts(dram=50), Amounts(dram=900, l1=9)
     books.sample([region("9000", slot(41, living), slot(42, dead, Owner.DEAD))], (), NOW)
 
     picture = books.snapshot(NOW)
@@ -66,14 +65,14 @@ def test_a_ghost_is_in_no_sum_and_shown_as_left_behind() -> None:
     assert picture.devices[0].memory.dram.held == 50
     assert [p.pid for p in picture.processes] == [41]
     assert (left.pid, left.ghost, left.died_ns) == (42, True, None)
-    assert left.devices == {"9000": Held(900, 9, 0, 0, 0)}
+    assert left.devices == {"9000": Amounts(900, 9, 0, 0, 0)}
 
 
 def test_a_death_between_two_readings_has_a_time() -> None:
     books = Books()
-    books.sample([region("9000", slot(42, Counters(dram=900)))], (), NOW)
+    books.sample([region("9000", slot(42, Amounts(dram=900)))], (), NOW)
     for later in (NOW + 5, NOW + 9):
-        books.sample([region("9000", slot(42, Counters(dram=900), Owner.DEAD))], (), later)
+        books.sample([region("9000", slot(42, Amounts(dram=900), Owner.DEAD))], (), later)
 
     assert [left.died_ns for left in books.snapshot(NOW + 9).left_behind] == [NOW + 5]
 
@@ -82,7 +81,7 @@ def test_processes_of_a_container_count_though_nobody_knows_which_they_are() -> 
     books = Books()
     process = books.open_process(facts(17))
     report(books, process, alloc(1000))
-    elsewhere = slot(17, Counters(dram=64), Owner.ELSEWHERE)
+    elsewhere = slot(17, Amounts(dram=64), Owner.ELSEWHERE)
     books.sample([region("9000", elsewhere)], (), NOW)
 
     picture = books.snapshot(NOW)
@@ -109,6 +108,6 @@ def test_more_regions_than_are_kept_are_said_and_later_ones_find_room() -> None:
     assert len(books.snapshot(NOW).devices) == MAX_DEVICES
     assert "3 regions" in books.snapshot(NOW).remarks[0].text
 
-    books.sample([region("7777", slot(1, Counters(dram=5)))], (), NOW + 1)
+    books.sample([region("7777", slot(1, Amounts(dram=5)))], (), NOW + 1)
     (device,) = books.snapshot(NOW + 1).devices
     assert (device.unique_id, device.memory.dram.held, device.memory.dram.peak) == ("7777", 5, 5)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.model.programs import ETH, GRID, N150, P150, finalized, kernel
 from ttmem.errors import BadInput
-from ttmem.events.kinds import KernelType
+from ttmem.events import KernelType
 from ttmem.model.circular_buffers import ProgramFault
 from ttmem.model.core_ranges import CoreRange, CoreType
 from ttmem.model.errors import OutsideGrid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.probe.watched import Watched
-from ttmem.events.kinds import MemoryKind, Op
+from ttmem.events import MemoryKind, Op
 from ttmem.events.record import EVENT_SIZE, Event
 from ttmem.probe.layout import Counted, LiveType
 from ttmem.probe.phases import phase

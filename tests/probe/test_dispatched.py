@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.probe.test_captured import events_of
 from tests.probe.watched import DISPATCHING, Watched
-from ttmem.events.kinds import MemoryKind, Op
+from ttmem.events import MemoryKind, Op
 from ttmem.events.record import Event, Flag
 from ttmem.probe.layout import HOLDS_BINARIES, Counted, LiveType, Notice
 from ttmem.sources.probe_region import ProbeRegion

@@ -17,7 +17,7 @@ import pytest
 from tests.patience import PATIENCE_S
 from tests.probe.test_captured import events_of
 from tests.probe.watched import Watched
-from ttmem.events.kinds import MemoryKind, Op
+from ttmem.events import MemoryKind, Op
 from ttmem.probe import environment, layout
 from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions, switch
 

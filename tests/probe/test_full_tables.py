@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.probe.watched import Watched
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted, LiveType
 
 Watch = Callable[..., Watched]

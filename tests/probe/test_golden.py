@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.probe.test_captured import events_of
-from ttmem.events.kinds import MemoryKind, Op
+from ttmem.events import MemoryKind, Op
 from ttmem.probe.layout import Counted, LiveType, Notice, State
 from ttmem.sources.probe_region import ProbeRegion
 

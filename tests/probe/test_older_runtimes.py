@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.probe.watched import Watched, build_runtime
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 
 Watch = Callable[..., Watched]
 SCRIPT = (

@@ -11,7 +11,7 @@ import pytest
 
 from tests.probe.watched import Watched
 from ttmem.errors import NothingToRead
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 from ttmem.feeds import LocalFeed
 from ttmem.probe.layout import Counted
 from ttmem.sources.probes import ended_regions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.probe.watched import DISPATCHING, Watched
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted
 
 Watch = Callable[..., Watched]

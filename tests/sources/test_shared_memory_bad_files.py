@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sources.region_writer import Slot, Written
-from ttmem.events import Counters
+from ttmem.events import Amounts
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
 from ttmem.sources.shared_memory.source import MAX_REMARKS
 
@@ -88,7 +88,7 @@ def test_ten_thousand_bad_files_do_not_flood_and_hide_no_good_one(
 
     reading = source.read()
 
-    assert [device.in_use for device in reading.devices] == [Counters(*HELD)]
+    assert [device.in_use for device in reading.devices] == [Amounts(*HELD)]
     assert len(reading.remarks) == MAX_REMARKS
     assert reading.remarks[-1].text == f"and {10_000 - MAX_REMARKS + 1:,} more files were skipped"
 

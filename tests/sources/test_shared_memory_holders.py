@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.sources.region_writer import Five, Slot, Written
-from ttmem.events import Counters, DeviceSample, Owner
+from ttmem.events import Amounts, DeviceSample, Owner
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
 
 HELD = (4096, 0, 0, 0, 0)
@@ -95,7 +95,7 @@ def test_a_process_that_publishes_is_not_accused(source: SharedMemory, tmp_path:
         region.write_bytes(Written(slots=[Slot(pid, HELD)]).bytes())
         (device,) = source.read().devices
 
-    assert (_remarks(device), device.in_use) == ([], Counters(*HELD))
+    assert (_remarks(device), device.in_use) == ([], Amounts(*HELD))
 
 
 @pytest.mark.parametrize("slots", [[HELD], []], ids=["ghost", "no slot"])
@@ -177,7 +177,7 @@ def test_a_containers_pid_is_mapped_to_the_hosts(
 
     (process,) = device.processes
     assert (process.owner, process.pid, process.container_pid) == (Owner.LIVE, pid, 1)
-    assert device.in_use == Counters(*HELD)
+    assert device.in_use == Amounts(*HELD)
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux is not installed")
@@ -195,5 +195,5 @@ def test_a_containers_pid_that_two_could_have_is_counted_but_not_named(
 
     (process,) = device.processes
     assert (process.owner, process.pid, process.container_pid) == (Owner.ELSEWHERE, 1, 1)
-    assert device.in_use == Counters(*HELD)
+    assert device.in_use == Amounts(*HELD)
     assert ("elsewhere", 1) in _remarks(device)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.sources.conftest import Spawn
 from tests.sources.region_writer import NOTHING, OWN_CHIP, READY, UNUSED_CHIP, Slot, Written
-from ttmem.events import Counters, DeviceSample, Owner
+from ttmem.events import Amounts, DeviceSample, Owner
 from ttmem.sources.shared_memory import SharedMemory
 
 ME = os.getpid()
@@ -42,8 +42,8 @@ def test_every_version_tells_what_its_processes_hold(
 
     (process,) = device.processes
     assert (device.unique_id, device.version) == (str(0x412319110CD), version)
-    assert (process.pid, process.owner, process.counters) == (ME, Owner.LIVE, Counters(*HELD))
-    assert device.stored == device.chips == device.in_use == Counters(*HELD)
+    assert (process.pid, process.owner, process.counters) == (ME, Owner.LIVE, Amounts(*HELD))
+    assert device.stored == device.chips == device.in_use == Amounts(*HELD)
     assert device.remarks == ()
 
 
@@ -106,7 +106,7 @@ def test_kernel_counters_of_the_prototypes_stand_apart_from_every_sum(
     (device,) = source.read().devices
 
     assert (device.layout, device.version) == ("1 with kernel counters", 1)
-    assert device.in_use == Counters(*HELD)
+    assert device.in_use == Amounts(*HELD)
     assert [(one.owner, one.kernels) for one in device.processes] == [
         (Owner.LIVE, 53 << 20),
         (Owner.DEAD, 7),
@@ -124,7 +124,7 @@ def test_an_impossible_kernel_counter_is_unknown_and_hides_nothing_else(
 
     device = _only(source)
 
-    assert (device.kernels, device.in_use) == (None, Counters(*HELD))
+    assert (device.kernels, device.in_use) == (None, Amounts(*HELD))
 
 
 def test_version_1_stamps_with_the_steady_clock(source: SharedMemory, tmp_path: Path) -> None:

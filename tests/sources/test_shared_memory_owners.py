@@ -15,7 +15,7 @@ import pytest
 
 from tests.sources.conftest import Spawn
 from tests.sources.region_writer import Slot, Written
-from ttmem.events import Counters, Owner
+from ttmem.events import Amounts, Owner
 from ttmem.process_identity import start_time_error_ns, start_time_ns
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
 
@@ -56,8 +56,8 @@ def test_after_a_kill_the_others_are_exact_and_the_ghost_is_shown(
     os.waitid(os.P_PID, children[1].pid, os.WEXITED | os.WNOWAIT)
     (after,) = source.read().devices
 
-    assert before.in_use == Counters(*(3 * size for size in HELD))
-    assert after.in_use == Counters(*(2 * size for size in HELD))
+    assert before.in_use == Amounts(*(3 * size for size in HELD))
+    assert after.in_use == Amounts(*(2 * size for size in HELD))
     assert after.stored == before.in_use
     ghosts = [remark for remark in after.remarks if remark.kind == "ghost"]
     assert [(ghost.pid, ghost.bytes) for ghost in ghosts] == [(children[1].pid, sum(HELD))]
@@ -89,7 +89,7 @@ def test_a_kill_is_seen_without_pidfds_too(
     child.kill()
     child.wait()
 
-    assert (before, source.read().devices[0].in_use) == (Counters(*HELD), Counters())
+    assert (before, source.read().devices[0].in_use) == (Amounts(*HELD), Amounts())
 
 
 def test_descriptors_are_given_back(tmp_path: Path, spawn: Spawn) -> None:
@@ -116,7 +116,7 @@ def test_a_younger_process_with_the_same_pid_does_not_inherit(
     (device,) = source.read().devices
 
     assert [process.owner for process in device.processes] == [Owner.REUSED]
-    assert device.in_use == Counters()
+    assert device.in_use == Amounts()
     assert device.remarks[0].kind == "reused_pid"
 
 
@@ -141,7 +141,7 @@ def test_no_process_is_dead_because_of_a_timestamp(
         child.kill()
 
     assert [p.owner for device in devices for p in device.processes] == [Owner.LIVE]
-    assert devices[0].in_use == Counters(*HELD)
+    assert devices[0].in_use == Amounts(*HELD)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -168,8 +168,8 @@ def test_a_program_that_follows_by_exec_does_not_inherit(shm: Path, known: bool)
 
         (after,) = source.read().devices
 
-        assert before == Counters(*HELD)
-        assert after.in_use == Counters()
+        assert before == Amounts(*HELD)
+        assert after.in_use == Amounts()
         assert [process.owner for process in after.processes] == [Owner.REPLACED]
         assert after.remarks[0].kind == "replaced_program"
         child.kill()
@@ -183,7 +183,7 @@ def test_a_process_that_wrote_as_soon_as_it_could_is_the_owner(
 
     (device,) = source.read().devices
 
-    assert device.in_use == Counters(*HELD)
+    assert device.in_use == Amounts(*HELD)
 
 
 def test_a_process_that_stops_is_alive(source: SharedMemory, tmp_path: Path, spawn: Spawn) -> None:
@@ -192,7 +192,7 @@ def test_a_process_that_stops_is_alive(source: SharedMemory, tmp_path: Path, spa
 
     child.send_signal(signal.SIGSTOP)
 
-    assert source.read().devices[0].in_use == Counters(*HELD)
+    assert source.read().devices[0].in_use == Amounts(*HELD)
 
 
 def test_a_ghost_whose_slot_is_written_to_lives_where_we_cannot_see_it(
@@ -208,7 +208,7 @@ def test_a_ghost_whose_slot_is_written_to_lives_where_we_cannot_see_it(
 
     assert before.processes[0].owner is Owner.DEAD
     assert after.processes[0].owner is Owner.ELSEWHERE
-    assert after.in_use == Counters(*HELD)
+    assert after.in_use == Amounts(*HELD)
     assert after.remarks[0].kind == "elsewhere"
 
 
@@ -221,7 +221,7 @@ def test_two_slots_of_one_process_are_added(
     (device,) = source.read().devices
 
     assert [process.counters for process in device.processes] == [
-        Counters(*(2 * size for size in HELD))
+        Amounts(*(2 * size for size in HELD))
     ]
     assert [remark.kind for remark in device.remarks] == ["twice"]
 
@@ -244,7 +244,7 @@ def test_chip_counters_that_disagree_are_shown(source: SharedMemory, tmp_path: P
     (remark,) = device.remarks
     assert (remark.kind, remark.bytes) == ("chips_disagree", 1024 - 4096)
     assert "1.0 KiB instead of 4.0 KiB" in remark.text
-    assert device.in_use == Counters(*HELD)
+    assert device.in_use == Amounts(*HELD)
 
 
 def test_chip_counters_are_cleared_when_the_last_one_goes(
@@ -302,5 +302,5 @@ def test_counters_near_the_end_of_their_range_are_in_no_sum(
 
     (device,) = source.read().devices
 
-    assert device.in_use == Counters(*HELD)
+    assert device.in_use == Amounts(*HELD)
     assert [remark.kind for remark in device.remarks] == ["impossible"]

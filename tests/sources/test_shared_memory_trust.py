@@ -13,7 +13,7 @@ import pytest
 
 from tests.other_user import OTHER, needs_root
 from tests.sources.region_writer import OWN_CHIP, Slot, Written
-from ttmem.events import Counters, Owner
+from ttmem.events import Amounts, Owner
 from ttmem.feeds import LocalFeed
 from ttmem.sources.shared_memory import SharedMemory
 
@@ -52,7 +52,7 @@ def test_a_slot_of_its_owners_process_counts_without_a_remark(
 
     (device,) = source.read().devices
 
-    assert device.in_use == Counters(HELD)
+    assert device.in_use == Amounts(HELD)
     assert device.remarks == ()
 
 
@@ -65,7 +65,7 @@ def test_a_slot_of_another_users_process_is_unverified_and_in_no_sum(
 
     (device,) = source.read().devices
 
-    assert device.in_use == Counters()
+    assert device.in_use == Amounts()
     assert [(one.pid, one.owner) for one in device.processes] == [(pid, Owner.UNVERIFIED)]
     (remark,) = [one for one in device.remarks if one.kind == "unverified"]
     assert remark.pid == pid
@@ -80,7 +80,7 @@ def test_a_process_of_root_in_another_users_file_is_counted_and_marked(
 
     (device,) = source.read().devices
 
-    assert device.in_use == Counters(HELD)
+    assert device.in_use == Amounts(HELD)
     assert [one.owner for one in device.processes] == [Owner.ROOT]
     assert "root_in_region" in [one.kind for one in device.remarks]
 

@@ -10,7 +10,7 @@ from tests.ttnn.bench.answers import Views
 from tests.ttnn.bench.boards import Sizes
 from tests.ttnn.bench.machine import Machine
 from tests.ttnn.bench.session import Session
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 from ttmem.probe import environment
 from ttmem.probe.layout import LiveType
 from ttmem.sources.probe_region import ProbeRegion, find_regions

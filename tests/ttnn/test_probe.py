@@ -18,7 +18,7 @@ from tests.ttnn.probed import (
     region_of,
     start,
 )
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 from ttmem.probe.layout import LiveType
 
 MAKE = """

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ttmem.events import Amounts
 from ttmem.ledger.anomalies import over_capacity
 from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
     Device,
     Footprint,
-    Held,
     Kernels,
     LeftBehind,
     Losses,
@@ -134,7 +134,7 @@ def device(
 def process(
     pid: int,
     command: str | None,
-    devices: Mapping[str, Held],
+    devices: Mapping[str, Amounts],
     *,
     user: str | None = "alice",
     connected: bool = True,
@@ -155,16 +155,9 @@ def process(
     )
 
 
-def everything(of: Device) -> Held:
+def everything(of: Device) -> Amounts:
     """All that a device holds, as one process's."""
-    memory = of.memory
-    return Held(
-        memory.dram.held,
-        memory.l1.held,
-        memory.l1_small.held,
-        memory.trace.held,
-        memory.cb.used,
-    )
+    return of.memory.amounts
 
 
 def snapshot(

@@ -24,8 +24,8 @@ from tests.views.builders import (
     with_owner,
 )
 from tests.views.stock_cases import STOCK_CASES
-from ttmem.snapshots import Device, Held, LeftBehind, Losses, Provenance, Snapshot
-from ttmem.views.holdings import amounts
+from ttmem.events import Amounts
+from ttmem.snapshots import Device, LeftBehind, Losses, Provenance, Snapshot
 
 TRANSFORMER = (
     "python -m pytest models/tt_transformers/demo/simple_text_demo.py -k 'performance and DP-4-b1'"
@@ -91,11 +91,11 @@ def _dp4_device(number: int) -> Device:
 
 def four_devices() -> Snapshot:
     devices = [_dp4_device(number) for number in range(4)]
-    second = Held(2 * GIB, 0, 0, 0, 3 * MIB)
+    second = Amounts(2 * GIB, 0, 0, 0, 3 * MIB)
     shared = devices[3]
     rest = everything(shared)
     first = {d.unique_id: everything(d) for d in devices[:3]}
-    first[shared.unique_id] = Held(
+    first[shared.unique_id] = Amounts(
         rest.dram - second.dram, rest.l1, 0, rest.trace, rest.cb - second.cb
     )
     return snapshot(
@@ -109,7 +109,7 @@ def four_devices() -> Snapshot:
                 39870,
                 "python train.py",
                 NOW - 95_000_000_000,
-                {devices[0].unique_id: Held(GIB, 0, 0, 0, 0)},
+                {devices[0].unique_id: Amounts(GIB, 0, 0, 0, 0)},
             )
         ],
         losses=Losses(1_204, 1, 0),
@@ -121,11 +121,11 @@ def readme() -> Snapshot:
     """What README.md shows: two chips of an n300, a model on both, a server on one."""
     devices = [_dp4_device(0), _dp4_device(2)]
     pair = [replace(one, logical_id=number) for number, one in enumerate(devices)]
-    service = Held(int(1.2 * GIB), 0, 0, 0, 3 * MIB)
+    service = Amounts(int(1.2 * GIB), 0, 0, 0, 3 * MIB)
     rest = everything(pair[1])
     model = {
         pair[0].unique_id: everything(pair[0]),
-        pair[1].unique_id: replace(rest, dram=rest.dram - service.dram, cb=rest.cb - service.cb),
+        pair[1].unique_id: rest._replace(dram=rest.dram - service.dram, cb=rest.cb - service.cb),
     }
     return snapshot(
         pair,
@@ -162,7 +162,7 @@ def thirty_two_devices() -> Snapshot:
 
 def sixty_processes() -> Snapshot:
     parts = [
-        Held((n * 7919 % 61) * 3 * MIB, n * 4 * KIB, 0, 0, (n % 5) * 64 * KIB) for n in range(60)
+        Amounts((n * 7919 % 61) * 3 * MIB, n * 4 * KIB, 0, 0, (n % 5) * 64 * KIB) for n in range(60)
     ]
     names = [f"python worker.py --rank {n}" for n in range(60)]
     holder = device(
@@ -203,10 +203,8 @@ def everything_at_once() -> Snapshot:
     (troubled,) = seed_004_on_a_real_n300().devices
     devices = [replace(troubled, logical_id=4), *chips.devices]
     held = everything(troubled)
-    part = Held(*(amount // 12 for amount in amounts(held)))
-    first = Held(
-        *(whole - 11 * one for whole, one in zip(amounts(held), amounts(part), strict=True))
-    )
+    part = Amounts(*(amount // 12 for amount in held))
+    first = Amounts(*(whole - 11 * one for whole, one in zip(held, part, strict=True)))
     # The number of a chip of four_devices is 0 too; its unique id is not.
     unique_id = "17"
     devices[0] = replace(devices[0], unique_id=unique_id)
@@ -233,8 +231,8 @@ def hostile_strings() -> Snapshot:
         l1=MIB,
     )
     held = everything(bad)
-    half = Held(held.dram // 2, held.l1 // 2, 0, 0, 0)
-    quarter = Held(held.dram // 4, held.l1 // 4, 0, 0, 0)
+    half = Amounts(held.dram // 2, held.l1 // 2, 0, 0, 0)
+    quarter = Amounts(held.dram // 4, held.l1 // 4, 0, 0, 0)
     return snapshot(
         [bad],
         [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.views.builders import KIB, MIB, N300_DRAM, NOW, circular, device, process, snapshot, use
 from tests.views.cases import TRANSFORMER
-from ttmem.snapshots import Held, LeftBehind, Snapshot
+from ttmem.events import Amounts
+from ttmem.snapshots import LeftBehind, Snapshot
 
 
 def dump_case() -> Snapshot:
@@ -20,7 +21,7 @@ def dump_case() -> Snapshot:
         {**sizes, "type": "application", "id": 7, "footprint": 8000 * KIB, "cores": 80},
         {**sizes, "type": "fabric", "id": 8, "footprint": 896 * KIB, "cores": 16},
     ]
-    first, second = Held(36 * MIB + 4096, 2 * MIB, 0, 0, 3 * MIB), Held(MIB, 0, 0, 0, 0)
+    first, second = Amounts(36 * MIB + 4096, 2 * MIB, 0, 0, 3 * MIB), Amounts(MIB, 0, 0, 0, 0)
     holder = device(
         0,
         unique_id="9",

@@ -13,8 +13,8 @@ from ttmem.analysis.process_picture import (
     Origin,
     ProcessPicture,
 )
+from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.views.failure_text import render_failure
 from ttmem.views.run_summary import render_summary

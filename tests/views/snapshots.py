@@ -5,14 +5,13 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tests.views.builders import HOST
-from ttmem.events import CardSample, Telemetry, TelemetryLimits
-from ttmem.events.telemetry import VALUES
+from ttmem.events import Amounts, CardSample, Telemetry, TelemetryLimits
+from ttmem.events.samples import VALUES
 from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
     Device,
     Footprint,
-    Held,
     Kernels,
     LeftBehind,
     Losses,
@@ -128,7 +127,7 @@ def devices(draw: st.DrawFn, unique_id: str) -> Device:
     )
 
 
-holdings = st.builds(Held, amounts, amounts, amounts, amounts, amounts)
+holdings = st.builds(Amounts, amounts, amounts, amounts, amounts, amounts)
 
 
 @st.composite

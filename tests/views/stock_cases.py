@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.views.builders import GIB, HOST, KIB, MIB, NOW, device, everything, process, snapshot
+from ttmem.events import Amounts
 from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
     Device,
     Footprint,
-    Held,
     Kernels,
     LeftBehind,
     MemoryUse,
@@ -95,7 +95,9 @@ def stock_and_socket() -> Snapshot:
         anomalies=(Anomaly("cross_check", said, 42001, GIB),),
     )
     patched = replace(
-        process(42001, "python patched.py", {chips[0].unique_id: Held(4 * GIB, 2 * MIB, 0, 0, 0)}),
+        process(
+            42001, "python patched.py", {chips[0].unique_id: Amounts(4 * GIB, 2 * MIB, 0, 0, 0)}
+        ),
         sources=("socket", "shared memory v3"),
     )
     stock = by_counters(
@@ -103,7 +105,7 @@ def stock_and_socket() -> Snapshot:
             41235,
             "python stock.py --mesh 1x2",
             {
-                chips[0].unique_id: Held(2 * GIB, 0, 0, 0, 8 * MIB),
+                chips[0].unique_id: Amounts(2 * GIB, 0, 0, 0, 8 * MIB),
                 chips[1].unique_id: everything(chips[1]),
             },
             user="bob",
@@ -127,12 +129,14 @@ def stock_ghosts() -> Snapshot:
     chip = stock_device(0, GIB, 0, 0, odd)
     owner = by_counters(process(41235, "python train.py", {chip.unique_id: everything(chip)}))
     ghosts = [
-        LeftBehind(39870, "python", None, {chip.unique_id: Held(4 * GIB, 0, 0, 0, 0)}, ghost=True),
+        LeftBehind(
+            39870, "python", None, {chip.unique_id: Amounts(4 * GIB, 0, 0, 0, 0)}, ghost=True
+        ),
         LeftBehind(
             39902,
             "python",
             NOW - 12_000_000_000,
-            {chip.unique_id: Held(0, 64 * KIB, 0, 0, 0)},
+            {chip.unique_id: Amounts(0, 64 * KIB, 0, 0, 0)},
             ghost=True,
         ),
     ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.views.builders import GIB, MIB, N300_DRAM, device, snapshot, use, with_owner
 from ttmem.events import CardSample, Telemetry, TelemetryLimits
-from ttmem.events.telemetry import no_telemetry
+from ttmem.events.samples import no_telemetry
 from ttmem.snapshots import Device, Snapshot
 from ttmem.sources.telemetry import REMOTE
 

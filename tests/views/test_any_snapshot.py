@@ -6,11 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.views.snapshots import snapshots, texts
+from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
 from ttmem.views.dump_groups import dump_groups
 from ttmem.views.dump_table import render_dump
-from ttmem.views.holdings import amounts, together
 from ttmem.views.names import short_ids
 from ttmem.views.table import render
 from ttmem.views.text import clean, clip, columns, wrap
@@ -83,8 +83,8 @@ def test_the_total_row_is_the_sum_of_the_processes(snapshot: Snapshot) -> None:
 
 
 def expected_total(snapshot: Snapshot) -> list[str]:
-    held = together(h for process in snapshot.processes for h in process.devices.values())
-    return " ".join(map(human, amounts(held))).split()
+    held = Amounts.total(h for process in snapshot.processes for h in process.devices.values())
+    return " ".join(map(human, held)).split()
 
 
 @given(st.lists(texts.map(clean), unique=True), st.integers(1, 60))

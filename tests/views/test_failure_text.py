@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ttmem.analysis.explanation import explain
 from ttmem.analysis.process_picture import FailedAllocation, Holding, Origin
+from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 from ttmem.views.failure_text import render_failure
 
 DEVICE = DeviceDeclaration(

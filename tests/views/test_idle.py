@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tests.views.builders import device, use
 from tests.views.cases import one_device
-from ttmem.snapshots import Device, Held, LeftBehind
+from ttmem.events import Amounts
+from ttmem.snapshots import Device, LeftBehind
 from ttmem.views.idle import idle_sentence, without_idle
 from ttmem.views.monitor.choice import Choice
 from ttmem.views.table import render
@@ -39,7 +40,7 @@ def test_a_device_that_was_asked_for_is_shown_blank_or_not() -> None:
 
 def test_a_device_that_a_dead_process_left_bytes_on_is_not_idle() -> None:
     used = one_device()
-    left = LeftBehind(9, "python", 1, {"77": Held(1, 0, 0, 0, 0)})
+    left = LeftBehind(9, "python", 1, {"77": Amounts(1, 0, 0, 0, 0)})
     busy = replace(used, devices=(*used.devices, _blank("77")), left_behind=(left,))
 
     assert without_idle(busy) == (busy, 0)

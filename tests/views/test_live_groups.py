@@ -10,7 +10,8 @@ import pytest
 
 from tests.views.cases import four_devices
 from tests.views.test_pictures import compare
-from ttmem.snapshots import Held, Snapshot
+from ttmem.events import Amounts
+from ttmem.snapshots import Snapshot
 from ttmem.views.group_table import group_document, render_groups
 from ttmem.views.live_groups import What, live_groups
 
@@ -30,7 +31,7 @@ ROWS = [
     buffer("TRACE", 512 * KIB, name="ttnn.end_trace_capture", site="model.py:90 warm_up"),
     buffer("SYSTEM_MEMORY", 99 * MIB, name="ttnn.from_torch", site="model.py:3 <module>"),
 ]
-HELD = Held(8 * MIB, 64 * KIB, 4 * KIB, 512 * KIB, 3 * MIB)
+HELD = Amounts(8 * MIB, 64 * KIB, 4 * KIB, 512 * KIB, 3 * MIB)
 
 
 def watched() -> Snapshot:
@@ -48,7 +49,7 @@ def with_a_stranger() -> Snapshot:
     stranger = replace(
         picture.processes[0],
         pid=42001,
-        devices={picture.devices[0].unique_id: Held(7 * MIB, 0, 0, 0, 1 * MIB)},
+        devices={picture.devices[0].unique_id: Amounts(7 * MIB, 0, 0, 0, 1 * MIB)},
     )
     return replace(picture, processes=(*picture.processes, stranger))
 
@@ -56,7 +57,7 @@ def with_a_stranger() -> Snapshot:
 def test_reserved_bytes_count_where_they_are_known() -> None:
     groups = {group.key: group for group in live_groups(watched(), "op").groups}
 
-    assert (groups["ttnn.add"].dram, groups["ttnn.add"].l1) == (2 * MIB, 64 * KIB)
+    assert groups["ttnn.add"].held == Amounts(2 * MIB, 64 * KIB)
     assert groups["ttnn.add"].count == 2
 
 
@@ -71,22 +72,20 @@ def test_groups_add_up_to_what_processes_hold(by: str, case: Any) -> None:
     grouped = live_groups(picture, by)
     held = [held for process in picture.processes for held in process.devices.values()]
 
-    for kind in ("dram", "l1", "l1_small", "trace", "cb"):
-        whole = sum(getattr(one, kind) for one in held)
-        assert sum(getattr(group, kind) for group in grouped.groups) == whole
-        assert getattr(grouped.total, kind) == whole
+    assert Amounts.total(group.held for group in grouped.groups) == Amounts.total(held)
+    assert grouped.total.held == Amounts.total(held)
 
 
 def test_what_only_sums_tell_of_is_a_group_of_its_own() -> None:
     (rest,) = [g for g in live_groups(with_a_stranger(), "site").groups if g.what is What.SUMS]
 
-    assert (rest.dram, rest.count) == (7 * MIB, None)
+    assert (rest.held.dram, rest.count) == (7 * MIB, None)
 
 
 def test_a_process_has_its_circular_buffers_to_itself() -> None:
     groups = live_groups(with_a_stranger(), "pid").groups
 
-    assert {group.key: group.cb for group in groups} == {41235: 3 * MIB, 42001: 1 * MIB}
+    assert {group.key: group.held.cb for group in groups} == {41235: 3 * MIB, 42001: 1 * MIB}
     assert {group.key: group.count for group in groups} == {41235: 5, 42001: None}
 
 

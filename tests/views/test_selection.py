@@ -8,8 +8,8 @@ from tests.views.builders import device
 from tests.views.cases import four_devices
 from tests.views.dump_case import dump_case
 from ttmem.errors import BadInput
+from ttmem.events import Amounts
 from ttmem.snapshots import Anomaly
-from ttmem.views.holdings import on_devices, together
 from ttmem.views.selection import select
 
 
@@ -21,8 +21,8 @@ def test_a_device_is_chosen_by_logical_or_unique_id(wanted: str) -> None:
 
 def test_what_is_chosen_still_adds_up() -> None:
     chosen = select(four_devices(), ["1", "3"], [])
-    held = together(h for process in chosen.processes for h in process.devices.values())
-    assert held == on_devices(chosen.devices)
+    held = Amounts.total(h for process in chosen.processes for h in process.devices.values())
+    assert held == Amounts.total(device.memory.amounts for device in chosen.devices)
 
 
 def test_processes_on_other_devices_are_left_out() -> None:

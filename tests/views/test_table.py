@@ -16,8 +16,8 @@ from tests.views.builders import (
 )
 from tests.views.builders import snapshot as make_snapshot
 from tests.views.cases import CASES
+from ttmem.events import Amounts
 from ttmem.snapshots import Losses, Snapshot
-from ttmem.views.holdings import on_devices, together
 from ttmem.views.selection import select
 from ttmem.views.table import render
 
@@ -59,8 +59,8 @@ def test_the_same_on_a_real_n300_says_how_much_too_much_and_by_whom() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_processes_and_devices_add_up_to_the_same(name: str) -> None:
     snapshot = CASES[name]()
-    held = together(h for process in snapshot.processes for h in process.devices.values())
-    assert held == on_devices(snapshot.devices)
+    held = Amounts.total(h for process in snapshot.processes for h in process.devices.values())
+    assert held == Amounts.total(device.memory.amounts for device in snapshot.devices)
 
 
 def test_there_is_no_kernel_column_in_the_process_table() -> None:

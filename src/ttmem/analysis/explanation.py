@@ -7,11 +7,9 @@ from enum import Enum
 
 from ttmem.analysis.free_blocks import Room, room_in_bank
 from ttmem.analysis.holders import Holder, on_chip, on_one_chip
-from ttmem.analysis.peaks import bank_of
 from ttmem.analysis.process_picture import FailedAllocation, Holding
-from ttmem.events import runtime_messages
+from ttmem.events import Banks, MemoryKind, runtime_messages
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 
 
 class Verdict(Enum):
@@ -43,7 +41,7 @@ class Explanation:
     @property
     def no_room(self) -> bool:
         """False: nothing says that memory was short. The runtime may have refused it for another reason."""
-        said = runtime_messages.tells_of_no_room(self.failure.message)
+        said = runtime_messages.is_out_of_memory(self.failure.message)
         return said or self.verdict is not Verdict.UNKNOWN
 
 
@@ -55,7 +53,7 @@ def explain(failure: FailedAllocation, device: DeviceDeclaration | None) -> Expl
 def _of_buffer(failure: FailedAllocation, device: DeviceDeclaration | None) -> Explanation:
     said = runtime_messages.bank_figures(failure.message)
     counted = _counted(failure, device)
-    banks, size = bank_of(device, failure.kind) if device else (None, None)
+    banks, size, _ = device.banks(failure.kind) if device else Banks(None, None, None)
     needed = None
     if said:
         banks, needed, size = said.banks, said.needed, said.bank_size or size
@@ -84,8 +82,7 @@ def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> 
     clash = runtime_messages.clash(failure.message)
     over = runtime_messages.too_large(failure.message)
     counted = _counted(failure, device)
-    banks, size = bank_of(device, MemoryKind.L1) if device else (None, None)
-    base = device.cb_base if device else None
+    banks, size, base = device.banks(MemoryKind.L1) if device else Banks(None, None, None)
     needed = largest = None
     if clash and base is not None:
         needed, largest = clash.end - base, clash.lowest_buffer - base

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ttmem.analysis.peaks import bank_of
 from ttmem.analysis.process_picture import Holding
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +19,11 @@ class Room:
 
 def room_in_bank(device: DeviceDeclaration, kind: int, holdings: Sequence[Holding]) -> Room:
     """Of one kind of memory, which holds exactly these buffers."""
-    banks, size = bank_of(device, kind)
+    banks, size, base = device.banks(kind)
     if not banks or size is None:
         return Room(None, None)
     blocks = [(one.address, one.held // banks) for one in holdings]
     free = size - sum(length for _, length in blocks)
-    base = _base(device, kind)
     if free < 0:
         return Room(None, None)  # buffers of another process are in it, or some were missed
     return Room(free, None if base is None else largest_gap(blocks, base, base + size))
@@ -39,14 +36,3 @@ def largest_gap(blocks: Iterable[tuple[int, int]], start: int, end: int) -> int:
         largest = max(largest, min(address, end) - at)
         at = max(at, address + length)
     return max(largest, end - at, 0)
-
-
-def _base(device: DeviceDeclaration, kind: int) -> int | None:
-    """Where the bank of that kind begins."""
-    if kind == MemoryKind.L1:
-        return device.cb_base
-    if kind == MemoryKind.DRAM:
-        return device.dram_base
-    if kind == MemoryKind.L1_SMALL and device.l1_per_core and device.l1_small_bank_size:
-        return device.l1_per_core - device.l1_small_bank_size
-    return None

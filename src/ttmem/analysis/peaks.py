@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ttmem.analysis.process_picture import DeviceUse, HighWater, Refusal
+from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +48,16 @@ def peaks(devices: Iterable[DeviceUse]) -> list[Peak]:
 
 def _size_at(device: DeviceDeclaration, mark: HighWater) -> int | None:
     """Bytes of its memory when the peak was reached."""
-    return size_of(device, mark.kind) if mark.size is None else mark.size or None
-
-
-def size_of(device: DeviceDeclaration, kind: int) -> int | None:
-    """Bytes of one kind of memory in all banks."""
-    banks, size = bank_of(device, kind)
-    return banks * size if banks and size is not None else None
-
-
-def bank_of(device: DeviceDeclaration, kind: int) -> tuple[int | None, int | None]:
-    """Number and size of the banks of one kind."""
-    places = {
-        MemoryKind.DRAM: (device.dram_banks, device.dram_bank_size),
-        MemoryKind.L1: (device.l1_banks, device.l1_bank_size),
-        MemoryKind.L1_SMALL: (device.l1_banks, device.l1_small_bank_size),
-        MemoryKind.TRACE: (device.dram_banks, device.trace_bank_size),
-    }
-    known = kind in list(MemoryKind)
-    return places.get(MemoryKind(kind), (None, None)) if known else (None, None)
+    if mark.size is not None:
+        return mark.size or None
+    banks = device.banks(mark.kind)
+    return banks.capacity if banks.number else None
 
 
 def _setting(
     device: DeviceDeclaration, mark: HighWater, refusals: Iterable[Refusal]
 ) -> Setting | None:
-    banks, size = bank_of(device, mark.kind)[0], _size_at(device, mark)
+    banks, size = device.banks(mark.kind).number, _size_at(device, mark)
     if not banks or size is None:
         return None
     refused = [one for one in refusals if one.kind == mark.kind]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted
 
 

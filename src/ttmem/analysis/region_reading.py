@@ -15,9 +15,8 @@ from ttmem.analysis.process_picture import (
     Refusal,
 )
 from ttmem.analysis.ring_history import Block, RingHistory
-from ttmem.events import runtime_messages
+from ttmem.events import MemoryKind, runtime_messages
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import MemoryKind
 from ttmem.probe.layout import Counted, Option, State
 from ttmem.sizes import several
 from ttmem.sources.probe_region import Activity, Counter, Failure, Losses, ProbeRegion
@@ -141,7 +140,7 @@ def _refusal(failure: Failure) -> Iterator[Refusal]:
     said = runtime_messages.bank_figures(failure.message)
     if said and said.bank_size is not None and said.free is not None:
         yield Refusal(failure.kind, said.bank_size - said.free + said.needed, said.bank_size)
-    elif runtime_messages.tells_of_no_room(failure.message):
+    elif runtime_messages.is_out_of_memory(failure.message):
         yield Refusal(failure.kind)
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from ttmem.events.kinds import Op
-from ttmem.events.notices import Notice
+from ttmem.events import Notice, Op
 from ttmem.events.record import EVENT_SIZE, Event, Flag
 from ttmem.probe.layout import SIDE, LiveType
 from ttmem.sources.probe_region import Batch, LiveThing

@@ -1,18 +1,36 @@
-"""What happened: one fixed-size event record, and the words it is made of."""
+"""What happened, where it happened and how much it was: the types that every other package shares."""
 
+from ttmem.events.amounts import KINDS, LABELS, Amounts, Banks, MemoryKind
 from ttmem.events.device import DeviceDeclaration
-from ttmem.events.kinds import BinaryStatus, KernelType, MemoryKind, Op
-from ttmem.events.notices import Notice
-from ttmem.events.record import EVENT, EVENT_SIZE, Event, Flag
-from ttmem.events.samples import Counters, DeviceSample, Owner, ProcessSample, Remark
-from ttmem.events.telemetry import CardSample, Telemetry, TelemetryLimits
+from ttmem.events.record import (
+    EVENT,
+    EVENT_SIZE,
+    BinaryStatus,
+    Event,
+    Flag,
+    KernelType,
+    Notice,
+    Op,
+)
+from ttmem.events.samples import (
+    CardSample,
+    DeviceSample,
+    Owner,
+    ProcessSample,
+    Remark,
+    Telemetry,
+    TelemetryLimits,
+)
 
 __all__ = [
     "EVENT",
     "EVENT_SIZE",
+    "KINDS",
+    "LABELS",
+    "Amounts",
+    "Banks",
     "BinaryStatus",
     "CardSample",
-    "Counters",
     "DeviceDeclaration",
     "DeviceSample",
     "Event",

@@ -1,4 +1,4 @@
-"""What a client says about a device it opened."""
+"""What is known about a device: identity, grid, banks and the sizes of its memory regions."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from ttmem.events.amounts import Banks, MemoryKind
+
 if TYPE_CHECKING:
     from ttmem.hw import DeviceSpec
 
-LARGEST = 1 << 44  # bytes; far beyond any board, so that sums stay far below 2^63
+LARGEST = 1 << 44  # bytes; far more than any board has, yet sums stay far below 2^63
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceDeclaration:
-    """Identity, grid, banks and region sizes of one device; what is unknown is None."""
+    """As declared by whoever opened the device; unknown values are None."""
 
     logical_id: int
     unique_id: str | None = None
@@ -27,23 +29,21 @@ class DeviceDeclaration:
     l1_per_core: int | None = None
     l1_total: int | None = None
     l1_capacity: int | None = None  # what L1, L1_SMALL and circular buffers share
-    l1_capacity_default: int | None = None  # what they would share if it was opened with no options
-    l1_most: int | None = None  # what they cannot have more than, however it was opened
-    l1_bank_size: int | None = None  # the part of a bank that is of kind L1
+    l1_capacity_default: int | None = None  # the same, if it was opened with default options
+    l1_most: int | None = None  # an upper bound, however it was opened
+    l1_bank_size: int | None = None  # the part of a bank that holds kind L1
     l1_small_bank_size: int | None = None
-    ring_base: int | None = (
-        None  # where the kernel-config ring of a core begins; it ends at cb_base
-    )
+    ring_base: int | None = None  # start of a core's kernel-config ring, which ends at cb_base
     cb_base: int | None = None
-    dram_base: int | None = None  # where the allocator of a DRAM bank begins
+    dram_base: int | None = None  # the first address the allocator gives out in a DRAM bank
     dram_banks: int | None = None
     dram_bank_size: int | None = None
     trace_bank_size: int | None = None
     ring_per_core: int | None = None
     ring_capacity: int | None = None
     note: str | None = None
-    remote: bool | None = None  # reached over Ethernet only: it has no PCI address of its own
-    position: str | None = None  # on a Galaxy: tray and chip, T1:N3
+    remote: bool | None = None  # reached over Ethernet only, so it has no PCI address
+    position: str | None = None  # on a Galaxy: tray and chip, such as T1:N3
 
     @classmethod
     def from_spec(
@@ -56,7 +56,6 @@ class DeviceDeclaration:
         remote: bool | None = None,
         position: str | None = None,
     ) -> DeviceDeclaration:
-        """The declaration of a device whose hardware is known."""
         return cls(
             logical_id=logical_id,
             unique_id=unique_id,
@@ -86,7 +85,7 @@ class DeviceDeclaration:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> DeviceDeclaration:
-        """Reads what an untrusted client sent; ValueError names the field that is wrong."""
+        """Reads what an untrusted client sent. ValueError names the offending field."""
         given: dict[str, Any] = {}
         for field in fields(cls):
             value = document.get(field.name)
@@ -99,7 +98,7 @@ class DeviceDeclaration:
         return declared
 
     def _check_sums(self) -> None:
-        """Each number is within limits; what is computed from them must be too."""
+        """Each number is within its limits; the values computed from them must be, too."""
         dram = (self.dram_bank_size or 0) + (self.trace_bank_size or 0)
         l1 = (self.l1_bank_size or 0) + (self.l1_small_bank_size or 0)
         ends = {
@@ -112,9 +111,26 @@ class DeviceDeclaration:
         for name, end in ends.items():
             _number(name, end, LARGEST)
 
+    def banks(self, kind: int) -> Banks:
+        """L1_SMALL and TRACE take the upper end of the banks they share with L1 and DRAM."""
+        if kind == MemoryKind.DRAM:
+            return Banks(self.dram_banks, self.dram_bank_size, self.dram_base)
+        if kind == MemoryKind.L1:
+            return Banks(self.l1_banks, self.l1_bank_size, self.cb_base)
+        if kind == MemoryKind.L1_SMALL:
+            base = _sum(self.cb_base, self.l1_bank_size)
+            return Banks(self.l1_banks, self.l1_small_bank_size, base)
+        if kind == MemoryKind.TRACE:
+            base = _sum(self.dram_base, self.dram_bank_size)
+            return Banks(self.dram_banks, self.trace_bank_size, base)
+        return Banks(None, None, None)
+
     def to_json(self) -> dict[str, Any]:
-        """The fields that are known."""
         return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def _sum(base: int | None, size: int | None) -> int | None:
+    return None if base is None or size is None else base + size
 
 
 _TEXT = ("unique_id", "board", "arch", "pci", "note")
@@ -124,7 +140,7 @@ _POSITION = re.compile(r"T[1-4]:N[1-8]")
 def _checked(name: str, value: Any) -> Any:
     if name in _TEXT:
         if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
-            raise ValueError(f"{name} must be a short printable text, not {value!r:.60}")
+            raise ValueError(f"{name} must be short printable text, not {value!r:.60}")
         return value
     if name == "position":
         if not isinstance(value, str) or not _POSITION.fullmatch(value):

@@ -20,15 +20,15 @@ offset size field    meaning
 
 RING uses id = occupied bytes of the device, size = capacity (0 = unknown), extra = wraps, address = syncs,
 number = programs in the ring. COUNTERS carries absolute values: id = loads, size = unloads, extra = dispatches,
-address = cache hits, number = cache misses. CACHE_ENTRIES carries size = entries. PROGRAM_NAME says by whom a program
-that is already known was made: id, name, site. From 64 on: `Notice`.
+address = cache hits, number = cache misses. CACHE_ENTRIES carries size = entries. PROGRAM_NAME tells who made a program
+that is already known: id, name, site. Values from 64 on are a `Notice`.
 
-Invariant: the layout is `native/event.hpp`'s too; a test compares them.
+Invariant: `native/event.hpp` has the same layout; a test compares them.
 """
 
 from __future__ import annotations
 
-from enum import IntFlag
+from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import NamedTuple
 
@@ -36,21 +36,81 @@ EVENT = Struct("<BBHIQQQQQIIII")
 EVENT_SIZE = EVENT.size
 
 
+class KernelType(IntEnum):
+    """What a kernel belongs to, numbered as on the historical wire."""
+
+    APPLICATION = 0
+    FABRIC = 1
+    DISPATCH = 2
+
+
+class BinaryStatus(IntEnum):
+    """Progress of a program's binaries to one device."""
+
+    NOT_SENT = 0
+    IN_FLIGHT = 1
+    COMMITTED = 2
+
+    @property
+    def label(self) -> str:
+        """The runtime's own spelling: NotSent, InFlight, Committed."""
+        return self.name.title().replace("_", "")
+
+
+class Op(IntEnum):
+    """What happened. Values 1 to 11 are those of the historical wire."""
+
+    ALLOC = 1
+    FREE = 2
+    CB_ALLOC = 8
+    CB_FREE = 9
+    KERNEL_LOAD = 10
+    KERNEL_UNLOAD = 11
+    PROGRAM_DISPATCH = 16
+    PROGRAM_DESTROY = 17
+    BINARY_STATUS = 18
+    RING = 19
+    COUNTERS = 20
+    CACHE_ENTRIES = 21
+    PROGRAM_NAME = 22
+
+
+class Notice(IntEnum):
+    """An `Event.op` that the ledger ignores and lists of events show; numbered as in `native/probe/layout.hpp`."""
+
+    DEVICE_OPENED = 64
+    DEVICE_CLOSED = 65
+    PROGRAM_CREATED = 66
+    PROGRAM_COMPILED = 67
+    PROGRAM_FINALIZED = 68
+    TRACE_BEGUN = 69
+    TRACE_CAPTURED = 70
+    TRACE_REPLAYED = 71
+    TRACE_RELEASED = 72
+    ALLOCATION_FAILED = 73
+    PHASE_ENTERED = 74
+
+    @property
+    def of_device(self) -> bool:
+        """Whether `Event.device` is meaningful."""
+        return self not in (Notice.PROGRAM_CREATED, Notice.PHASE_ENTERED)
+
+
 class Flag(IntFlag):
     """Bits of `Event.flags`."""
 
-    KIND_KNOWN = 1  # a FREE that names its kind
-    GLOBAL = 2  # a circular buffer on top of an L1 buffer that is already counted
+    KIND_KNOWN = 1  # a FREE that states its kind
+    GLOBAL = 2  # a circular buffer inside an L1 buffer that is already counted
     DATAFLOW = 4  # a dataflow buffer or scratchpad, counted as a CB
-    RESENT = 8  # part of a resync: state, not news
+    RESENT = 8  # part of a resync: existing state, not a new event
     CACHE_HIT = 16
     CACHE_MISS = 32
-    FOOTPRINT = 64  # a kernel load whose size is binary x cores already (historical wire)
-    WITH_DEVICE = 128  # freed by nobody: it went when its device was closed
+    FOOTPRINT = 64  # a kernel load whose size is already binary x cores (historical wire)
+    WITH_DEVICE = 128  # not freed explicitly; it went away when its device was closed
 
 
 class Event(NamedTuple):
-    """One decoded record; many of them stay bytes."""
+    """One decoded record. Where there are many, they are kept as bytes."""
 
     op: int
     kind: int = 0
@@ -67,10 +127,8 @@ class Event(NamedTuple):
     site: int = 0
 
     def pack(self) -> bytes:
-        """The 64 bytes of this event."""
         return EVENT.pack(*self)
 
     @classmethod
     def unpack(cls, data: bytes, offset: int = 0) -> Event:
-        """The event in 64 bytes."""
         return cls._make(EVENT.unpack_from(data, offset))

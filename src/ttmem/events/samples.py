@@ -1,135 +1,171 @@
-"""Counter samples: what a runtime says that its processes hold, where no events are to be had."""
+"""What a reader finds at one moment where there are no events: counters of processes and devices, sensors of cards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from ttmem.events.amounts import Amounts
 from ttmem.events.device import DeviceDeclaration
 
 
 class Owner(Enum):
-    """What is known of the process that a counter names."""
+    """What is known about the process a counter belongs to."""
 
     LIVE = "live"
-    DEAD = "dead"  # gone: a ghost, whose bytes are in no sum
-    REUSED = "reused"  # the pid belongs to a younger process now
-    REPLACED = (
-        "replaced"  # the process runs another program now (`exec`), and uses the region no more
-    )
-    ELSEWHERE = "elsewhere"  # alive in a container whose pids cannot be mapped
-    UNVERIFIED = (
-        "unverified"  # alive, and of another user than the file: anybody could have written that
-    )
-    ROOT = "root"  # the same, but the process is root's
+    DEAD = "dead"  # its bytes are not counted
+    REUSED = "reused"  # the pid now belongs to a younger process
+    REPLACED = "replaced"  # the process called `exec` and no longer uses the region
+    ELSEWHERE = "elsewhere"  # alive in a container whose pids cannot be mapped to ours
+    UNVERIFIED = "unverified"  # alive, but not owned by the file's owner, who could have made it up
+    ROOT = "root"  # the same, but the process is owned by root
 
     @property
     def counts(self) -> bool:
-        """Whether its bytes are in use, and so in every sum."""
+        """Whether its bytes are in use and therefore part of every total."""
         return self in (Owner.LIVE, Owner.ELSEWHERE, Owner.ROOT)
 
     @property
     def left(self) -> bool:
-        """Whether nobody uses its slot any more."""
+        """Whether its slot is no longer used."""
         return self in (Owner.DEAD, Owner.REUSED, Owner.REPLACED)
 
 
-class Counters(NamedTuple):
-    """Bytes asked for, by kind of memory.
-
-    A named tuple, as is ProcessSample: a full machine has 2,048 of both in every reading, and
-    a frozen dataclass takes 6 times as long to make.
-    """
-
-    dram: int = 0
-    l1: int = 0
-    l1_small: int = 0
-    trace: int = 0
-    cb: int = 0
-
-    @property
-    def all(self) -> int:
-        return sum(self)
-
-
-KINDS = Counters._fields
-
-
-def total(counters: Iterable[Counters]) -> Counters:
-    """The sum, kind by kind."""
-    return Counters(*map(sum, zip(*counters, strict=True)))
-
-
 class ProcessSample(NamedTuple):
-    """What one process is said to hold on one device."""
+    """What the counters say one process holds on one device; a named tuple for the reason given at Amounts."""
 
-    pid: int  # as this host numbers it; the published one where that is unknown
+    pid: int  # in this host's namespace, or as published where that is unknown
     start_time_ns: int | None
     name: str | None
     owner: Owner
-    counters: Counters
+    counters: Amounts  # requested
     updated_ns: int
-    container_pid: int | None = None  # the published pid, where it is another
-    kernels: int | None = None  # by a kernel counter, where the layout has one; in no sum
+    container_pid: int | None = None  # the published pid, if it differs
+    kernels: int | None = None  # kernel counter, if the layout has one; not part of any total
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that a reader found and a user should know; `kind` is a word for programs."""
+    """Something a reader found that the user should know; `kind` identifies it for programs."""
 
     kind: str
     text: str
     pid: int | None = None
     bytes: int | None = None
-    path: str | None = None  # of the file that it is about, if it is about one
+    path: str | None = None  # of the file concerned, if any
 
     @property
     def of_silence(self) -> bool:
-        """Does it say that nobody knows what a process holds? Where the probe watches it, somebody does."""
+        """Whether it says that a process reports nothing, which is moot if the probe watches that process."""
         return self.kind in ("publishes_nothing", "tracking_disabled")
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSample:
-    """All that one region says of one device."""
+    """Everything one shared-memory region says about one device."""
 
     unique_id: str
     declaration: (
         DeviceDeclaration | None
-    )  # board, grid, capacities; None where they cannot be known
+    )  # board, grid, capacities; None if they cannot be determined
     path: str
     version: int
     logical_id: int | None
     processes: tuple[ProcessSample, ...]
-    stored: Counters  # the region's own total, a cross-check
-    chips: Counters | None  # the sum of its chip counters, a cross-check
-    cb_method: str  # what its figure for circular buffers means
-    misses: str  # what its figures are known to miss
+    stored: Amounts  # the region's own total, for cross-checking
+    chips: Amounts | None  # the sum of its chip counters, for cross-checking
+    cb_method: str  # what its circular-buffer figure means
+    misses: str  # what its figures are known to leave out
     capacity_source: str | None = None  # 'cluster descriptor', 'umd', 'sysfs', 'unique id'
     remarks: tuple[Remark, ...] = ()
-    references: int | None = None  # how many openings the region believes in
-    user: str | None = None  # who owns the file
-    counts_kernels: bool = False  # the layout of prototypes, whose version is 1 as well
+    references: int | None = None  # the region's own count of how often it is open
+    user: str | None = None  # owner of the file
+    counts_kernels: bool = False  # a prototype layout, which is also version 1
 
     @property
     def layout(self) -> str:
-        """'3', or '1 with kernel counters'."""
+        """For example '3' or '1 with kernel counters'."""
         return f"{self.version}{' with kernel counters' * self.counts_kernels}"
 
     @property
     def kernels(self) -> int | None:
-        """The kernel counters of all that count; None if the layout has none, or one is unknown."""
+        """Sum of the kernel counters of all live processes; None if the layout has none, or if any is unknown."""
         found = [each.kernels for each in self.processes if each.owner.counts]
         known = [each for each in found if each is not None]
         return sum(known) if self.counts_kernels and len(known) == len(found) else None
 
     @property
-    def in_use(self) -> Counters:
+    def in_use(self) -> Amounts:
         return in_use(self.processes)
 
 
-def in_use(processes: Iterable[ProcessSample]) -> Counters:
-    """The sum of what counts: live processes, here or in a container."""
-    return total([each.counters for each in processes if each.owner.counts])
+def in_use(processes: Iterable[ProcessSample]) -> Amounts:
+    """The total of all live processes, here or in a container."""
+    return Amounts.total([each.counters for each in processes if each.owner.counts])
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryLimits:
+    """Where the firmware throttles the chip; None if it does not say."""
+
+    temperature_c: float | None = None
+    power_w: float | None = None
+    current_a: float | None = None
+    voltage_mv: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Sensor readings of one chip. Unknown values are None; `reasons` explains them, by field name."""
+
+    temperature_c: float | None = None  # of the ASIC
+    power_w: float | None = None
+    current_a: float | None = None
+    voltage_mv: int | None = None  # of the core
+    aiclk_mhz: int | None = None
+    axiclk_mhz: int | None = None
+    arcclk_mhz: int | None = None
+    fan_rpm: int | None = None
+    heartbeat: int | None = None  # a counter the firmware keeps incrementing
+    firmware: str | None = None  # bundle version
+    limits: TelemetryLimits = TelemetryLimits()
+    source: str | None = None  # 'sysfs', 'umd' or both; None if there is no source
+    stale: bool | None = None  # the heartbeat has stopped; None if it was read less than twice
+    unchanged_s: float | None = None  # how long the heartbeat has not changed
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+# The fields of Telemetry that come from a sensor or the firmware.
+VALUES = (
+    "temperature_c",
+    "power_w",
+    "current_a",
+    "voltage_mv",
+    "aiclk_mhz",
+    "axiclk_mhz",
+    "arcclk_mhz",
+    "fan_rpm",
+    "heartbeat",
+    "firmware",
+)
+
+
+def no_telemetry(reason: str) -> Telemetry:
+    return Telemetry(reasons=dict.fromkeys(VALUES, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class CardSample:
+    """A chip known to the driver, and its telemetry."""
+
+    number: int | None  # N in /dev/tenstorrent/N; None for a remote chip
+    board: str | None
+    arch: str | None
+    pci: str | None
+    serial: str | None  # of the board, in hexadecimal
+    asic_id: str | None  # decimal, like the unique id of a device
+    remote: bool | None
+    position: str | None
+    telemetry: Telemetry

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ttmem import __version__
 from ttmem.errors import NoServer
 from ttmem.events import CardSample, Telemetry
-from ttmem.events.telemetry import no_telemetry
+from ttmem.events.samples import no_telemetry
 from ttmem.feeds.feed import Feed
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.hw import bus_of, galaxy_position

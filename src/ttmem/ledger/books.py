@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ttmem._native import Ledger
-from ttmem.events import EVENT_SIZE, DeviceDeclaration, DeviceSample, Event, Remark
+from ttmem.events import EVENT_SIZE, Amounts, DeviceDeclaration, DeviceSample, Event, Remark
 from ttmem.ledger import anomalies, picture
 from ttmem.ledger.counters import CounterBooks
 from ttmem.ledger.device_record import DeviceRecord
@@ -26,7 +26,7 @@ from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, added_up, held, holding
 from ttmem.ledger.samples import CounterRow, same
 from ttmem.process_identity import ProcessFacts
-from ttmem.snapshots import Device, Held, LeftBehind, Snapshot
+from ttmem.snapshots import Device, LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 
 MAX_CORE_SETS = 16_384
@@ -129,9 +129,9 @@ class Books:
         self.native.begin_resync(account.index)
         self.native.end_resync(account.index)
 
-    def held(self) -> dict[int, dict[str, Held]]:
+    def held(self) -> dict[int, dict[str, Amounts]]:
         """What each process holds on each device."""
-        out: dict[int, dict[str, Held]] = {}
+        out: dict[int, dict[str, Amounts]] = {}
         for row in self.account_rows():
             out.setdefault(row.process, {})[self.devices[row.device].unique_id] = held(row)
         return out

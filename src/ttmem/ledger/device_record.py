@@ -60,30 +60,14 @@ class DeviceRecord:
 
     def capacity(self, kind: MemoryKind) -> int | None:
         """What can be allocated of one kind, in all banks together."""
-        declared = self.declaration
-        if kind is MemoryKind.DRAM:
-            banks, size = declared.dram_banks, declared.dram_bank_size
-        elif kind is MemoryKind.TRACE:
-            banks, size = declared.dram_banks, declared.trace_bank_size
-        elif kind is MemoryKind.L1:
-            banks, size = declared.l1_banks, declared.l1_bank_size
-        else:
-            banks, size = declared.l1_banks, declared.l1_small_bank_size
-        return None if banks is None or size is None else banks * size
+        return self.declaration.banks(kind).capacity
 
     def region(self, kind: MemoryKind) -> Region | None:
         """Where the allocator of one kind gives out addresses; None if nobody declared that."""
-        declared = self.declaration
-        low, high = declared.dram_bank_size, declared.trace_bank_size
-        base, banks = declared.dram_base, declared.dram_banks
-        if kind in (MemoryKind.L1, MemoryKind.L1_SMALL):
-            low, high = declared.l1_bank_size, declared.l1_small_bank_size
-            base, banks = declared.cb_base, declared.l1_banks
-        at_the_end = kind in (MemoryKind.TRACE, MemoryKind.L1_SMALL)
-        size = high if at_the_end else low
-        if not self.one_layout or base is None or low is None or size is None or not banks:
+        banks, size, base = self.declaration.banks(kind)
+        if not self.one_layout or base is None or size is None or not banks:
             return None
-        return Region(base + low if at_the_end else base, size, banks)
+        return Region(base, size, banks)
 
     @property
     def l1_map(self) -> L1Map | None:

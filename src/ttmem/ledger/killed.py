@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ttmem.snapshots import Held, LeftBehind
+from ttmem.events import Amounts
+from ttmem.snapshots import LeftBehind
 
 if TYPE_CHECKING:
     from ttmem.events.probe_news import KilledProcess, ProbeNews
@@ -18,7 +19,7 @@ class KilledProcesses:
 
     def __init__(self) -> None:
         self._regions: dict[tuple[int, str | None], KilledProcess] = {}
-        self._held: dict[str, dict[str, Held] | None] = {}
+        self._held: dict[str, dict[str, Amounts] | None] = {}
 
     def take(self, killed: Iterable[KilledProcess]) -> None:
         """All that are there now."""
@@ -39,7 +40,7 @@ class KilledProcesses:
         return replace(ghost, devices=held, died_ns=region.ended_ns)
 
 
-def _held(region: KilledProcess, books: Books) -> dict[str, Held] | None:
+def _held(region: KilledProcess, books: Books) -> dict[str, Amounts] | None:
     """None: there is nothing to be read, or it was not all seen."""
     news = region.last_words()
     if news is None or news.unseen or not news.tracking:
@@ -49,12 +50,12 @@ def _held(region: KilledProcess, books: Books) -> dict[str, Held] | None:
     return _counted(held, news) if held and news.unlisted else held
 
 
-def _counted(held: dict[str, Held], news: ProbeNews) -> dict[str, Held]:
+def _counted(held: dict[str, Amounts], news: ProbeNews) -> dict[str, Amounts]:
     """Of buffers the counters have those too that the table had no room for."""
     out = dict(held)
     for device in news.devices:
         counted = news.counters.get(device.logical_id)
         if counted is not None and device.unique_id in out:
-            dram, l1, _, l1_small, trace = (kind.reserved for kind in counted.kinds)
-            out[device.unique_id] = Held(dram, l1, l1_small, trace, out[device.unique_id].cb)
+            reserved = [kind.reserved for kind in counted.kinds]
+            out[device.unique_id] = Amounts.of_kinds(reserved, out[device.unique_id].cb)
     return out

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from operator import sub
 
-from ttmem.events import MemoryKind
+from ttmem.events import Amounts
 from ttmem.ledger.process_record import ProcessRecord
-from ttmem.ledger.samples import Account, CounterRow, Samples, held_of, same, source_of
+from ttmem.ledger.samples import Account, CounterRow, Samples, same, source_of
 from ttmem.sizes import human
-from ttmem.snapshots import Anomaly, CrossCheck, Held
+from ttmem.snapshots import Anomaly, CrossCheck
 from ttmem.wire.rows import AccountRow, DeviceRow
 
 Place = tuple[int, int]  # process index, device index
@@ -61,7 +62,7 @@ def with_counters(row: DeviceRow, counted: Iterable[CounterRow]) -> DeviceRow:
     rows = list(counted)
     held = [sum(column) for column in zip(row.held, *(more.held for more in rows), strict=True)]
     cb_used = row.cb_used + sum(more.cb_used for more in rows)
-    l1 = held[MemoryKind.L1] + held[MemoryKind.L1_SMALL] + cb_used
+    l1 = Amounts.of_kinds(held, cb_used).l1_used
     return row._replace(held=tuple(held), cb_used=cb_used, l1_used=l1)
 
 
@@ -80,7 +81,9 @@ class CrossChecks:
         """One more reading: counts how long the counters have said more than the events."""
         above: Counter[Place] = Counter()
         for place, account, row in _both(samples, processes, rows):
-            if any(amount > 0 for amount in _asked(_difference(account, row))):
+            if any(
+                amount > 0 for amount in _difference(account, row)[:-1]
+            ):  # without circular buffers
                 above[place] = self._above[place] + 1
         self._above = above
 
@@ -94,7 +97,7 @@ class CrossChecks:
         return {
             place: CrossCheck(
                 source_of(account.sample),
-                held_of(account.counters),
+                account.counters,
                 _difference(account, row),
                 account.updated_ns,
             )
@@ -105,16 +108,17 @@ class CrossChecks:
         """Counters miss a lot, and events may be ahead of them. More than the events have is odd."""
         if self._above[place] < PATIENCE:
             return None
-        amounts = zip(("DRAM", "L1", "L1_SMALL", "TRACE"), _asked(check.difference), strict=True)
-        more = [f"{human(amount)} {kind}" for kind, amount in amounts if amount > 0]
+        # Without circular buffers: counters keep their highest value, or mean something else by them.
+        amounts = check.difference._replace(cb=0).by_label()
+        more = {kind: amount for kind, amount in amounts.items() if amount > 0}
+        listed = ", ".join(f"{human(amount)} {kind}" for kind, amount in more.items())
         if not more:
             return None
         text = (
-            f"{process.title}: {check.source} says {', '.join(more)} more than its events, which count;"
+            f"{process.title}: {check.source} says {listed} more than its events, which count;"
             " it may hold buffers that are older than the server, or that its client does not report"
         )
-        bytes_ = sum(amount for amount in _asked(check.difference) if amount > 0)
-        return Anomaly("cross_check", text, process.pid, bytes_)
+        return Anomaly("cross_check", text, process.pid, sum(more.values()))
 
 
 def _both(
@@ -130,17 +134,6 @@ def _both(
                 yield place, account, told[place]
 
 
-def _difference(account: Account, row: AccountRow) -> Held:
-    counted, asked = account.counters, row.requested
-    return Held(
-        counted.dram - asked[MemoryKind.DRAM],
-        counted.l1 - asked[MemoryKind.L1],
-        counted.l1_small - asked[MemoryKind.L1_SMALL],
-        counted.trace - asked[MemoryKind.TRACE],
-        counted.cb - row.cb_used,
-    )
-
-
-def _asked(difference: Held) -> tuple[int, int, int, int]:
-    """Without circular buffers: the counters keep their highest value, or another meaning."""
-    return (difference.dram, difference.l1, difference.l1_small, difference.trace)
+def _difference(account: Account, row: AccountRow) -> Amounts:
+    asked = Amounts.of_kinds(row.requested, row.cb_used)
+    return Amounts._make(map(sub, account.counters, asked))

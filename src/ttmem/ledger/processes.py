@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ttmem.events import Amounts
 from ttmem.ledger.process_record import ProcessRecord
-from ttmem.snapshots import CrossCheck, Held, Process
+from ttmem.snapshots import CrossCheck, Process
 from ttmem.wire.rows import AccountRow, CounterColumns
 
 if TYPE_CHECKING:
@@ -16,19 +17,14 @@ MAX_LEFT_BEHIND = 64
 _ORDER = {"probe": 0, "socket": 1}
 
 
-def held(row: AccountRow) -> Held:
+def held(row: AccountRow) -> Amounts:
     """What one process holds on one device, in the measure of the sums."""
-    dram, l1, _, l1_small, trace = row.held  # in the order of MemoryKind
-    return Held(dram, l1, l1_small, trace, row.cb_used)
+    return Amounts.of_kinds(row.held, row.cb_used)
 
 
-def holding(devices: Mapping[str, Held]) -> dict[str, Held]:
+def holding(devices: Mapping[str, Amounts]) -> dict[str, Amounts]:
     """Only where it is anything."""
-    return {
-        unique_id: sums
-        for unique_id, sums in devices.items()
-        if sums.dram + sums.trace + sums.l1_used
-    }
+    return {unique_id: sums for unique_id, sums in devices.items() if sums.all}
 
 
 _KEPT = ("process", "device")
@@ -69,7 +65,7 @@ def process_list(
     books: Books, rows: Iterable[AccountRow], checks: Mapping[tuple[int, int], CrossCheck]
 ) -> Iterator[Process]:
     """Those that send events, then those that only counters name."""
-    by_process: dict[int, dict[str, Held]] = {}
+    by_process: dict[int, dict[str, Amounts]] = {}
     for row in rows:
         by_process.setdefault(row.process, {})[books.devices[row.device].unique_id] = held(row)
     crossed: dict[int, dict[str, CrossCheck]] = {}
@@ -95,7 +91,7 @@ def process_list(
 
 def _process(
     record: ProcessRecord,
-    devices: Mapping[str, Held],
+    devices: Mapping[str, Amounts],
     checks: Mapping[str, CrossCheck],
     also: set[str],
     kernels: Mapping[str, int],

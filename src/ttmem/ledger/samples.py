@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ttmem.events import MemoryKind
-from ttmem.events.samples import Counters, DeviceSample, Owner, ProcessSample, Remark, total
+from ttmem.events import Amounts, DeviceSample, MemoryKind, Owner, ProcessSample, Remark
 from ttmem.ledger.device_record import DeviceRecord
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.process_identity import ProcessFacts, process_facts
-from ttmem.snapshots import Held, LeftBehind
+from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow, blank_row
 
-NOTHING = Counters()
+NOTHING = Amounts()
 RESIDENT_SINCE = 4  # the layout whose circular buffers are those of the last dispatch
 
 # pid, start time; where that is unknown, name and user
@@ -45,7 +44,7 @@ class Account:
     process: ProcessRecord
     device: DeviceRecord
     sample: DeviceSample
-    counters: Counters
+    counters: Amounts
     updated_ns: int
     here: bool  # its pid is one of this host
     kernels: int | None = None  # by a kernel counter, in no sum
@@ -96,7 +95,7 @@ class Samples:
         """Replaces the reading: who is not in it holds nothing."""
         accounts: dict[tuple[Identity, int], Account] = {}
         # A file is evidence for its owner only: by the process and that user.
-        dead: dict[tuple[Identity, str | None], dict[str, Counters]] = {}
+        dead: dict[tuple[Identity, str | None], dict[str, Amounts]] = {}
         names: dict[tuple[Identity, str | None], ProcessSample] = {}
         known, self._processes = self._processes, {}
         for device, sample in reading:
@@ -106,7 +105,7 @@ class Samples:
                 if one.owner.left:
                     held = dead.setdefault((identity, sample.user), {})
                     before = held.get(device.unique_id, NOTHING)
-                    held[device.unique_id] = total((before, one.counters))
+                    held[device.unique_id] = Amounts.total((before, one.counters))
                     names[identity, sample.user] = one
                 if not one.owner.counts:
                     continue
@@ -120,7 +119,7 @@ class Samples:
                         process, device, sample, one.counters, one.updated_ns, here, one.kernels
                     )
                 else:  # two slots of one process: a race of the runtime's
-                    account.counters = total((account.counters, one.counters))
+                    account.counters = Amounts.total((account.counters, one.counters))
         self._deaths = {i: self._deaths.get(i) or self._seen_dying(i, known, now) for i, _ in dead}
         self.accounts = list(accounts.values())
         self._by_index = {process.index: process for process in self._processes.values()}
@@ -176,11 +175,6 @@ def same(facts: ProcessFacts, pid: int, start_time_ns: int | None) -> bool:
     return facts.pid == pid and (either or facts.start_time_ns == start_time_ns)
 
 
-def held_of(counters: Counters) -> Held:
-    """In the words of a snapshot."""
-    return Held(counters.dram, counters.l1, counters.l1_small, counters.trace, counters.cb)
-
-
 def _identity(one: ProcessSample, user: str | None) -> Identity:
     # Two containers may both have a process 17: what tells them apart is at most the name, and whose file it is.
     if one.owner is Owner.ELSEWHERE:
@@ -197,7 +191,6 @@ def _facts(one: ProcessSample, user: str | None) -> ProcessFacts:
 
 
 def _ghost(
-    one: ProcessSample, devices: Mapping[str, Counters], died: int | None, user: str | None
+    one: ProcessSample, devices: Mapping[str, Amounts], died: int | None, user: str | None
 ) -> LeftBehind:
-    held = {unique_id: held_of(counters) for unique_id, counters in devices.items()}
-    return LeftBehind(one.pid, one.name, died, held, ghost=True, user=user)
+    return LeftBehind(one.pid, one.name, died, devices, ghost=True, user=user)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from ttmem.events.kinds import KernelType
+from ttmem.events import KernelType
 from ttmem.hw import DeviceSpec, Dispatch, Grid
 from ttmem.model.circular_buffers import BufferKind, L1Layout, ProgramBuffer, ProgramFault
 from ttmem.model.core_ranges import Core, CoreRangeSet, CoreType, check_inside, cores_of, merge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from struct import Struct
 
-from ttmem.events.notices import Notice as Notice
+from ttmem.events import Notice as Notice
 
 MAGIC = b"TTMEMPRB"
 VERSION = 2

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ttmem import __version__
-from ttmem.events import DeviceDeclaration
+from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.ledger import Books
 from ttmem.ledger.details import EVERYTHING, Details, Narrow
 from ttmem.server.dump_text import kernels_text, remaining_text
@@ -96,14 +96,14 @@ def _known(fields: dict[str, int | None]) -> dict[str, int]:
 
 
 def _hardware(declared: DeviceDeclaration) -> dict[str, int]:
-    banks, size = declared.dram_banks, declared.dram_bank_size
+    dram = declared.banks(MemoryKind.DRAM)
     return _known(
         {
-            "total_dram_size": None if banks is None or size is None else banks * size,
+            "total_dram_size": dram.capacity,
             "total_l1_size": declared.l1_total or declared.l1_capacity,
             "arch_type": ARCH_NUMBERS.get(declared.arch or ""),
-            "num_dram_channels": banks,
-            "dram_size_per_channel": size,
+            "num_dram_channels": dram.number,
+            "dram_size_per_channel": dram.size,
             "l1_size_per_core": declared.l1_per_core,
             "ringbuffer_total_size": declared.ring_capacity,
         }

@@ -53,7 +53,7 @@ def from_json(document: Mapping[str, Any]) -> Snapshot:
 
 @cache
 def _writer(kind: Any) -> Converter:
-    names = tuple(field.name for field in fields(kind))
+    names = tuple(_fields(kind))
     take = attrgetter(*names)
     hints = typing.get_type_hints(kind)
     inner = [(name, write) for name in names if (write := _writer_of(hints[name])) is not None]
@@ -71,7 +71,7 @@ def _writer_of(hint: Any) -> Converter | None:
     """None: the value is written as it is."""
     kind: Any = hint
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if is_dataclass(hint):
+    if _is_object(hint):
         return _writer(kind)
     if origin is tuple:
         item = _writer_of(arguments[0])
@@ -93,9 +93,8 @@ def _writer_of(hint: Any) -> Converter | None:
 def _reader(kind: Any) -> Converter:
     """Reads one class. Which types its fields may have together is remembered: one test for all."""
     hints = typing.get_type_hints(kind)
-    names = tuple(field.name for field in fields(kind))
+    names, required = tuple(_fields(kind)), list(_fields(kind).values())
     readers = [_reader_of(hints[name]) for name in names]
-    required = [_required(field) for field in fields(kind)]
     deep = [at for at, name in enumerate(names) if not _is_plain(hints[name])]
     seen: set[tuple[type, ...]] = set()
 
@@ -134,8 +133,18 @@ def _is_plain(hint: Any) -> bool:
     )
 
 
-def _required(field: Any) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
+def _is_object(hint: Any) -> bool:
+    return is_dataclass(hint) or hasattr(hint, "_fields")
+
+
+def _fields(kind: Any) -> dict[str, bool]:
+    """Names of the fields, and whether a document must have them. Of a named tuple it needs all."""
+    if not is_dataclass(kind):
+        return dict.fromkeys(kind._fields, True)
+    return {
+        field.name: field.default is MISSING and field.default_factory is MISSING
+        for field in fields(kind)
+    }
 
 
 def _reader_of(hint: Any) -> Converter:
@@ -143,7 +152,7 @@ def _reader_of(hint: Any) -> Converter:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return lambda value: value
-    if is_dataclass(hint):
+    if _is_object(hint):
         return _reader(kind)
     if origin in (typing.Union, types.UnionType):
         read = _reader_of(next(argument for argument in arguments if argument is not type(None)))

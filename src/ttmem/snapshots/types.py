@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem.events import CardSample, Telemetry
+from ttmem.events import Amounts, CardSample, Telemetry
 
 SCHEMA = "ttmem.snapshot/1"
 
@@ -47,6 +47,13 @@ class Memory:
     l1_small: MemoryUse
     trace: MemoryUse
     cb: CircularBuffers
+
+    @property
+    def amounts(self) -> Amounts:
+        """What is held, in the measure that totals use."""
+        return Amounts(
+            self.dram.held, self.l1.held, self.l1_small.held, self.trace.held, self.cb.used
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,28 +163,12 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What one process holds on one device, in the measure of the device's sums."""
-
-    dram: int
-    l1: int
-    l1_small: int
-    trace: int
-    cb: int
-
-    @property
-    def l1_used(self) -> int:
-        """Its part of the device's L1 sum."""
-        return self.l1 + self.l1_small + self.cb
-
-
-@dataclass(frozen=True, slots=True)
 class CrossCheck:
     """What another source says of a process on a device whose events are known; in no sum."""
 
     source: str
-    counted: Held  # bytes asked for, as that source has them
-    difference: Held  # the same minus what the events say was asked for; may be negative
+    counted: Amounts  # bytes asked for, as that source has them
+    difference: Amounts  # the same minus what the events say was asked for; may be negative
     time_ns: int  # when that source was last written
 
 
@@ -192,7 +183,7 @@ class Process:
     alive: bool
     sources: tuple[str, ...]
     connected: bool
-    devices: Mapping[str, Held]
+    devices: Mapping[str, Amounts]
     dropped_events: int = 0  # by its client, for want of room
     overflow: int = 0  # live buffers that its client could not remember
     container_pid: int | None = None
@@ -207,7 +198,7 @@ class LeftBehind:
     pid: int
     command: str | None
     died_ns: int | None  # None: before anybody looked
-    devices: Mapping[str, Held]
+    devices: Mapping[str, Amounts]
     ghost: bool = False  # shared memory still says that it holds this
     user: str | None = None  # whose it was; of a ghost, who owns the file that says so
 

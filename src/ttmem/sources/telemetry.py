@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events import Telemetry, TelemetryLimits
-from ttmem.events.telemetry import VALUES, no_telemetry
+from ttmem.events.samples import VALUES, no_telemetry
 from ttmem.hw import bus_of, find_board
 from ttmem.sources.cards import Card, address, card, card_folders
 from ttmem.sources.sysfs import NoValue, attribute, cards_folder, names

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem.snapshots import Device, Held, Process, Snapshot
+from ttmem.events import Amounts
+from ttmem.snapshots import Device, Process, Snapshot
 from ttmem.views.names import in_order
 from ttmem.views.source_notes import COUNTERS
 
@@ -72,17 +73,11 @@ def _by_owner(entries: Iterable[Entry], kind: str | None) -> dict[Owner, list[En
 def _memory_groups(
     snapshot: Snapshot, device: Device, entries: Mapping[Owner, list[Entry]], top: int
 ) -> list[Group]:
-    uses, endings = device.memory, snapshot.detail.get("ended")
-    totals = {
-        "DRAM": uses.dram.held,
-        "L1": uses.l1.held,
-        "L1_SMALL": uses.l1_small.held,
-        "TRACE": uses.trace.held,
-        CB: uses.cb.used,
-    }
+    endings = snapshot.detail.get("ended")
+    totals = device.memory.amounts.by_label()
     groups = []
     for process in snapshot.processes:
-        held = _amounts(process.devices.get(device.unique_id))
+        held = process.devices.get(device.unique_id, Amounts()).by_label()
         for kind in (*totals, HOST_MEMORY):
             found = entries.get((device.unique_id, process.pid, kind), [])
             amount = sum(map(_taken, found)) if kind == HOST_MEMORY else held[kind]
@@ -152,17 +147,6 @@ def _kernel_group(
         rest=footprint - sum(map(_footprint, largest)),
         counted=False,
     )
-
-
-def _amounts(held: Held | None) -> dict[str, int]:
-    found = held or Held(0, 0, 0, 0, 0)
-    return {
-        "DRAM": found.dram,
-        "L1": found.l1,
-        "L1_SMALL": found.l1_small,
-        "TRACE": found.trace,
-        CB: found.cb,
-    }
 
 
 def _is_own(circular_buffer: Entry) -> bool:

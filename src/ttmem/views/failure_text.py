@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttmem.analysis.explanation import Explanation, Verdict
 from ttmem.analysis.holders import Holder
 from ttmem.analysis.process_picture import Origin
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 from ttmem.sizes import human
 from ttmem.views.ink import Line, Style, faint, ink, pad, paint
 from ttmem.views.names import numbers

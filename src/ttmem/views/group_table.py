@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any
 
@@ -42,8 +42,8 @@ def group_document(snapshot: Snapshot, grouped: Grouped) -> dict[str, Any]:
                 "what": group.what.value,
                 **_amounts(group),
                 "share": {
-                    "dram": _share(group.dram, grouped.total.dram),
-                    "l1_used": _share(group.l1_used, grouped.total.l1_used),
+                    "dram": _share(group.held.dram, grouped.total.held.dram),
+                    "l1_used": _share(group.held.l1_used, grouped.total.held.l1_used),
                 },
             }
             for group in grouped.groups
@@ -83,19 +83,19 @@ def render_groups(
 
 
 def _columns(grouped: Grouped) -> list[Column]:
-    trace = ["TRACE"] if grouped.total.trace else []
+    trace = ["TRACE"] if grouped.total.held.trace else []
     numbers = ("DRAM", "SHARE", "L1 used", "SHARE", *trace, "BUFFERS")
     return [*(Column(title, right=True) for title in numbers), Column(_TITLES[grouped.by])]
 
 
 def _row(group: LiveGroup, grouped: Grouped, name: Line) -> list[Line]:
-    total = grouped.total
-    trace = [_amount(group.trace)] if total.trace else []
+    held, total = group.held, grouped.total.held
+    trace = [_amount(held.trace)] if total.trace else []
     return [
-        _amount(group.dram),
-        _percent(_share(group.dram, total.dram)),
-        _amount(group.l1_used),
-        _percent(_share(group.l1_used, total.l1_used)),
+        _amount(held.dram),
+        _percent(_share(held.dram, total.dram)),
+        _amount(held.l1_used),
+        _percent(_share(held.l1_used, total.l1_used)),
         *trace,
         _number(group.count),
         name,
@@ -135,8 +135,7 @@ def _lines(grid: Grid, width: int) -> list[Line]:
 
 
 def _amounts(group: LiveGroup) -> dict[str, int | None]:
-    names: Sequence[str] = ("dram", "l1", "l1_small", "trace", "cb", "l1_used", "count")
-    return {name: getattr(group, name) for name in names}
+    return {**group.held._asdict(), "l1_used": group.held.l1_used, "count": group.count}
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
-from ttmem.snapshots import Held, LeftBehind, Process, Snapshot
+from ttmem.snapshots import LeftBehind, Process, Snapshot
 from ttmem.views.ages import age
 from ttmem.views.device_facts import AMOUNT, fact
 from ttmem.views.grid import Column, Grid
-from ttmem.views.holdings import KINDS, amounts, on_devices, size, together
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, short_command
 from ttmem.views.text import columns
@@ -29,7 +29,7 @@ class Row:
     pid: str
     who: str  # user, or when it died
     devices: str
-    held: Held
+    held: Amounts
     command: str
     style: Style = Style.PLAIN
 
@@ -50,11 +50,11 @@ def process_table(
                 pid=f"{process.pid}{mark}",
                 who=process.user or "N/A",
                 devices=_devices(names, process.devices),
-                held=together(process.devices.values()),
+                held=Amounts.total(process.devices.values()),
                 command=short_command(process.command),
             )
         )
-    rows.sort(key=lambda row: (-size(row.held), row.pid))
+    rows.sort(key=lambda row: (-row.held.all, row.pid))
     shown, others = rows[:most], rows[len(rows) if most is None else most :]
     below = [*_others(others), *_totals(snapshot)]
     lines = _table(shown, below, "USER", width, commands)
@@ -77,7 +77,7 @@ def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
             pid=f"{left.pid}{'*' if left.ghost else ''}",
             who=_died(left, snapshot.time_ns),
             devices=_devices(names, left.devices),
-            held=together(left.devices.values()),
+            held=Amounts.total(left.devices.values()),
             command=short_command(left.command),
             style=Style.FAINT,
         )
@@ -99,18 +99,18 @@ def _others(rows: Sequence[Row]) -> list[Row]:
     """Those that are not shown, in one row, so that the column still adds up to its total."""
     if not rows:
         return []
-    return [Row(f"{len(rows)} more", "", "", together(r.held for r in rows), "", Style.FAINT)]
+    return [Row(f"{len(rows)} more", "", "", Amounts.total(r.held for r in rows), "", Style.FAINT)]
 
 
-def _devices(names: DeviceNames, held: Mapping[str, Held]) -> str:
+def _devices(names: DeviceNames, held: Mapping[str, Amounts]) -> str:
     text = names.some(held)
     return text if columns(text) <= DEVICES_ROOM else f"{len(held)} devices"
 
 
 def _totals(snapshot: Snapshot) -> list[Row]:
     """One row; a second one if the processes shown are not all that the devices shown hold."""
-    held = together(h for process in snapshot.processes for h in process.devices.values())
-    whole = on_devices(snapshot.devices)
+    held = Amounts.total(h for process in snapshot.processes for h in process.devices.values())
+    whole = Amounts.total(device.memory.amounts for device in snapshot.devices)
     rows = [Row("total", "", "", held, "", Style.TITLE)]
     if whole != held:
         rows.append(Row("devices", "", "", whole, "", Style.FAINT))
@@ -159,14 +159,14 @@ def _grid(rows: Sequence[Row], who: str) -> Grid:
         Column("PID", right=True),
         Column(who),
         Column("DEVICES"),
-        *(Column(title, right=True, least=AMOUNT) for title, _ in KINDS),
+        *(Column(title, right=True, least=AMOUNT) for title in LABELS),
     ]
     cells = [
         [
             ink(row.pid, row.style),
             clip_line(ink(row.who, row.style), USER_ROOM),
             ink(row.devices, row.style),
-            *(ink(human(amount), row.style) for amount in amounts(row.held)),
+            *(ink(human(amount), row.style) for amount in row.held),
         ]
         for row in rows
     ]
@@ -191,8 +191,6 @@ def _stacked(rows: Sequence[Row], width: int, commands: bool) -> list[Line]:
         out += flow([ink(text, row.style) for text in (row.pid, row.who) if text] + [where], width)
         if row.command and commands:
             out += indent([clip_line(faint(row.command), width - 3)], 3)
-        facts = [
-            fact(title, human(n)) for (title, _), n in zip(KINDS, amounts(row.held), strict=True)
-        ]
+        facts = [fact(title, human(n)) for title, n in row.held.by_label().items()]
         out += indent(flow(facts, width - 3), 3)
     return out

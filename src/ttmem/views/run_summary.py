@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ttmem.analysis.holders import Holder, on_all_chips
 from ttmem.analysis.peaks import Peak, Setting, peaks
 from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, ProcessPicture
-from ttmem.events.kinds import MemoryKind
+from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.sizes import human, several
 from ttmem.sources.probe_folder import DEFAULT_DIRECTORY

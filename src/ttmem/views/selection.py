@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ttmem.errors import BadInput
-from ttmem.snapshots import Device, Held, LeftBehind, Process, Snapshot
+from ttmem.events import Amounts
+from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
 from ttmem.views.names import in_order
 from ttmem.views.no_device import NARROWED
 from ttmem.views.source_notes import is_quiet
@@ -105,7 +106,7 @@ def _holders(holders: tuple[Holder, ...], ids: set[str]) -> tuple[Holder, ...]:
     )
 
 
-def _only(devices: Mapping[str, Held], ids: set[str]) -> dict[str, Held]:
+def _only(devices: Mapping[str, Amounts], ids: set[str]) -> dict[str, Amounts]:
     return {unique_id: held for unique_id, held in devices.items() if unique_id in ids}
 
 

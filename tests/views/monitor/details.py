@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.views.builders import KIB, MIB, NOW, device, process, snapshot
 from tests.views.cases import CASES
+from ttmem.events import Amounts
 from ttmem.snapshots import (
     Device,
     Footprint,
-    Held,
     Kernels,
     Memory,
     MemoryUse,
@@ -142,7 +142,7 @@ def sums_only() -> Snapshot:
     silent = Footprint(None, None, None)
     code = replace(chip.kernels, count=None, loads=None, dispatches=None, footprint=silent)
     chip = replace(chip, kernels=code)
-    owner = process(41235, "python demo.py", {chip.unique_id: Held(0, 3 * MIB, 0, 0, 0)})
+    owner = process(41235, "python demo.py", {chip.unique_id: Amounts(0, 3 * MIB, 0, 0, 0)})
     empty: Detail = {name: [] for name in ("buffers", "kernels", "programs", "events")}
     return snapshot([chip], [replace(owner, sources=("shared memory v3",))], detail=empty)
 

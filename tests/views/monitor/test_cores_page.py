@@ -26,7 +26,8 @@ from tests.views.monitor.core_cases import (
     three_processes,
 )
 from tests.views.snapshots import texts
-from ttmem.snapshots import Held, L1Map, Snapshot
+from ttmem.events import Amounts
+from ttmem.snapshots import L1Map, Snapshot
 from ttmem.views.ink import line_columns, paint
 from ttmem.views.monitor.choice import Choice
 from ttmem.views.monitor.core_map import Sort, core_map
@@ -153,7 +154,7 @@ def test_buffers_of_which_none_is_told_leave_no_free_space() -> None:
 
 
 def _with_processes(of: Snapshot) -> Snapshot:
-    held = Held(0, 0, 0, 0, 0)
+    held = Amounts(0, 0, 0, 0, 0)
     devices = {of.devices[0].unique_id: held}
     return replace(of, processes=tuple(process(pid, "x", devices) for pid in (PID, *OTHERS)))
 

@@ -12,9 +12,9 @@ from tests.views.cases import CASES
 from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw, look_at
 from tests.views.monitor.pasts import look_back
 from tests.views.snapshots import snapshots
+from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, Memory, Snapshot
-from ttmem.views.holdings import amounts, together
 from ttmem.views.ink import Style
 from ttmem.views.monitor.adjust import change_device
 from ttmem.views.monitor.page import Look
@@ -236,11 +236,9 @@ def total_of(picture: list[str]) -> str:
 
 
 def expected_total(host: Snapshot) -> str:
-    held = together(one for p in host.processes for one in p.devices.values())
+    held = Amounts.total(one for p in host.processes for one in p.devices.values())
     names = ("DRAM", "L1", "L1_SMALL", "TRACE", "CB")
-    return "  ".join(
-        f"{name} {human(count)}" for name, count in zip(names, amounts(held), strict=True)
-    )
+    return "  ".join(f"{name} {human(count)}" for name, count in zip(names, held, strict=True))
 
 
 def test_the_chosen_row_keeps_the_colours_of_its_bars() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ttmem.events import Counters, Owner, ProcessSample, Remark
-from ttmem.events.samples import KINDS
+from ttmem.events import KINDS, Amounts, Owner, ProcessSample, Remark
 from ttmem.process_identity import user_name
 from ttmem.sizes import human
 from ttmem.sources.shared_memory.layout import PROCESSES, Region
@@ -57,7 +56,7 @@ def table_remarks(region: Region) -> Iterator[Remark]:
         )
 
 
-def cross_checks(counted: Counters, region: Region) -> Iterator[Remark]:
+def cross_checks(counted: Amounts, region: Region) -> Iterator[Remark]:
     """The region says the same thing three times; live slots are what ttmem goes by.
 
     What differs by design is no news. Before layout 4 the stored CB is that of the last writer alone, less
@@ -83,9 +82,7 @@ def cross_checks(counted: Counters, region: Region) -> Iterator[Remark]:
         )
 
 
-def _differences(
-    one: Counters, other: Counters, kinds: Sequence[str]
-) -> dict[str, tuple[int, int]]:
+def _differences(one: Amounts, other: Amounts, kinds: Sequence[str]) -> dict[str, tuple[int, int]]:
     if one == other:
         return {}
     pairs = {name: (getattr(one, name), getattr(other, name)) for name in kinds}

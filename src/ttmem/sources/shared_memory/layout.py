@@ -31,8 +31,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 
+from ttmem.events import Amounts
 from ttmem.events.device import LARGEST
-from ttmem.events.samples import Counters, total
 
 CHIPS = 16
 PROCESSES = 64
@@ -96,8 +96,8 @@ class Region:
     version: int
     references: int
     logical_id: int
-    totals: Counters
-    chips: Counters | None  # the sum over the chips; None if there are none
+    totals: Amounts
+    chips: Amounts | None  # the sum over the chips; None if there are none
     slots: tuple[Slot, ...]
     # By published pid, where the layout has them; None: impossible, or of two slots with the same pid.
     kernels: Mapping[int, int | None] | None = None
@@ -133,7 +133,7 @@ def decode(data: bytes, number: int) -> Region:
         version=version,
         references=head[3],
         logical_id=head[6],
-        totals=Counters(*head[7:12]),
+        totals=Amounts(*head[7:12]),
         chips=_chips(chips, version),
         slots=tuple(used),
         kernels=kernels,
@@ -180,9 +180,9 @@ def _kernels(slots: list[tuple[int, ...]]) -> dict[int, int | None]:
     return found
 
 
-def _chips(chips: list[tuple[int, ...]], version: int) -> Counters | None:
+def _chips(chips: list[tuple[int, ...]], version: int) -> Amounts | None:
     if version == 1:  # free and the first chip look the same
         used = [fields[2:7] for fields in chips if any(fields[2:7])]
     else:
         used = [fields[2:7] for fields in chips if fields[0] != _FREE_CHIP]
-    return total(Counters(*fields) for fields in used) if used else None
+    return Amounts.total(Amounts(*fields) for fields in used) if used else None

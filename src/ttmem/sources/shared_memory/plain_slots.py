@@ -10,7 +10,7 @@ from itertools import repeat
 from operator import le
 from typing import Any
 
-from ttmem.events import Counters, Owner, ProcessSample
+from ttmem.events import Amounts, Owner, ProcessSample
 from ttmem.events.device import LARGEST
 from ttmem.sources.shared_memory.holders import Holders, RegionKey
 from ttmem.sources.shared_memory.layout import Slot
@@ -32,7 +32,7 @@ def _columns(slots: Sequence[Slot], lives: Lives) -> Columns:
 
 def divided(
     slots: Sequence[Slot], region: RegionKey, uid: int | None, lives: Lives, holders: Holders
-) -> tuple[Columns, Counters, Sequence[Slot]]:
+) -> tuple[Columns, Amounts, Sequence[Slot]]:
     """(those of live processes of this host, with nothing to explain; their sum; the others)."""
     inside = holders.in_containers
     plain = _columns(slots, lives)
@@ -48,17 +48,17 @@ def divided(
         others = set(map(id, odd))
         plain = _columns([slot for slot in slots if id(slot) not in others], lives)
         pids = plain[0]
-    held = Counters(*map(sum, plain[1:6]))
+    held = Amounts(*map(sum, plain[1:6]))
     # No counter is negative: where the sums are possible, so is each of them.
     impossible = max(held) >= LARGEST and max(map(max, plain[1:6])) >= LARGEST
     if impossible or len(set(pids)) < len(pids):
-        return _columns((), lives), Counters(), slots
+        return _columns((), lives), Amounts(), slots
     return plain, held, odd
 
 
 def plain_samples(plain: Columns, texts: tuple[str, ...]) -> tuple[ProcessSample, ...]:
     pids, dram, l1, l1_small, trace, cb, updates, _, _, starts, _, _ = plain
-    counters = map(_new, repeat(Counters), zip(dram, l1, l1_small, trace, cb, strict=True))
+    counters = map(_new, repeat(Amounts), zip(dram, l1, l1_small, trace, cb, strict=True))
     live, nowhere_else = repeat(Owner.LIVE), repeat(None)
     nothing = repeat(None)  # of kernels
     columns = zip(pids, starts, texts, live, counters, updates, nowhere_else, nothing, strict=False)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ttmem.events import Counters, Owner, ProcessSample, Remark
+from ttmem.events import Amounts, Owner, ProcessSample, Remark
 from ttmem.events.device import LARGEST
-from ttmem.events.samples import in_use, total
+from ttmem.events.samples import in_use
 from ttmem.sources.shared_memory.findings import owner_remark
 from ttmem.sources.shared_memory.holders import Holders, RegionKey
 from ttmem.sources.shared_memory.layout import Slot
@@ -26,7 +26,7 @@ class Found(NamedTuple):
     """What the slots of a region say, and the sum over the processes that count."""
 
     processes: tuple[ProcessSample, ...]
-    in_use: Counters
+    in_use: Amounts
     remarks: list[Remark]
 
 
@@ -93,7 +93,7 @@ class SlotReader:
             started_ns,
             claim.name,
             owner,
-            Counters(*slot[1:6]),
+            Amounts(*slot[1:6]),
             claim.updated_ns,
             container_pid,
         )
@@ -124,7 +124,7 @@ def _merged(one: ProcessSample, other: ProcessSample) -> ProcessSample:
     if one.owner.counts != other.owner.counts:
         return one if one.owner.counts else other
     return one._replace(
-        counters=total((one.counters, other.counters)),
+        counters=Amounts.total((one.counters, other.counters)),
         updated_ns=max(one.updated_ns, other.updated_ns),
     )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ttmem.events import Amounts
 from ttmem.sizes import several
-from ttmem.snapshots import Device, Held, MemoryUse, Snapshot
+from ttmem.snapshots import Device, MemoryUse, Snapshot
 from ttmem.views.dump_groups import HOST_MEMORY
 from ttmem.views.ink import Line, faint, ink
 from ttmem.views.monitor.buffer_list import KIND_STYLES, BufferEntry, counted
@@ -71,7 +72,7 @@ def _of_chosen(devices: Sequence[Device], look: Look) -> _There:
     return _There(sums, None, f" of {chosen_names(look.pids)}")
 
 
-def _holdings(snapshot: Snapshot, ids: set[str]) -> list[Held]:
+def _holdings(snapshot: Snapshot, ids: set[str]) -> list[Amounts]:
     return [
         held for one in snapshot.processes for device, held in one.devices.items() if device in ids
     ]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ttmem.snapshots import Held, Process, Snapshot
+from ttmem.events import KINDS, Amounts
+from ttmem.snapshots import Process, Snapshot
 from ttmem.views.ages import age
 from ttmem.views.device_facts import AMOUNT
-from ttmem.views.holdings import KINDS, size, together
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink
 from ttmem.views.monitor import facts
 from ttmem.views.monitor.list_columns import ListColumn, number
@@ -41,7 +41,7 @@ class ProcessRow:
     user: str | None
     command: str
     devices: str
-    held: Held
+    held: Amounts
     age_ns: int | None  # since it began, or since it died
 
     @property
@@ -58,8 +58,8 @@ def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessR
     """The largest first, what dead ones left behind at the end; `device`: what they hold on it."""
     names = _Names(snapshot)
 
-    def there(devices: Mapping[str, Held]) -> Held:
-        return together(devices.values() if device is None else [devices[device]])
+    def there(devices: Mapping[str, Amounts]) -> Amounts:
+        return Amounts.total(devices.values() if device is None else [devices[device]])
 
     def since(time_ns: int | None) -> int | None:
         return None if time_ns is None else snapshot.time_ns - time_ns
@@ -90,7 +90,7 @@ def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessR
         for left in snapshot.left_behind
         if device is None or device in left.devices
     ]
-    return [*sorted(live, key=lambda row: (-size(row.held), row.pid)), *dead]
+    return [*sorted(live, key=lambda row: (-row.held.all, row.pid)), *dead]
 
 
 class _Names:
@@ -131,7 +131,7 @@ def process_columns(units: Units) -> list[ListColumn[ProcessRow]]:
         ListColumn(
             "DEVICES", _devices, _alive(lambda row: row.devices), width=DEVICES_ROOM, rank=2
         ),
-        *(sums(title, name) for title, name in KINDS),
+        *(sums(name.upper(), name) for name in KINDS),
         number("AGE", _age, _alive(lambda row: row.age_ns), width=6, rank=5),
         ListColumn("COMMAND", _command, _alive(lambda row: row.command), width=16, grow=1, rank=3),
     ]
@@ -141,11 +141,11 @@ def process_totals(rows: Sequence[ProcessRow], look: Look) -> Line:
     """'PROCESSES 2  DRAM 18.0 GiB  ...': what the live ones hold together; in a narrow window
     'L1 used' stands for L1 + L1_SMALL + CB."""
     live = [row for row in rows if not row.dead]
-    held = together(row.held for row in live)
+    held = Amounts.total(row.held for row in live)
     title = (*ink("PROCESSES ", Style.TITLE), *ink(f"{len(live):,}"))
     if not live:
         return clip_line(title, look.width)
-    sums = [facts.amount(name, getattr(held, field), look) for name, field in KINDS]
+    sums = [facts.amount(name, n, look) for name, n in held.by_label().items()]
     short = (("DRAM", held.dram), ("TRACE", held.trace), ("L1 used", held.l1_used))
     line = flow([title, *sums], look.width)
     if len(line) > 1:
