@@ -81,6 +81,7 @@ def test_importing_ttmem_loads_one_file() -> None:
 @pytest.mark.parametrize(
     "statement",
     [
+        "import ttmem.hw",
         "import ttmem.client",
         "import ttmem.api",
         "import ttmem.commands.ps",

@@ -1,4 +1,4 @@
-"""From the document of a cluster descriptor to a Cluster, trusting nothing.
+"""Reads cluster descriptors, the YAML the driver writes about the chips of one machine, as untrusted input.
 
 | section                | shape                                            | here      |
 |------------------------|--------------------------------------------------|-----------|
@@ -15,21 +15,123 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from reprlib import repr as short_repr
 from typing import TypeVar
 
 from ttmem.errors import BadInput
 from ttmem.hw.arch import Arch
-from ttmem.hw.boards import find_board
-from ttmem.hw.chips import Chip, Cluster, Link
-from ttmem.hw.fields import U32, Field
-from ttmem.hw.galaxy import bus_of
-from ttmem.hw.gateways import find_gateways
+from ttmem.hw.boards import bus_of, find_board
+from ttmem.hw.cluster import Chip, Cluster, Link, find_gateways
+
+# A 32-chip galaxy takes 20 KiB.
+MAX_BYTES = 8 * 1024 * 1024
+_U64 = 2**64 - 1
+_U32 = 2**32 - 1
+_CHIP_LIMIT = 2**31 - 1
+
+_NUMBER = re.compile(r"[0-9]{1,20}|0x[0-9a-fA-F]{1,16}", re.ASCII)
 
 _Value = TypeVar("_Value")
 
 
-def cluster_of(document: Field) -> Cluster:
+def read_cluster(path: str | os.PathLike[str]) -> Cluster:
+    try:
+        # A pipe or a device could block, or never end.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise BadInput(f"{path}: not a file; give a cluster descriptor in YAML")
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"{path}: cannot be read: {reason}") from None
+    return parse_cluster(data, str(path))
+
+
+def parse_cluster(data: bytes, name: str) -> Cluster:
+    """`name` identifies the data in error messages."""
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"{name}: larger than {MAX_BYTES} bytes; this is not a cluster descriptor")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{name}: not text in UTF-8") from None
+    from ttmem.hw.strict_yaml import load
+
+    return _cluster_of(Field(load(text, name), name))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value and its path in the document, for error messages. `value` is text, a dict or a list."""
+
+    value: object
+    file: str
+    path: str = ""
+
+    def wrong(self, what: str) -> BadInput:
+        return BadInput(": ".join(part for part in (self.file, self.path, what) if part))
+
+    def mapping(self) -> dict[str, Field]:
+        if not isinstance(self.value, dict):
+            raise self.wrong(f"must be a mapping, not {short_repr(self.value)}")
+        return {
+            str(key): Field(value, self.file, f"{self.path}.{_in_path(key)}".removeprefix("."))
+            for key, value in self.value.items()
+        }
+
+    def sequence(self) -> list[Field]:
+        if not isinstance(self.value, list):
+            raise self.wrong(f"must be a list, not {short_repr(self.value)}")
+        return [Field(item, self.file, f"{self.path}[{i}]") for i, item in enumerate(self.value)]
+
+    def text(self) -> str:
+        if not isinstance(self.value, str) or not self.value:
+            raise self.wrong(f"must be a word, not {short_repr(self.value)}")
+        return self.value
+
+    def number(self, limit: int = _U64) -> int:
+        if not isinstance(self.value, str) or not _NUMBER.fullmatch(self.value):
+            raise self.wrong(f"must be a number from 0 to {limit}, not {short_repr(self.value)}")
+        number = int(self.value, 16 if self.value.startswith("0x") else 10)
+        if number > limit:
+            raise self.wrong(f"must be at most {limit}, not {number}")
+        return number
+
+    def chip_id(self) -> int:
+        return self.number(_CHIP_LIMIT)
+
+    def by_chip(self) -> dict[int, Field]:
+        """A mapping with chips as keys."""
+        found: dict[int, Field] = {}
+        for key, field in self.mapping().items():
+            chip = Field(key, field.file, field.path).chip_id()
+            if chip in found:
+                raise self.wrong(f"chip {chip} occurs twice")
+            found[chip] = field
+        return found
+
+    def get(self, key: str) -> Field | None:
+        """None if the key is absent or has no value."""
+        field = self.mapping().get(key)
+        return None if field is None or field.value == "" else field
+
+    def need(self, key: str) -> Field:
+        field = self.get(key)
+        if field is None:
+            raise self.wrong(f"{key!r} is missing")
+        return field
+
+
+def _in_path(key: object) -> str:
+    return key if isinstance(key, str) and key.isprintable() and len(key) < 40 else short_repr(key)
+
+
+def _cluster_of(document: Field) -> Cluster:
     archs = {chip: _arch(field) for chip, field in document.need("arch").by_chip().items()}
     if not archs:
         raise document.wrong("'arch' names no chip")
@@ -148,12 +250,12 @@ def _boards(section: Field, archs: dict[int, Arch]) -> dict[int, tuple[int, str]
 
 
 def _links(section: Field, archs: Collection[int]) -> tuple[Link, ...]:
-    """Both directions of a link may be listed; it is one link."""
+    """A link may be listed in both directions; it is still one link."""
     peers: dict[tuple[int, int], tuple[int, int]] = {}
     links = set()
     for entry in section.sequence():
         ends = entry.sequence()
-        if not 2 <= len(ends) <= 3:  # the third, if any, says whether the link routes
+        if not 2 <= len(ends) <= 3:  # an optional third element says whether the link routes
             raise entry.wrong("must name two ends, each with chip and chan")
         low, high = sorted(_end(field, archs) for field in ends[:2])
         if peers.setdefault(low, high) != high or peers.setdefault(high, low) != low:
@@ -165,13 +267,13 @@ def _links(section: Field, archs: Collection[int]) -> tuple[Link, ...]:
 def _end(field: Field, archs: Collection[int]) -> tuple[int, int]:
     chip = field.need("chip").chip_id()
     _check_known(field, chip, archs)
-    return chip, field.need("chan").number(U32)
+    return chip, field.need("chan").number(_U32)
 
 
 def _masks(field: Field) -> tuple[int, int, int]:
     optional = (field.get("dram_harvesting_mask"), field.get("eth_harvesting_mask"))
-    dram, eth = (0 if mask is None else mask.number(U32) for mask in optional)
-    return field.need("harvest_mask").number(U32), dram, eth
+    dram, eth = (0 if mask is None else mask.number(_U32) for mask in optional)
+    return field.need("harvest_mask").number(_U32), dram, eth
 
 
 def _bdf(field: Field) -> str:

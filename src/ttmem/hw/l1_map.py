@@ -1,11 +1,11 @@
-"""Where things lie in the L1 of one Tensix core, per runtime version.
+"""The memory map of one Tensix core's L1, per runtime version.
 
     0               kernel_config_base      unreserved_base                   l1_size
     | firmware,     | kernel-config ring    | CBs grow up ... buffers grow down |
     | mailboxes     | (69 KiB by default)   |                        | L1_SMALL |
 
-The map moves every few months (nine times since 0.70), so it is carried per version: that of
-every release since 0.70.1, the first that publishes counters.
+The map changes every few months (nine times since 0.70), so there is one for every release since 0.70.1, the first
+that publishes counters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFAULT_RING_BYTES = 69 * 1024
 
 L1_SIZE = {Arch.WORMHOLE: 1464 * 1024, Arch.BLACKHOLE: 1536 * 1024}
 
-# As two columns; releases that share a map are listed all the same, so that each is exact.
+# Wormhole, Blackhole. Releases that share a map are listed separately, so that each of them is known to be exact.
 _BASES = {
     "0.70.1": (0x8120, 0x9E00),
     "0.71.2": (0x8140, 0x9E00),
@@ -44,7 +44,7 @@ KERNEL_CONFIG_BASE = {
 VERSIONS = tuple(KERNEL_CONFIG_BASE)
 NEWEST = VERSIONS[-1]
 
-# The one development build whose map was read; its neighbours of the same number may differ.
+# The only development build whose map is known; other builds of the same version may differ.
 _SAME_BUILD = {"0.78.0-dev20260822": "0.78-dev"}
 
 
@@ -60,7 +60,7 @@ class L1Map:
 
     @property
     def exact(self) -> bool:
-        """Is this the map of the requested version, and not of a neighbour?"""
+        """Whether this is the map of the requested version, not of the nearest known one."""
         return self.note is None
 
     @property
@@ -69,7 +69,7 @@ class L1Map:
 
     @property
     def worker_l1_size(self) -> int:
-        """What of one core's L1 can be allocated, L1_SMALL included."""
+        """The part of one core's L1 that can be allocated, including L1_SMALL."""
         return self.l1_size - self.unreserved_base
 
     @property
@@ -81,7 +81,7 @@ class L1Map:
         return self.l1_size - self.kernel_config_base
 
     def with_worker_l1_size(self, worker_l1_size: int) -> L1Map:
-        """The map after `open_device(worker_l1_size=...)`: a smaller size gives a larger ring."""
+        """The map after `open_device(worker_l1_size=...)`. A smaller size makes the ring larger."""
         if worker_l1_size == 0:
             worker_l1_size = self.default_worker_l1_size
         if not 0 < worker_l1_size <= self.max_worker_l1_size:
@@ -94,7 +94,7 @@ class L1Map:
 
 
 def l1_map(arch: Arch, version: str = NEWEST) -> L1Map:
-    """The map of that version; of the nearest known one, with a note, when it is not known."""
+    """The map of that version, or of the nearest known one, with a note."""
     used, note = _nearest(version)
     base = KERNEL_CONFIG_BASE[used][arch]
     return L1Map(
@@ -127,7 +127,7 @@ def _nearest(version: str) -> tuple[str, str | None]:
 
 
 def _on_a_line(version: str) -> int | None:
-    """The version as one number, so that 0.9 is less than 0.78 and nearness is a difference."""
+    """The version as one number, so that 0.9 sorts before 0.78 and distance is a difference."""
     match = re.match(r"(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?!\d)", version, re.ASCII)
     if match is None:
         return None

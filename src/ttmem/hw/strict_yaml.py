@@ -1,7 +1,7 @@
-"""YAML for files that an enemy may have written. Imported only when a file is read: it is slow.
+"""YAML from untrusted files. Imported only when a file is read, because importing yaml is slow.
 
-Every scalar stays text. `yaml.safe_load` would follow YAML 1.1 and read the PCI address
-0000:01:00.0 as the number 60.0, in base 60; and nothing here needs tags, so none is obeyed.
+Every scalar stays text: `yaml.safe_load` follows YAML 1.1 and would read the PCI address 0000:01:00.0 as the base-60
+number 60.0. Tags are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Loader(yaml.BaseLoader):
         self._nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        # Aliases turn a few lines into gigabytes, and no descriptor uses them.
+        # Aliases can expand a few lines to gigabytes, and no descriptor uses them.
         if self.check_event(yaml.AliasEvent):
             raise self._refused("YAML aliases are not accepted")
         self._nodes += 1
@@ -50,7 +50,7 @@ class _Loader(yaml.BaseLoader):
 
 
 def load(text: str, name: str) -> object:
-    """Mappings, sequences and text. `name` is the file's, for the error message."""
+    """Returns mappings, sequences and text. `name` identifies the file in error messages."""
     try:
         return _Loader(text).get_single_data()
     except yaml.MarkedYAMLError as error:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from ttmem.hw import Board, bus_of, find_board
-from ttmem.hw.board_ids import is_on_board, is_remote_chip
+from ttmem.hw.boards import is_on_board, is_remote_chip
 from ttmem.sources.sysfs import NoValue, attribute, cards_folder, names
 
 NODES = "/dev/tenstorrent"  # a device file for each card, under its number

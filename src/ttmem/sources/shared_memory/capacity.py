@@ -15,7 +15,7 @@ from typing import Any
 from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration, Owner, ProcessSample
 from ttmem.hw import NEWEST, Board, Cluster, DeviceSpec, Dispatch, device_spec
-from ttmem.hw.board_ids import board_of_unique_id, is_remote_chip
+from ttmem.hw.boards import board_of_unique_id, is_remote_chip
 from ttmem.sizes import human
 from ttmem.sources.cards import Card, cards
 from ttmem.sources.shared_memory.descriptors import Descriptors, chip_of

@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttmem.errors import BadInput
-from ttmem.hw.arch import Arch, align_up
+from ttmem.hw.arch import Arch, Dispatch, Grid, align_up, compute_grid
 from ttmem.hw.boards import Board
 from ttmem.hw.boards import board as board_by_name
-from ttmem.hw.dram import BANK_VIEW_SIZE, dram_banks, dram_reserved, trace_bytes_per_bank
-from ttmem.hw.grids import Dispatch, Grid, compute_grid
 from ttmem.hw.l1_map import NEWEST, L1Map, l1_map
+
+# On Wormhole a bank is half a channel; on Blackhole it is 16 MiB smaller than its 4 GiB channel.
+_BANK_VIEW_SIZE = {Arch.WORMHOLE: 0x4000_0000, Arch.BLACKHOLE: 0xFF00_0000}
+
+# By number of harvested channels. The allocator accepts no other number of banks.
+_BANKS = {Arch.WORMHOLE: (12,), Arch.BLACKHOLE: (8, 7)}
+
+_DEVICE_PRINT = 1024 * 1024
+_BEFORE_DEVICE_PRINT = ("0.70.1", "0.71.2")
+_TRACE_PAGE = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """Sizes are bytes. `*_total` is what is there, `*_capacity` what of it can be allocated."""
+    """Sizes in bytes. `*_total` is what exists, `*_capacity` what can be allocated."""
 
     board: str
     arch: Arch
@@ -43,19 +51,19 @@ class DeviceSpec:
 
     @property
     def l1_capacity(self) -> int:
-        """L1 and L1_SMALL together, above firmware and kernel ring."""
+        """L1 and L1_SMALL together, excluding firmware and kernel ring."""
         return self.l1_banks * self.l1_map.worker_l1_size
 
     @property
     def l1_most(self) -> int:
-        """What nobody can have more than, whichever cores dispatch, with no room for firmware."""
+        """An upper bound for any dispatch mode: all cores, including the firmware's part."""
         return (
             compute_grid(self.arch, self.tensix_harvested, Dispatch.SLOW).cores * self.l1_per_core
         )
 
     @property
     def l1_bank_size(self) -> int:
-        """For buffers of kind L1 alone, without L1_SMALL."""
+        """For buffers of kind L1 only, without L1_SMALL."""
         return self.l1_map.worker_l1_size - self.l1_small_bank_size
 
     @property
@@ -72,7 +80,7 @@ class DeviceSpec:
 
     @property
     def cb_limit(self) -> int:
-        """Bytes that the circular buffers of one core can have if nothing else is there."""
+        """Bytes available to the circular buffers of a core that holds nothing else."""
         return self.l1_map.worker_l1_size
 
     @property
@@ -101,7 +109,7 @@ class DeviceSpec:
 
     @property
     def kind_capacities(self) -> dict[str, int]:
-        """Capacity by the kind's name in JSON."""
+        """Capacity by the name of the kind in JSON."""
         return {
             "dram": self.dram_capacity,
             "l1": self.l1_kind_capacity,
@@ -119,7 +127,7 @@ class DeviceSpec:
 
     @property
     def note(self) -> str | None:
-        """Why the figures may be off, if they may."""
+        """Says why the figures may be slightly wrong, if they may."""
         return self.l1_map.note
 
 
@@ -134,9 +142,9 @@ def device_spec(
     trace_region_size: int = 0,
     worker_l1_size: int = 0,
 ) -> DeviceSpec:
-    """One device of that board, opened as `ttnn.open_device` would with the same sizes.
+    """One device of that board, as opened by `ttnn.open_device` with the same sizes.
 
-    What is not given is the board's usual: its harvesting, and the dispatch that TTNN picks.
+    Harvesting defaults to what is usual for the board, dispatch to what TTNN selects.
     """
     kind = board if isinstance(board, Board) else board_by_name(board)
     arch = kind.arch
@@ -146,7 +154,7 @@ def device_spec(
     for name, size in (("l1_small_size", l1_small_size), ("trace_region_size", trace_region_size)):
         if size < 0:
             raise BadInput(f"{name} must be 0 or more bytes, not {size}")
-    banks = dram_banks(arch, channels)
+    banks = _number_of_dram_banks(arch, channels)
     cores = l1_map(arch, version).with_worker_l1_size(worker_l1_size)
     spec = DeviceSpec(
         board=kind.name,
@@ -155,12 +163,12 @@ def device_spec(
         tensix_harvested=rows_or_columns,
         grid=compute_grid(arch, rows_or_columns, mode),
         l1_map=cores,
-        # L1_SMALL is rounded as DRAM is: that is what the runtime's allocator does.
+        # Rounded to the alignment of DRAM, as the runtime's allocator does.
         l1_small_bank_size=align_up(l1_small_size, arch.dram_alignment),
         dram_banks=banks,
-        dram_view_size=BANK_VIEW_SIZE[arch],
-        dram_reserved=dram_reserved(arch, cores.version),
-        trace_bank_size=trace_bytes_per_bank(arch, trace_region_size, banks),
+        dram_view_size=_BANK_VIEW_SIZE[arch],
+        dram_reserved=_dram_reserved(arch, cores.version),
+        trace_bank_size=_trace_bytes_per_bank(arch, trace_region_size, banks),
     )
     if spec.l1_bank_size < 0:
         limit = spec.l1_map.worker_l1_size
@@ -170,3 +178,26 @@ def device_spec(
             f"trace_region_size {trace_region_size} is more than the DRAM of one {kind.name} device"
         )
     return spec
+
+
+def _number_of_dram_banks(arch: Arch, dram_harvested: int) -> int:
+    banks = _BANKS[arch]
+    if not 0 <= dram_harvested < len(banks):
+        raise BadInput(
+            f"{dram_harvested} harvested DRAM channels: no {arch} product has this; "
+            f"give 0{' or 1' if len(banks) > 1 else ''}"
+        )
+    return banks[dram_harvested]
+
+
+def _dram_reserved(arch: Arch, version: str) -> int:
+    """Bytes at the bottom of each bank: the barrier and the device-print area, aligned."""
+    if version in _BEFORE_DEVICE_PRINT:
+        return arch.dram_alignment
+    return arch.dram_alignment + _DEVICE_PRINT + arch.dram_alignment
+
+
+def _trace_bytes_per_bank(arch: Arch, trace_region_size: int, banks: int) -> int:
+    """`trace_region_size` is for the whole device, not for a bank."""
+    region = align_up(trace_region_size, arch.dram_alignment)
+    return align_up(-(-region // banks), _TRACE_PAGE)
