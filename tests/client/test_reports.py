@@ -263,7 +263,7 @@ def test_a_client_reports_whatever_its_clock_says(
     clock: int,
     told: int,
 ) -> None:
-    monkeypatch.setattr("ttmem.client.allocation_client.time_ns", lambda: clock)
+    monkeypatch.setattr("ttmem.client.api.time_ns", lambda: clock)
     client.report_allocation(0, 1, 64)
     assert client.flush(60)
     wait_until(lambda: (peer.picture() or {}).get("buffers") == [[0, 0, 1, 64, 1]])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ttmem.client import GraphTracker
-from ttmem.client.buffer import Buffer
+from ttmem.client import Buffer, GraphTracker
 from ttmem.client.devices import device_numbers
 from ttmem.events import DeviceDeclaration
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model.recorder import RecordingTracker
-from ttmem.client.buffer import Buffer as ReportedBuffer
+from ttmem.client.devices import ReportedBuffer
 from ttmem.events import MemoryKind
 from ttmem.model import Buffer, MeshDevice, Sharded, create_buffer, open_device, open_mesh_device
 from ttmem.model.errors import DoubleFree, OutOfMemory, UseAfterClose

@@ -1,108 +1,124 @@
-"""One connection of the sending thread to a server."""
+"""How a client and a server meet: the connection, the greeting, and what it means when they do not."""
 
 from __future__ import annotations
 
-import logging
+import errno
+import os
+import shlex
 import socket
-from struct import Struct
-from time import monotonic
+import stat
+from collections.abc import Iterator
+from hashlib import blake2b
 
-from ttmem.client.greeting import heard, opening
-from ttmem.client.rounds import ROUND, Rounds
-from ttmem.client.server_socket import connect
-from ttmem.wire.frame_stream import FrameStream
-from ttmem.wire.frames import Frame
-from ttmem.wire.socket_path import socket_path
+from ttmem.errors import BadInput, ClosedToYou, NoServer, NotTrusted, Refused, TtmemError
+from ttmem.process_identity import peer_credentials, process_facts, user_name
+from ttmem.text import printable
+from ttmem.wire.frame_stream import FrameError, FrameStream
+from ttmem.wire.frames import Frame, json_frame, preamble
+from ttmem.wire.socket_path import DEFAULT_SOCKET, SOCKET_VARIABLE, named_socket, socket_path
 
-log = logging.getLogger("ttmem.client")
-
-CONNECT_TIME = 5.0
-ANSWER_TIME = 60.0  # for a server to welcome us; one that is stopped may take long
-SEND_BUFFER = 1 << 20
-LONGEST_FRAME = 1 << 16  # a server tells a reporting client only short sentences
-_TIMEVAL = Struct("ll")
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # the kernel's constant PROC_PID_INIT_INO
 
 
-class Connection:
-    """A connected socket.
+def connect(connection: socket.socket, given: str | None) -> None:
+    """Connects to the server at `given`, or at the default path.
 
-    A send blocks for at most one round, then the outbox is absorbed. (It does not return at once,
-    because after each piece a busy application lets the thread wait 5 ms for the interpreter.)
+    Anyone can listen at the default path, where they would receive command lines and paths and could present made-up
+    figures. A server there must therefore be run by the same user or by root, unless the user has named it explicitly.
     """
+    path = socket_path(given)
+    connection.connect(path)
+    _, uid = peer_credentials(connection)
+    if uid not in (0, os.geteuid()) and named_socket(given) is None:
+        raise NotTrusted(
+            f"the server at {path} is run by {user_name(uid) or f'uid {uid}'}, not by you or root, and is not asked; "
+            f"if you trust it, name it: --socket {path}, or {SOCKET_VARIABLE}"
+        )
 
-    def __init__(self, given: str | None, rounds: Rounds) -> None:
-        self._given = given
-        self._path = socket_path(given)
-        self._rounds = rounds
-        self._stream = FrameStream("server", LONGEST_FRAME)
-        self._welcome = False
-        self.resend_wanted = False  # the server has lost some of what it was told
-        self._declined: set[str] = set()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._connect()
-        except BaseException:
-            self._socket.close()
-            raise
 
-    def _connect(self) -> None:
-        one_round = _TIMEVAL.pack(0, int(ROUND * 1_000_000))
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, one_round)
-        self._socket.settimeout(CONNECT_TIME)
-        connect(self._socket, self._given)
-        self._socket.settimeout(None)
+def opening(role: str, reporter: str | None = None) -> bytes:
+    """Preamble and HELLO. `reporter` identifies one client of this process, even when it reconnects."""
+    facts = process_facts(os.getpid())
+    hello = {
+        "pid": facts.pid,
+        "start_time_ns": facts.start_time_ns,
+        "name": (facts.command or "")[:200],
+        "container_pid": facts.pid if _in_container() else None,
+        "role": role,
+    }
+    if reporter is not None:
+        hello |= {"reporter": reporter, "image": _image(), "hears": True}
+    return preamble() + json_frame(Frame.HELLO, hello)
 
-    def greet(self, role: str, reporter: str) -> None:
-        """Introduces us and waits for the welcome."""
-        self.send(opening(role, reporter))
-        deadline = monotonic() + ANSWER_TIME
-        while not self._welcome:
-            rest = deadline - monotonic()
-            if rest <= 0:
-                raise TimeoutError(f"the server at {self._path} does not answer")
-            self.wait(rest)
 
-    def send(self, data: bytes | bytearray) -> None:
-        """Sends all of it; OSError if the server is gone, `Refused` if it said why."""
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[self._socket.send(rest, socket.MSG_NOSIGNAL) :]
-            except BlockingIOError:
-                pass  # a round has passed
-            except OSError:
-                self._receive(socket.MSG_DONTWAIT)
-                raise
-            if rest:
-                self._rounds.absorb()
+def _image() -> str | None:
+    """Identifies the program this process runs: the kernel chooses new addresses for this data at each `exec`."""
+    try:
+        with open("/proc/self/auxv", "rb") as vector:
+            return blake2b(vector.read(), digest_size=8).hexdigest()
+    except OSError:
+        return None
 
-    def wait(self, longest: float | None = None) -> None:
-        """Waits for one round, or until the server says something."""
-        if self._rounds.wait(longest, self._socket.fileno()):
-            self._receive(0)
 
-    def _receive(self, flags: int) -> None:
-        data = self._socket.recv(LONGEST_FRAME, flags)
-        if not data:
-            raise ConnectionResetError(f"the server at {self._path} closed the connection")
-        self._stream.feed(data)
-        for kind, sentence in heard(self._stream, self._path):
-            if kind is Frame.WELCOME:
-                self._welcome = True
-            elif kind is Frame.RESEND:
-                self.resend_wanted = True
-            elif kind is Frame.DECLINED and sentence not in self._declined:
-                self._declined.add(sentence)
-                log.warning("ttmem: the server declined a declaration: %s", sentence)
+def _in_container() -> bool:
+    try:
+        return os.readlink("/proc/self/ns/pid") != _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
 
-    def abort(self) -> None:
-        """Ends what another thread is doing with the connection."""
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # it is closed already
 
-    def close(self) -> None:
-        """Closes the socket of this process; after a fork, the other one keeps its own."""
-        self._socket.close()
+def frames_from(stream: FrameStream, path: str) -> Iterator[tuple[Frame, str]]:
+    """The frames a server has sent, with their text. Raises `Refused` if it refuses, or is not a ttmem server."""
+    try:
+        while (taken := stream.take()) is not None:
+            kind, data, start, length = taken
+            if kind is Frame.REFUSED:
+                raise Refused(text_of(data[start : start + length]))
+            yield kind, text_of(data[start : start + length])
+    except FrameError as error:
+        raise Refused(f"what listens at {path} is no server for this client: {error}") from error
+
+
+def text_of(payload: bytes | bytearray) -> str:
+    """A message from the server, made safe for a terminal."""
+    return printable(bytes(payload[:1000]))
+
+
+def explained(given: str | None, error: Exception) -> TtmemError:
+    """Says what an error in talking to the server means, and what to do about it."""
+    path = socket_path(given)
+    if isinstance(error, TtmemError):
+        return error
+    if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+        return NoServer(_absence(path))
+    if isinstance(error, PermissionError):
+        return ClosedToYou(
+            f"the socket {path} belongs to {_owner(path)} and is closed to you; "
+            "ask them to start `ttmem serve --group NAME`"
+        )
+    if isinstance(error, TimeoutError):
+        return TtmemError(f"the server at {path} does not answer; is it stopped?")
+    if isinstance(error, (ConnectionError, EOFError)):
+        return TtmemError(f"the server at {path} closed the connection")
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return TtmemError(f"no file can be opened to reach {path}: {error.strerror}")
+    if isinstance(error, OSError):
+        return BadInput(f"{path} cannot be used as the socket of a server: {error}")
+    return TtmemError(f"the conversation with the server at {path} failed: {error!r}")
+
+
+def _absence(path: str) -> str:
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return f"{path} is no socket, so no server listens there; give another --socket"
+    except OSError:
+        pass
+    place = "" if path == DEFAULT_SOCKET else f" --socket {shlex.quote(path)}"
+    return f"no server at {path}; start one with `ttmem serve{place}`"
+
+
+def _owner(path: str) -> str:
+    try:
+        return user_name(os.stat(path).st_uid) or "somebody else"
+    except OSError:
+        return "somebody else"

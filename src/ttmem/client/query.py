@@ -1,4 +1,4 @@
-"""Asking a server: what monitors and tables do."""
+"""Queries to a server, as monitors and tables make them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import socket
 from types import TracebackType
 from typing import Any
 
-from ttmem.client.greeting import opening, sentence, welcomed
-from ttmem.client.server_socket import connect, trouble
+from ttmem.client.connection import connect, explained, frames_from, opening, text_of
 from ttmem.errors import Refused, TtmemError
 from ttmem.text import printable
 from ttmem.wire.frame_stream import FrameStream
@@ -19,7 +18,7 @@ RECEIVE = 1 << 20
 
 
 class ServerConnection:
-    """A connection for questions; each wait for the server ends after `timeout` seconds."""
+    """A connection for queries. No wait for the server exceeds `timeout` seconds."""
 
     def __init__(self, path: str | None = None, timeout: float = 5.0) -> None:
         self.path = socket_path(path)
@@ -31,7 +30,7 @@ class ServerConnection:
             self._wait_for_welcome()
         except (OSError, EOFError) as error:
             self._socket.close()
-            raise trouble(self.path, error) from error
+            raise explained(self.path, error) from error
         except BaseException:
             self._socket.close()
             raise
@@ -48,7 +47,6 @@ class ServerConnection:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection."""
         self._socket.close()
 
     def query(self, what: str, **arguments: Any) -> tuple[dict[str, Any], dict[str, memoryview]]:
@@ -58,7 +56,7 @@ class ServerConnection:
             self._socket.sendall(question, socket.MSG_NOSIGNAL)
             payload = self._read_answer()
         except (OSError, EOFError) as error:
-            raise trouble(self.path, error) from error
+            raise explained(self.path, error) from error
         try:
             document, attachments = parse_answer(memoryview(payload))
         except ValueError as error:
@@ -70,7 +68,7 @@ class ServerConnection:
 
     def _wait_for_welcome(self) -> None:
         stream = FrameStream("server", RECEIVE)
-        while not welcomed(stream, self.path):
+        while all(kind is not Frame.WELCOME for kind, _ in frames_from(stream, self.path)):
             stream.feed(self._receive(RECEIVE))
 
     def _read_answer(self) -> bytearray:
@@ -80,12 +78,12 @@ class ServerConnection:
                 raise self._nonsense(f"a frame of {length:,} bytes")
             payload = self._read(length)
             if kind == Frame.REFUSED:
-                raise Refused(sentence(payload))
+                raise Refused(text_of(payload))
             if kind == Frame.ANSWER:
                 return payload
 
     def _read(self, length: int) -> bytearray:
-        data = bytearray()  # grows with what arrives, not with what was promised
+        data = bytearray()  # grows with what arrives, not with what was announced
         while len(data) < length:
             data += self._receive(min(RECEIVE, length - len(data)))
         return data

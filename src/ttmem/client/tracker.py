@@ -1,23 +1,27 @@
-"""`GraphTracker`: what a runtime calls, by the names of the original system."""
+"""`GraphTracker`, and the line that the original system printed for each kernel load."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from types import FrameType
 
-from ttmem.client.allocation_client import AllocationClient
-from ttmem.client.backtrace import print_kernel_load
-from ttmem.client.buffer import Buffer
+from ttmem.client.api import AllocationClient
 from ttmem.client.declarations import Cores
-from ttmem.client.devices import DeviceLike
+from ttmem.client.devices import DeviceLike, ReportedBuffer, device_numbers
 from ttmem.events import BinaryStatus, DeviceDeclaration, KernelType
 
 ENABLED_VARIABLE = "TT_ALLOC_TRACKING_ENABLED"
 BACKTRACE_VARIABLE = "TTMEM_KERNEL_BACKTRACE"
+FRAMES = 5
 
 
 class GraphTracker:
-    """Reports while `enabled`; else a call is one test of that attribute. No call raises."""
+    """What a runtime calls, with the method names of the original system.
+
+    While not `enabled`, a call only tests that attribute. No call raises.
+    """
 
     _instance: GraphTracker | None = None
     _making = threading.Lock()
@@ -29,7 +33,7 @@ class GraphTracker:
 
     @classmethod
     def instance(cls) -> GraphTracker:
-        """The one tracker of this process."""
+        """The tracker of this process."""
         if cls._instance is None:
             with cls._making:
                 if cls._instance is None:
@@ -37,12 +41,10 @@ class GraphTracker:
         return cls._instance
 
     def declare_device(self, declaration: DeviceDeclaration) -> None:
-        """Tells which board a device is and what it can hold."""
         if self.enabled:
             self.client.declare_device(declaration)
 
-    def track_allocate(self, buffer: Buffer) -> None:
-        """A buffer was allocated."""
+    def track_allocate(self, buffer: ReportedBuffer) -> None:
         if self.enabled:
             try:
                 self.client.report_allocation(
@@ -54,15 +56,14 @@ class GraphTracker:
                     buffer.reserved,
                     buffer.site,
                 )
-            except AttributeError as error:  # it is none
+            except AttributeError as error:  # not a buffer
                 self.client.reject(error)
 
-    def track_deallocate(self, buffer: Buffer) -> None:
-        """A buffer was freed."""
+    def track_deallocate(self, buffer: ReportedBuffer) -> None:
         if self.enabled:
             try:
                 self.client.report_deallocation(buffer.device, buffer.id, buffer.kind, buffer.size)
-            except AttributeError as error:  # it is none
+            except AttributeError as error:  # not a buffer
                 self.client.reject(error)
 
     def track_allocate_cb(
@@ -75,7 +76,7 @@ class GraphTracker:
         program_id: int = 0,
         dataflow: bool = False,
     ) -> None:
-        """A circular buffer was placed: `size` bytes on each core, or in all if `cores` is None."""
+        """`size` is in bytes per core, or in total if `cores` is None."""
         if self.enabled:
             self.client.report_cb_allocation(
                 device, address, size, cores, is_globally_allocated, program_id, dataflow
@@ -90,7 +91,6 @@ class GraphTracker:
         program_id: int = 0,
         dataflow: bool = False,
     ) -> None:
-        """A circular buffer is gone."""
         if self.enabled:
             self.client.report_cb_deallocation(device, address, size, cores, program_id, dataflow)
 
@@ -107,7 +107,7 @@ class GraphTracker:
         content_id: int = 0,
         cores: Cores = None,
     ) -> None:
-        """A kernel of `kernel_size` bytes was loaded on `num_cores` cores (or on `cores`)."""
+        """`cores`, if given, takes precedence over `num_cores`."""
         if not self.enabled:
             return
         if self.kernel_backtrace:
@@ -126,7 +126,6 @@ class GraphTracker:
         )
 
     def track_kernel_unload(self, kernel_id: int, device: DeviceLike) -> None:
-        """A kernel is gone."""
         if self.enabled:
             self.client.report_kernel_unload(device, kernel_id)
 
@@ -138,19 +137,18 @@ class GraphTracker:
         cache_hit: bool | None = None,
         cores: Cores = None,
     ) -> None:
-        """A program was dispatched; `cache_hit` is None if nobody knows."""
+        """`cache_hit` is None if unknown."""
         if self.enabled:
             self.client.report_program_dispatch(device, program_id, cache_hit, cores)
 
     def track_program_destroy(self, program_id: int, device: DeviceLike) -> None:
-        """A program is gone, with all its kernels and circular buffers."""
+        """The program is gone, along with its kernels and circular buffers."""
         if self.enabled:
             self.client.report_program_destroy(device, program_id)
 
     def track_binary_status(
         self, program_id: int, device: DeviceLike, status: BinaryStatus
     ) -> None:
-        """How far the program's binaries have come on the device."""
         if self.enabled:
             self.client.report_binary_status(device, program_id, status)
 
@@ -164,11 +162,59 @@ class GraphTracker:
         capacity: int = 0,
         programs: int = 0,
     ) -> None:
-        """The state of the kernel-config ring, in bytes of the whole device."""
+        """The state of the kernel-config ring, in bytes for the whole device."""
         if self.enabled:
             self.client.report_ring(device, occupied, wraps, syncs, capacity, programs)
 
     def track_cache_entries(self, device: DeviceLike, entries: int) -> None:
-        """How many programs the program cache holds."""
+        """The number of programs in the program cache."""
         if self.enabled:
             self.client.report_cache_entries(device, entries)
+
+
+def print_kernel_load(
+    device: object, kernel_type: KernelType, size: int, cores: int, kernel_id: int
+) -> None:
+    """Writes the line of the original system to stderr, for each device. Prints nothing for invalid arguments."""
+    try:
+        type_name = KernelType(kernel_type).name.title()
+        lines = [
+            headline(number, type_name, size, cores, kernel_id) for number in device_numbers(device)
+        ]
+        frames = _callers(sys._getframe(2))  # the caller of GraphTracker
+        if sys.stderr is not None:
+            sys.stderr.write("".join(f"{line}\n{frames}" for line in lines))
+    except (AttributeError, TypeError, ValueError, OSError):
+        return  # not a device, or the terminal is gone
+
+
+def headline(device: int, type_name: str, size: int, cores: int, kernel_id: int, *more: str) -> str:
+    """One kernel on one device; `more` is appended where old scripts do not look."""
+    facts = [
+        f"Device {device}",
+        f"Type: {type_name}",
+        f"Binary Size: {_kb(size)} KB",
+        f"Cores: {cores or 'N/A'}",
+        f"Total L1: {_kb(size * cores)} KB" if cores else "Total L1: N/A",
+        f"ID: {kernel_id:#x}",
+        *more,
+    ]
+    return f"🔍 KERNEL_LOAD Backtrace ({', '.join(facts)})"
+
+
+def frame_line(number: int, function: str, place: str) -> str:
+    """One stack frame; the innermost has number 0."""
+    return f"  [{number}] {function} ({place})"
+
+
+def _kb(size: int) -> str:
+    return f"{size / 1024:g}"  # as a C++ stream prints it: 56, 0.5, 7.8125
+
+
+def _callers(frame: FrameType | None) -> str:
+    lines: list[str] = []
+    while frame is not None and len(lines) < FRAMES:
+        code = frame.f_code
+        lines.append(frame_line(len(lines), code.co_name, f"{code.co_filename}:{frame.f_lineno}"))
+        frame = frame.f_back
+    return "".join(f"{line}\n" for line in lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ttmem.client.backtrace import FRAMES, frame_line, headline
+from ttmem.client.tracker import FRAMES, frame_line, headline
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.probe.layout import Option
 from ttmem.sizes import several

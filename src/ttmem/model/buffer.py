@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from ttmem.client.buffer import Buffer as ReportedBuffer
+from ttmem.client.devices import ReportedBuffer
 from ttmem.events import MemoryKind
 from ttmem.model.errors import DoubleFree
 from ttmem.model.layouts import INTERLEAVED, Layout

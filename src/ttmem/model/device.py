@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import TypeAlias
 
-from ttmem.client.devices import Device as ReportedDevice
+from ttmem.client.devices import ReportedDevice
 from ttmem.events import DeviceDeclaration
 from ttmem.hw import Board, Chip, Cluster, DeviceSpec, Grid, galaxy_bus, read_cluster
 from ttmem.model.errors import BadMesh

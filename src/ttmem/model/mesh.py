@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from reprlib import repr as short_repr
 from typing import TYPE_CHECKING
 
-from ttmem.client.devices import MeshDevice as ReportedMesh
+from ttmem.client.devices import ReportedMesh
 from ttmem.client.tracker import GraphTracker
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
