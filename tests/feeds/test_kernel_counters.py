@@ -62,7 +62,6 @@ def test_ps_and_its_json_show_them(tmp_path: Path) -> None:
 
 
 def test_top_shows_them_on_the_page_of_the_device(tmp_path: Path) -> None:
-    pytest.importorskip("textual")
 
     assert "counted 53.0 MiB" in said(tmp_path, "top", "--once", "--page", "device")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import shutil
 import sys
@@ -12,11 +11,11 @@ import time
 from ttmem.errors import BadInput
 from ttmem.feeds import Feed
 from ttmem.views.ink import paint
+from ttmem.views.monitor.app import run_session
 from ttmem.views.monitor.choice import Choice
 from ttmem.views.monitor.follower import Follower, Reading
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
-from ttmem.views.monitor.session import NoTextual, run_session
 from ttmem.views.monitor.theme import depth_of
 from ttmem.views.monitor.watch import Watch
 from ttmem.views.terminal import lacks_signs, wants_color
@@ -63,14 +62,12 @@ def _monitor(options: argparse.Namespace, feed: Feed, watch: Watch, paper: bool 
 
 
 def check_terminal() -> None:
-    """BadInput or NoTextual, with what to use instead, where the live monitor cannot run."""
+    """BadInput, with what to use instead, where the live monitor cannot run."""
     instead = "use `ttmem top --once` for one picture as text, or `ttmem ps --watch`"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadInput(f"the live monitor needs a terminal; {instead}")
     if os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
         raise BadInput(f"this terminal (TERM) cannot place text; {instead}")
-    if importlib.util.find_spec("textual") is None:
-        raise NoTextual
 
 
 def _page(text: str) -> int:

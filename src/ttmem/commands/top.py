@@ -6,7 +6,6 @@ server (`ttmem serve`) if there is one, else it reads the counters that stock tt
 memory; if there is neither, it waits.
 
 --once prints one view as text, for a file or a program; `ttmem ps --json` has the same numbers as data.
-Without Textual (pip install 'ttmem[tui]'), `ttmem ps --watch` serves.
 
 exit codes: 0 done, 1 failed, 2 wrong arguments or no terminal, 3 neither server nor
 shared memory (with --once), 4 the server refused

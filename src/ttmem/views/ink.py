@@ -66,12 +66,10 @@ def faint(text: str) -> Line:
     return ink(text, Style.FAINT)
 
 
+@lru_cache(1 << 13)  # the monitor measures the same thousand lines for each picture
 def line_columns(line: Line) -> int:
     """How wide a line is."""
-    width = 0
-    for span in line:  # the monitor measures thousands of spans for each picture
-        width += len(span.text) if span.text.isascii() else columns(span.text)
-    return width
+    return sum(columns(text) for text, _ in line)
 
 
 @lru_cache(1 << 8)
@@ -85,6 +83,7 @@ def pad(line: Line, room: int, right: bool = False) -> Line:
     return line if line_columns(line) > room else fitted(line, room, right)
 
 
+@lru_cache(1 << 13)
 def fitted(line: Line, room: int, right: bool = False) -> Line:
     """The line in exactly `room` columns: cut, or filled."""
     missing = room - line_columns(line)

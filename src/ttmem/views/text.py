@@ -44,7 +44,6 @@ def _columns(text: str) -> int:
     return sum(map(_columns_of, text))
 
 
-@lru_cache(maxsize=4096)
 @lru_cache(1 << 12)
 def _columns_of(letter: str) -> int:
     if unicodedata.category(letter) in ("Mn", "Me"):

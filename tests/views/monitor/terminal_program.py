@@ -35,7 +35,7 @@ class TerminalProgram:
         height: int = 40,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._terminal, inside = pty.openpty()
+        self.terminal, inside = pty.openpty()
         self.resize(width, height)
         self.modes_before = termios.tcgetattr(inside)
         given = {**os.environ, "TERM": "xterm-256color", **(environment or {})}
@@ -64,7 +64,7 @@ class TerminalProgram:
         self.process.kill()
         self.process.wait()
         os.close(self._inside)
-        os.close(self._terminal)
+        os.close(self.terminal)
 
     def press(self, keys: str) -> None:
         """Types; what comes later is new to `wait_for`."""
@@ -76,7 +76,7 @@ class TerminalProgram:
             pass
         self._seen = len(self.output)
         if keys:
-            os.write(self._terminal, keys)
+            os.write(self.terminal, keys)
 
     def forget(self) -> None:
         """Drops what was written so far; a long run would fill the memory."""
@@ -91,13 +91,13 @@ class TerminalProgram:
     def resize(self, width: int, height: int) -> None:
         """The window has another size."""
         size = struct.pack("HHHH", height, width, 0, 0)
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, size)
 
     def pump(self, seconds: float) -> bool:
         """Reads what there is; False if nothing came within that time."""
-        ready, _, _ = select.select([self._terminal], [], [], seconds)
+        ready, _, _ = select.select([self.terminal], [], [], seconds)
         if ready:
-            self.output += os.read(self._terminal, 1 << 16)
+            self.output += os.read(self.terminal, 1 << 16)
         return bool(ready)
 
     @property
@@ -121,18 +121,6 @@ class TerminalProgram:
         while self.pump(0.05):
             pass
         return self.process.returncode
-
-    def wait_for_stop(self) -> None:
-        """Until it has stopped itself, as Ctrl-Z makes it."""
-        end = time.monotonic() + PATIENCE_S
-        state = ""
-        while state != "T":
-            assert time.monotonic() < end, f"it does not stop: state {state}"
-            self.pump(0.05)
-            with open(f"/proc/{self.process.pid}/stat", encoding="ascii", errors="replace") as file:
-                state = file.read().rpartition(")")[2].split()[0]
-        while self.pump(0.05):
-            pass
 
     @property
     def colours(self) -> set[bytes]:

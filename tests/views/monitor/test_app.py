@@ -1,19 +1,19 @@
-"""The application on Textual: real keys, a real server, a terminal that Textual makes up."""
+"""The application on a terminal: real keys, a real server, the cells that a person would see."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from tests.patience import PATIENCE_S
 from tests.views.cases import thirty_two_devices
+from tests.views.monitor.emulator import Window
 from tests.views.servers import reporting, serving
 from ttmem.feeds import Feed, ServerFeed
 from ttmem.snapshots import Snapshot
@@ -22,6 +22,7 @@ from ttmem.views.monitor.choice import Choice
 from ttmem.views.monitor.follower import Follower
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
+from ttmem.views.monitor.terminal import Terminal
 from ttmem.views.monitor.theme import Depth
 from ttmem.views.monitor.watch import Watch
 from ttmem.wire.historical import Head, Message
@@ -31,43 +32,40 @@ WEIGHTS = Head(Message.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
 
 
 class Driven:
-    """The application with a pilot at its keys."""
+    """The application, and a window to type into."""
 
-    def __init__(self, app: MonitorApp, monitor: Monitor, pilot: Pilot[int]) -> None:
-        self.app, self.monitor, self._pilot = app, monitor, pilot
+    def __init__(self, app: MonitorApp, monitor: Monitor, window: Window) -> None:
+        self.app, self.monitor, self.window = app, monitor, window
 
-    async def press(self, *keys: str) -> None:
-        await self._pilot.press(*keys)
+    def press(self, keys: str) -> None:
+        self.window.type(keys.encode())
 
-    async def click(self, column: int, line: int) -> None:
-        await self._pilot.click(offset=(column, line))
+    def click(self, column: int, line: int) -> None:
+        self.press(f"\x1b[<0;{column + 1};{line + 1}M\x1b[<0;{column + 1};{line + 1}m")
 
-    async def resize(self, width: int, height: int) -> None:
-        await self._pilot.resize_terminal(width, height)
-
-    @property
-    def lines(self) -> list[str]:
-        canvas = self.app.screen.children[0]
-        return [canvas.render_line(y).text.rstrip() for y in range(self.app.size.height)]
-
-    async def until(self, true: Callable[[str], bool]) -> str:
-        end = asyncio.get_running_loop().time() + PATIENCE_S
-        while not true(screen := "\n".join(self.lines)):
-            assert asyncio.get_running_loop().time() < end, screen
-            await asyncio.sleep(0.01)
-        return screen
+    def until(self, true: Callable[[str], bool]) -> list[str]:
+        end = time.monotonic() + PATIENCE_S
+        while not true("\n".join(lines := self.window.read())):
+            assert time.monotonic() < end, "\n".join(lines)
+            assert not self.app.over
+            self.app.turn()
+        return lines
 
 
-@asynccontextmanager
-async def driven(feed: Feed, width: int = 120, height: int = 40) -> AsyncIterator[Driven]:
+@contextmanager
+def driven(feed: Feed, width: int = 120, height: int = 40) -> Iterator[Driven]:
     watch = Watch(Choice())
     monitor = Monitor(lambda: feed.name, watch, PAGES, interval=0.1)
     follower = Follower(feed, monitor.question, lambda: monitor.interval)
-    app = MonitorApp(monitor, watch, follower, Depth.TRUE)
     follower.start()
     try:
-        async with app.run_test(size=(width, height)) as pilot:
-            yield Driven(app, monitor, pilot)
+        with (
+            Window(width, height) as window,
+            Terminal(window.inside, window.inside) as terminal,
+        ):
+            app = MonitorApp(monitor, watch, follower, terminal, Depth.TRUE)
+            app.start()
+            yield Driven(app, monitor, window)
     finally:
         follower.stop()
 
@@ -79,68 +77,71 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_it_shows_every_page_by_its_digit(path: Path) -> None:
-    async def story() -> list[str]:
-        async with driven(ServerFeed(str(path))) as program:
-            await program.until(lambda screen: "64.0 MiB" in screen)
-            shown = []
-            for digit, page in enumerate(PAGES, start=1):
-                await program.press(str(digit))
-                await program.until(lambda screen: "reading ..." not in screen)
-                shown.append(program.monitor.page.name)
-                assert f" {digit} {page.name}" in program.lines[1]
-            return shown
-
-    assert asyncio.run(story()) == [page.name for page in PAGES]
+    with driven(ServerFeed(str(path))) as program:
+        program.until(lambda screen: "64.0 MiB" in screen)
+        for digit, page in enumerate(PAGES, start=1):
+            program.press(str(digit))
+            program.until(lambda screen, page=page: program.monitor.page is page)  # type: ignore[misc]
+            lines = program.until(lambda screen: "reading ..." not in screen)
+            assert f" {digit} {page.name}" in lines[1]
 
 
 def test_it_never_shows_itself_as_a_user_of_the_card(path: Path) -> None:
     feed = ServerFeed(str(path))
-
-    async def story() -> Snapshot:
-        async with driven(ServerFeed(str(path))) as program:
-            await program.until(lambda screen: "64.0 MiB" in screen)
-            return feed.read()
-
-    processes = asyncio.run(story()).processes
+    with driven(ServerFeed(str(path))) as program:
+        program.until(lambda screen: "64.0 MiB" in screen)
+        processes = feed.read().processes
     feed.close()
     assert [(process.pid, bool(process.devices)) for process in processes] == [(os.getpid(), True)]
 
 
 def test_a_window_that_changes_re_flows_down_to_nothing_and_back(path: Path) -> None:
-    async def story() -> None:
-        async with driven(ServerFeed(str(path))) as program:
-            await program.until(lambda screen: "64.0 MiB" in screen)
-            await program.resize(20, 5)
-            await program.until(lambda screen: "window too small" in screen)
-            await program.resize(200, 60)
-            await program.until(lambda screen: "64.0 MiB" in screen)
-            assert max(len(line) for line in program.lines) > 120
-
-    asyncio.run(story())
+    with driven(ServerFeed(str(path))) as program:
+        program.until(lambda screen: "64.0 MiB" in screen)
+        program.window.resize(20, 5)
+        program.until(lambda screen: "window too small" in screen)
+        program.window.resize(200, 60)
+        lines = program.until(lambda screen: "64.0 MiB" in screen)
+        assert max(len(line) for line in lines) > 120
 
 
 def test_clicks_and_the_filter_work(path: Path) -> None:
-    async def story() -> None:
-        async with driven(ServerFeed(str(path))) as program:
-            await program.until(lambda screen: "64.0 MiB" in screen)
-            await program.click(program.lines[1].index("Events"), 1)
-            await program.until(lambda screen: program.monitor.page.name == "Events")
-            await program.press("slash", "A", "l", "space", "enter")
-            await program.until(lambda screen: "filter: Al " in screen)
-            await program.press("escape", "escape")
-            await program.until(lambda screen: program.monitor.page.name == "Overview")
-
-    asyncio.run(story())
+    with driven(ServerFeed(str(path))) as program:
+        lines = program.until(lambda screen: "64.0 MiB" in screen)
+        program.click(lines[1].index("Events"), 1)
+        program.until(lambda screen: program.monitor.page.name == "Events")
+        program.press("/Al \r")
+        program.until(lambda screen: "filter: Al " in screen)
+        program.press("\x1b\x1b")
+        program.until(lambda screen: program.monitor.page.name == "Overview")
 
 
-def test_q_ends_it(path: Path) -> None:
-    async def story() -> int | None:
-        async with driven(ServerFeed(str(path))) as program:
-            await program.press("q")
-            await program.until(lambda screen: not program.app.is_running)
-            return program.app.return_value
+def test_a_key_acts_on_what_the_key_before_it_has_brought_up(path: Path) -> None:
+    with driven(ServerFeed(str(path))) as program:
+        program.until(lambda screen: "64.0 MiB" in screen)
+        program.press("\x1b[6~\r")  # to the processes, and into the chosen one
+        program.until(lambda screen: f"filter: {os.getpid()}" in screen)
+        assert program.monitor.page.name == "Buffers"
 
-    assert asyncio.run(story()) is None
+
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_q_and_ctrl_c_end_it(path: Path, key: str) -> None:
+    with driven(ServerFeed(str(path))) as program:
+        program.press(key)
+        end = time.monotonic() + PATIENCE_S
+        while not program.app.over and time.monotonic() < end:
+            program.app.turn()
+        assert program.monitor.done
+
+
+def test_a_window_that_is_closed_ends_it(path: Path) -> None:
+    with driven(ServerFeed(str(path))) as program:
+        program.until(lambda screen: "64.0 MiB" in screen)
+        program.window.hang_up()
+        end = time.monotonic() + PATIENCE_S
+        while not program.app.over and time.monotonic() < end:
+            program.app.turn()
+        assert program.app.over
 
 
 class Hanging:
@@ -166,15 +167,11 @@ class Hanging:
 
 def test_keys_are_answered_while_the_feed_hangs() -> None:
     feed = Hanging()
-
-    async def story() -> str:
-        async with driven(feed) as program:
-            await program.until(lambda screen: "32 devices" in screen)
-            await program.press("h")
-            await program.until(lambda screen: "Keys of every view" in screen)
-            await program.press("escape")
-            screen = await program.until(lambda screen: "no answer for" in screen)
-            feed.let_go.set()
-            return screen
-
-    assert "32 devices" in asyncio.run(story())
+    with driven(feed) as program:
+        program.until(lambda screen: "32 devices" in screen)
+        program.press("h")
+        program.until(lambda screen: "Keys of every view" in screen)
+        program.press("\x1b")
+        lines = program.until(lambda screen: "no answer for" in screen)
+        feed.let_go.set()
+    assert "32 devices" in "\n".join(lines)

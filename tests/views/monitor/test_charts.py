@@ -41,19 +41,19 @@ def test_every_part_of_a_bar_is_visible_and_none_is_too_long(
 def test_a_meter_takes_exactly_its_room(
     parts: list[int], capacity: int | None, room: int, ascii: bool
 ) -> None:
-    line = stacked_meter([(part, "#", Style.L1) for part in parts], capacity, room, ascii)
+    line = stacked_meter(tuple((part, "#", Style.L1) for part in parts), capacity, room, ascii)
     assert line_columns(line) == room
 
 
 def test_parts_differ_without_colours() -> None:
     line = stacked_meter(
-        [(4, "█", Style.L1), (2, "▓", Style.L1_SMALL), (2, "▒", Style.CB)], 10, 15, False
+        ((4, "█", Style.L1), (2, "▓", Style.L1_SMALL), (2, "▒", Style.CB)), 10, 15, False
     )
     assert "".join(span.text for span in line) == "████▓▓▒▒··  80%"
 
 
 def test_less_than_a_cell_is_a_sliver_and_not_a_cell() -> None:
-    parts = [(640 << 10, "█", Style.DRAM)]
+    parts = ((640 << 10, "█", Style.DRAM),)
     assert "".join(span.text for span in stacked_meter(parts, 32 << 30, 11, False)) == "▏·····  <1%"
     assert "".join(span.text for span in stacked_meter(parts, 32 << 30, 11, True)) == "|.....  <1%"
 

@@ -200,5 +200,33 @@ def test_a_page_that_fails_apologises_and_the_others_work(
     monkeypatch.setattr(desk.first, "draw", broken)
 
     assert "cannot show this picture (IndexError" in " ".join(desk.lines(200, 24))
+    assert [fault.splitlines()[0] for fault in desk.monitor.faults] == [
+        "the page First failed (IndexError: list index out of range); please report it"
+    ]
     desk.press("h")
     assert "Keys of every view" in desk.screen()
+
+
+def test_a_key_that_fails_says_so_until_another_works(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(key: str, look: Look) -> str | None:
+        return str(1 // (key == "y"))
+
+    monkeypatch.setattr(desk.first, "key", broken)
+    sentence = "the key 'x' on the page First failed (ZeroDivisionError"
+
+    desk.press("x", "x", "x")
+    assert sentence in desk.screen(120)
+    assert len(desk.monitor.faults) == 1, "each fault is told once"
+    assert "in broken" in next(iter(desk.monitor.faults)), "with the place"
+
+    desk.press("y")
+    assert sentence not in desk.screen(120)
+
+
+def test_a_click_that_fails_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.monitor, "go", lambda name, before: 1 // 0)
+    tabs = desk.lines()[1]
+    desk.monitor.click(tabs.index("Second"), 1)
+    assert "a click on the page First failed (ZeroDivisionError" in desk.screen(120)

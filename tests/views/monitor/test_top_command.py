@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.views.monitor.terminal_program import TerminalProgram
 from tests.views.servers import reporting, serving
 from ttmem.views.monitor.pages import PAGES
@@ -95,17 +98,6 @@ def test_a_dumb_terminal_gets_the_same_sentence(path: Path) -> None:
     assert "\x1b" not in program.text
 
 
-def test_without_textual_it_says_how_to_get_it(path: Path) -> None:
-    hide = "import sys, importlib.util as u; find = u.find_spec;"
-    hide += "u.find_spec = lambda name, *more: None if name == 'textual' else find(name, *more);"
-    hide += "from ttmem.commands import main; sys.exit(main())"
-    command = [sys.executable, "-c", hide, "top", "--socket", str(path)]
-    with TerminalProgram(command) as program:
-        assert program.wait_for_end() == 1
-    assert "pip install 'ttmem[tui]'" in program.text
-    assert "`ttmem ps --watch`" in program.text
-
-
 def test_keys_change_the_screen_and_q_leaves_the_terminal_clean(path: Path) -> None:
     with top(path) as program:
         program.wait_for("64.0 MiB", "1 Overview")
@@ -129,7 +121,7 @@ def test_a_signal_leaves_the_terminal_clean(path: Path, number: signal.Signals) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_before_textual_is_there_leaves_the_terminal_clean(
+def test_a_signal_right_after_the_start_leaves_the_terminal_clean(
     path: Path, number: signal.Signals
 ) -> None:
     with top(path) as program:
@@ -151,20 +143,42 @@ def test_ctrl_c_ends_it(path: Path) -> None:
 
 
 def test_it_can_be_stopped_and_goes_on(path: Path) -> None:
-    with top(path) as program:
+    monitor = shlex.join([*TOP, "--socket", str(path)])
+    script = f"{monitor}; echo STOPPED; read; fg; echo ENDED $?"
+    with TerminalProgram(["bash", "-m", "-c", script]) as program:
         program.wait_for("64.0 MiB")
         program.press("h")
         program.wait_for("Keys of every view")
         program.press("\x1a")
-        program.wait_for_stop()
+        program.wait_for("STOPPED")
         assert program.is_clean
 
-        program.press("")
-        program.signal(signal.SIGCONT)
+        program.press("\n")
         program.wait_for("Keys of every view")
+        program.press("q")
+        program.wait_for("ENDED 0")
+        program.wait_for_end()
+        assert program.is_clean
+
+
+def test_where_no_shell_could_go_on_with_it_ctrl_z_does_not_stop_it(path: Path) -> None:
+    with top(path) as program:  # it leads its session, as in `ssh -t host ttmem top`
+        program.wait_for("64.0 MiB")
+        program.press("\x1a")
+        program.wait_for("64.0 MiB")
         program.press("q")
         assert program.wait_for_end() == 0
         assert program.is_clean
+
+
+def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(path: Path) -> None:
+    with top(path, "--interval", "0.1") as program:
+        program.wait_for("64.0 MiB")
+        for digit in "123456h123456h" * 20:  # far more than a pty keeps
+            os.write(program.terminal, digit.encode())
+            time.sleep(0.01)
+        program.signal(signal.SIGTERM)
+        assert program.process.wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
 def test_keys_that_are_no_text_are_skipped(path: Path) -> None:

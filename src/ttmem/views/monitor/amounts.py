@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ttmem.views.device_facts import AMOUNT
 from ttmem.views.ink import Line, Style, faint, ink
@@ -53,7 +54,14 @@ class Pairs:
 
     def line(self, used: int | None, limit: int | None) -> Line:
         """'  4.5 GiB / 12.0 GiB'; red if it is more than there is."""
-        over = used is not None and is_over(used, limit)
-        style = Style.FAINT if used is None else Style.ALARM if over else Style.PLAIN
-        value = ink(self.units.text(used).rjust(self.used), style)
-        return (*value, *faint(f" / {self.units.text(limit).ljust(self.limit)}"))
+        return _pair(self.units, used, self.used, limit, self.limit)
+
+
+@lru_cache(1 << 10)
+def _pair(
+    units: Units, used: int | None, used_room: int, limit: int | None, limit_room: int
+) -> Line:
+    over = used is not None and is_over(used, limit)
+    style = Style.FAINT if used is None else Style.ALARM if over else Style.PLAIN
+    value = ink(units.text(used).rjust(used_room), style)
+    return (*value, *faint(f" / {units.text(limit).ljust(limit_room)}"))

@@ -41,14 +41,14 @@ class DeviceParts:
         part = (dram.held, DRAM.bar_sign(ascii), DRAM.style)
         if alone and dram.capacity is None:
             return faint("N/A".rjust(room))
-        return stacked_meter([part], dram.capacity, room, ascii)
+        return stacked_meter((part,), dram.capacity, room, ascii)
 
     def l1_meter(self, room: int, alone: bool = False) -> Line:
         """Bar in three parts, and percentage."""
         ascii = self.look.ascii
         if alone and self.device.l1_capacity is None:
             return faint("N/A".rjust(room))
-        parts = [(held, kind.bar_sign(ascii), kind.style) for kind, held in self._l1_parts]
+        parts = tuple((held, kind.bar_sign(ascii), kind.style) for kind, held in self._l1_parts)
         return stacked_meter(parts, self.device.l1_capacity, room, ascii)
 
     def legend(self) -> list[Line]:

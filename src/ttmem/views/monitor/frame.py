@@ -34,6 +34,7 @@ class Status:
     missing: str = ""  # what was chosen on the command line and is not there
     typing: bool = False  # the filter
     pids: tuple[int, ...] = ()  # the processes of --pid
+    fault: str = ""  # what the last key did wrong
 
     @property
     def stale(self) -> bool:
@@ -102,6 +103,8 @@ class Frame:
     def _notes(self) -> list[Line]:
         """The filter, losses, remarks of the sources, what was chosen and is missing, --pid; often nothing."""
         facts = []
+        if self.status.fault:
+            facts.append(ink(f"! {self.status.fault}", Style.ALARM))
         if self.status.typing or self.state.filter:
             cursor = "_" if self.status.typing else ""
             hint = "" if self.status.typing else "  (Esc clears)"

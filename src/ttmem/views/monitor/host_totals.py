@@ -48,7 +48,7 @@ def _figure(kind: Kind, pair: Pair, units: Units, bar: int, ascii: bool) -> Line
         return line
     room = bar + 1 + PERCENT if bar else PERCENT
     part = (used, kind.bar_sign(ascii), kind.style)
-    return (*line, Span(" "), *stacked_meter([part], capacity, room, ascii))
+    return (*line, Span(" "), *stacked_meter((part,), capacity, room, ascii))
 
 
 def _sum(pairs: Iterable[tuple[int, int | None]]) -> Pair:

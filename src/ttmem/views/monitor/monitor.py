@@ -25,6 +25,7 @@ from ttmem.views.monitor.state import State
 from ttmem.views.monitor.watch import Watch, wanted
 from ttmem.views.terminal import plain_signs
 
+MOST_FAULTS = 20
 MOMENT = 0.3  # seconds; a page that waits no longer than this does not flicker
 ONE_DEVICE = ("Device", "Cores", "Kernels")  # pages that show the details of one device only
 
@@ -63,7 +64,9 @@ class Monitor:
         self._zone = zone
         self._ascii = ascii_only
         self._paper = paper  # printed once: no keys
-        self._typing = False
+        self.typing = False  # the filter
+        self.faults: dict[str, None] = {}  # what went wrong, for the end
+        self._fault = ""  # the last of them, until another key works
         self._help = HelpScreen()
         self._back: list[_Place] = []
         self._drawn = Drawn([])
@@ -110,8 +113,9 @@ class Monitor:
                 watch.age,
                 watch.problem,
                 shown.missing if shown else "",
-                self._typing,
+                self.typing,
                 watch.pids,
+                self._fault,
             ),
             self.state,
             shown.snapshot if shown else None,
@@ -149,6 +153,7 @@ class Monitor:
         try:
             self._body_before = self.page.draw(self._look)
         except Exception as trouble:  # the other pages still work, and the terminal stays whole
+            self._note_fault(f"the page {self.page.name}", trouble)
             self._body_before = Drawn(_apology(self.page.name, trouble, width))
         return self._body_before
 
@@ -169,10 +174,17 @@ class Monitor:
 
     def press(self, key: str) -> None:
         """A key by its sign ('a', '/', '1') or its name ('up', 'space', 'shift+tab')."""
+        self._fault = ""
+        try:
+            self._press(key)
+        except Exception as trouble:
+            self._fault = self._note_fault(f"the key {key!r} on the page {self.page.name}", trouble)
+
+    def _press(self, key: str) -> None:
         if key == "ctrl+c":
             self.done = True
-        elif self._typing and key not in MOVES:
-            self._typing = type_filter(self.state, key)
+        elif self.typing and key not in MOVES:
+            self.typing = type_filter(self.state, key)
         elif self._help.open and key not in ("q", "d"):
             self._help.press(key)
         elif act := self._acts().get(key):
@@ -186,6 +198,13 @@ class Monitor:
 
     def click(self, column: int, line: int) -> None:
         """The mouse on a cell of the screen."""
+        self._fault = ""
+        try:
+            self._click(column, line)
+        except Exception as trouble:
+            self._fault = self._note_fault(f"a click on the page {self.page.name}", trouble)
+
+    def _click(self, column: int, line: int) -> None:
         for target in self._drawn.targets:
             stop = column + 1 if target.stop is None else target.stop
             if target.line == line and target.start <= column < stop:
@@ -203,11 +222,16 @@ class Monitor:
 
     def _for_page(self, key: str, look: Look) -> None:
         before = self.state.filter
-        try:
-            name = self.page.key(key, look)
-        except Exception:  # a key that a page cannot take on this picture changes nothing
-            return
-        self.go(name, before)
+        self.go(self.page.key(key, look), before)
+
+    def _note_fault(self, what: str, trouble: Exception) -> str:
+        """Each once, with its traceback, for whoever is to repair it; the sentence for the screen."""
+        from traceback import format_exception
+
+        words = f"{what} failed ({type(trouble).__name__}: {trouble})"
+        if len(self.faults) < MOST_FAULTS:
+            self.faults[f"{words}; please report it\n{''.join(format_exception(trouble))}"] = None
+        return words
 
     def _acts(self) -> dict[str, Callable[[], None]]:
         return {
@@ -236,7 +260,7 @@ class Monitor:
         self._help.open = True
 
     def _open_filter(self) -> None:
-        self._typing = True
+        self.typing = True
 
     def _pause(self) -> None:
         self.state.paused = not self.state.paused and self._watch.shown is not None

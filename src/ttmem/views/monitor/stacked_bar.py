@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ttmem.views.ink import Line, Span, Style, ink
 from ttmem.views.meter import PERCENT, is_over, level, meter, percentage
@@ -12,7 +13,8 @@ REST, ASCII_REST = "·", "."
 SLIVERS, ASCII_SLIVER = "▏▎▍▌▋▊▉", "|"  # for less than a cell
 
 
-def stacked_meter(parts: Sequence[Part], capacity: int | None, room: int, ascii: bool) -> Line:
+@lru_cache(1 << 10)  # at ten pictures a second most bars stay as they are
+def stacked_meter(parts: tuple[Part, ...], capacity: int | None, room: int, ascii: bool) -> Line:
     """Bar and percentage in exactly `room` columns, as `meter` does for one amount."""
     used = sum(amount for amount, _, _ in parts)
     length = room - PERCENT - 1

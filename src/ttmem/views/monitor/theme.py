@@ -114,7 +114,7 @@ class Theme:
         self.depth = depth
         self.dark = dark
         self._tones = {style: self._tone(style) for style in Style}
-        self._sgr = {style: tone.sgr for style, tone in self._tones.items()}
+        self._switch = {style: f"\x1b[0;{tone.sgr}m" for style, tone in self._tones.items()}
 
     def tone(self, style: Style) -> Tone:
         """Its colours."""
@@ -122,8 +122,14 @@ class Theme:
 
     def painted(self, line: Line, width: int) -> str:
         """The line for a terminal, filled with the ground to that width."""
-        spans = fitted(line, width)
-        return "".join(f"\x1b[0;{self._sgr[s.style]}m{s.text}" for s in spans) + "\x1b[0m"
+        out: list[str] = []
+        now: Style | None = None
+        for text, style in fitted(line, width):
+            if style is not now and not (text.isspace() and now and not {style, now} & TURNED):
+                out.append(self._switch[style])  # a space looks the same in the colour before it
+                now = style
+            out.append(text)
+        return "".join([*out, "\x1b[0m"])
 
     def _tone(self, style: Style) -> Tone:
         bold, turned = style in _BOLD, style in TURNED

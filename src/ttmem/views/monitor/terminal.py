@@ -1,0 +1,233 @@
+"""The terminal while the monitor has it: raw keys in, changed lines out, and given back clean on any exit.
+
+Not `curses`: it has no true colour, its refresh blocks for as long as the terminal takes nothing, and it
+wants a terminfo entry for every TERM. What is used here every terminal of the last twenty years has.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+from ttmem.views.ink import Line
+from ttmem.views.monitor.input import ESCAPE_DELAY, Decoder, Event
+from ttmem.views.monitor.theme import Theme
+
+_ENTER = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1000h\x1b[?1006h"  # screen, cursor, wrapping, mouse
+_LEAVE = b"\x1b[?2026l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[?7h\x1b[?1049l\x1b[?25h"
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"  # one frame, for terminals that can show it at once
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_NOTED = (signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)
+_PARTING = 1.0  # seconds that a terminal has for taking the last bytes
+
+
+class Terminal:
+    """Use it with `with`, in the main thread if signals are to end it (SystemExit with 128 + number).
+
+    Nothing here waits for the terminal: what is written goes through a thread, and while that is
+    busy no picture is painted.
+    """
+
+    def __init__(self, source: int | None = None, target: int | None = None) -> None:
+        self._input = sys.stdin.fileno() if source is None else source
+        self._output = sys.stdout.fileno() if target is None else target
+        self._decoder = Decoder()
+        self._escape_at = 0.0  # when a lone Esc is taken for one
+        self._before: list[Any] | None = None
+        self._handlers: dict[signal.Signals, Any] = {}
+        self._noted: set[int] = set()
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._wake, False)
+        self._writer = _Writer(self._output, self._is_written)
+        self._skipped = False  # a picture, because the one before is still being written
+        self._lines: list[Line] = []  # on the screen
+        self._dress: tuple[Theme, int] | None = None  # how they were painted
+        self.gone = False  # nobody is at the other end
+
+    def __enter__(self) -> Terminal:
+        if threading.current_thread() is threading.main_thread():
+            self._handlers = {n: signal.signal(n, _leave) for n in _ENDINGS}
+            self._handlers |= {n: signal.signal(n, self._note) for n in _NOTED}
+        self._before = termios.tcgetattr(self._input)
+        try:
+            self._take()
+        except BaseException:  # a signal
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *trouble: object) -> None:
+        for number in self._handlers:
+            signal.signal(number, signal.SIG_IGN)
+        self._give_back()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._writer.end()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the window itself; COLUMNS and LINES of a shell do not follow a resize."""
+        try:
+            width, height = os.get_terminal_size(self._output)
+        except OSError:
+            return 80, 24
+        return (width, height) if width and height else (80, 24)
+
+    def wake(self) -> None:
+        """Ends the wait of `events`; from any thread."""
+        try:
+            os.write(self._wake, b"\0")
+        except OSError:
+            pass  # full: it will wake anyway
+
+    def events(self, seconds: float) -> list[Event]:
+        """What the user did; after at most that time, or when it was woken, nothing."""
+        if self._decoder.waiting:
+            seconds = min(seconds, max(self._escape_at - time.monotonic(), 0.0))
+        ready, _, _ = select.select([self._input, self._woken], [], [], max(seconds, 0.0))
+        if self._woken in ready:
+            os.read(self._woken, 1 << 12)
+        found = self._read() if self._input in ready else []
+        if self._decoder.waiting and time.monotonic() >= self._escape_at:
+            found += self._decoder.flush()
+        self._heed()
+        return found
+
+    def _read(self) -> list[Event]:
+        try:
+            data = os.read(self._input, 1 << 12)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        self.gone = not data
+        self._escape_at = time.monotonic() + ESCAPE_DELAY
+        return self._decoder.feed(data)
+
+    def show(self, lines: Sequence[Line], theme: Theme) -> None:
+        """Paints the lines that differ from those on the screen; all of them in another size or theme."""
+        self._skipped = True
+        if self._writer.busy:
+            return
+        self._skipped = False
+        width, height = self.size
+        lines = lines[:height]
+        known = self._lines if self._dress == (theme, width) else []
+        known = known if len(known) == len(lines) else []
+        painted = [
+            f"\x1b[{at + 1};1H{theme.painted(line, width)}"
+            for at, line in enumerate(lines)
+            if not known or line != known[at]
+        ]
+        self._lines, self._dress = list(lines), (theme, width)
+        if painted:
+            clear = "" if known else "\x1b[2J"
+            text = f"{_BEGIN}{clear}{''.join(painted)}{_END}"
+            self._writer.write(text.encode("utf-8", "replace"))
+
+    def suspend(self) -> None:
+        """As Ctrl-Z does without raw mode: the whole job stops, and goes on with `fg`.
+
+        Where no shell could go on with it (`ssh -t host ttmem top`), the kernel does not stop it.
+        """
+        self._give_back()
+        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(0, signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, before)
+        self._take()
+
+    def _take(self) -> None:
+        """Raw keys, without the line discipline's signals and flow control; the screen starts blank."""
+        raw = termios.tcgetattr(self._input)
+        raw[0] &= ~(termios.IXON | termios.ICRNL | termios.INLCR | termios.IGNCR | termios.ISTRIP)
+        raw[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN)
+        raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(self._input, termios.TCSANOW, raw)
+        self._dress = None
+        self._writer.write(_ENTER)
+
+    def _give_back(self) -> None:
+        self._writer.write(_LEAVE)
+        self._writer.flush(_PARTING)
+        try:
+            termios.tcsetattr(self._input, termios.TCSANOW, self._before or [])
+        except termios.error:
+            pass  # it is gone
+
+    def _is_written(self) -> None:
+        if self._skipped:
+            self.wake()
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._noted.add(number)
+        self.wake()
+
+    def _heed(self) -> None:
+        """Signals that have come meanwhile. After SIGCONT the shell has had the terminal."""
+        noted, self._noted = self._noted, set()
+        if signal.SIGTSTP in noted:
+            self.suspend()
+        elif signal.SIGCONT in noted:
+            self._take()
+
+
+class _Writer:
+    """A thread that writes, so that a slow or dead terminal holds nobody else."""
+
+    def __init__(self, file: int, done: Callable[[], None]) -> None:
+        self._file = file
+        self._done = done
+        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
+        self._given = self._written = 0
+        threading.Thread(target=self._run, name="ttmem-screen", daemon=True).start()
+
+    @property
+    def busy(self) -> bool:
+        """The terminal has not taken everything yet."""
+        return self._given != self._written
+
+    def write(self, data: bytes) -> None:
+        """Does not wait."""
+        self._given += 1
+        self._queue.put(data)
+
+    def flush(self, seconds: float) -> None:
+        """Until all is written, or the time is over."""
+        end = time.monotonic() + seconds
+        while self.busy and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def end(self) -> None:
+        """After what was given to it."""
+        self._queue.put(None)
+
+    def _run(self) -> None:
+        while (data := self._queue.get()) is not None:
+            try:
+                while data:
+                    data = data[self._some(data) :]
+            except OSError:
+                pass  # the terminal is gone, which reading tells, too
+            self._written += 1
+            self._done()
+
+    def _some(self, data: bytes) -> int:
+        try:
+            return os.write(self._file, data)
+        except BlockingIOError:  # somebody else has made it so
+            select.select([], [self._file], [])
+            return 0
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
