@@ -157,6 +157,11 @@ def user_name(uid: int | None) -> str | None:
         return str(uid)
 
 
+def user_title(uid: int) -> str:
+    """For sentences: 'user nobody (uid 65534)'."""
+    return f"user {user_name(uid)} (uid {uid})"
+
+
 def _command(pid: int) -> str | None:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as cmdline:

@@ -295,8 +295,8 @@ def test_dumps_are_printed_as_the_original_did_and_are_data_too(server: RunningS
         client.ask()
         picture = server.picture("buffers", "programs")
 
+    wait_until(lambda: "Fabric kernel 0x9: 56 KB (PID" in server.output)
     assert "DRAM: 1 buffers, 0.0117188 MB total" in server.output
     assert "- Buffer 0x3ffff800: 12 KB (PID" in server.output
-    assert "Fabric kernel 0x9: 56 KB (PID" in server.output
     assert picture.detail["buffers"][0]["address"] == 0x3FFFF800
     assert picture.detail["kernels"][0]["type"] == "fabric"

@@ -181,7 +181,7 @@ def test_a_message_claiming_another_pid_counts_for_its_sender(server: RunningSer
         client.ask()
 
         assert [p.pid for p in server.picture().processes] == [os.getpid()]
-        assert server.log.count("messages name pid 1") == 1
+        assert server.logs("messages name pid 1").count("messages name pid 1") == 1
 
 
 def test_zeros_and_half_a_hello_are_refused(server: RunningServer) -> None:

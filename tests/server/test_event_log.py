@@ -16,8 +16,9 @@ MIB = 1 << 20
 FABRIC, DISPATCH = 1, 2
 
 
-def lines_of(server: RunningServer) -> list[str]:
-    """Without the peaks, which have times."""
+def lines_of(server: RunningServer, count: int) -> list[str]:
+    """Once so many are written, without the peaks, which have times."""
+    wait_until(lambda: server.output.count("\n") >= count)
     return [line for line in server.output.splitlines() if "Peak" not in line]
 
 
@@ -38,9 +39,7 @@ def test_each_event_has_a_line_in_the_seeds_words(start: StartServer) -> None:
         client.ask()
 
     pid = os.getpid()
-    (peak,) = [line for line in server.output.splitlines() if "Peak" in line]
-    assert peak.endswith("ms] L1 Peak on device 0: 1 MB (1 buffers)")
-    assert lines_of(server) == [
+    assert lines_of(server, 13) == [
         "✓ [KERNEL_LOAD] Fabric kernel on Device 0: +0.875 MB (Total: 0.875 MB)",
         "✓ [KERNEL_LOAD] Dispatch kernel on Device 0: +0.090 MB (Total: 0.965 MB)",
         "✗ [KERNEL_UNLOAD] Dispatch kernel on Device 0: -0.090 MB (Total: 0.875 MB)",
@@ -54,6 +53,8 @@ def test_each_event_has_a_line_in_the_seeds_words(start: StartServer) -> None:
         f"⚠ [PID {pid}] Buffer 0x2000 on device 3 reused with another size: old=524288 new=98304",
         f"✓ [PID {pid}] Allocated 98304 bytes of L1 on device 3 (buffer_id=0x2000)",
     ]
+    (peak,) = [line for line in server.output.splitlines() if "Peak" in line]
+    assert peak.endswith("ms] L1 Peak on device 0: 1 MB (1 buffers)")
 
 
 def test_a_second_free_and_the_free_of_a_stranger_have_different_lines(start: StartServer) -> None:
@@ -71,7 +72,7 @@ def test_a_second_free_and_the_free_of_a_stranger_have_different_lines(start: St
         client.ask()
 
     who = f"⚠ [PID {os.getpid()}]"
-    assert [line for line in lines_of(server) if line.startswith("⚠")] == [
+    assert [line for line in lines_of(server, 12) if line.startswith("⚠")] == [
         f"{who} Deallocation for already freed buffer 0x1000 on device 0 (double free)",
         f"{who} Deallocation for unknown buffer 0xdead on device 0 (allocated before tracking started)",
         f"{who} CB_FREE for already freed circular buffer 0x500 on device 0 (double free)",
@@ -92,7 +93,7 @@ def test_a_rejected_record_has_no_line(start: StartServer) -> None:
         client.alloc(4096, 6)
         client.ask()
 
-    assert lines_of(server) == [
+    assert lines_of(server, 1) == [
         f"✓ [PID {os.getpid()}] Allocated 4096 bytes of L1 on device 0 (buffer_id=0x6)"
     ]
     assert server.picture().losses.rejected_records == 5
@@ -106,7 +107,7 @@ def test_dispatches_have_lines_on_request_only(start: StartServer) -> None:
                 client.send(Message.KERNEL_LOAD, 0, 4096, FABRIC, 7)
             client.ask()
 
-        found = lines_of(server)
+        found = lines_of(server, expected)
         assert found[0] == "✓ [KERNEL_LOAD] Fabric kernel on Device 0: +0.004 MB (Total: 0.004 MB)"
         who = f"✓ [DISPATCH] [PID {os.getpid()}] Kernel 0x7 on Device 0"
         both = [f"{who} (Total: 1)", f"{who} (Total: 2)"]
@@ -128,7 +129,7 @@ def test_the_lines_for_a_dead_process_name_its_buffers_circular_buffers_and_kern
         process.kill()
         wait_until(lambda: f"kernels (1.75 MB) from PID {process.pid}" in server.output)
 
-    assert lines_of(server)[-4:] == [
+    assert lines_of(server, 4)[-4:] == [
         f"⚠ PID {process.pid} is dead, removing its buffers...",
         f"   ✓ Removed 2 buffers (4 MB) from PID {process.pid}",
         f"   ✓ Removed 1 CBs (0.5 MB) from PID {process.pid}",
@@ -144,7 +145,7 @@ def test_a_dead_process_that_had_kernels_only_has_its_lines(start: StartServer) 
         process.kill()
         wait_until(lambda: "is dead" in server.output)
 
-    assert lines_of(server)[-1] == f"   ✓ Removed 1 kernels (1 MB) from PID {process.pid}"
+    assert lines_of(server, 3)[-1] == f"   ✓ Removed 1 kernels (1 MB) from PID {process.pid}"
     server.logs("ended; released 1 kernel, 1.0 MiB if resident everywhere")
 
 

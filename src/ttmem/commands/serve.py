@@ -83,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
     if options.shm and options.no_shm:
         raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
     from ttmem.server.device_options import DeviceOptions
+    from ttmem.server.log import LIMIT, LogHandler
+    from ttmem.server.output import Output
     from ttmem.server.server import Server
     from ttmem.sources.probe_folder import check_folders, probe_folder
     from ttmem.sources.shared_memory.folder import shm_folder
@@ -90,8 +92,9 @@ def run(options: argparse.Namespace) -> int:
 
     if not options.no_shm:
         check_folders(options.shm)
+    log = Output(None if sys.stderr is None else sys.stderr.fileno(), LIMIT)
     logging.basicConfig(
-        stream=sys.stderr,
+        handlers=[LogHandler(log)],
         level=logging.WARNING if options.quiet else logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
     )
@@ -107,6 +110,7 @@ def run(options: argparse.Namespace) -> int:
         summary_period=options.summary,
         max_live=options.max_live,
         stdout=None if sys.stdout is None else sys.stdout.fileno(),
+        log=log,
     )
     server.handle_signals()
     server.run()

@@ -19,7 +19,7 @@ from ttmem.ledger.device_register import (
     DeviceRegister,
     NoDefaults,
 )
-from ttmem.ledger.faults import Faults
+from ttmem.ledger.faults import Faults, Limits
 from ttmem.ledger.location import locate
 from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.process_record import ProcessRecord
@@ -67,6 +67,7 @@ class Books:
         self._recent_bytes = 0
         self.probed = ProbedProcesses(self)
         self.faults = Faults(say)
+        self.limits = Limits(say)
 
     # -- processes -------------------------------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ def build(books: Books, now: int, host: dict[str, Any]) -> Snapshot:
         remarks=(
             *_remarks(books, books.counters.samples.remarks),
             *books.faults.anomalies(),
+            *books.limits.anomalies(),
         ),
     )
 

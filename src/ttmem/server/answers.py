@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import OrderedDict
 from typing import Any
 
 from ttmem import __version__
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.ledger import Books
 from ttmem.ledger.details import EVERYTHING, Details, Narrow
+from ttmem.process_identity import user_title
 from ttmem.server.dump_text import kernels_text, remaining_text
 from ttmem.server.output import Output
 from ttmem.snapshots import Device, to_json
 from ttmem.snapshots.detail import DETAILS
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
+
+DUMP_PERIOD = 1.0  # seconds between two of a kind for one user
+MAX_DUMPERS = 256
 
 
 class Answers:
@@ -30,6 +36,7 @@ class Answers:
     ) -> None:
         self._books = books
         self._output = output
+        self._dumped: OrderedDict[tuple[int, Message], float] = OrderedDict()  # when, the last time
         self._host = {
             "ttmem": __version__,
             "server": {"pid": os.getpid(), "socket": socket_path, "started_ns": started_ns},
@@ -38,10 +45,10 @@ class Answers:
 
     # -- the historical protocol -------------------------------------------------------------------------------
 
-    def record(self, head: Head, record_size: int) -> bytes | None:
+    def record(self, head: Head, record_size: int, uid: int) -> bytes | None:
         """The answer record, in the size that was asked; None where none is defined."""
         if head.type in (Message.DUMP_REMAINING, Message.DUMP_KERNELS):
-            self.dump(Message(head.type))
+            self._dump(Message(head.type), uid)
             return None
         kind = Message.RESPONSE if head.type == Message.QUERY else Message.DEVICE_INFO_RESPONSE
         declared, device = self._books.device(head.device)
@@ -54,8 +61,15 @@ class Answers:
         tail["is_available"] = int(tail["num_devices"] > 0 if head.device == -1 else sized)
         return encode(record_size, Head(kind, head.device), tail)
 
-    def dump(self, kind: Message) -> None:
+    def _dump(self, kind: Message, uid: int) -> None:
         """What the original printed on its own output."""
+        now = time.monotonic()
+        if now - self._dumped.get((uid, kind), -DUMP_PERIOD) < DUMP_PERIOD:
+            self._books.limits.note(user_title(uid), "a dump was not made: one a second is enough")
+            return
+        self._dumped[uid, kind] = now
+        if len(self._dumped) > MAX_DUMPERS:
+            self._dumped.popitem(last=False)
         make = remaining_text if kind is Message.DUMP_REMAINING else kernels_text
         self._output.write(f"{make(self._books)}\n".encode())
 

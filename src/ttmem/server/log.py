@@ -5,9 +5,25 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 
+from ttmem.server.output import Output
 from ttmem.text import printable
 
 MAX_KEYS = 10_000
+LIMIT = 4 << 20  # bytes of lines that wait for who reads them
+LONGEST = 1000  # letters of a sentence
+
+
+class LogHandler(logging.Handler):
+    """Hands lines to a thread, because who reads them may be stuck."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__()
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        self._output.write(f"{self.format(record)}\n".encode("utf-8", "replace"))
+        self._output.flush()
 
 
 class Log:
@@ -19,7 +35,7 @@ class Log:
 
     def info(self, sentence: str) -> None:
         """Something ordinary."""
-        self._logger.info("%s", printable(sentence))
+        self._logger.info("%s", printable(sentence[:LONGEST]))
 
     def trouble(self, key: str, sentence: str) -> None:
         """Something wrong; `key` tells repetitions."""
@@ -29,6 +45,6 @@ class Log:
         if len(self._times) > MAX_KEYS:
             self._times.popitem(last=False)
         if times == 1:
-            self._logger.warning("%s", printable(sentence))
+            self._logger.warning("%s", printable(sentence[:LONGEST]))
         elif str(times).strip("0") == "1":
-            self._logger.warning("%s (%d times)", printable(sentence), times)
+            self._logger.warning("%s (%d times)", printable(sentence[:LONGEST]), times)

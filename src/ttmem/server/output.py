@@ -1,4 +1,4 @@
-"""The server's standard output. Who reads it may be slow, stuck or gone: the loop never waits for it."""
+"""What the server prints. Who reads it may be slow, stuck or gone: the loop never waits for it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from collections.abc import Callable
 
 LIMIT = 32 << 20  # bytes that wait; about 400,000 lines of events
 BLOCK = 256 << 10  # bytes that are gathered at most before they are handed over
-PATIENCE = 0.1  # seconds that an answer waits for the lines of what came before it
-LAST_PATIENCE = 2.0
+LAST_PATIENCE = 0.3  # seconds: a server that is told to stop does so within one
 
 
 class Output:
     """Whole lines, written in blocks by a thread. What has no room is dropped and counted.
 
-    `file` is a descriptor; None: nobody reads. `say(key, sentence)` hears of losses.
+    `file` is a descriptor; None: nobody reads. `limit`: bytes that may wait for who does.
     """
 
-    def __init__(self, file: int | None, say: Callable[[str, str], None]) -> None:
+    def __init__(self, file: int | None, limit: int = LIMIT) -> None:
         self.dropped = 0  # lines
         self._file = file
-        self._say = say
+        self._limit = limit
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._changed = threading.Condition()  # guards everything below
         self._blocks: deque[bytes] = deque()
         self._waiting = 0  # bytes that were handed over and not written yet
-        self._slow = False
         self._closing = False
         self._gap = 0  # lines that were dropped since the last block
         self._reason = ""
@@ -53,7 +51,7 @@ class Output:
         with self._changed:
             if self._file is None:
                 self._drop(text, "there is none")
-            elif self._waiting + len(text) > LIMIT:
+            elif self._waiting + len(text) > self._limit:
                 self._drop(text, "nobody reads it, or too slowly")
             else:
                 self._hand_over(text)
@@ -63,29 +61,19 @@ class Output:
             )
             self._thread.start()
 
-    def settle(self, patience: float = PATIENCE) -> None:
-        """Waits until everything is written; not for long, and not again before a slow reader has caught up."""
-        self.flush()
-        with self._changed:
-            if not self._slow:
-                self._slow = not self._changed.wait_for(lambda: self._waiting == 0, patience)
-
-    def tell_losses(self) -> None:
-        """Says it if lines were dropped since the last time."""
+    def tell_losses(self, what: str, say: Callable[[str, str], None]) -> None:
+        """Says it, with a key, if lines for `what` were dropped since the last time."""
         if self.dropped != self._told:
             self._told = self.dropped
-            self._say(
-                "output",
-                f"{self.dropped:,} lines for standard output were dropped so far: {self._reason}",
-            )
+            say(what, f"{self.dropped:,} lines for {what} were dropped so far: {self._reason}")
 
     def close(self) -> None:
         """Writes what is left, unless that takes long."""
-        self.settle(LAST_PATIENCE)
+        self.flush()
         with self._changed:
+            self._changed.wait_for(lambda: self._waiting == 0, LAST_PATIENCE)
             self._closing = True
             self._changed.notify_all()
-        self.tell_losses()
 
     # -- with the lock held --------------------------------------------------------------------------------------
 
@@ -132,7 +120,6 @@ class Output:
                 self.dropped += lost
                 self._reason = problem or self._reason
                 self._waiting -= len(text)
-                self._slow = self._slow and self._waiting > 0
                 self._changed.notify_all()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from ttmem.events import Remark
 from ttmem.sources.probes import ProbeReading, ProbeWatcher, remove_expired
 
+LAST_PATIENCE = 0.2  # seconds
 PERIOD = 0.15  # seconds; the smallest ring by default lasts that long with 16 busy threads
 CLEANING_PERIOD = 60.0
 
@@ -44,10 +45,11 @@ class ProbeWatch:
         self._faulty.extend(paths)
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the thread, or leaves it to the end of the process if that takes long."""
         self._stop.set()
-        self._thread.join()
-        self._watcher.close()
+        self._thread.join(LAST_PATIENCE)
+        if not self._thread.is_alive():
+            self._watcher.close()
 
     def _run(self) -> None:
         cleaned = float("-inf")

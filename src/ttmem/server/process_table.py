@@ -22,8 +22,9 @@ class ProcessTable:
     reporter said before, and nothing else. So each reporter has an account of its own, and those of a process add up.
     """
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Books, max_handles: int) -> None:
         self._books = books
+        self._max_handles = max_handles
         self._by_identity: dict[tuple[int, int | None], ProcessRecord] = {}
         self._handles: dict[int, int] = {}  # process index -> pidfd
         self._by_peer: dict[Peer, ProcessRecord] = {}
@@ -40,7 +41,7 @@ class ProcessTable:
         known = self._by_peer.get(peer)
         if known is not None:
             return known, None
-        handle = _pidfd(peer) if peer.pid > 0 else None
+        handle = _pidfd(peer) if peer.pid > 0 and len(self._handles) < self._max_handles else None
         facts = (
             process_facts(peer.pid, peer.uid) if peer.pid > 0 else ProcessFacts(0, None, None, None)
         )

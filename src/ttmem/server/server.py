@@ -12,14 +12,13 @@ from contextlib import suppress
 from typing import Any, ParamSpec
 
 from ttmem import __version__
-from ttmem.errors import TtmemError
 from ttmem.events import DeviceDeclaration, Remark
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.device_register import DeviceDefaults
-from ttmem.process_identity import peer_credentials, runs_another_program
+from ttmem.process_identity import runs_another_program, user_title
 from ttmem.server.answers import Answers
+from ttmem.server.connections import Connections
 from ttmem.server.event_words import EventWords
-from ttmem.server.file_limit import raise_file_limit
 from ttmem.server.log import Log
 from ttmem.server.output import Output
 from ttmem.server.probe_watch import ProbeWatch
@@ -29,27 +28,22 @@ from ttmem.server.shm_watch import ShmWatch
 from ttmem.server.summary import released, summary
 from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket_listener import Listener
-from ttmem.sources.socket_peer import RECEIVE, Peer
+from ttmem.sources.socket_peer import Peer
 from ttmem.sources.umd import Discovery
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head
-from ttmem.wire.record_stream import QUIET
 
 P = ParamSpec("P")
 TICK = 1.0
-LONGEST_WAIT = 0.002  # seconds that questions wait for reports
-LITTLE = 16 << 10  # bytes at a time from who asks, or has not reported yet
-ACCEPTS_PER_TURN = 64
-READS_OF_REST = 64
 MAX_NAME = 64  # letters with which a client names its reporter or its program
 
 
 class Server:
-    """Owns the socket, the books and the loop. It is the sink of every peer.
+    """Owns the books and the loop. It is the sink of every peer.
 
     `shm` is the folder whose counters it reads too, `probes` that of the probe's regions; None: none. Lines for each
-    event and dumps go to the file `stdout`.
+    event and dumps go to the file `stdout`, and `log` is where the log goes, if somebody must not wait for its reader.
     `discovery` asks the user-mode driver what chips there are.
     """
 
@@ -67,9 +61,12 @@ class Server:
         summary_period: float | None = None,
         max_live: int = 4_000_000,
         stdout: int | None = None,
+        log: Output | None = None,
     ) -> None:
         self._log = Log()
-        self._listener = Listener(socket_path, group)
+        self._log_output = log or Output(None)
+        listener = Listener(socket_path, group)
+        self._path = socket_path
         self._started = time.time_ns()
         self.books = Books(defaults, self._log.trouble, max_live)
         self._shm = shm
@@ -78,37 +75,29 @@ class Server:
         self._probes = probes
         self._probe_watch: ProbeWatch | None = None
         self._probe_remarks: tuple[Remark, ...] = ()
-        self._output = Output(stdout, self._log.trouble)
+        self._output = Output(stdout)
         self._answers = Answers(self.books, socket_path, self._started, self._output, shm)
         self._words: EventWords | None = None
         if log_events:
             self._words = EventWords(self.books, self._started, self._output, log_dispatches)
         self._summary_period = summary_period or float("inf")
         self._next_summary = time.monotonic() + self._summary_period
-        self._processes = ProcessTable(self.books)
-        self._peers: dict[int, Peer] = {}
-        self._masks: dict[int, int] = {}
-        self._quiet: dict[Peer, float] = {}
+        self._connections = Connections(listener, self, self)
+        self._processes = ProcessTable(self.books, self._connections.most)
         self._dying: set[int] = set()
         self._resends = Resends(self.books, self._processes)
-        self._epoll = select.epoll()
-        # Connections that report wait apart, so that questions need not wait for all of them.
-        self._reports = select.epoll()
-        self._reporting: set[int] = set()  # their descriptors
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)
+        self._connections.watch(self._wake.fileno())
         self._stopping = False
         self._summary_wanted = False
-        self._max_peers = raise_file_limit()
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serves until SIGTERM or SIGINT, or `stop`."""
-        for own in (self._listener.socket, self._wake, self._reports):
-            self._epoll.register(own.fileno(), select.EPOLLIN)
-        self._log.info(f"ttmem {__version__} listens at {self._listener.path} (pid {os.getpid()})")
+        self._log.info(f"ttmem {__version__} listens at {self._path} (pid {os.getpid()})")
         ready()
         if self._shm is not None:
             self._shm_watch = ShmWatch(self._shm, self._awake, self._discovery)
@@ -143,19 +132,13 @@ class Server:
             self._waker.send(b"\0")
 
     def _turn(self, next_tick: float) -> None:
-        now = time.monotonic()
-        wait = min([next_tick, self._next_summary, *self._quiet.values()]) - now
-        self._take_ready(self._epoll.poll(max(0.0, wait)))
-        asked = time.monotonic()
-        for number, mask in self._reports.poll(0):
-            self._take_ready([(number, mask)])
-            if time.monotonic() - asked > LONGEST_WAIT:
-                self._take_ready(self._epoll.poll(0))
-                asked = time.monotonic()
-            if self._stopping:
-                break
-        if self._quiet:
-            self._check_quiet()
+        for number in self._connections.wait(min(next_tick, self._next_summary)):
+            if number == self._wake.fileno():
+                with suppress(OSError):
+                    self._wake.recv(4096)
+            else:
+                self._guarded("an end of a process", self._ended, number)
+        self._connections.serve()
         if self._probe_watch is not None:
             self._guarded("the probe's regions", self._take_probes, self._probe_watch)
         if self._shm_watch is not None:
@@ -166,13 +149,6 @@ class Server:
             self._guarded("the summary", self._log_summary)
         self._output.flush()
 
-    def _take_ready(self, ready: list[tuple[int, int]]) -> None:
-        for number, mask in ready:
-            try:
-                self._ready(number, mask)
-            except Exception as problem:
-                self._set_aside(number, problem)
-
     def _guarded(
         self, what: str, act: Callable[P, None], *given: P.args, **named: P.kwargs
     ) -> None:
@@ -182,19 +158,6 @@ class Server:
         except Exception as problem:
             self.books.faults.note(what, problem)
 
-    def _set_aside(self, number: int, problem: Exception) -> None:
-        """A connection whose words cannot be handled is closed; a handle that cannot is not asked again."""
-        peer = self._peers.get(number)
-        if peer is None:
-            self.books.faults.note("an end of a process, or a connection", problem)
-            if number not in (self._listener.socket.fileno(), self._wake.fileno()):
-                with suppress(OSError):
-                    self._epoll.unregister(number)
-            return
-        self.books.faults.note(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
-        peer.close()
-        self._guarded(f"the end of a connection of pid {peer.pid}", self._drop, peer)
-
     def _take_counters(self, watch: ShmWatch) -> None:
         reading = watch.take()
         if reading is not None:
@@ -203,7 +166,8 @@ class Server:
 
     def _log_summary(self) -> None:
         picture, live = self.books.snapshot(time.time_ns()), self.books.native.live()
-        for sentence in summary(picture, len(self._peers), live, self._output.dropped):
+        lost = self._output.dropped + self._log_output.dropped
+        for sentence in summary(picture, len(self._connections), live, lost):
             self._log.info(sentence)
 
     def _take_probes(self, watch: ProbeWatch) -> None:
@@ -217,122 +181,32 @@ class Server:
         watch.rebuild(self.books.probed.doubted())
         watch.set_aside(self.books.probed.take_faulty())
 
-    def _ready(self, number: int, mask: int) -> None:
-        peer = self._peers.get(number)
-        if peer is not None:
-            if mask & select.EPOLLOUT:
-                peer.writable()
-            if mask & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR) and not peer.closed:
-                self._read(peer)
-            self._settle(peer)
-        elif number == self._listener.socket.fileno():
-            self._accept()
-        elif number == self._wake.fileno():
-            with suppress(OSError):
-                self._wake.recv(4096)
-        else:
-            process = self._processes.owner(number)
-            if process is not None:
-                self._died(process)
-
-    def _read(self, peer: Peer) -> bool:
-        more = peer.readable(RECEIVE if peer.socket.fileno() in self._reporting else LITTLE)
-        if peer.wants_quiet:
-            self._quiet[peer] = time.monotonic() + QUIET
-        else:
-            self._quiet.pop(peer, None)
-        return more
-
-    def _check_quiet(self) -> None:
-        now = time.monotonic()
-        for peer in [peer for peer, due in self._quiet.items() if due <= now]:
-            del self._quiet[peer]
-            try:
-                peer.quiet()
-                self._settle(peer)
-            except Exception as problem:
-                self._set_aside(peer.socket.fileno(), problem)
-
     def _tick(self) -> None:
         self._guarded("the second's samples", self.books.tick, time.time_ns())
-        self._output.tell_losses()
-        if self._listener.missing():
-            self._restore_listener()
+        self._output.tell_losses("standard output", self._log.trouble)
+        self._log_output.tell_losses("the log", self._log.trouble)
+        self._guarded("the socket", self._connections.tick)
         for process in self._processes.gone():
             self._guarded(f"the end of {process.title}", self._died, process)
         self._guarded("asking clients to tell everything again", self._ask_again)
 
     def _ask_again(self) -> None:
         for peer in self._resends.ask():
-            self._settle(peer)
+            self._connections.settle(peer)
 
-    def _restore_listener(self) -> None:
-        try:
-            self._listener.restore()  # closes the old one, which the loop forgets with that
-        except TtmemError as problem:
-            self._log.trouble("no socket", f"nobody can connect any more: {problem}")
-            return
-        self._epoll.register(self._listener.socket.fileno(), select.EPOLLIN)
-        self._log.trouble("socket", f"{self._listener.path} was removed; it is there again")
+    # -- connections (Owner) -------------------------------------------------------------------------------------
 
-    # -- connections ---------------------------------------------------------------------------------------------
+    def failed(self, peer: Peer, problem: Exception) -> None:
+        """A connection whose words cannot be handled is closed."""
+        self.books.faults.note(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
 
-    def _accept(self) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
-            try:
-                connection, _ = self._listener.socket.accept()
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError as problem:
-                # Out of files: without a pause the loop would spin on a connection that it cannot take.
-                self._log.trouble("accept", f"cannot take a connection: {problem.strerror}")
-                time.sleep(0.01)
-                return
-            pid, uid = peer_credentials(connection)
-            if len(self._peers) >= self._max_peers:
-                self._log.trouble(
-                    "full", f"connection of pid {pid} dropped: {self._max_peers} are open"
-                )
-                connection.close()
-                continue
-            peer = Peer(connection, pid, uid, self)
-            self._peers[connection.fileno()] = peer
-            self._masks[connection.fileno()] = select.EPOLLIN
-            self._epoll.register(connection.fileno(), select.EPOLLIN)
+    def cut(self, uid: int, what: str) -> None:
+        """A user took too much."""
+        self.books.limits.note(user_title(uid), what)
 
-    def _settle(self, peer: Peer) -> None:
-        """Brings the loop's state in line with the peer's."""
-        number = peer.socket.fileno()
-        if peer.closed:
-            self._drop(peer)
-            return
-        mask = (select.EPOLLIN if peer.wants_read else 0) | (
-            select.EPOLLOUT if peer.wants_write else 0
-        )
-        if mask != self._masks[number]:
-            self._masks[number] = mask
-            self._poll_of(number).modify(number, mask)
-
-    def _drop(self, peer: Peer) -> None:
-        number = peer.socket.fileno()
-        if self._peers.pop(number, None) is None:
-            return
-        del self._masks[number]
-        self._quiet.pop(peer, None)
-        self._poll_of(number).unregister(number)
-        self._reporting.discard(number)
-        self.forget_peer(peer)
-
-    def _poll_of(self, number: int) -> select.epoll:
-        return self._reports if number in self._reporting else self._epoll
-
-    def _move(self, peer: Peer) -> None:
-        """Who reports goes to the others that do; who asks comes back."""
-        number = peer.socket.fileno()
-        if number in self._masks:  # else it is new, or gone
-            self._poll_of(number).unregister(number)
-            self._reporting.symmetric_difference_update((number,))
-            self._poll_of(number).register(number, self._masks[number])
+    def warn(self, key: str, sentence: str) -> None:
+        """The socket is in trouble."""
+        self._log.trouble(key, sentence)
 
     def forget_peer(self, peer: Peer) -> None:
         """A connection is over; its process keeps what it holds, and is forgotten if that is nothing."""
@@ -353,13 +227,19 @@ class Server:
 
     # -- death ---------------------------------------------------------------------------------------------------
 
+    def _ended(self, handle: int) -> None:
+        """A handle on a process is ready, unless its number is somebody else's by now."""
+        process = self._processes.owner(handle)
+        if process is None:
+            self._connections.unwatch(handle)
+        elif select.select([handle], [], [], 0)[0]:
+            self._died(process)
+
     def _died(self, process: ProcessRecord) -> None:
         """Takes what the dead process had sent, then releases everything it held."""
         self._dying.add(process.index)
         for peer in self._processes.peers(process):
-            while not peer.closed and self._read(peer):
-                pass
-            self._hang_up(peer)
+            self._take_rest(peer)
         self._dying.discard(process.index)
         rows = self.books.rows_of(process)
         left = self._release(process)
@@ -368,29 +248,29 @@ class Server:
         if rows and self._words is not None:
             self._words.died(process.pid, rows)
 
-    def _hang_up(self, peer: Peer) -> None:
-        """Nothing more will come over a connection; what has come counts."""
-        peer.quiet()
-        peer.close()
-        self._drop(peer)
+    def _take_rest(self, peer: Peer) -> None:
+        peer.take_rest()
+        self._connections.settle(peer)
 
     def _release(self, process: ProcessRecord) -> LeftBehind | None:
         handle = self._processes.forget(process)
         if handle is not None:
-            with suppress(OSError):
-                self._epoll.unregister(handle)
+            self._connections.unwatch(handle)
             os.close(handle)
         return self.books.release(process, time.time_ns())
 
     # -- what peers say (Sink) -----------------------------------------------------------------------------------
 
     def _account(self, peer: Peer) -> ProcessRecord:
+        known = self._processes.find(peer)
+        if known is not None:
+            return known
         before = self._processes.before_exec(peer)
         if before is not None:
             self._died(before)
         process, handle = self._processes.attach(peer)
         if handle is not None:
-            self._epoll.register(handle, select.EPOLLIN)
+            self._connections.watch(handle)
         return process
 
     def hello(self, peer: Peer, document: dict[str, Any]) -> str | None:
@@ -431,12 +311,6 @@ class Server:
             if account.part_of is not None:
                 self.books.close_account(account)
 
-    def _take_rest(self, peer: Peer) -> None:
-        for _ in range(READS_OF_REST):  # what a socket may hold; who goes on sending is cut off
-            if peer.closed or not self._read(peer):
-                break
-        self._hang_up(peer)
-
     def declare(self, peer: Peer, declaration: DeviceDeclaration) -> None:
         """A client's device."""
         self.books.declare(self._account(peer), declaration)
@@ -451,9 +325,8 @@ class Server:
 
     def events(self, peer: Peer, data: bytes, offset: int, length: int) -> None:
         """A batch of events."""
-        if peer.socket.fileno() not in self._reporting:
-            self._move(peer)
-        process = self._processes.find(peer) or self._account(peer)
+        self._connections.reports(peer)
+        process = self._account(peer)
         apply = self.books.apply if self._words is None else self._words.apply
         apply(process, data, offset, length, time.time_ns())
 
@@ -477,19 +350,13 @@ class Server:
 
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
         """A question in ttmem's own framing."""
-        self._asked(peer)
-        self._output.settle()
+        self._connections.asks(peer)
         return self._answers.query(document, time.time_ns())
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         """A historical question."""
-        self._asked(peer)
-        self._output.settle()
-        return self._answers.record(head, record_size)
-
-    def _asked(self, peer: Peer) -> None:
-        if peer.socket.fileno() in self._reporting:
-            self._move(peer)
+        self._connections.asks(peer)
+        return self._answers.record(head, record_size, peer.uid)
 
     def problem(self, peer: Peer, text: str, records: int) -> None:
         """A peer sent what cannot be read."""
@@ -504,17 +371,15 @@ class Server:
         for watch in (self._shm_watch, self._probe_watch):
             if watch is not None:
                 watch.close()
-        for peer in tuple(self._peers.values()):
-            peer.socket.close()
-        self._listener.close()
-        self._epoll.close()
-        self._reports.close()
+        self._connections.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)
         self._wake.close()
         self._waker.close()
         self._output.close()
+        self._output.tell_losses("standard output", self._log.trouble)
         self._log.info("stopped")
+        self._log_output.close()
 
 
 def _name_in(document: dict[str, Any], key: str) -> str | None:

@@ -11,6 +11,7 @@ from ttmem.sources.shared_memory import Reading, SharedMemory
 from ttmem.sources.shared_memory.capacity import Capacities
 from ttmem.sources.umd import Discovery
 
+LAST_PATIENCE = 0.2  # seconds
 PERIOD = 0.5  # seconds; half of the second within which a killed process must be gone
 
 
@@ -33,9 +34,9 @@ class ShmWatch:
         return self._news.popleft() if self._news else None
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the thread, or leaves it to the end of the process if that takes long."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(LAST_PATIENCE)
 
     def _run(self) -> None:
         while not self._stop.is_set():

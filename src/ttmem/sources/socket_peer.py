@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import socket
 from collections import deque
+from time import monotonic
 from typing import Any, Protocol
 
-from ttmem.events import EVENT_SIZE, DeviceDeclaration
+from ttmem.events import DeviceDeclaration
 from ttmem.wire import frames
 from ttmem.wire.frame_stream import FrameError, FrameStream
 from ttmem.wire.frames import Frame
@@ -16,9 +17,12 @@ from ttmem.wire.record_stream import Broken, Item, Problem, Question, RecordStre
 
 RECEIVE = 128 << 10
 # While more than this waits to be read by a peer, nothing more is read from it: who never reads its answers waits for
-# itself, and holds at most this and the answers to one receive.
-MAX_UNSENT = 1 << 20
+# itself, and holds at most this, one answer and one receive.
+MAX_UNREAD = 256 << 10
+OF_A_PIECE = 256  # bytes that a waiting piece of an answer costs beside its own
+READS_OF_REST = 64  # what a socket may hold; who goes on sending is cut off
 HISTORICAL = ""  # the reporter behind all historical connections of a process: they name no other
+FOREVER = float("inf")
 
 
 class Sink(Protocol):
@@ -48,7 +52,10 @@ class Sink(Protocol):
 
 
 class Peer:
-    """Bytes in, calls on the sink out; answers back, never blocking."""
+    """Bytes in, calls on the sink out; answers back, never blocking.
+
+    What it asks for is done in steps, so that whoever asks without end does not keep the others waiting.
+    """
 
     def __init__(self, connection: socket.socket, pid: int, uid: int, sink: Sink) -> None:
         connection.setblocking(False)
@@ -59,11 +66,15 @@ class Peer:
         self.reporter: str | None = None  # which one of its process, if it says so
         self.hears = False  # understands what a server may say of its own accord
         self.closed = False
+        self.deaf = False  # nobody will read answers
+        self.unread = 0  # bytes of memory that answers take until they are read
+        self.sent = 0  # bytes, so far
         self._sink = sink
         self._records: RecordStream | None = None
+        self._items: deque[Item] = deque()  # of the records, in their order
         self._frames: FrameStream | None = None
+        self._more = False  # there may be another frame
         self._unsent: deque[memoryview] = deque()
-        self._unsent_bytes = 0
         self._closing = False  # after the last byte is sent
 
     # -- state that the loop asks for ------------------------------------------------------------------------
@@ -76,12 +87,23 @@ class Peer:
     @property
     def wants_read(self) -> bool:
         """False while the peer must first read its answers."""
-        return not self._closing and self._unsent_bytes <= MAX_UNSENT
+        return not self._closing and self.unread <= MAX_UNREAD
 
     @property
-    def wants_quiet(self) -> bool:
-        """True while a lone historical record waits for silence."""
-        return self._records is not None and self._records.waiting
+    def busy(self) -> bool:
+        """True if `readable` can go on without receiving anything."""
+        return (self._more or bool(self._items)) and self.wants_read and not self.closed
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes that wait for the rest of their frame, or to be handled."""
+        return self._frames.waiting if self._frames is not None else 0
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds of silence after which `quiet` should be called; None: never."""
+        waits = self._records is not None and self._records.waiting
+        return self._records.patience if waits and self._records is not None else None
 
     @property
     def protocol(self) -> str:
@@ -93,74 +115,101 @@ class Peer:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def readable(self, most: int = RECEIVE) -> bool:
-        """Takes one receive; False once nothing more can come now."""
-        try:
-            data = self.socket.recv(most)
-        except (BlockingIOError, InterruptedError):
-            return False
-        except OSError:
-            data = b""
-        if not data:
-            self._ended()
-            return False
-        self._take(data)
+    def readable(self, most: int = RECEIVE, until: float = FOREVER) -> bool:
+        """Goes on with what was received, or receives once, until that time; False if nothing more can come now."""
+        if not self.busy:
+            try:
+                data = self.socket.recv(most)
+            except (BlockingIOError, InterruptedError):
+                return False
+            except OSError:
+                data = b""
+            if not data:
+                self._ended()
+                return False
+            self._feed(data)
+        self._work(until)
         return True
 
     def quiet(self) -> None:
         """The socket was silent for a while."""
         if self._records is not None:
-            self._items(self._records.quiet())
+            self._items.extend(self._records.quiet())
+            self._work(FOREVER)
 
-    def _take(self, data: bytes) -> None:
+    def hung_up(self) -> None:
+        """The other end is gone: what it sent counts, and nobody will read answers."""
+        self.deaf = True
+        self._unsent.clear()
+        self.unread = 0
+
+    def take_rest(self) -> None:
+        """Nothing more will come; what has come counts, and nothing is answered."""
+        self.hung_up()
+        for _ in range(READS_OF_REST):
+            if self.closed or not self.readable():
+                break
+        self.quiet()
+        self.close()
+
+    def _feed(self, data: bytes) -> None:
         if self._records is None and self._frames is None:
             if data[:1] == frames.MAGIC[:1]:
                 self._frames = FrameStream()
             else:
                 self._records, self.reporter = RecordStream(self.pid), HISTORICAL
         if self._records is not None:
-            self._items(self._records.feed(data))
+            self._items.extend(self._records.feed(data))
         elif self._frames is not None:
             self._frames.feed(data)
-            self._take_frames()
+            self._more = True
+
+    def _work(self, until: float) -> None:
+        while self.busy:
+            if self._items:
+                self._item(self._items.popleft())
+            else:
+                self._take_frame()
+            if monotonic() >= until:
+                break
 
     def _ended(self) -> None:
         if self._records is not None:
-            self._items(self._records.end())
+            self._items.extend(self._records.end())
+            self._work(FOREVER)
         elif self._frames is not None and self._frames.partial:
             self._sink.problem(self, "the connection ended inside a frame", 0)
         self.close()
 
-    def _items(self, items: list[Item]) -> None:
-        for item in items:
-            if isinstance(item, Reports):
-                self._sink.events(self, item.events, 0, len(item.events))
-            elif isinstance(item, Question):
-                answer = self._sink.question(self, item.head, item.record_size)
-                if answer is not None:
-                    self.send([answer])
-            elif isinstance(item, Problem):
-                self._sink.problem(self, item.text, item.records)
-            elif isinstance(item, Broken):
-                self._sink.problem(self, f"{item.text}; connection dropped", 1)
-                self.close()
+    def _item(self, item: Item) -> None:
+        if isinstance(item, Reports):
+            self._sink.events(self, item.events, 0, len(item.events))
+        elif isinstance(item, Question):
+            if self.deaf:
+                return
+            answer = self._sink.question(self, item.head, item.record_size)
+            if answer is not None:
+                self.send([answer])
+        elif isinstance(item, Problem):
+            self._sink.problem(self, item.text, item.records)
+        elif isinstance(item, Broken):
+            self._sink.problem(self, f"{item.text}; connection dropped", 1)
+            self.close()
 
     # -- ttmem's own framing -----------------------------------------------------------------------------------
 
-    def _take_frames(self) -> None:
+    def _take_frame(self) -> None:
         assert self._frames is not None
         try:
-            while not self.closed and self.wants_read:
-                taken = self._frames.take()
-                if taken is None:
-                    return
-                kind, data, offset, length = taken
-                if kind is Frame.EVENTS and self.greeted:
-                    if length % EVENT_SIZE:
-                        raise FrameError(f"a batch of {length} bytes is no whole number of events")
-                    self._sink.events(self, data, offset, length)
-                else:
-                    self._frame(kind, data[offset : offset + length])
+            taken = self._frames.take()
+            if taken is None:
+                self._more = False
+                return
+            kind, data, offset, length = taken
+            if kind is Frame.EVENTS and self.greeted:
+                self._sink.events(self, data, offset, length)
+            else:
+                self._frame(kind, data[offset : offset + length])
         except (FrameError, ValueError) as problem:
             self.refuse(str(problem))
 
@@ -188,7 +237,8 @@ class Peer:
                 raise FrameError("LOST has 16 bytes")
             self._sink.lost(self, *frames.LOST.unpack(payload))
         elif kind is Frame.QUERY:
-            self.send(self._sink.query(self, _document(payload)))
+            if not self.deaf:
+                self.send(self._sink.query(self, _document(payload)))
         else:
             raise FrameError(f"{kind.name} is for servers to send")
 
@@ -220,45 +270,56 @@ class Peer:
         """Tells the client why, then closes."""
         self._sink.problem(self, f"client refused: {sentence}", 0)
         self._closing = True
+        self.send(self._refusal(sentence))
+
+    def evict(self, sentence: str) -> None:
+        """Closes at once; the client is told why if it can be told without waiting."""
+        if self._frames is not None and not self._unsent:
+            self.send(self._refusal(sentence))
+        self.close()
+
+    def _refusal(self, sentence: str) -> list[bytes]:
         opening = [] if self.greeted else [frames.preamble()]  # a welcome had its own
-        self.send([*opening, frames.frame(Frame.REFUSED, sentence.encode())])
+        return [*opening, frames.frame(Frame.REFUSED, sentence.encode())]
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def send(self, pieces: list[bytes]) -> None:
         """Sends now what the socket takes, the rest when it can."""
+        if self.deaf:
+            pieces = []
         for piece in pieces:
             self._unsent.append(memoryview(piece))
-            self._unsent_bytes += len(piece)
+            self.unread += len(piece) + OF_A_PIECE
         self.writable()
 
     def writable(self) -> None:
         """The socket takes bytes again."""
-        paused = not self.wants_read
         while self._unsent and not self.closed:
+            piece = self._unsent[0]
             try:
-                sent = self.socket.send(self._unsent[0], socket.MSG_NOSIGNAL)
+                sent = self.socket.send(piece, socket.MSG_NOSIGNAL)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
                 self.close()
                 return
-            self._unsent_bytes -= sent
-            if sent == len(self._unsent[0]):
+            self.sent += sent
+            if sent == len(piece):
                 self._unsent.popleft()
+                self.unread -= memoryview(piece.obj).nbytes + OF_A_PIECE  # all of it is kept until then
             else:
-                self._unsent[0] = self._unsent[0][sent:]
+                self._unsent[0] = piece[sent:]
         if self._closing:
             self.close()
-        elif paused and self._frames is not None:
-            self._take_frames()
 
     def close(self) -> None:
         """Ends the connection; the loop forgets it."""
         if not self.closed:
             self.closed = True
+            self._items.clear()
             self._unsent.clear()
-            self._unsent_bytes = 0
+            self.unread = 0
 
 
 def _document(payload: bytes) -> dict[str, Any]:

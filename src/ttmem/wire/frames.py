@@ -51,7 +51,8 @@ LOST = Struct("<QQ")
 STRING_ID = Struct("<I")
 RECTANGLE = Struct("<HHHH")
 
-MAX_CLIENT_PAYLOAD = 4 << 20
+MAX_EVENTS_PAYLOAD = 4 << 20
+MAX_CLIENT_PAYLOAD = 256 << 10  # of any other frame, which is kept until all of it has come
 MAX_ANSWER_PAYLOAD = 2 << 30
 MAX_STRING = 4096
 GRID_LIMIT = 32  # columns and rows of the largest core grid that a core set may name

@@ -4,8 +4,8 @@ The wire has no version, so the size is found from structure, once per connectio
 
 - a record starts with a head whose type is 1 to 12 and whose padding is zero; a client's tail is zero. The size is the
   smallest of 72, 112, 128 and 144 at which the next head stands;
-- a lone record has the length that arrived once the socket was quiet for `QUIET` seconds. That is provisional: the head
-  is the same in all sizes, so the report counts at once, and only the step to the next record is settled later.
+- a lone record has the length that arrived once the socket was quiet for `patience` seconds. That is provisional: the
+  head is the same in all sizes, so the report counts at once, and only the step to the next record is settled later.
 
 If the sizes change in mid-stream, the same structure shows it, in both directions; what cannot be a record ends the
 connection. Nothing is ever guessed from bytes that do not look like a head.
@@ -23,6 +23,7 @@ from ttmem._native import decode_records
 from ttmem.wire.historical import ANSWERS, HEAD, QUESTIONS, SIZES, Head, Message, decode_head
 
 QUIET = 0.03
+SHORT_QUIET = 0.001  # where the first bytes of all are as many as a record has: clients send each with one call
 HEAD_CHECK = 24  # type, device, size, buffer type and pid: enough to know a head
 MAX_UNKNOWN = 10
 _MAX_PID = 1 << 22
@@ -77,6 +78,13 @@ class RecordStream:
         self._unknown = 0
         self._helper = False
         self._broken = False
+        self._fed = 0  # how often
+
+    @property
+    def patience(self) -> float:
+        """Seconds of silence after which `quiet` should be called."""
+        alone = self._fed == 1 and len(self._rest) in SIZES
+        return SHORT_QUIET if alone else QUIET
 
     @property
     def waiting(self) -> bool:
@@ -85,10 +93,11 @@ class RecordStream:
 
     def feed(self, data: bytes) -> list[Item]:
         """Takes what arrived."""
+        self._fed += 1
         return self._read(self._rest + data if self._rest else data, quiet=False)
 
     def quiet(self) -> list[Item]:
-        """Nothing came for `QUIET` seconds: what is here is whole, if it can be."""
+        """Nothing came for `patience` seconds: what is here is whole, if it can be."""
         return self._read(self._rest, quiet=True)
 
     def end(self) -> list[Item]:

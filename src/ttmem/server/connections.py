@@ -1,0 +1,433 @@
+"""The open connections: whose turn it is, and how much of the server one user may take."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Protocol
+
+from ttmem.errors import TtmemError
+from ttmem.process_identity import peer_credentials
+from ttmem.server.file_limit import raise_file_limit
+from ttmem.sources.socket_listener import Listener
+from ttmem.sources.socket_peer import RECEIVE, Peer, Sink
+from ttmem.wire import frames
+
+SLICE = 0.002  # seconds for who asks, then for who reports, by turns
+STEP = 0.001  # seconds on what one connection asks, before it is the turn of the next
+LITTLE = 16 << 10  # bytes at a time from who asks, or has not reported yet
+ACCEPTS_PER_TURN = 64
+MAX_OF_A_USER = 4096  # connections
+MAX_UNREAD = 32 << 20  # bytes of answers that one user's connections may leave unread
+MAX_UNFINISHED = 8 << 20  # bytes of frames that they may have half sent
+READ_RATE = 1 << 20  # bytes a second that a connection must read if its user leaves too much unread
+
+
+class Owner(Protocol):
+    """Who is told what becomes of connections, beside what they say."""
+
+    def forget_peer(self, peer: Peer) -> None:
+        """A connection is over."""
+
+    def failed(self, peer: Peer, problem: Exception) -> None:
+        """A connection could not be handled and is over."""
+
+    def cut(self, uid: int, what: str) -> None:
+        """A user took too much, and this was done about it."""
+
+    def warn(self, key: str, sentence: str) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class User:
+    """What the connections of one user have taken."""
+
+    uid: int
+    asking: OrderedDict[Connection, None] = field(default_factory=OrderedDict)  # the idlest first
+    reporting: OrderedDict[Connection, None] = field(default_factory=OrderedDict)
+    unread: int = 0
+    unfinished: int = 0
+    held: set[Connection] = field(default_factory=set)  # not read until answers are
+
+    @property
+    def count(self) -> int:
+        """Of its connections."""
+        return len(self.asking) + len(self.reporting)
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """A peer, as the loop sees it."""
+
+    peer: Peer
+    user: User
+    number: int  # its descriptor
+    mask: int = select.EPOLLIN
+    reporting: bool = False
+    unread: int = 0  # as its user was charged
+    unfinished: int = 0
+    sent_before: int | None = None  # at the last look, while its user leaves too much unread
+
+
+class Turns:
+    """Who waits to be served: users take turns, and so do the connections of each."""
+
+    def __init__(self) -> None:
+        self._users: OrderedDict[int, OrderedDict[Connection, None]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._users)
+
+    def add(self, connection: Connection) -> None:
+        """At the end, unless it waits already."""
+        uid = connection.user.uid
+        waiting = self._users.get(uid)
+        if waiting is None:
+            self._users[uid] = waiting = OrderedDict()
+        waiting[connection] = None
+
+    def drop(self, connection: Connection) -> None:
+        """It is gone."""
+        waiting = self._users.get(connection.user.uid)
+        if waiting is not None:
+            waiting.pop(connection, None)
+            if not waiting:
+                del self._users[connection.user.uid]
+
+    def next(self) -> Connection:
+        """Whose turn it is; it does not wait any more."""
+        uid, waiting = next(iter(self._users.items()))
+        connection, _ = waiting.popitem(last=False)
+        if waiting:
+            self._users.move_to_end(uid)
+        else:
+            del self._users[uid]
+        return connection
+
+
+class Connections:
+    """Takes connections, and lets everybody have a turn at them.
+
+    Those that report wait apart, so that questions need not wait for all of them. Where one user has too many, or
+    there is no room for another user's, the idlest is closed. Root and the server's own user have no limit.
+    """
+
+    def __init__(self, listener: Listener, sink: Sink, owner: Owner) -> None:
+        self._listener = listener
+        self._sink = sink
+        self._owner = owner
+        self._trusted = {0, os.geteuid()}
+        self.most = raise_file_limit()
+        self._of_a_user = min(MAX_OF_A_USER, max(1, self.most // 2))
+        self._open: dict[int, Connection] = {}
+        self._users: dict[int, User] = {}
+        self._over: set[User] = set()  # who leave too much unread
+        self._quiet: dict[Connection, float] = {}
+        self._epoll = select.epoll()
+        self._reports = select.epoll()
+        self._asked, self._reported = Turns(), Turns()
+        self._listening = False
+        self.watch(self._reports.fileno())
+        self._listen()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # -- what the loop does with them --------------------------------------------------------------------------
+
+    def watch(self, number: int) -> None:
+        """Also waits for another descriptor."""
+        self._epoll.register(number, select.EPOLLIN)
+
+    def unwatch(self, number: int) -> None:
+        """No more."""
+        with suppress(OSError):
+            self._epoll.unregister(number)
+
+    def wait(self, until: float) -> list[int]:
+        """Waits for whatever comes first; returns which of the other descriptors are ready."""
+        if self._asked or self._reported:
+            seconds = 0.0
+        else:
+            seconds = max(0.0, min([until, *self._quiet.values()]) - monotonic())
+        others, knocked = [], False
+        for number, mask in self._epoll.poll(seconds):
+            connection = self._open.get(number)
+            if connection is not None:
+                self._guarded(connection, self._ready, connection, mask)
+            elif number == self._listener.socket.fileno():
+                knocked = True
+            elif number != self._reports.fileno():
+                others.append(number)
+        if knocked:  # last: a new connection must not get what was found of an old one with its number
+            self._accept()
+        return others
+
+    def serve(self) -> None:
+        """Those who ask have their time, then those who report."""
+        self._serve(self._asked)
+        for number, mask in self._reports.poll(0):
+            connection = self._open[number]  # none is closed here, and nobody else's
+            self._guarded(connection, self._ready, connection, mask)
+        self._serve(self._reported)
+        if self._quiet:
+            now = monotonic()
+            for connection in [each for each, due in self._quiet.items() if due <= now]:
+                del self._quiet[connection]
+                self._guarded(connection, self._silent, connection)
+
+    def tick(self) -> None:
+        """Once a second: the socket, and users who do not read what they asked for."""
+        if self._listener.missing():
+            self._restore()
+        self._listen()
+        for user in tuple(self._over):
+            self._urge(user)
+
+    def reports(self, peer: Peer) -> None:
+        """It goes to the others that do."""
+        self._move(peer, reporting=True)
+
+    def asks(self, peer: Peer) -> None:
+        """It comes back to the others that do."""
+        self._move(peer, reporting=False)
+
+    def settle(self, peer: Peer) -> None:
+        """Something was said to it, or it was closed."""
+        connection = self._open.get(peer.socket.fileno())
+        if connection is not None and connection.peer is peer:
+            self._settle(connection)
+
+    def close(self) -> None:
+        """Closes everything."""
+        for connection in self._open.values():
+            connection.peer.socket.close()
+        self._listener.close()
+        self._epoll.close()
+        self._reports.close()
+
+    # -- one connection ----------------------------------------------------------------------------------------
+
+    def _serve(self, turns: Turns) -> None:
+        end = monotonic() + SLICE
+        while turns:
+            connection = turns.next()
+            self._guarded(connection, self._step, connection)
+            if monotonic() >= end:
+                break
+
+    def _ready(self, connection: Connection, mask: int) -> None:
+        peer = connection.peer
+        if mask & (select.EPOLLHUP | select.EPOLLERR):
+            peer.hung_up()
+        elif mask & select.EPOLLOUT:
+            peer.writable()
+        if mask & ~select.EPOLLOUT or peer.busy:
+            self._turns_of(connection).add(connection)
+        if mask != select.EPOLLIN:
+            self._settle(connection)
+
+    def _step(self, connection: Connection) -> None:
+        peer, user = connection.peer, connection.user
+        if user in self._over and not (connection.reporting or peer.deaf):
+            user.held.add(connection)
+        else:
+            (user.reporting if connection.reporting else user.asking).move_to_end(connection)
+            peer.readable(RECEIVE if connection.reporting else LITTLE, monotonic() + STEP)
+            if (patience := peer.patience) is not None:
+                self._quiet[connection] = monotonic() + patience
+            else:
+                self._quiet.pop(connection, None)
+            if peer.busy:
+                self._turns_of(connection).add(connection)
+        self._settle(connection)
+
+    def _silent(self, connection: Connection) -> None:
+        connection.peer.quiet()
+        self._settle(connection)
+
+    def _settle(self, connection: Connection) -> None:
+        """Brings the loop's state, and the user's account, in line with the peer's."""
+        peer = connection.peer
+        if not peer.closed:
+            self._charge(connection)
+        if peer.closed:
+            self._drop(connection)
+            return
+        reads = peer.wants_read and connection not in connection.user.held
+        mask = (select.EPOLLIN if reads else 0) | (select.EPOLLOUT if peer.wants_write else 0)
+        if mask != connection.mask:
+            connection.mask = mask
+            self._poll_of(connection).modify(connection.number, mask)
+
+    def _drop(self, connection: Connection) -> None:
+        if self._open.pop(connection.number, None) is None:
+            return
+        user = connection.user
+        self._quiet.pop(connection, None)
+        self._turns_of(connection).drop(connection)
+        self._poll_of(connection).unregister(connection.number)
+        (user.reporting if connection.reporting else user.asking).pop(connection)
+        user.held.discard(connection)
+        user.unfinished -= connection.unfinished
+        user.unread -= connection.unread
+        self._weigh(user)
+        if not user.count:
+            del self._users[user.uid]
+        self._owner.forget_peer(connection.peer)
+
+    def _move(self, peer: Peer, reporting: bool) -> None:
+        connection = self._open.get(peer.socket.fileno())
+        if connection is None or connection.peer is not peer or connection.reporting == reporting:
+            return
+        user = connection.user
+        self._poll_of(connection).unregister(connection.number)
+        self._turns_of(connection).drop(connection)
+        (user.reporting if connection.reporting else user.asking).pop(connection)
+        connection.reporting = reporting
+        (user.reporting if connection.reporting else user.asking)[connection] = None
+        self._poll_of(connection).register(connection.number, connection.mask)
+
+    def _poll_of(self, connection: Connection) -> select.epoll:
+        return self._reports if connection.reporting else self._epoll
+
+    def _turns_of(self, connection: Connection) -> Turns:
+        return self._reported if connection.reporting else self._asked
+
+    def _guarded(self, connection: Connection, act: Callable[..., None], *given: object) -> None:
+        """A connection whose words cannot be handled is closed, and everything else goes on."""
+        try:
+            act(*given)
+        except Exception as problem:
+            self._owner.failed(connection.peer, problem)
+            connection.peer.close()
+            try:
+                self._drop(connection)
+            except Exception as another:
+                self._owner.failed(connection.peer, another)
+
+    # -- what one user may take --------------------------------------------------------------------------------
+
+    def _charge(self, connection: Connection) -> None:
+        peer, user = connection.peer, connection.user
+        user.unfinished += peer.unfinished - connection.unfinished
+        connection.unfinished = peer.unfinished
+        if user.unfinished > MAX_UNFINISHED and connection.unfinished:
+            self._owner.cut(user.uid, "a connection was closed: too many frames are half sent")
+            peer.evict(
+                f"the connections of uid {user.uid} have {MAX_UNFINISHED >> 20} MiB of half-sent frames;"
+                " send whole ones"
+            )
+        user.unread += peer.unread - connection.unread
+        connection.unread = peer.unread
+        self._weigh(user)
+
+    def _weigh(self, user: User) -> None:
+        if user.unread > MAX_UNREAD:
+            self._over.add(user)
+        elif user in self._over:
+            self._over.discard(user)
+            held, user.held = user.held, set()
+            for connection in (*user.asking, *user.reporting):
+                connection.sent_before = None
+            for connection in held:
+                self._asked.add(connection)
+                self._settle(connection)
+
+    def _urge(self, user: User) -> None:
+        """Whoever reads too slowly is closed, the largest first, until the others can be answered again."""
+        waiting = [each for each in (*user.asking, *user.reporting) if each.unread]
+        for connection in sorted(waiting, key=lambda each: each.unread, reverse=True):
+            before, connection.sent_before = connection.sent_before, connection.peer.sent
+            slow = before is not None and connection.peer.sent - before < READ_RATE
+            if slow and user in self._over:
+                self._owner.cut(user.uid, "a connection was closed: too many answers are unread")
+                connection.peer.evict("")
+                self._guarded(connection, self._settle, connection)
+
+    # -- new ones ----------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        if not self._listening:
+            self._listening = True
+            self.watch(self._listener.socket.fileno())
+
+    def _restore(self) -> None:
+        try:
+            self._listener.restore()  # closes the old one, which the loop forgets with that
+        except TtmemError as problem:
+            self._owner.warn("no socket", f"nobody can connect any more: {problem}")
+            return
+        self._listening = False
+        self._owner.warn("socket", f"{self._listener.path} was removed; it is there again")
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                connection, _ = self._listener.socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as problem:
+                self._owner.warn("accept", f"cannot take a connection: {problem.strerror}")
+                if not self._make_room(0):  # without a pause the loop would spin
+                    self.unwatch(self._listener.socket.fileno())
+                    self._listening = False
+                return
+            pid, uid = peer_credentials(connection)
+            if self._room_for(uid):
+                self._add(connection, pid, uid)
+            else:
+                self._turn_away(connection, uid)
+
+    def _add(self, connection: socket.socket, pid: int, uid: int) -> None:
+        user = self._users.get(uid)
+        if user is None:
+            self._users[uid] = user = User(uid)
+        peer = Peer(connection, pid, uid, self._sink)
+        one = Connection(peer, user, connection.fileno())
+        self._open[one.number] = one
+        user.asking[one] = None
+        self._epoll.register(one.number, one.mask)
+
+    def _turn_away(self, connection: socket.socket, uid: int) -> None:
+        self._owner.cut(uid, "a connection was refused: too many are open")
+        with suppress(OSError):
+            begun = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            if begun == frames.MAGIC[:1]:
+                said = f"uid {uid} has as many connections as it may have; close some"
+                refusal = frames.preamble() + frames.frame(frames.Frame.REFUSED, said.encode())
+                connection.send(refusal, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        connection.close()
+
+    def _room_for(self, uid: int) -> bool:
+        user = self._users.get(uid)
+        if user is not None and user.count >= self._of_a_user and uid not in self._trusted:
+            return self._close_idlest(user, also_reporting=False)
+        return len(self._open) < self.most or self._make_room(uid)
+
+    def _make_room(self, uid: int) -> bool:
+        """Of who has most connections the idlest goes: of users with a limit, if they have more than this one."""
+        own = self._users[uid].count if uid in self._users else 0
+        limited = [user for user in self._users.values() if user.uid not in self._trusted]
+        others = [user for user in limited if uid in self._trusted or user.count > own]
+        greediest = max(others or self._users.values(), key=lambda user: user.count, default=None)
+        if greediest is None:
+            return False
+        return self._close_idlest(greediest, also_reporting=greediest in others)
+
+    def _close_idlest(self, user: User, also_reporting: bool) -> bool:
+        connection = next(iter(user.asking), None)
+        if connection is None and also_reporting:
+            connection = next(iter(user.reporting), None)
+        if connection is None:
+            return False
+        self._owner.cut(user.uid, "an idle connection was closed: too many are open")
+        connection.peer.evict(f"too many connections are open, most of them of uid {user.uid}")
+        self._guarded(connection, self._settle, connection)
+        return True
