@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,8 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
     """Starts servers in the test's folder: start('--board', 'n300')."""
     running: list[RunningServer] = []
 
-    def begin(
-        *options: str, name: str = "server", user: int = 0, stdout: int | None = None
-    ) -> RunningServer:
-        server = RunningServer(tmp_path, *options, name=name, user=user, stdout=stdout)
+    def begin(*options: str, **how: Any) -> RunningServer:
+        server = RunningServer(tmp_path, *options, **how)
         running.append(server)
         return server.wait_ready()
 

@@ -41,6 +41,8 @@ class RunningServer:
         name: str = "server",
         user: int = 0,
         stdout: int | None = None,
+        stderr: int | None = None,
+        files: int | None = None,
     ) -> None:
         self.path = str(folder / "allocation.sock")
         self._log = folder / f"{name}.log"
@@ -50,13 +52,17 @@ class RunningServer:
         if stdout == CLOSED:
             command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
             stdout = None
+        if files is not None:
+            command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
         with self._log.open("wb") as log, self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                command, stderr=log, stdout=output if stdout is None else stdout
+                command,
+                stderr=log if stderr is None else stderr,
+                stdout=output if stdout is None else stdout,
             )
 
     def wait_ready(self) -> RunningServer:
-        wait_until(lambda: "listens at" in self.log or self.process.poll() is not None)
+        wait_until(lambda: _answers(self.path) or self.process.poll() is not None)
         return self
 
     @property
@@ -98,6 +104,11 @@ class RunningServer:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
 
 
 class OldClient:
@@ -156,20 +167,28 @@ class OldClient:
 
 @contextmanager
 def child(
-    code: str, *arguments: str, prefix: tuple[str, ...] = ()
+    code: str, *arguments: str, prefix: tuple[str, ...] = (), says: str = "ready"
 ) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that runs `code` (OldClient is imported), says 'ready', and stays until it is killed."""
+    """A Python process that runs `code` (OldClient is imported), says 'ready', and stays until it is killed.
+
+    `says`: what it says first.
+    """
     program = textwrap.dedent(code) + "\nprint('ready', flush=True)\nimport time; time.sleep(600)\n"
     opening = "import sys; from tests.server.harness import OldClient\n"
     root = str(Path(__file__).parents[2])
     command = [*prefix, sys.executable, "-c", opening + program, *arguments]
     environment = {**os.environ, "PYTHONPATH": root}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=root,
     ) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline().strip() == "ready"
+            assert process.stdout.readline().strip() == says
             yield process
         finally:
             process.kill()

@@ -152,10 +152,11 @@ class Connections:
 
     def wait(self, until: float) -> list[int]:
         """Waits for whatever comes first; returns which of the other descriptors are ready."""
-        if self._asked or self._reported:
-            seconds = 0.0
-        else:
-            seconds = max(0.0, min([until, *self._quiet.values()]) - monotonic())
+        seconds = (
+            0.0
+            if self._asked or self._reported
+            else max(0.0, min([until, *self._quiet.values()]) - monotonic())
+        )
         others, knocked = [], False
         for number, mask in self._epoll.poll(seconds):
             connection = self._open.get(number)
@@ -165,7 +166,9 @@ class Connections:
                 knocked = True
             elif number != self._reports.fileno():
                 others.append(number)
-        if knocked:  # last: a new connection must not get what was found of an old one with its number
+        if (
+            knocked
+        ):  # last: a new connection must not get what was found of an old one with its number
             self._accept()
         return others
 

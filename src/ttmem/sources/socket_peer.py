@@ -307,7 +307,9 @@ class Peer:
             self.sent += sent
             if sent == len(piece):
                 self._unsent.popleft()
-                self.unread -= memoryview(piece.obj).nbytes + OF_A_PIECE  # all of it is kept until then
+                self.unread -= (
+                    memoryview(piece.obj).nbytes + OF_A_PIECE
+                )  # all of it is kept until then
             else:
                 self._unsent[0] = piece[sent:]
         if self._closing:
