@@ -5,14 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
-.PHONY: help install demo test test-ttnn check bench soak pictures fuzz fuzz-guided sanitize clean
+.PHONY: help install demo test test-ttnn check bench soak pictures fuzz fuzz-guided sanitize wheel metrics clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 install: $(STAMP) ## makes .venv with ttmem in it
 
-$(STAMP): pyproject.toml $(NATIVE)
+$(STAMP): pyproject.toml setup.py $(NATIVE)
 	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing ttmem into $(VENV)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
@@ -50,5 +50,14 @@ fuzz-guided: install ## coverage-guided fuzzing of the parsers: libFuzzer and at
 sanitize: install ## native module and probe under sanitizers and valgrind; not part of the tests, takes minutes
 	@$(BIN)/python -m tests.probe.sanitize $(SANITIZE)
 
+wheel: install ## an sdist and one wheel for every CPython from 3.10 on, in dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist/unrepaired . >/dev/null
+	@PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --plat manylinux_2_34_x86_64 --wheel-dir dist dist/unrepaired/*.whl
+	@mv dist/unrepaired/*.tar.gz dist && rm -r dist/unrepaired && ls -l dist
+
+metrics: install ## how large and how fragmented the source tree is
+	@$(BIN)/python -m tests.house.metrics
+
 clean: ## removes what the other targets made
-	rm -rf $(VENV) build src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -40,7 +40,7 @@ def install_ttmem(python: Path, repository: Path) -> None:
         copy = Path(folder) / "ttmem"
         made = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
         shutil.copytree(repository / "src", copy / "src", ignore=made)
-        for name in ("pyproject.toml", "README.md"):
+        for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
             shutil.copy(repository / name, copy)
         done = _pip(python, "install", "--no-build-isolation", copy)
     if done.returncode != 0:
@@ -51,7 +51,7 @@ def source_digest(repository: Path) -> str:
     """Of what an installation depends on; Python code is used from the source tree."""
     digest = hashlib.sha256()
     sources = sorted(path for path in (repository / "src/native").rglob("*") if path.is_file())
-    for path in (repository / "pyproject.toml", *sources):
+    for path in (repository / "pyproject.toml", repository / "setup.py", *sources):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
