@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DIST ?= dist
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
-.PHONY: help install demo test test-ttnn check bench soak pictures fuzz fuzz-guided sanitize wheel metrics clean
+.PHONY: help install demo test test-ttnn check bench soak pictures fuzz fuzz-guided sanitize wheel test-fast test-pythons metrics clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -51,10 +52,17 @@ sanitize: install ## native module and probe under sanitizers and valgrind; not 
 	@$(BIN)/python -m tests.probe.sanitize $(SANITIZE)
 
 wheel: install ## an sdist and one wheel for every CPython from 3.10 on, in dist/
-	@rm -rf dist
-	@$(BIN)/python -m build --outdir dist/unrepaired . >/dev/null
-	@PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --plat manylinux_2_34_x86_64 --wheel-dir dist dist/unrepaired/*.whl
-	@mv dist/unrepaired/*.tar.gz dist && rm -r dist/unrepaired && ls -l dist
+	@rm -rf $(DIST)
+	@$(BIN)/python -m build --outdir $(DIST)/unrepaired . >/dev/null
+	@PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --plat manylinux_2_34_x86_64 \
+		--wheel-dir $(DIST) $(DIST)/unrepaired/*.whl
+	@mv $(DIST)/unrepaired/*.tar.gz $(DIST) && rm -r $(DIST)/unrepaired && ls -l $(DIST)
+
+test-fast: install ## the tests that need neither ttnn nor much time
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-pythons: install ## the fast tests on every CPython of this machine, with the wheel installed
+	@$(BIN)/python -m tests.house.wheel
 
 metrics: install ## how large and how fragmented the source tree is
 	@$(BIN)/python -m tests.house.metrics

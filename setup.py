@@ -50,7 +50,12 @@ setup(
             files(NATIVE / "probe"),
             depends=[*HEADERS, EXPORTS],
             extra_compile_args=[*COMPILE, "-fno-plt"],
-            extra_link_args=[*LINK, "-ldl", "-Wl,-z,now,-z,nodelete", f"-Wl,--version-script={EXPORTS}"],
+            extra_link_args=[
+                *LINK,
+                "-ldl",
+                "-Wl,-z,now,-z,nodelete",
+                f"-Wl,--version-script={EXPORTS}",
+            ],
             language="c++",
             py_limited_api=True,
         ),

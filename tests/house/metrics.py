@@ -66,7 +66,7 @@ def _modules(source: Path) -> Iterator[Module]:
 def _imported(module: Module, names: set[str]) -> set[str]:
     """The modules of the tree that this one imports, wherever the import statement stands."""
     package = module.name if module.is_package else module.name.rpartition(".")[0]
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)

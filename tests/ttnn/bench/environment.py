@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.interpreters import Interpreter
 from tests.ttnn.bench import compiler
 from tests.ttnn.bench.installation import (
     install_compiler,
@@ -27,7 +28,6 @@ from tests.ttnn.bench.installation import (
     make_venv,
     source_digest,
 )
-from tests.ttnn.bench.interpreter import Interpreter
 
 TTNN_VERSION = "0.81.1"
 OVERRIDE = "TTMEM_TTNN_CACHE"

@@ -1,0 +1,74 @@
+"""Runs the fast tests on every CPython of this machine, with the one wheel: `make test-pythons`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.interpreters import Interpreter, find_interpreters
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def build(folder: Path) -> Path:
+    """The wheel of `make wheel`; TTMEM_WHEEL names one that exists already."""
+    given = os.environ.get("TTMEM_WHEEL")
+    if given:
+        return Path(given).resolve()
+    command = ["make", "--no-print-directory", "-C", str(REPOSITORY), "wheel", f"DIST={folder}"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"make wheel failed:\n{done.stdout}")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(interpreter: Interpreter, wheel: Path, venv: Path, *others: str) -> Path:
+    """A new environment with the wheel and without a compiler; returns its folder of programs."""
+    programs = venv / "bin"
+    subprocess.run([interpreter.path, "-m", "venv", "--clear", venv], check=True)
+    pip = [
+        str(programs / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
+    no_compiler = {**os.environ, "PATH": str(programs), "CC": "/bin/false", "CXX": "/bin/false"}
+    subprocess.run([*pip, "--only-binary=:all:", wheel, *others], check=True, env=no_compiler)
+    return programs
+
+
+def main() -> int:
+    build_folder = REPOSITORY / "build" / "pythons"
+    shutil.rmtree(build_folder, ignore_errors=True)
+    wheel = build(build_folder / "dist")
+    failed = []
+    for interpreter in find_interpreters():
+        started = time.monotonic()
+        venv = build_folder / interpreter.series
+        programs = install(interpreter, wheel, venv, "hypothesis>=6.100", "pytest>=8")
+        command = [
+            str(programs / "python"),
+            "-m",
+            "pytest",
+            "-m",
+            "not slow",
+            "-p",
+            "no:cacheprovider",
+        ]
+        done = subprocess.run([*command, *sys.argv[1:]], cwd=REPOSITORY)
+        verdict = "passed" if done.returncode == 0 else "FAILED"
+        seconds = time.monotonic() - started
+        print(f"CPython {interpreter.version}: {verdict}, {seconds:.0f} s", flush=True)
+        failed += [interpreter.version] if done.returncode else []
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
