@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -71,31 +72,64 @@ private:
     std::size_t count_;
 };
 
-// take_slots(slots, first, sets) -> (events, sides, taken): whole slots from ticket `first` on, up to the first that
-// is not that ticket's. An event of a set of devices becomes one for each of them.
+// take_slots(slots, first, sets, limit, until) -> (events, sides, taken, lost): slots from ticket `first` on. A slot that
+// is not that ticket's, or is not whole, ends it; those before ticket `until` are counted as lost and passed over. An
+// event of a set of devices becomes one for each of them, so it also ends where there are `limit` bytes of events.
 PyObject* take_slots(PyObject*, PyObject* args) {
     const char *slots, *sets;
-    Py_ssize_t size, sets_size;
-    unsigned long long first;
-    if (!PyArg_ParseTuple(args, "y#Ky#", &slots, &size, &first, &sets, &sets_size)) {
+    Py_ssize_t size, sets_size, limit;
+    unsigned long long first, until;
+    if (!PyArg_ParseTuple(args, "y#Ky#nK", &slots, &size, &first, &sets, &sets_size, &limit, &until)) {
         return nullptr;
     }
     try {
         Taken taken(sets, static_cast<std::size_t>(sets_size));
         const std::size_t count = static_cast<std::size_t>(size) / sizeof(SlotCopy);
-        taken.reserve(count);
-        std::size_t done = 0;
-        for (; done < count; ++done) {
+        const std::size_t most = limit < 0 ? 0 : static_cast<std::size_t>(limit);
+        taken.reserve(std::min(count, most / sizeof(Event)));
+        std::size_t done = 0, lost = 0;
+        for (; done < count && taken.events.size() < most; ++done) {
             SlotCopy slot;
             std::memcpy(&slot, slots + done * sizeof slot, sizeof slot);
-            if (slot.ticket != first + done || slot.check != checksum(&slot, sizeof slot)) {
+            if (slot.ticket == first + done && slot.check == checksum(&slot, sizeof slot)) {
+                taken.add(slot);
+            } else if (first + done < until) {
+                ++lost;
+            } else {
                 break;
             }
-            taken.add(slot);
         }
-        return Py_BuildValue("(y#y#n)", taken.events.data(), static_cast<Py_ssize_t>(taken.events.size()),
+        return Py_BuildValue("(y#y#nn)", taken.events.data(), static_cast<Py_ssize_t>(taken.events.size()),
                              taken.sides.data(), static_cast<Py_ssize_t>(taken.sides.size()),
-                             static_cast<Py_ssize_t>(done));
+                             static_cast<Py_ssize_t>(done), static_cast<Py_ssize_t>(lost));
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
+// whole_live(keys, entries) -> bytes: the entries that are alive and whole, one after the other.
+PyObject* whole_live(PyObject*, PyObject* args) {
+    const char *keys, *entries;
+    Py_ssize_t keys_size, size;
+    if (!PyArg_ParseTuple(args, "y#y#", &keys, &keys_size, &entries, &size)) {
+        return nullptr;
+    }
+    try {
+        std::string found;
+        const Py_ssize_t count = std::min(keys_size / 8, size / static_cast<Py_ssize_t>(sizeof(LiveEntry)));
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            const std::uint64_t key = word_at(keys, static_cast<std::size_t>(i) * 8);
+            if (!key) {
+                continue;
+            }
+            LiveEntry entry;
+            std::memcpy(&entry, entries + i * static_cast<Py_ssize_t>(sizeof entry), sizeof entry);
+            // A freed entry keeps its bytes; its key is what says that it lives.
+            if (entry.key == key && entry.check == checksum(&entry, sizeof entry)) {
+                found.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+            }
+        }
+        return PyBytes_FromStringAndSize(found.data(), static_cast<Py_ssize_t>(found.size()));
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
     }
@@ -128,20 +162,24 @@ PyObject* whole_records(PyObject*, PyObject* args) {
     return out;
 }
 
-// whole_strings(records, text) -> list of str, None where the checksum is wrong.
+// whole_strings(records, text, room) -> (list of str, bytes): None where the checksum is wrong. Texts lie side by side,
+// so all of them together have no more than `room` bytes: records that share a text could name it a thousand times.
 PyObject* whole_strings(PyObject*, PyObject* args) {
     const char *records, *text;
-    Py_ssize_t size, text_size;
-    if (!PyArg_ParseTuple(args, "y#y#", &records, &size, &text, &text_size)) {
+    Py_ssize_t size, text_size, room;
+    if (!PyArg_ParseTuple(args, "y#y#n", &records, &size, &text, &text_size, &room)) {
         return nullptr;
     }
     PyObject* list = PyList_New(0);
+    Py_ssize_t used = 0;
     for (Py_ssize_t at = 0; list && at + static_cast<Py_ssize_t>(sizeof(StringRecord)) <= size; at += sizeof(StringRecord)) {
         StringRecord record;
         std::memcpy(&record, records + at, sizeof record);
-        const bool inside = std::uint64_t{record.offset} + record.length <= static_cast<std::uint64_t>(text_size);
+        const bool inside = std::uint64_t{record.offset} + record.length <= static_cast<std::uint64_t>(text_size) &&
+                            static_cast<Py_ssize_t>(record.length) <= room - used;
         const bool whole = inside && record.check == checksum(&record, sizeof record,
                                                               text_hash(text + record.offset, record.length));
+        used += inside ? static_cast<Py_ssize_t>(record.length) : 0;
         PyObject* item = whole ? PyUnicode_DecodeUTF8(text + record.offset, record.length, "replace") : Py_None;
         if (!whole) {
             Py_INCREF(item);
@@ -153,11 +191,12 @@ PyObject* whole_strings(PyObject*, PyObject* args) {
             return nullptr;
         }
     }
-    return list;
+    return list ? Py_BuildValue("(Nn)", list, used) : nullptr;
 }
 
 PyMethodDef methods[] = {
     {"take_slots", take_slots, METH_VARARGS, "Events of the ring, from a ticket on."},
+    {"whole_live", whole_live, METH_VARARGS, "Entries of the live table that are alive."},
     {"whole_records", whole_records, METH_VARARGS, "Which records have the right checksum."},
     {"whole_strings", whole_strings, METH_VARARGS, "The texts of string records."},
     {nullptr, nullptr, 0, nullptr},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 
 from ttmem.analysis.explanation import Explanation, explain
@@ -25,6 +26,7 @@ USER_SIZED = (
     MemoryKind.L1_SMALL,
     MemoryKind.TRACE,
 )  # unused, they are told too: a region may be too large
+MOST_OF_OWN, MOST_OF_OTHERS = 128 << 20, 8 << 20  # bytes of events that are looked through
 _COUNTED = (*MemoryKind, *Counted)  # in the order of the counters
 
 
@@ -33,7 +35,8 @@ class RegionReading:
 
     def __init__(self, region: ProbeRegion) -> None:
         self._region = region
-        self._history = RingHistory(region.live(), region.new_events())
+        most = MOST_OF_OWN if region.uid == os.geteuid() else MOST_OF_OTHERS
+        self._history = RingHistory(region.live(), region.latest_events(most))
         self._texts = region.new_strings()
         self._sought = bool(region.header().options & Option.CALL_SITES)
 

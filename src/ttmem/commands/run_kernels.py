@@ -8,7 +8,7 @@ from ttmem.client.tracker import FRAMES, frame_line, headline
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.probe.layout import Option
 from ttmem.sizes import several
-from ttmem.sources.probe_region import ProbeRegion
+from ttmem.sources.probe_region import Batch, ProbeRegion
 from ttmem.views.origins import SITES_OFF, UNKNOWN_SITE
 from ttmem.views.text import clean
 
@@ -22,7 +22,13 @@ class KernelLog:
 
     def news(self) -> Iterator[str]:
         """The kernels since the last call, each with the frames that made its program; BadRegion as usual."""
-        batch = self._region.new_events()
+        more = True
+        while more:
+            batch = self._region.new_events()
+            yield from self._loads(batch)
+            more = batch.more
+
+    def _loads(self, batch: Batch) -> Iterator[str]:
         self._texts |= self._region.new_strings()
         if batch.lost:
             yield (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
 from ttmem.analysis.process_picture import Origin, ProcessPicture
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.commands.run_kernels import KernelLog
-from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
+from ttmem.sources.probe_region import BadRegion, ProbeRegion, RegionName, RegionScan, find_regions
 from ttmem.sources.probes import free_and_size, make_room, take_refusals
 from ttmem.views.failure_text import render_failure
 from ttmem.views.run_summary import Unwatched, render_summary
@@ -33,6 +33,7 @@ class RunWatch:
         self._started_ns = started_ns
         self._ours: dict[str, ProbeRegion] = {}
         self._strangers: set[str] = set()
+        self._scan = RegionScan(directory)
         self._seen: dict[str, int] = {}  # failures of each region
         self._seen_until: dict[str, int] = {}  # the instant of the last of them
         self._told: dict[str, dict[Origin, set[object]]] = {}
@@ -47,7 +48,10 @@ class RunWatch:
 
     def look(self) -> None:
         """Finds new regions, and tells what happened since the last look."""
-        self._find()
+        self._find(self._scan.look().found.values())
+        self._tell()
+
+    def _tell(self) -> None:
         for path, region in self._ours.items():
             with suppress(BadRegion):  # somebody else cut or removed it: the program goes on
                 ended = path in self._alive and not region.process_alive()
@@ -62,7 +66,8 @@ class RunWatch:
 
     def end(self) -> None:
         """The rest of what happened, and the summary."""
-        self.look()
+        self._find(find_regions(self._directory))  # all at once, however many files there are
+        self._tell()
         unwatched = self._unwatched()
         if not self._quiet:
             pictures = list(self._pictures())
@@ -78,9 +83,10 @@ class RunWatch:
             return None
         return Unwatched(pids, self._directory, writable, free_and_size(self._directory))
 
-    def _find(self) -> None:
-        for name in find_regions(self._directory):
-            if name.path in self._ours or name.path in self._strangers:
+    def _find(self, names: Iterable[RegionName]) -> None:
+        for name in names:
+            known = name.path in self._ours or name.path in self._strangers
+            if known or name.uid != os.geteuid():
                 continue
             try:
                 region = ProbeRegion(name.path)

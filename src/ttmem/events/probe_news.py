@@ -61,6 +61,10 @@ class ProbeNews:
     tracking: bool = True  # False while it is switched off
     unseen: int = 0  # buffers allocated while it was off
     ended: bool = False  # the process is gone, and this is its final report
+    first: bool = False  # the first look at the region, or the first after it was refused
+    refused: bool = False  # the region is not read for a while, so nothing is known of its process
+    more: bool = False  # the next look goes on where this one ends; counters come with the last
+    most_live: int | None = None  # live entries that the accounts keep of it; None: all
 
     @property
     def identity(self) -> tuple[int, int | None]:

@@ -28,7 +28,8 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     books = Books()
     now = time.time_ns()
     place = probe_folder(folder)
-    told, closed = list(ended_regions(place)), closed_regions(place)
+    closed = closed_regions(place)
+    told = list(ended_regions(place, closed))
     if not told and not closed:
         return None
     books.probed.take([one.news for one in told], now)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ttmem.sources.umd import Discovery
 
 SECOND_NS = 1_000_000_000
+LONGEST_READING_S = 10.0  # of the processor, for all regions
 SLACK_NS = 50_000_000  # a caller that comes once a second comes a little early at times
 
 
@@ -106,13 +107,20 @@ class LocalFeed:
 
             remove_expired(self._probe_folder)
             self._probes = ProbeWatcher(self._probe_folder)
-        probes, books = self._probes.read(), self._books.probed
-        books.take(probes.news, time.time_ns(), probes.killed)
+        began, behind = time.thread_time(), None
+        while behind is None or behind:
+            reading, books = self._probes.read(), self._books.probed
+            books.take(reading.news, time.time_ns(), reading.killed)
+            # One look takes so much of each user's regions; the picture is of all, so it takes some more looks.
+            behind = {*reading.behind} if behind is None else behind & {*reading.behind}
+            if time.thread_time() - began > LONGEST_READING_S:
+                books.give_up(behind, time.time_ns())
+                behind.clear()
+            for path in books.take_faulty():
+                self._probes.set_aside(path)
         for path in books.doubted():
             self._probes.rebuild(path)
-        for path in books.take_faulty():
-            self._probes.set_aside(path)
-        return probes.remarks
+        return reading.remarks
 
     def _details(self, wanted: list[str], device: str | None, limit: int | None) -> dict[str, Any]:
         # The events of a process that has ended are what one wants to read of it.

@@ -50,7 +50,7 @@ class Books:
         watchful: bool = True,
     ) -> None:
         self.native = Ledger(max_live=max_live, seed=int.from_bytes(os.urandom(8), "little"))
-        self._max_live = min(max_live, MOST_LIVE)
+        self.max_live = min(max_live, MOST_LIVE)
         self.processes: dict[int, ProcessRecord] = {}
         self._register = DeviceRegister(self.native, defaults or NoDefaults())
         self.devices = self._register.devices
@@ -200,10 +200,10 @@ class Books:
             for logical_id in tuple(process.without_room):
                 if self._bind_late(process, logical_id):
                     process.incomplete = f"there is room for device {logical_id} now"
-        room = self._max_live - self.native.live()
+        room = self.max_live - self.native.live()
         for row in self.findings():
             full = row.anomaly == anomalies.Finding.TABLE_FULL
-            if full and room >= min(row.times, max(1, self._max_live // 10)):
+            if full and room >= min(row.times, max(1, self.max_live // 10)):
                 self.processes[row.process].incomplete = "the table of live entries has room again"
         return [
             (process, process.incomplete)

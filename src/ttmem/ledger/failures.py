@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 KEPT_NS = 600 * 1_000_000_000
 MOST = 64  # processes and devices
+MOST_OF_A_LOOK = 4096
 
 
 @dataclass(slots=True)
@@ -51,10 +52,9 @@ class FailedAllocations:
             self._awaited.add(process.index)
 
     def _take(self, process: ProcessRecord, events: bytes, now: int) -> None:
-        for offset in range(0, len(events) - EVENT_SIZE + 1, EVENT_SIZE):
-            event = Event.unpack(events, offset)
+        for event in _failures_in(events):
             device = process.devices.get(event.device)
-            if event.op != Notice.ALLOCATION_FAILED or device is None:
+            if device is None:
                 continue
             known = self._failed.pop((process.index, device), None)
             times = known.times + 1 if known else 1
@@ -72,6 +72,16 @@ class FailedAllocations:
         for one in self._failed.values():
             if one.device == device:
                 yield _anomaly(one, l1_base)
+
+
+def _failures_in(events: bytes) -> list[Event]:
+    """In their order; a runtime that fails takes 100 us, so that more than the last of them come from no runtime."""
+    ops, found = events[::EVENT_SIZE], list[Event]()
+    at = ops.rfind(Notice.ALLOCATION_FAILED)
+    while at >= 0 and len(found) < MOST_OF_A_LOOK:
+        found.append(Event.unpack(events, at * EVENT_SIZE))
+        at = ops.rfind(Notice.ALLOCATION_FAILED, 0, at)
+    return found[::-1]
 
 
 def _anomaly(failed: _Failed, l1_base: int | None) -> Anomaly:

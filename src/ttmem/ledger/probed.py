@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ttmem.events import Event, Flag, Op
+from ttmem.events import EVENT_SIZE, Event, Flag, Op
 from ttmem.ledger.failures import FailedAllocations
 from ttmem.ledger.killed import KilledProcesses
 from ttmem.ledger.probe_checks import ProbeChecks
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 SOURCE = "probe"
 U32 = 0xFFFFFFFF
+MOST_REFUSED = 4096
+MOST_MESSAGES = 256  # of failed allocations, for each process; a region has the last 64
+
+
+class TooMuch(Exception):
+    """One region, or all of one user, would take the place of everybody else's."""
 
 
 class ProbedProcesses:
@@ -42,6 +48,7 @@ class ProbedProcesses:
         self._peaks = ProbePeaks()
         self._killed = KilledProcesses()
         self._faulty: list[str] = []
+        self._refused: set[str] = set()  # what was read of these meanwhile is the rest of something
 
     def take(
         self, news: Iterable[ProbeNews], now: int, killed: Iterable[KilledProcess] = ()
@@ -54,6 +61,11 @@ class ProbedProcesses:
         self.failures.forget_old(now)
         alive, over = [], []
         for one in news:
+            if one.first:
+                self._refused.discard(one.path)
+            if one.refused or one.path in self._refused:
+                self._leave_out(one.path, now)
+                continue
             try:
                 process = self._account(one, now)
             except Exception as problem:
@@ -61,7 +73,7 @@ class ProbedProcesses:
                 continue
             if one.ended:  # at once: what follows may be of its next life, after `exec`
                 over.append((process, self._end(one.path, now)))
-            else:
+            elif not one.more:
                 alive.append((process, one))
         rows = {(row.process, row.device): row for row in self._books.event_rows()} if alive else {}
         for process, one in alive:
@@ -74,6 +86,11 @@ class ProbedProcesses:
                 self._set_aside(one.path, problem, now)
         return [(process, left) for process, left in over if left is not None]
 
+    def give_up(self, paths: Iterable[str], now: int) -> None:
+        """These have more to tell than anybody has time to read."""
+        for path in paths:
+            self._set_aside(path, TooMuch("it has more to tell than can be read"), now)
+
     def take_faulty(self) -> list[str]:
         """Regions whose news could not be accounted, once: they are to be read no more for a while."""
         faulty, self._faulty = self._faulty, []
@@ -82,8 +99,35 @@ class ProbedProcesses:
     def _set_aside(self, path: str, problem: Exception, now: int) -> None:
         self._books.faults.note(f"the region {path}", problem)
         self._faulty.append(path)
-        if path in self._by_path:
-            self._end(path, now)
+        if len(self._refused) >= MOST_REFUSED:  # of those that never came again
+            self._refused.clear()
+        self._refused.add(path)
+        self._leave_out(path, now)
+
+    def _leave_out(self, path: str, now: int) -> None:
+        """Of a region that is not read: its process may live, and what it holds is unknown."""
+        left = self._end(path, now) if path in self._by_path else None
+        if left is not None:
+            self._books.left_behind.remove(left)
+
+    def _check_room(self, news: ProbeNews) -> None:
+        """TooMuch if this region, or all of its user's, would have more entries than are kept."""
+        user, own, others = news.facts.user, 0, 0
+        for path, process in self._by_path.items():
+            if path == news.path:
+                own = self._books.native.process_live(process.index)
+            elif process.facts.user == user:
+                others += self._books.native.process_live(process.index)
+        own = own if news.live is None else len(news.live) // EVENT_SIZE
+        if news.most_live is not None and own > news.most_live:
+            raise TooMuch(
+                f"user {user} has {own:,} live entries in it, and {news.most_live:,} are kept of a region of its size"
+            )
+        most = self._books.max_live // 2
+        if own + others > most and news.most_live is not None:
+            raise TooMuch(
+                f"user {user} has {own + others:,} live entries in all regions, and {most:,} are kept of one user"
+            )
 
     def _find_gaps(self, process: ProcessRecord, news: ProbeNews) -> None:
         # A reader that has seen every event needs no table. One of the past has no counters to compare with.
@@ -114,6 +158,7 @@ class ProbedProcesses:
         return None
 
     def _account(self, news: ProbeNews, now: int) -> ProcessRecord:
+        self._check_room(news)
         process = self._by_path.get(news.path) or self._open(news)
         for declaration in news.devices:
             try:
@@ -125,13 +170,16 @@ class ProbedProcesses:
         for number, mask in news.cores.items():
             self._books.define_cores(process, number, mask)
         process.messages.update(news.messages)
+        while len(process.messages) > MOST_MESSAGES:
+            del process.messages[next(iter(process.messages))]
         process.missing = news.missing
         process.probe.take(news)
-        process.binaries = {
-            process.devices[chip]: counted.binaries
-            for chip, counted in news.counters.items()
-            if chip in process.devices
-        }
+        if not news.more:
+            process.binaries = {
+                process.devices[chip]: counted.binaries
+                for chip, counted in news.counters.items()
+                if chip in process.devices
+            }
         self._books.count_lost(process, process.dropped + news.lost, 0)
         take_table(self._books, process, news, now)
         self._books.apply(process, news.events, 0, len(news.events), now)

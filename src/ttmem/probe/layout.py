@@ -75,19 +75,20 @@ STRIDES = {
     Section.FAILURES: FAILURE.size,
 }
 STRIDES_OF = {1: STRIDES | {Section.DEVICES: DEVICE_1.size}, VERSION: STRIDES}  # by version
+# What any reader takes: four times what the probe makes, and of ring and live table what `ttmem run` can ask for.
 LARGEST = {
-    Section.COUNTERS: 4096 * KINDS,
-    Section.ACTIVITY: 4096,
+    Section.COUNTERS: 256 * KINDS,
+    Section.ACTIVITY: 256,
     Section.RING: 1 << 24,
     Section.LIVE_KEYS: 1 << 24,
     Section.LIVE: 1 << 24,
-    Section.STRINGS: 1 << 20,
-    Section.TEXT: 1 << 28,
-    Section.DEVICES: 4096,
-    Section.SETS: 1 << 16,
-    Section.CORES: 1 << 16,
-    Section.FEATURES: 4096,
-    Section.FAILURES: 4096,
+    Section.STRINGS: 1 << 17,
+    Section.TEXT: 1 << 23,
+    Section.DEVICES: 256,
+    Section.SETS: 1024,
+    Section.CORES: 1 << 14,
+    Section.FEATURES: 256,
+    Section.FAILURES: 256,
 }
 
 

@@ -12,6 +12,7 @@ from ttmem.sources.probes import ProbeReading, ProbeWatcher, remove_expired
 
 LAST_PATIENCE = 0.2  # seconds
 PERIOD = 0.15  # seconds; the smallest ring by default lasts that long with 16 busy threads
+SHORT_PERIOD = 0.01
 CLEANING_PERIOD = 60.0
 
 
@@ -28,6 +29,7 @@ class ProbeWatch:
         self._news: deque[ProbeReading] = deque()
         self._doubted: deque[str] = deque()
         self._faulty: deque[str] = deque()
+        self._behind = False  # one look was not enough
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="probe regions", daemon=True)
         self._thread.start()
@@ -63,7 +65,7 @@ class ProbeWatch:
             except Exception as problem:  # the thread is for all regions: it goes on
                 text = f"the regions of {self._folder} cannot be read: {problem!r:.200}"
                 self._news.append(ProbeReading(remarks=(Remark("probe_region", text),)))
-            self._stop.wait(PERIOD)
+            self._stop.wait(SHORT_PERIOD if self._behind else PERIOD)
 
     def _read(self) -> None:
         while self._doubted:
@@ -71,6 +73,7 @@ class ProbeWatch:
         while self._faulty:
             self._watcher.set_aside(self._faulty.popleft())
         reading = self._watcher.read()
+        self._behind = bool(reading.behind)
         self._news.append(reading)
         if reading.news or reading.remarks:
             self._wake()

@@ -1,12 +1,13 @@
 """Regions of the probe: what stock ttnn processes did, event by event, and what they hold."""
 
 from ttmem.sources.probe_region.cursor import Batch
-from ttmem.sources.probe_region.names import RegionName, find_regions
+from ttmem.sources.probe_region.names import MOST_OF_A_USER, RegionName, RegionScan, find_regions
 from ttmem.sources.probe_region.region import Losses, ProbeRegion, switch
-from ttmem.sources.probe_region.region_file import BadRegion, ForeignRegion, NotReady
+from ttmem.sources.probe_region.region_file import BadRegion, ForeignRegion, NotReady, TooMuch
 from ttmem.sources.probe_region.tables import Activity, Counter, Failure, LiveThing
 
 __all__ = [
+    "MOST_OF_A_USER",
     "Activity",
     "BadRegion",
     "Batch",
@@ -18,6 +19,8 @@ __all__ = [
     "NotReady",
     "ProbeRegion",
     "RegionName",
+    "RegionScan",
+    "TooMuch",
     "find_regions",
     "switch",
 ]

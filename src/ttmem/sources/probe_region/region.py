@@ -12,7 +12,7 @@ from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section, State
 from ttmem.process_identity import maps, program, user_id, user_name
 from ttmem.sources.probe_region import tables
-from ttmem.sources.probe_region.cursor import Batch, Cursor
+from ttmem.sources.probe_region.cursor import MOST_BYTES, Batch, Cursor
 from ttmem.sources.probe_region.region_file import (
     BadRegion,
     ForeignRegion,
@@ -63,6 +63,7 @@ class ProbeRegion:
         self._looked = 0.0
         self._strings = 1  # number 0 is 'none'
         self._cores = 1
+        self._text_room = self._file.count(Section.TEXT)
         self._cursor = Cursor(self._file, 0 if from_start else self._file.word(layout.TICKETS_AT))
         self._check_owner()
 
@@ -70,6 +71,11 @@ class ProbeRegion:
     def uid(self) -> int:
         """Who owns the file: all that it says, it says of processes of that user."""
         return self._file.uid
+
+    @property
+    def most_entries(self) -> int:
+        """Live things times chips that a reader keeps of it."""
+        return self._file.most_entries
 
     def _check_owner(self) -> None:
         """Anybody can write a file that names somebody else's process."""
@@ -187,7 +193,9 @@ class ProbeRegion:
         if count <= first:
             return {}
         records = self._file.records(Section.STRINGS, first, count - first)
-        texts = _records.whole_strings(records, self._file.records(Section.TEXT, 0, used))
+        text = self._file.records(Section.TEXT, 0, used)
+        texts, taken = _records.whole_strings(records, text, self._text_room)
+        self._text_room -= taken
         return {first + i: text for i, text in enumerate(texts) if text is not None}
 
     def new_cores(self) -> dict[int, list[tables.Rectangle]]:
@@ -197,10 +205,18 @@ class ProbeRegion:
         return tables.read_cores(self._file, first, count) if count > first else {}
 
     def new_events(self) -> Batch:
-        """Events since the last call. Read strings and cores afterwards: they are there before their events."""
-        ended = not self.process_alive()
-        count = self._table_counts()[1]
-        return self._cursor.drain(self._file.records(Section.SETS, 0, count), ended)
+        """Events since the last call, as many as one look takes; `Batch.more` tells if there are others.
+
+        Read strings and cores afterwards: they are there before their events.
+        """
+        return self._cursor.drain(self._set_records(), not self.process_alive())
+
+    def latest_events(self, limit: int = MOST_BYTES) -> Batch:
+        """The last events, about so many bytes; of those before them `Batch.skipped` has the count."""
+        return self._cursor.latest(self._set_records(), not self.process_alive(), limit)
+
+    def _set_records(self) -> bytes:
+        return self._file.records(Section.SETS, 0, self._table_counts()[1])
 
     @property
     def lost(self) -> int:

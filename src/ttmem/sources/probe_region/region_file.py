@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
@@ -15,6 +17,10 @@ from ttmem.probe.layout import Section, State
 U64 = Struct("<Q")
 LARGEST_FILE = 1 << 40  # far more than any region takes, and an offset that every system call takes
 LARGEST_PID = 1 << 22  # the kernel's own limit
+PIECE = 1 << 12  # records that are read at a time
+USUAL_SIZE = 24 << 20  # what the probe makes, unless it is told otherwise
+BYTES_PER_ENTRY = 16  # of a region, at least, for each live entry that a reader keeps
+MOST_ENTRIES = 1 << 21
 
 
 class BadRegion(Exception):
@@ -26,6 +32,10 @@ class ForeignRegion(BadRegion):
 
 
 BEING_MADE_S = 5.0  # from the first byte of a region to its magic word, on a busy machine
+
+
+class TooMuch(BadRegion):
+    """It tells of more than a region of its size may."""
 
 
 class NotReady(BadRegion):
@@ -57,8 +67,17 @@ class Header:
     sections: tuple[Place, ...]
 
 
+def _most_entries(status: os.stat_result) -> int:
+    taken = max(status.st_blocks * 512, min(status.st_size, USUAL_SIZE))
+    return min(taken // BYTES_PER_ENTRY, MOST_ENTRIES)
+
+
 class RegionFile:
-    """An open region; `uid` is who owns the file."""
+    """An open region; `uid` is who owns the file, `key` which file it is.
+
+    `most_entries`: live things times chips. One entry of a mesh of 64 chips has 104 bytes here and 10 KiB in the
+    accounts. Whoever has mapped a whole region gets one for each 16 bytes; a file with holes, for what it takes.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -68,7 +87,8 @@ class RegionFile:
             raise BadRegion(f"{path}: {problem.strerror}") from problem
         try:
             status = os.fstat(self._file)
-            self.uid = status.st_uid
+            self.uid, self.key = status.st_uid, (status.st_dev, status.st_ino)
+            self.most_entries = _most_entries(status)
             if not stat.S_ISREG(status.st_mode):
                 raise BadRegion(f"{path} is not a plain file")
             if status.st_nlink > 1:  # 0: it was deleted at this moment
@@ -159,6 +179,27 @@ class RegionFile:
         first = min(first, place.count)
         count = min(count, place.count - first)
         return self.read(place.offset + first * place.stride, count * place.stride)
+
+    def pieces(self, *sections: Section) -> Iterator[tuple[bytes, ...]]:
+        """Sections whose records belong together, piece by piece; what takes no room in the first is left out."""
+        count, at = min(map(self.count, sections)), 0
+        while at < count:
+            at += self.hole(sections[0], at)
+            yield tuple(self.records(section, at, min(PIECE, count - at)) for section in sections)
+            at += PIECE
+
+    def hole(self, section: Section, first: int) -> int:
+        """How many records from that one on were never written: anybody can make a file that takes no room."""
+        place = self._places[section]
+        at = place.offset + first * place.stride
+        try:
+            data = os.lseek(self._file, at, os.SEEK_DATA)
+        except OSError as problem:
+            cut = os.fstat(self._file).st_size <= at  # who reads there is told so
+            if cut or problem.errno != errno.ENXIO:  # or a file system that does not tell
+                return 0
+            return place.count - first
+        return min((data - at) // place.stride, place.count - first)
 
     def word(self, offset: int) -> int:
         """One 64-bit counter of the header."""

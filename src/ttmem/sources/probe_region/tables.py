@@ -8,7 +8,8 @@ from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section
-from ttmem.sources.probe_region.region_file import RegionFile
+from ttmem.process_identity import user_name
+from ttmem.sources.probe_region.region_file import RegionFile, TooMuch
 
 _ARCHITECTURES = {2: "wormhole", 3: "blackhole"}  # as the runtime numbers them
 Rectangle = tuple[int, int, int, int]
@@ -225,22 +226,20 @@ _BUFFERS = (layout.LiveType.BUFFER, layout.LiveType.LEFT_BUFFER)
 
 
 def read_live(file: RegionFile, sets: list[tuple[int, ...]]) -> list[LiveThing]:
-    """Everything that is alive."""
-    room = file.count(Section.LIVE)
-    keys = file.records(Section.LIVE_KEYS, 0, room)
-    if not keys.strip(b"\0"):
-        return []
-    data = file.records(Section.LIVE, 0, room)
-    good = _records.whole_records(data, layout.LIVE.size)
-    empty = bytes(8)
-    found = []
-    for i, values in enumerate(layout.LIVE.iter_unpack(data)):
-        key = keys[i * 8 : i * 8 + 8]
-        # A freed entry keeps its bytes; its key is what says that it lives.
-        if key != empty and good[i] and values[1].to_bytes(8, "little") == key:
+    """Everything that is alive; TooMuch if that is more than a region of its size may tell of."""
+    found, entries = [], 0
+    for keys, records in file.pieces(Section.LIVE_KEYS, Section.LIVE):
+        for values in layout.LIVE.iter_unpack(_records.whole_live(keys, records)):
             thing = _live(values, sets)
             if thing is not None:
                 found.append(thing)
+                entries += max(1, len(thing.chips))
+        if entries > file.most_entries:
+            raise TooMuch(
+                f"{file.path} of user {user_name(file.uid)} tells of more than {file.most_entries:,} live buffers, "
+                "circular buffers and kernels on all chips, the most that is read of a region of its size: it "
+                "counts nowhere"
+            )
     return found
 
 

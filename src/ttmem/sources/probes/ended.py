@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from ttmem.events import EVENT_SIZE, Event, Flag, Op, Remark
 from ttmem.events.probe_news import ProbeNews
 from ttmem.process_identity import ProcessFacts, start_time_ns
 from ttmem.sources.closed_files import PROBE_CLOSED, by_user, closed_file
-from ttmem.sources.probe_region import BadRegion, find_regions
+from ttmem.sources.probe_region import BadRegion, RegionName, TooMuch, find_regions
 from ttmem.sources.probes.follower import Follower
 
 KEPT_NS = 3_600_000_000_000
+MOST_BYTES_OF_A_USER = 128 << 20  # of events that tell what was never freed: two million buffers
+MOST_REMARKS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +31,38 @@ class EndedRegion:
     in_order: bool
 
 
-def ended_regions(folder: str | None = None) -> Iterator[EndedRegion]:
-    """Each region whose process is gone, oldest first by pid."""
+def ended_regions(
+    folder: str | None = None, remarks: list[Remark] | None = None
+) -> Iterator[EndedRegion]:
+    """Each region whose process is gone, oldest first by pid; `remarks` gets what is too much to be read."""
+    told: Counter[int] = Counter()
     for name in find_regions(folder):
-        with suppress(BadRegion):
-            follower = Follower(name.path)
-            try:
-                if not follower.alive():
-                    yield _ended(follower)
-            finally:
-                follower.close()
+        try:
+            ended = _ended_at(name, told)
+        except TooMuch as problem:
+            if remarks is not None and len(remarks) < MOST_REMARKS:
+                remarks.append(Remark("probe_region", str(problem), name.pid, path=name.path))
+        except BadRegion:
+            pass
+        else:
+            if ended is not None:
+                yield ended
+
+
+def _ended_at(name: RegionName, told: Counter[int]) -> EndedRegion | None:
+    follower = Follower(name.path)
+    try:
+        if follower.alive():
+            return None
+        if told[follower.uid] > MOST_BYTES_OF_A_USER:
+            raise TooMuch(
+                f"{name.path} is not read: other regions of user {follower.user} tell of more than enough"
+            )
+        ended = _ended(follower)
+        told[follower.uid] += len(ended.news.live or b"")
+        return ended
+    finally:
+        follower.close()
 
 
 def closed_regions(folder: str | None = None) -> list[Remark]:
@@ -91,26 +116,44 @@ def _remove_if_expired(path: str, oldest: int) -> None:
 def _ended(follower: Follower) -> EndedRegion:
     follower.rebuild()
     news = follower.look(ended=True)
+    losses = follower.losses()
     facts = ProcessFacts(news.facts.pid, None, follower.user, None)
     return EndedRegion(
-        news=_with_closed(news, facts, follower.gone_with_device(), follower.forgotten()),
+        news=_with_closed(
+            news,
+            facts,
+            follower.gone_with_device(),
+            losses.live_without_room > 0,
+            losses.forgotten,
+        ),
         ended_ns=follower.ended_ns,
         last_ns=_last_time(news) or follower.created_ns,
         in_order=follower.in_order,
     )
 
 
-def _with_closed(news: ProbeNews, facts: ProcessFacts, gone: bytes, forgotten: int) -> ProbeNews:
+def _with_closed(
+    news: ProbeNews, facts: ProcessFacts, gone: bytes, without_room: bool, forgotten: int
+) -> ProbeNews:
     """What was there when its device was closed was never freed either. Programs are nobody's to free."""
-    left = [event.pack() for event in _events(news.live or b"") if event.op == Op.ALLOC]
-    closed = _closed_in_ring(news.earlier + news.events)  # of some there was no room in the table
-    closed |= {(event.device, event.id): event for event in _events(gone)}
+    live = news.live or b""
+    ops = live[::EVENT_SIZE]
+    left = bytearray()
+    at = ops.find(Op.ALLOC)
+    while at >= 0:
+        left += live[at * EVENT_SIZE : (at + 1) * EVENT_SIZE]
+        at = ops.find(Op.ALLOC, at + 1)
+    if without_room:  # of some there was no room in the table: the ring may have them
+        listed = {(event.device, event.id) for event in _events(gone)}
+        for place, event in _closed_in_ring(news.earlier + news.events).items():
+            if place not in listed:
+                left += event.pack()
     return ProbeNews(
         facts=facts,
         path=news.path,
         devices=news.devices,
         strings=news.strings,
-        live=b"".join([*left, *(event.pack() for event in closed.values())]),
+        live=bytes(left) + gone,
         table_full=news.table_full,
         lost=news.lost,
         unlisted=news.unlisted + forgotten,

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
 from ttmem.probe.layout import Counted, LiveType, State
 from ttmem.process_identity import ProcessFacts, process_facts, user_name
-from ttmem.sources.probe_region import Activity, Counter, LiveThing, ProbeRegion
+from ttmem.sources.probe_region import Activity, Batch, Counter, LiveThing, Losses, ProbeRegion
 from ttmem.sources.probes.core_masks import core_mask
 from ttmem.sources.probes.live_events import live_events
 from ttmem.sources.probes.plausible import is_plausible
 
 BINARIES, CACHE = "kernel binaries", "program cache"  # as the library names the features
 ATTEMPTS = 3  # at reading the live table while the ring overtakes the reader
+
+
+class _Read(NamedTuple):
+    """The live table, if it had to be read; events from before, and since then."""
+
+    table: list[LiveThing] | None
+    earlier: bytes
+    since: Batch
+    lost: int = 0
+    missed: bool = False  # some were lost, or left out
 
 
 class Follower:
@@ -24,7 +35,8 @@ class Follower:
         self._region = ProbeRegion(path)
         self.path = path
         self.created_ns = self._region.created_ns
-        self.user = user_name(self._region.uid)
+        self.uid = self._region.uid
+        self.user = user_name(self.uid)
         # Whoever has the pid of a dead process is somebody else.
         self.facts: ProcessFacts = (
             process_facts(self._region.pid)
@@ -32,8 +44,10 @@ class Follower:
             else ProcessFacts(self._region.pid, None, self.user, None)
         )
         self._declared: dict[int, DeviceDeclaration] = {}
-        self._told: set[int] = set()
+        self._told: set[int] = set()  # of those that the region still has
+        self._failures = 0  # whose messages were told
         self._rebuild = False
+        self._looked = False
 
     def close(self) -> None:
         """Done with it."""
@@ -61,24 +75,25 @@ class Follower:
         """Buffers that nobody freed before their device was closed, as events."""
         return live_events(self._region.gone_with_device())
 
-    def forgotten(self) -> int:
-        """Of those the ones that had to give their place in the table to others."""
-        return self._region.losses().forgotten
+    def losses(self) -> Losses:
+        """What the probe could not keep."""
+        return self._region.losses()
 
     def rebuild(self) -> None:
         """The next look reads the live table, whatever the ring says."""
         self._rebuild = True
 
     def look(self, ended: bool = False) -> ProbeNews:
-        """What is new; BadRegion if the file is none any more. `ended`: its process is gone."""
+        """What is new, as much as one look takes (`more`: there is more of it); BadRegion if the file is none any more.
+
+        `ended`: its process is gone, so these are its last words, unless there are more.
+        """
+        first, self._looked = not self._looked, True
         header = self._region.header()
         # Before the ring: whatever is in these figures has its event before the end of the ring.
         activity = self._region.activity()
-        batch = self._region.new_events()
-        table, earlier, events, lost = None, b"", batch.events, batch.lost
-        if lost or self._rebuild:
-            table, earlier, events, more = self._read_live(batch.events)
-            lost += more
+        read = self._read_events()
+        table, more = read.table, read.since.more
         counters = self._region.counters()
         devices = self._region.devices()
         losses = self._region.losses()
@@ -90,37 +105,51 @@ class Follower:
             strings=self._region.new_strings(),
             cores=self._new_cores(),
             messages=self._messages(),
-            earlier=earlier,
+            earlier=read.earlier,
             live=None if table is None else live_events(table),
             live_programs=frozenset(_programs(table or ())),
             table_full=table is not None and losses.live_without_room > 0,
-            events=events,
-            missed=lost > 0,
-            lost=lost,
+            events=read.since.events,
+            missed=read.missed,
+            lost=read.lost,
             unlisted=losses.live_uncounted,
             tracking=header.tracking,
             unseen=losses.unseen,
             missing=tuple(name for name, found in features.items() if not found),
-            counters={
+            # They are of now, and the events are not yet.
+            counters={}
+            if more
+            else {
                 device.logical_id: _figures(row, done, features)
                 for device, row, done in zip(devices, counters, activity, strict=False)
                 if device is not None
             },
-            ended=ended,
+            ended=ended and not more,
+            first=first,
+            more=more,
+            most_live=self._region.most_entries,
         )
 
-    def _read_live(self, earlier: bytes) -> tuple[list[LiveThing], bytes, bytes, int]:
-        """(the table, events from before, events since, lost): what happens meanwhile is told by events."""
-        lost = 0
+    def _read_events(self) -> _Read:
+        earlier, lost, missed = b"", 0, False
+        if not self._rebuild:
+            batch = self._region.new_events()
+            if not batch.lost:
+                return _Read(None, b"", batch)
+            earlier, lost, missed = batch.events, batch.lost, True
+        # All that happened until now is in the table; what happens while it is read is told by events.
+        batch = self._region.latest_events()
+        earlier, lost = earlier + batch.events, lost + batch.lost
+        missed = missed or batch.lost + batch.skipped > 0
         for _ in range(ATTEMPTS):
             table = self._region.live()
             batch = self._region.new_events()
             lost += batch.lost
             if not batch.lost:
                 break
-            earlier = batch.events
+            earlier, missed = batch.events, True
         self._rebuild = batch.lost > 0
-        return table, earlier, batch.events, lost
+        return _Read(table, earlier, batch, lost, missed)
 
     def _new_devices(
         self, devices: list[DeviceDeclaration | None]
@@ -139,11 +168,12 @@ class Follower:
         return {number: mask for number, mask in masks.items() if mask is not None}
 
     def _messages(self) -> dict[int, str]:
-        if not self._region.failure_count() > len(self._told):
+        if self._region.failure_count() <= self._failures:
             return {}
         found = {one.time_ns: one.message for one in self._region.failures()}
         new = {time: text for time, text in found.items() if time not in self._told}
-        self._told.update(new)
+        self._told = set(found)
+        self._failures += len(new)
         return new
 
 

@@ -1,28 +1,38 @@
-"""All regions of a folder, followed: processes come and go, and so do their files."""
+"""All regions of a folder, followed: processes come and go, and so do their files.
+
+Everybody may make regions, and `ttmem serve` may run for all of them. So each user has a share of the time of each
+look: whoever has more regions, or larger ones, than fit into it waits, and nobody else does.
+"""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from ttmem.events import Remark
 from ttmem.events.probe_news import KilledProcess, ProbeNews
+from ttmem.process_identity import user_name
+from ttmem.sizes import several
 from ttmem.sources.closed_files import PROBE_CLOSED, by_user, closed_file
 from ttmem.sources.probe_region import (
+    MOST_OF_A_USER,
     BadRegion,
     ForeignRegion,
     NotReady,
     RegionName,
-    find_regions,
+    RegionScan,
+    TooMuch,
 )
 from ttmem.sources.probes.ended import last_words
 from ttmem.sources.probes.follower import Follower
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a region is read again that could not be
 WITNESS_NS = 2_000_000_000  # who looked at a process no longer ago saw it die
+SHARE_S = 0.05  # of the processor, for the regions of one user in one look
+MOST_REMARKS = 8  # on regions of one user
 Place = tuple[str, int]  # path and inode: a process that execs makes its region anew
 
 
@@ -33,6 +43,17 @@ class ProbeReading:
     news: tuple[ProbeNews, ...] = ()
     remarks: tuple[Remark, ...] = ()
     killed: tuple[KilledProcess, ...] = ()
+    behind: tuple[str, ...] = ()  # regions that have more to tell: the next look goes on
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """A region that is not read for a while."""
+
+    uid: int
+    until: float
+    pause: float
+    remark: Remark | None = None
 
 
 @dataclass(slots=True)
@@ -40,27 +61,45 @@ class ProbeWatcher:
     """Keeps one follower for each live process. A region whose process had ended before is read if somebody asks."""
 
     folder: str | None = None  # None: the usual one
+    _scan: RegionScan | None = None
     _followers: dict[Place, Follower] = field(default_factory=dict)
     _ended: set[Place] = field(default_factory=set)
     _killed: dict[Place, KilledProcess] = field(default_factory=dict)
+    _aside: dict[Place, _Aside] = field(default_factory=dict)
     _looked_ns: int = 0
-    _aside: dict[Place, tuple[float, float]] = field(
-        default_factory=dict
-    )  # until when, and how long
 
     def read(self) -> ProbeReading:
-        """What is new in all of them."""
-        remarks: list[Remark] = []
-        there = {place: name for name in find_regions(self.folder) if (place := _place(name))}
+        """What is new in all of them, or as much of it as one look takes."""
+        self._scan = self._scan or RegionScan(self.folder)
+        names = self._scan.look()
+        there = {(name.path, name.inode): name for name in names.found.values()}
         self._ended &= there.keys()
         self._killed = {place: one for place, one in self._killed.items() if place in there}
         self._aside = {place: one for place, one in self._aside.items() if place in there}
+        shares = _Shares()
+        remarks: list[tuple[int, Remark]] = []
         for place, name in there.items():
-            waits = place in self._aside and time.monotonic() < self._aside[place][0]
-            if place not in self._ended and place not in self._followers and not waits:
-                self._open(place, name, remarks)
-        news = tuple(self._looks(there, remarks))
-        return ProbeReading(news, tuple(by_user(remarks)), tuple(self._killed.values()))
+            if not (self._is_known(place) or shares.is_spent(name.uid, place[0])):
+                with shares.of(name.uid):
+                    self._open(place, name, remarks)
+        news = []
+        for place, follower in list(self._followers.items()):
+            if not shares.is_spent(follower.uid, place[0]):
+                with shares.of(follower.uid):
+                    news.append(self._look(place, follower, there, remarks))
+        self._looked_ns = time.time_ns()
+        # Who has waited comes first next time.
+        self._followers = dict(
+            sorted(self._followers.items(), key=lambda one: one[0][0] not in shares.waiting)
+        )
+        remarks += [(one.uid, one.remark) for one in self._aside.values() if one.remark is not None]
+        behind = [*shares.waiting, *(one.path for one in news if one.more)]
+        return ProbeReading(
+            tuple(news),
+            tuple(_bounded(remarks, names.left_out)),
+            tuple(self._killed.values()),
+            tuple(behind),
+        )
 
     def rebuild(self, path: str) -> None:
         """The next look at that region reads its live table."""
@@ -74,28 +113,34 @@ class ProbeWatcher:
             if follower.path == path:
                 self._drop(place, follower)
 
-    def _drop(self, place: Place, follower: Follower) -> None:
-        follower.close()
-        del self._followers[place]
-        pause = min(2 * self._aside.get(place, (0.0, FIRST_PAUSE_S / 2))[1], LONGEST_PAUSE_S)
-        self._aside[place] = time.monotonic() + pause, pause
-
     def close(self) -> None:
         """Gives the files back; the next `read` begins anew."""
         for follower in self._followers.values():
             follower.close()
         self._followers.clear()
 
-    def _open(self, place: Place, name: RegionName, remarks: list[Remark]) -> None:
+    def _is_known(self, place: Place) -> bool:
+        waits = place in self._aside and time.monotonic() < self._aside[place].until
+        return waits or place in self._ended or place in self._followers
+
+    def _drop(self, place: Place, follower: Follower, remark: Remark | None = None) -> ProbeNews:
+        follower.close()
+        del self._followers[place]
+        before = self._aside[place].pause if place in self._aside else FIRST_PAUSE_S / 2
+        pause = min(2 * before, LONGEST_PAUSE_S)
+        self._aside[place] = _Aside(follower.uid, time.monotonic() + pause, pause, remark)
+        return ProbeNews(follower.facts, follower.path, refused=True)
+
+    def _open(self, place: Place, name: RegionName, remarks: list[tuple[int, Remark]]) -> None:
         try:
             follower = Follower(name.path)
         except NotReady:
             return
         except BadRegion as problem:
-            remarks.append(_why_not(name, problem))
+            remarks.append((name.uid, _why_not(name, problem)))
             return
         except Exception as problem:
-            remarks.append(_fault(name.path, name.pid, problem))
+            remarks.append((name.uid, _fault(name.path, name.pid, problem)))
             return
         if follower.alive():
             self._followers[place] = follower
@@ -109,33 +154,80 @@ class ProbeWatcher:
             follower.close()
             self._ended.add(place)
 
-    def _looks(self, there: Collection[Place], remarks: list[Remark]) -> Iterator[ProbeNews]:
-        paths = {path for path, _ in there}
-        now, looked_ns = time.time_ns(), self._looked_ns
-        self._looked_ns = now
-        for place, follower in list(self._followers.items()):
-            # A file that was deleted can still be read; one that was replaced is of a life before `exec`.
-            alive = follower.alive()
-            over = (place not in there and place[0] in paths) or not alive
-            try:
-                if not alive and now - looked_ns < WITNESS_NS:
-                    follower.note_death(now)
-                news = follower.look(over)
-            except BadRegion as problem:
-                pid = follower.facts.pid
-                remarks.append(Remark("probe_region", str(problem), pid, path=place[0]))
-                news = ProbeNews(follower.facts, follower.path, ended=True)
-            except Exception as problem:
-                remarks.append(_fault(place[0], follower.facts.pid, problem))
-                self._drop(place, follower)
-                yield ProbeNews(follower.facts, follower.path, ended=True)
-                continue
-            if news.ended:
-                follower.close()
-                del self._followers[place]
-            if over:
+    def _look(
+        self,
+        place: Place,
+        follower: Follower,
+        there: Mapping[Place, RegionName],
+        remarks: list[tuple[int, Remark]],
+    ) -> ProbeNews:
+        # A file that was deleted can still be read; one that was replaced is of a life before `exec`.
+        alive, now = follower.alive(), time.time_ns()
+        replaced = place not in there and any(path == place[0] for path, _ in there)
+        try:
+            if not alive and now - self._looked_ns < WITNESS_NS:
+                follower.note_death(now)
+            news = follower.look(replaced or not alive)
+        except TooMuch as problem:
+            remark = Remark("probe_region", str(problem), follower.facts.pid, path=place[0])
+            return self._drop(place, follower, remark)
+        except BadRegion as problem:
+            remark = Remark("probe_region", str(problem), follower.facts.pid, path=place[0])
+            remarks.append((follower.uid, remark))
+            news = ProbeNews(follower.facts, follower.path, ended=True)
+        except Exception as problem:
+            return self._drop(place, follower, _fault(place[0], follower.facts.pid, problem))
+        if news.ended:
+            follower.close()
+            del self._followers[place]
+            if replaced or not alive:
                 self._ended.add(place)
-            yield news
+        elif not news.more and news.events:
+            self._aside.pop(place, None)
+        return news
+
+
+class _Shares:
+    """What each user has had of one look, by the processor's clock: a busy machine takes nothing from anybody."""
+
+    def __init__(self) -> None:
+        self._taken: dict[int, float] = {}
+        self.waiting: dict[str, None] = {}  # regions, for the next look
+
+    def is_spent(self, uid: int, path: str) -> bool:
+        """The first region of everybody is always looked at."""
+        if self._taken.get(uid, 0.0) < SHARE_S:
+            return False
+        self.waiting[path] = None
+        return True
+
+    @contextmanager
+    def of(self, uid: int) -> Iterator[None]:
+        """What happens inside is for that user."""
+        before = time.thread_time()
+        try:
+            yield
+        finally:
+            self._taken[uid] = self._taken.get(uid, 0.0) + time.thread_time() - before
+
+
+def _bounded(
+    remarks: Iterable[tuple[int, Remark]], left_out: Mapping[int, int]
+) -> Iterator[Remark]:
+    """Some on the regions of each user, and how many more there would be."""
+    of_user: dict[int, list[Remark]] = {}
+    for uid, remark in remarks:
+        of_user.setdefault(uid, []).append(remark)
+    for uid, told in of_user.items():
+        grouped = by_user(told)
+        yield from grouped[:MOST_REMARKS]
+        if len(grouped) > MOST_REMARKS:
+            more = several(len(grouped) - MOST_REMARKS, "more region")
+            yield Remark("probe_region", f"{more} of user {user_name(uid)} cannot be read")
+    for uid, count in left_out.items():
+        files = several(count, "more file")
+        text = f"{files} ttmem_* of user {user_name(uid)} are not looked at: {MOST_OF_A_USER} of each user are"
+        yield Remark("probe_region", text)
 
 
 def _fault(path: str, pid: int, problem: Exception) -> Remark:
@@ -149,10 +241,3 @@ def _why_not(name: RegionName, problem: BadRegion) -> Remark:
         return closed_file(PROBE_CLOSED, name.path, name.pid)
     kind = "foreign_probe_region" if isinstance(problem, ForeignRegion) else "probe_region"
     return Remark(kind, str(problem), name.pid, path=name.path)
-
-
-def _place(name: RegionName) -> Place | None:
-    try:
-        return name.path, os.lstat(name.path).st_ino
-    except OSError:
-        return None
