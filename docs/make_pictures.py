@@ -11,12 +11,10 @@ from pathlib import Path
 from ttmem.commands.demo_processes import DemoProcesses
 from ttmem.feeds import ServerFeed
 from ttmem.views.ink import Line, Style
-from ttmem.views.monitor.choice import Choice
-from ttmem.views.monitor.follower import Follower
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import Depth, Rgb, Theme
-from ttmem.views.monitor.watch import Watch
+from ttmem.views.monitor.watch import Choice, Follower, Watch
 from ttmem.views.text import columns
 
 FOLDER = Path(__file__).parent / "pictures"

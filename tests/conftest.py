@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("any machine", deadline=None)  # a test suite times nothing
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

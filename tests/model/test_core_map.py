@@ -19,8 +19,8 @@ from ttmem.model.kernels import Kernel
 from ttmem.model.layouts import Sharded
 from ttmem.model.program import Program
 from ttmem.snapshots import Snapshot
-from ttmem.views.monitor.core_map import CoreMap, Sort, core_map
-from ttmem.views.monitor.core_pressure import grid_cores, pressure
+from ttmem.views.monitor.pages.core_data import grid_cores, pressure
+from ttmem.views.monitor.pages.core_map import CoreMap, Sort, core_map
 
 CIRCULAR = (Sort.CB, Sort.DATAFLOW, Sort.CACHED)
 

@@ -9,7 +9,7 @@ from tests.views.cases import one_device
 from ttmem.events import Amounts
 from ttmem.snapshots import Device, LeftBehind
 from ttmem.views.idle import idle_sentence, without_idle
-from ttmem.views.monitor.choice import Choice
+from ttmem.views.monitor.watch import Choice
 from ttmem.views.table import render
 
 

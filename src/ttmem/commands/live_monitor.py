@@ -12,12 +12,10 @@ from ttmem.errors import BadInput
 from ttmem.feeds import Feed
 from ttmem.views.ink import paint
 from ttmem.views.monitor.app import run_session
-from ttmem.views.monitor.choice import Choice
-from ttmem.views.monitor.follower import Follower, Reading
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import depth_of
-from ttmem.views.monitor.watch import Watch
+from ttmem.views.monitor.watch import Choice, Follower, Reading, Watch
 from ttmem.views.terminal import lacks_signs, wants_color
 
 SIZE_OF_A_PIPE = (120, 40)

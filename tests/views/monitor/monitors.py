@@ -7,12 +7,9 @@ from datetime import timezone
 
 from ttmem.snapshots import Snapshot
 from ttmem.views.ink import Line, Style, ink
-from ttmem.views.monitor.choice import Choice
-from ttmem.views.monitor.follower import Question, Reading
 from ttmem.views.monitor.monitor import Monitor
-from ttmem.views.monitor.page import Drawn, Look, Target
-from ttmem.views.monitor.state import State
-from ttmem.views.monitor.watch import Watch
+from ttmem.views.monitor.state import Drawn, Look, State, Target
+from ttmem.views.monitor.watch import Choice, Question, Reading, Watch
 
 
 class Rows:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ttmem.snapshots import Snapshot
 from ttmem.views.ink import line_columns
-from ttmem.views.monitor.page import Drawn, Look, Page
-from ttmem.views.monitor.state import State
+from ttmem.views.monitor.state import Drawn, Look, Page, State
 
 PICTURES = Path(__file__).parent / "pictures"
 SIZES = ((80, 20), (120, 36), (200, 56))

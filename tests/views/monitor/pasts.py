@@ -8,8 +8,7 @@ from dataclasses import replace
 from tests.views.builders import NOW
 from tests.views.monitor.page_pictures import look_at
 from ttmem.snapshots import Snapshot
-from ttmem.views.monitor.page import Look, Series
-from ttmem.views.monitor.state import State
+from ttmem.views.monitor.state import Look, Series, State
 from ttmem.views.names import in_order
 
 SECOND = 1_000_000_000

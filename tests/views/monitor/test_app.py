@@ -18,13 +18,11 @@ from tests.views.servers import reporting, serving
 from ttmem.feeds import Feed, ServerFeed
 from ttmem.snapshots import Snapshot
 from ttmem.views.monitor.app import MonitorApp
-from ttmem.views.monitor.choice import Choice
-from ttmem.views.monitor.follower import Follower
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.terminal import Terminal
 from ttmem.views.monitor.theme import Depth
-from ttmem.views.monitor.watch import Watch
+from ttmem.views.monitor.watch import Choice, Follower, Watch
 from ttmem.wire.historical import Head, Message
 
 MIB = 1 << 20

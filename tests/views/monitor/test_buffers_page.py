@@ -11,9 +11,9 @@ from tests.views.monitor.details import DETAIL_CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.sizes import human
 from ttmem.snapshots import LeftBehind, Snapshot
-from ttmem.views.monitor.choice import Choice
 from ttmem.views.monitor.pages.buffers import Buffers
 from ttmem.views.monitor.state import State, Units
+from ttmem.views.monitor.watch import Choice
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem.views.ink import Style, line_columns
-from ttmem.views.monitor.chart import chart, raster
-from ttmem.views.monitor.panel import scale
-from ttmem.views.monitor.samples import SECOND, TimeColumns
-from ttmem.views.monitor.sparkline import sparkline
-from ttmem.views.monitor.stacked_bar import shares, stacked_meter
+from ttmem.views.monitor.chart import SECOND, TimeColumns, chart, raster, scale, sparkline
+from ttmem.views.monitor.figures import shares, stacked_meter
 
 amounts = st.integers(0, 1 << 50)
 START = 1_787_407_391 * SECOND

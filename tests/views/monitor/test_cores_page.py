@@ -29,12 +29,11 @@ from tests.views.snapshots import texts
 from ttmem.events import Amounts
 from ttmem.snapshots import L1Map, Snapshot
 from ttmem.views.ink import line_columns, paint
-from ttmem.views.monitor.choice import Choice
-from ttmem.views.monitor.core_map import Sort, core_map
-from ttmem.views.monitor.core_pressure import banks_of, pressure
-from ttmem.views.monitor.page import Drawn, Look
+from ttmem.views.monitor.pages.core_data import banks_of, pressure
+from ttmem.views.monitor.pages.core_map import Sort, core_map
 from ttmem.views.monitor.pages.cores import Cores
-from ttmem.views.monitor.state import State, Units
+from ttmem.views.monitor.state import Drawn, Look, State, Units
+from ttmem.views.monitor.watch import Choice
 
 PICTURES = Path(__file__).parent / "pictures"
 SIZES = ((80, 20), (120, 36), (200, 56))

@@ -14,8 +14,7 @@ from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw
 from tests.views.monitor.pasts import SECOND, look_back
 from tests.views.snapshots import snapshots
 from ttmem.snapshots import Anomaly, MemoryUse, Provenance, Snapshot
-from ttmem.views.monitor.pages.device import DevicePage
-from ttmem.views.monitor.provenance_lines import provenance_lines
+from ttmem.views.monitor.pages.device import DevicePage, provenance_lines
 from ttmem.views.monitor.state import SPANS, State, Units
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ttmem.events import Notice, Op
-from ttmem.views.monitor.event_words import event_id, event_words, is_sized
+from ttmem.views.monitor.pages.events import event_id, event_words, is_sized
 
 FAILED = """TT_FATAL @ /project/tt_metal/impl/allocator/bank_manager.cpp:462: address.has_value()
 info:

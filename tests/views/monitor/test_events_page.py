@@ -11,9 +11,7 @@ from tests.views.monitor.any_details import any_details, sizes
 from tests.views.monitor.details import DETAIL_CASES, SECOND
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.snapshots import Anomaly, Losses, Snapshot
-from ttmem.views.monitor.anomaly_memory import MOST, AnomalyMemory
-from ttmem.views.monitor.event_detail import SHARE
-from ttmem.views.monitor.pages.events import Events
+from ttmem.views.monitor.pages.events import MOST, SHARE, AnomalyMemory, Events
 from ttmem.views.monitor.state import State
 
 

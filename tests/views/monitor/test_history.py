@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.views.cases import empty_host, four_devices, one_device
 from ttmem.snapshots import Snapshot
-from ttmem.views.monitor.history import COLUMNS, SECONDS, History
+from ttmem.views.monitor.watch import COLUMNS, SECONDS, History
 
 SECOND = 1_000_000_000
 (DEVICE,) = one_device().devices

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.views.monitor.input import Click, Decoder, Event
+from ttmem.views.monitor.terminal import Click, Decoder, Event
 
 
 def decoded(*pieces: bytes) -> list[Event]:

@@ -11,10 +11,9 @@ from tests.views.monitor.any_details import any_details, sizes
 from tests.views.monitor.details import DETAIL_CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.snapshots import Snapshot
-from ttmem.views.monitor.page import Page
 from ttmem.views.monitor.pages.device import DevicePage
 from ttmem.views.monitor.pages.kernels import Kernels
-from ttmem.views.monitor.state import State
+from ttmem.views.monitor.state import Page, State
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

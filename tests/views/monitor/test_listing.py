@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from ttmem.sizes import human
 from ttmem.views.ink import Line, Style, line_columns
-from ttmem.views.monitor.list_columns import ListColumn, figure
-from ttmem.views.monitor.listing import MOVES, Listing
-from ttmem.views.monitor.page import Drawn, Target
-from ttmem.views.monitor.state import State
+from ttmem.views.monitor.listing import MOVES, ListColumn, Listing, figure
+from ttmem.views.monitor.state import Drawn, State, Target
 
 
 class Fruit(NamedTuple):

@@ -9,9 +9,8 @@ import pytest
 from tests.views.cases import empty_host, four_devices, one_device
 from tests.views.monitor.monitors import Desk
 from ttmem.views.ink import Line
-from ttmem.views.monitor.choice import Choice
-from ttmem.views.monitor.follower import Question
-from ttmem.views.monitor.page import Drawn, Look
+from ttmem.views.monitor.state import Drawn, Look
+from ttmem.views.monitor.watch import Choice, Question
 
 
 @pytest.fixture

@@ -16,10 +16,8 @@ from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, Memory, Snapshot
 from ttmem.views.ink import Style
-from ttmem.views.monitor.adjust import change_device
-from ttmem.views.monitor.page import Look
 from ttmem.views.monitor.pages.overview import Overview
-from ttmem.views.monitor.state import State, Units
+from ttmem.views.monitor.state import Look, State, Units, change_device
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

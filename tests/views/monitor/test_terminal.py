@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.patience import PATIENCE_S
 from tests.views.monitor.emulator import Emulator, Window
 from ttmem.views.ink import Line, Style, fitted, ink
-from ttmem.views.monitor.input import Event
-from ttmem.views.monitor.terminal import Terminal
+from ttmem.views.monitor.terminal import Event, Terminal
 from ttmem.views.monitor.theme import Depth, Theme
 
 THEME = Theme(Depth.TRUE)

@@ -8,12 +8,10 @@ import pytest
 
 from tests.views.cases import four_devices
 from tests.views.monitor.monitors import Clock
-from ttmem.views.monitor.choice import Choice
-from ttmem.views.monitor.follower import Reading
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages.buffers import Buffers
 from ttmem.views.monitor.pages.overview import Overview
-from ttmem.views.monitor.watch import Watch
+from ttmem.views.monitor.watch import Choice, Reading, Watch
 
 
 @pytest.fixture

@@ -8,12 +8,10 @@ import time
 from collections.abc import Iterable
 
 from ttmem.views.ink import Line
-from ttmem.views.monitor.follower import Follower, Question
-from ttmem.views.monitor.input import Click, Event
 from ttmem.views.monitor.monitor import Monitor
-from ttmem.views.monitor.terminal import Terminal
+from ttmem.views.monitor.terminal import Click, Event, Terminal
 from ttmem.views.monitor.theme import Depth, Theme
-from ttmem.views.monitor.watch import Watch
+from ttmem.views.monitor.watch import Follower, Question, Watch
 
 FIRST_ANSWER = 0.4  # seconds that the first picture waits for the feed
 HEARTBEAT = 1.0  # seconds; how often ages are drawn anew while the feed is silent

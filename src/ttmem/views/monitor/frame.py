@@ -9,11 +9,51 @@ from datetime import tzinfo
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, fitted, ink, line_columns
 from ttmem.views.moments import moment
-from ttmem.views.monitor.banner import banner_lines
-from ttmem.views.monitor.chosen_names import chosen_names
-from ttmem.views.monitor.page import Drawn, Target
-from ttmem.views.monitor.state import State
-from ttmem.views.text import clean, wrap
+from ttmem.views.monitor.state import Drawn, State, Target
+from ttmem.views.monitor.watch import chosen_names
+from ttmem.views.text import clean, columns, wrap
+
+# Five lines of pixels per letter.
+_LETTERS = {
+    "A": (" ## ", "#  #", "####", "#  #", "#  #"),
+    "C": (" ###", "#   ", "#   ", "#   ", " ###"),
+    "D": ("### ", "#  #", "#  #", "#  #", "### "),
+    "E": ("####", "#   ", "### ", "#   ", "####"),
+    "I": ("#", "#", "#", "#", "#"),
+    "L": ("#   ", "#   ", "#   ", "#   ", "####"),
+    "N": ("#  #", "## #", "####", "# ##", "#  #"),
+    "O": (" ## ", "#  #", "#  #", "#  #", " ## "),
+    "P": ("### ", "#  #", "### ", "#   ", "#   "),
+    "S": (" ###", "#   ", " ## ", "   #", "### "),
+    "T": ("###", " # ", " # ", " # ", " # "),
+    "U": ("#  #", "#  #", "#  #", "#  #", " ## "),
+}
+_HALVES = {"  ": " ", "# ": "▀", " #": "▄", "##": "█"}
+
+
+def banner_lines(
+    word: str, sentences: list[str], width: int, style: Style, ascii_only: bool, small: bool
+) -> list[Line]:
+    """The word in large letters with the sentences beside or under it; `small`: one line in all."""
+    rows = _rows(word, ascii_only)
+    wide = len(rows[0]) + 2
+    if small or wide > width:
+        return [ink(f" {word} ", Style.BANNER) + ink(" " + " · ".join(sentences))]
+    if len(sentences) <= len(rows) and wide + 2 + max(map(columns, sentences)) <= width:
+        beside = [*sentences, *[""] * len(rows)]
+        return [
+            ink(f" {row}  ", style) + ink(text) for row, text in zip(rows, beside, strict=False)
+        ]
+    return [*(ink(f" {row}", style) for row in rows), *(ink(f" {text}") for text in sentences)]
+
+
+def _rows(word: str, ascii_only: bool) -> list[str]:
+    pixels = [" ".join(_LETTERS[letter][at] for letter in word) for at in range(5)]
+    if ascii_only:
+        return pixels
+    pairs = zip([*pixels[::2]], [*pixels[1::2], " " * len(pixels[0])], strict=True)
+    return ["".join(_HALVES[a + b] for a, b in zip(top, low, strict=True)) for top, low in pairs]
+
 
 NARROWEST, LOWEST = 40, 8  # below that there is no picture
 LOW = 16  # lines; below that, large letters would push the numbers out

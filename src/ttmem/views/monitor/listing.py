@@ -1,17 +1,257 @@
-"""A list of rows: sorted, filtered, with a cursor that stays in sight. Only visible rows are drawn."""
+"""A page that is a list with a few lines above it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic
+from typing import Any, Generic, TypeVar
 
-from ttmem.views.ink import Line, Style, clip_line, indent, paragraph
-from ttmem.views.monitor.list_columns import GAP, Fitted, ListColumn, Row, fit
-from ttmem.views.monitor.list_lines import GUTTER, footer, no_room, row_line, title
-from ttmem.views.monitor.list_order import filtered, ordered
-from ttmem.views.monitor.page import Drawn, Target
-from ttmem.views.monitor.state import State
+from ttmem.views.ink import (
+    EMPTY,
+    Line,
+    Span,
+    Style,
+    blank,
+    clip_line,
+    faint,
+    fitted,
+    indent,
+    ink,
+    line_columns,
+    pad,
+    paragraph,
+)
+from ttmem.views.monitor.state import Drawn, Look, State, Target
+from ttmem.views.text import ELLIPSIS, clean, clip
+from ttmem.views.text import columns as columns_of
+
+Row = TypeVar("Row")
+Cell = tuple[Line, int, bool]  # its text, its width, and whether it stands at the right
+GAP = 2
+MARK = 1  # column beside a title for the direction of the sort
+
+
+@dataclass(frozen=True, slots=True)
+class ListColumn(Generic[Row]):
+    """One column. A number is never cut, whatever its `width`; a text may be."""
+
+    title: str
+    cell: Callable[[Row], str | Line | None]  # None: unknown
+    key: Callable[[Row], Any] | None = None  # what it sorts by; None for a row: unknown, last
+    right: bool = False  # numbers stand at the right
+    width: int = 0  # at least, beside the title's
+    grow: int = 0  # its share of the room that is left
+    rank: int = 0  # 0 stays; of the others the highest goes first when there is no room
+    largest_first: bool = False  # how it sorts before it is reversed
+    keep_end: bool = False  # where the cells are paths: the beginning is cut, not the line number
+
+    def line(self, row: Row) -> Line:
+        """The cell as it is drawn."""
+        found = self.cell(row)
+        if found is None:
+            return faint("N/A")
+        return ink(found) if isinstance(found, str) else found
+
+    @property
+    def least(self) -> int:
+        """Columns that it takes without a single row; its title and the mark always fit."""
+        return max(self.width, columns_of(self.title) + (MARK if self.key else 0))
+
+
+def number(
+    title: str,
+    cell: Callable[[Row], str | Line | None],
+    key: Callable[[Row], int | None],
+    width: int = 0,
+    rank: int = 0,
+) -> ListColumn[Row]:
+    """A column of amounts or counts: at the right, the largest first."""
+    return ListColumn(title, cell, key, right=True, width=width, rank=rank, largest_first=True)
+
+
+def figure(
+    title: str,
+    get: Callable[[Row], int | None],
+    write: Callable[[int], str] = "{:,}".format,
+    *,
+    width: int = 0,
+    rank: int = 0,
+) -> ListColumn[Row]:
+    """A column of numbers that are all written alike."""
+
+    def cell(row: Row) -> str | None:
+        return None if (found := get(row)) is None else write(found)
+
+    return number(title, cell, get, width, rank)
+
+
+def label(
+    title: str,
+    get: Callable[[Row], int | None],
+    write: Callable[[int], str] = str,
+    *,
+    width: int = 0,
+    rank: int = 0,
+) -> ListColumn[Row]:
+    """A column of numbers that name something (a pid, an address): at the right, the lowest first."""
+    return replace(figure(title, get, write, width=width, rank=rank), largest_first=False)
+
+
+def phrase(
+    title: str,
+    get: Callable[[Row], str | None],
+    *,
+    width: int = 0,
+    grow: int = 0,
+    rank: int = 0,
+    keep_end: bool = False,
+) -> ListColumn[Row]:
+    """A column of texts, sorted as they are read."""
+
+    def key(row: Row) -> str | None:
+        return None if (found := get(row)) is None else found.casefold()
+
+    return ListColumn(title, get, key, width=width, grow=grow, rank=rank, keep_end=keep_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A column that is drawn: its cells, and the room that it got."""
+
+    index: int
+    lines: list[Line]
+    width: int
+    right: bool
+    keep_end: bool
+
+    def cell(self, line: Line) -> Cell:
+        """The line, and where it stands."""
+        cut = clip_start(line, self.width) if self.keep_end else line
+        return cut, self.width, self.right
+
+
+def fit(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int) -> list[Fitted]:
+    """The columns that fit into `room`, with the cells of the rows in sight."""
+    lines = [[column.line(row) for row in rows] for column in columns]
+    widths = [_width(column, cells) for column, cells in zip(columns, lines, strict=True)]
+    kept = list(range(len(columns)))
+    for at in sorted(kept, key=lambda at: (-columns[at].rank, -at)):
+        if columns[at].rank == 0 or _total(widths, kept) <= room:
+            break
+        kept.remove(at)
+    _share(columns, kept, widths, room - _total(widths, kept))
+    return [
+        Fitted(at, lines[at], widths[at], columns[at].right, columns[at].keep_end) for at in kept
+    ]
+
+
+def clip_start(line: Line, room: int) -> Line:
+    """The end of a line, with an ellipsis where it was cut; in the style of its first span."""
+    if line_columns(line) <= room or not line:
+        return line
+    text = "".join(span.text for span in line)
+    backwards = clip(text[::-1], room)
+    kept = backwards[::-1]
+    if "/" in kept[:-1]:  # of a path whole names
+        kept = ELLIPSIS + kept[kept.index("/") :]
+    return (Span(kept, line[0].style),)
+
+
+def _width(column: ListColumn[Row], cells: Sequence[Line]) -> int:
+    return max([column.least, *map(line_columns, cells)]) if column.right else column.least
+
+
+def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[at] for at in kept) + GAP * (len(kept) - 1)
+
+
+def _share(
+    columns: Sequence[ListColumn[Row]], kept: Sequence[int], widths: list[int], rest: int
+) -> None:
+    """Gives the rest of the room to the columns that grow."""
+    weight = sum(columns[at].grow for at in kept)
+    for at in kept:
+        if rest > 0 and columns[at].grow:
+            part = rest * columns[at].grow // weight
+            widths[at] += part
+            rest -= part
+            weight -= columns[at].grow
+
+
+def filtered(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], text: str) -> Sequence[Row]:
+    """The rows with a cell, also of a column that is not in sight, that contains the text."""
+    wanted = clean(text).casefold()
+    if not wanted:
+        return rows
+    cells = [column.cell for column in columns]
+    return [row for row in rows if any(wanted in seen(cell(row)) for cell in cells)]
+
+
+def ordered(column: ListColumn[Row], rows: Sequence[Row], reverse: bool) -> list[Row]:
+    """The rows by that column; equal ones keep their order, unknown ones are last either way."""
+    key = column.key
+    if key is None:
+        return list(rows)
+    keyed = [(key(row), row) for row in rows]
+    known = [pair for pair in keyed if pair[0] is not None]
+    known.sort(key=lambda pair: pair[0], reverse=column.largest_first != reverse)
+    return [row for _, row in known] + [row for value, row in keyed if value is None]
+
+
+def seen(cell: str | Line | None) -> str:
+    """What the user reads in a cell, for comparing."""
+    if cell is None:
+        return "n/a"
+    text = clean(cell) if isinstance(cell, str) else "".join(span.text for span in cell)
+    return text.casefold()
+
+
+GUTTER = 1  # for the cursor's sign, which terminals without colours need
+
+
+def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:
+    """The title of a column; that which sorts is marked with its direction."""
+    if not sorts:
+        return faint(text)
+    mark = ("v" if falling else "^") if ascii else ("▼" if falling else "▲")
+    return ink(text + mark, Style.LABEL)
+
+
+def row_line(cells: Iterable[Cell], width: int, cursor: bool = False) -> Line:
+    """Cells side by side; the row under the cursor is marked over the whole width."""
+    spans = [Span((">" if cursor else " ") * GUTTER)]
+    taken = GUTTER
+    for at, (cell, size, right) in enumerate(cells):
+        if at:
+            spans += blank(GAP)
+        spans += fitted(cell, size, right)
+        taken += size + (GAP if at else 0)
+    line = tuple(spans) if taken <= width else clip_line(tuple(spans), width)
+    if not cursor:
+        return line
+    return (Span("".join(span.text for span in pad(line, width)), Style.CURSOR),)
+
+
+def footer(above: int, below: int, match: tuple[int, int, str] | None, ascii: bool) -> Line:
+    """'↑ 3 above  ↓ 40 below  60 of 5,000 match 'conv''."""
+    up, down = ("^", "v") if ascii else ("↑", "↓")
+    parts = [f"{up} {above:,} above"] if above > 0 else []
+    parts += [f"{down} {below:,} below"] if below > 0 else []
+    if match:
+        found, of, wanted = match
+        parts.append(f"{found:,} of {of:,} match '{wanted}'")
+    return faint(" " * GUTTER + "  ".join(parts))
+
+
+def no_room(count: int, noun: str) -> Line:
+    """Where there is one line for everything: '3 processes, no room to list them'."""
+    many = noun + ("es" if noun.endswith("s") else "s")
+    words = (
+        f"1 {noun}, no room to list it" if count == 1 else f"{count:,} {many}, no room to list them"
+    )
+    return faint(" " * GUTTER + words)
+
 
 MOVES = ("up", "down", "pageup", "pagedown", "home", "end")
 
@@ -159,3 +399,37 @@ def _sort_by(page: str, number: int, state: State) -> None:
     of = state.of(page)
     of.reverse = not of.reverse if of.sort == number else False
     of.sort, of.cursor, of.top = number, 0, 0
+
+
+LEAST_LIST = 5  # lines that the list keeps, whatever stands above it
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage(Generic[Row]):
+    """The lines above, most important first, and the list; the lines give way when it is low."""
+
+    above: Sequence[Line]
+    table: Listing[Row]
+    look: Look
+    below: Sequence[Line] = ()  # as many lines as the page has for them
+
+    def draw(self) -> Drawn:
+        """Both, in the page's size."""
+        above = self._above
+        table = self.table.draw(self.look.width, self._height, len(above), self.look.ascii)
+        gap = [EMPTY] * (self._height - len(table.lines) if self.below else 0)
+        return Drawn([*above, *table.lines, *gap, *self.below], table.targets)
+
+    def key(self, key: str) -> bool:
+        """A key for the list; False if it has no use for it."""
+        return self.table.key(key, self._height)
+
+    @property
+    def _above(self) -> list[Line]:
+        room = max(self.look.height - LEAST_LIST - len(self.below), 0)
+        roomy = 2 * len(self.above) < room
+        return [*self.above, EMPTY] if roomy else list(self.above[:room])
+
+    @property
+    def _height(self) -> int:
+        return self.look.height - len(self._above) - len(self.below)

@@ -8,21 +8,23 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from ttmem.views.ink import Line, Span, Style, faint, paragraph
-from ttmem.views.monitor.adjust import (
+from ttmem.views.monitor.frame import Frame, Status
+from ttmem.views.monitor.help import FOOTER, HelpScreen, help_lines
+from ttmem.views.monitor.listing import MOVES
+from ttmem.views.monitor.state import (
+    Drawn,
+    Inner,
+    Look,
+    Page,
+    State,
+    Watcher,
     change_device,
     change_span,
     next_units,
     other_interval,
     type_filter,
 )
-from ttmem.views.monitor.follower import Question
-from ttmem.views.monitor.frame import Frame, Status
-from ttmem.views.monitor.help import HelpScreen, help_lines
-from ttmem.views.monitor.keys import FOOTER
-from ttmem.views.monitor.listing import MOVES
-from ttmem.views.monitor.page import Drawn, Inner, Look, Page, Watcher
-from ttmem.views.monitor.state import State
-from ttmem.views.monitor.watch import Watch, wanted
+from ttmem.views.monitor.watch import Question, Watch, wanted
 from ttmem.views.terminal import plain_signs
 
 MOST_FAULTS = 20

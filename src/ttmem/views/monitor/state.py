@@ -1,12 +1,18 @@
-"""What the user has chosen; it survives every refresh."""
+"""What a page is: a picture of a snapshot and of the user's choices, in lines. No page knows the terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from enum import Enum
+from typing import Protocol, runtime_checkable
 
 from ttmem.sizes import human
+from ttmem.snapshots import Device, Snapshot
+from ttmem.views.ink import Line
 
+INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
 SPANS = (60, 300, 900, 3600)  # seconds of history a chart can show
 
 
@@ -52,3 +58,129 @@ class State:
     def of(self, page: str) -> PageState:
         """The choices of a page, by its name."""
         return self.pages.setdefault(page, PageState())
+
+
+def next_units(state: State) -> None:
+    """KiB/MiB/GiB, MiB, bytes, and round again."""
+    every = list(Units)
+    state.units = every[(every.index(state.units) + 1) % len(every)]
+
+
+def change_span(state: State, by: int) -> None:
+    """More or less of the past in charts."""
+    at = SPANS.index(state.span) + by
+    state.span = SPANS[max(0, min(at, len(SPANS) - 1))]
+
+
+def change_device(state: State, ids: Sequence[str], by: int) -> None:
+    """The next of these devices; after the last comes the first."""
+    if ids:
+        at = ids.index(state.device) if state.device in ids else 0
+        state.device = ids[(at + by) % len(ids)]
+
+
+def other_interval(interval: float, by: int) -> float:
+    """The next step of INTERVALS from the one that is nearest."""
+    nearest = min(range(len(INTERVALS)), key=lambda at: abs(INTERVALS[at] - interval))
+    return INTERVALS[max(0, min(nearest + by, len(INTERVALS) - 1))]
+
+
+def type_filter(state: State, key: str) -> bool:
+    """A key typed into the filter; False if that ended the typing (Enter keeps it, Esc clears it)."""
+    if key == "escape":
+        state.filter = ""
+    elif key == "backspace":
+        state.filter = state.filter[:-1]
+    elif key == "space":
+        state.filter += " "
+    elif len(key) == 1 and key.isprintable():
+        state.filter += key
+    return key not in ("escape", "enter")
+
+
+Series = Mapping[str, Sequence[int]]  # 'time_ns', 'dram', 'l1', ... as columns, oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Everything that a page is drawn from."""
+
+    snapshot: Snapshot  # in order, narrowed to --devices and --pid; with the page's details
+    history: Mapping[str, Series]  # by unique id, one sample a second, an hour at most
+    state: State
+    width: int  # columns and lines of the page, without the frame around it
+    height: int
+    zone: tzinfo | None = None  # of times on screen; None is local
+    ascii: bool = False  # the terminal has no block or Braille signs
+    pids: tuple[int, ...] = ()  # of --pid: lists are of these, figures of devices are of all
+
+    @property
+    def device(self) -> Device | None:
+        """The chosen device, or the first."""
+        chosen = [d for d in self.snapshot.devices if d.unique_id == self.state.device]
+        return next(iter([*chosen, *self.snapshot.devices]), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A page's lines, at most `height` of them, none wider than `width`.
+
+    `targets`: what a click on a line, or on columns of it, does. A target changes the state and
+    returns the name of the page to go to, or None to stay.
+    """
+
+    lines: list[Line]
+    targets: list[Target] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A piece of a line that can be clicked: columns `start` to `stop` (None: to the end)."""
+
+    line: int
+    act: Callable[[State], str | None]
+    start: int = 0
+    stop: int | None = None
+
+
+class Page(Protocol):
+    """One view."""
+
+    @property
+    def name(self) -> str:
+        """What the tab says."""
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """Its own keys, with what they do, for the footer."""
+
+    def details(self, state: State) -> Sequence[str]:
+        """The details that it asks the feed for (`Feed.read`)."""
+
+    def draw(self, look: Look) -> Drawn:
+        """The picture."""
+
+    def key(self, key: str, look: Look) -> str | None:
+        """A key that the frame has no use for ('up', 'down', 'pageup', 'home', 'enter', 's', ...).
+
+        It changes `look.state` and returns the name of the page to go to, or None to stay.
+        """
+
+    def help(self) -> Sequence[tuple[str, str]]:
+        """Each column or number of the page, and how it is made."""
+
+
+@runtime_checkable
+class Inner(Protocol):
+    """A page with a way back inside it."""
+
+    def back(self) -> bool:
+        """Esc: one step back within the page; False if there is none."""
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """A page that learns from every picture, also while another page is shown."""
+
+    def watch(self, snapshot: Snapshot) -> None:
+        """Takes note of what it wants to remember."""

@@ -2,17 +2,271 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from queue import SimpleQueue
+from typing import Any
 
-from ttmem.snapshots import Snapshot
+from ttmem.errors import TtmemError
+from ttmem.feeds import Feed
+from ttmem.snapshots import Device, Snapshot
 from ttmem.snapshots.detail import DETAILS
-from ttmem.views.monitor.choice import Choice
-from ttmem.views.monitor.follower import Question, Reading
-from ttmem.views.monitor.history import History
-from ttmem.views.monitor.page import Series
+from ttmem.views.idle import idle_sentence, without_idle
+from ttmem.views.monitor.state import Series
 from ttmem.views.names import in_order
+from ttmem.views.selection import is_device, none_of, select
+
+RETRY = 0.5  # seconds at least between two attempts while there is trouble
+PARTING = 0.2  # seconds to wait for the thread at the end; one that hangs dies with the process
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to ask the feed for (`Feed.read`)."""
+
+    detail: tuple[str, ...] = ()
+    device: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One answer of the feed: a picture, or what was wrong."""
+
+    question: Question
+    arrived: float  # of the monotonic clock
+    snapshot: Snapshot | None = None
+    problem: str | None = None
+
+
+class Follower:
+    """Puts readings into a queue; `notify` is called in its thread after each."""
+
+    def __init__(
+        self, feed: Feed, ask: Callable[[], Question], interval: Callable[[], float]
+    ) -> None:
+        self.notify: Callable[[], None] = lambda: None
+        self._feed = feed
+        self._ask = ask
+        self._interval = interval
+        self._readings: SimpleQueue[Reading] = SimpleQueue()
+        self._wake = threading.Event()
+        self._arrived = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="ttmem-feed", daemon=True)
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread, unless the feed hangs: then it ends with the process."""
+        self._ended = True
+        self._wake.set()
+        self._thread.join(PARTING)
+
+    def hurry(self) -> None:
+        """Asks now: another question, or another interval."""
+        self._wake.set()
+
+    def wait(self, seconds: float) -> None:
+        """Until a reading is there, or the time is over."""
+        self._arrived.wait(seconds)
+
+    def readings(self) -> list[Reading]:
+        """What has arrived since the last call, oldest first."""
+        self._arrived.clear()
+        out = []
+        while not self._readings.empty():
+            out.append(self._readings.get())
+        return out
+
+    def _run(self) -> None:
+        while not self._ended:
+            begun = time.monotonic()
+            reading = self._read()
+            self._readings.put(reading)
+            self._arrived.set()
+            self.notify()
+            pause = max(self._interval(), RETRY if reading.problem else 0.0)
+            self._wake.wait(max(0.0, begun + pause - time.monotonic()))
+            self._wake.clear()
+        self._feed.close()
+
+    def _read(self) -> Reading:
+        question = self._ask()
+        try:
+            picture = self._feed.read(question.detail, device=question.device, limit=question.limit)
+        except TtmemError as trouble:
+            return Reading(question, time.monotonic(), problem=str(trouble))
+        except Exception as trouble:  # garbage that no check foresaw: the next read connects anew
+            self._feed.close()
+            words = f"the {self._feed.name} answers nonsense: {type(trouble).__name__}: {trouble}"
+            return Reading(question, time.monotonic(), problem=words)
+        return Reading(question, time.monotonic(), picture)
+
+
+NAMED = 3
+
+
+def chosen_names(pids: Collection[int]) -> str:
+    """'pid 41235', 'pids 1, 2', or how many there are."""
+    if len(pids) > NAMED:
+        return f"{len(pids):,} chosen processes"
+    return f"{'pid' if len(pids) == 1 else 'pids'} {', '.join(map(str, pids))}"
+
+
+MAP_OF_ALL = "l1_buffers"  # a map without the buffers of others would show their addresses as free
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Devices by logical or unique id, processes by pid; an empty choice is everything."""
+
+    devices: tuple[str, ...] = ()
+    pids: tuple[int, ...] = ()
+
+    def of(self, snapshot: Snapshot) -> tuple[Snapshot, str]:
+        """What of the choice is there, and a sentence about what is not."""
+        here = [one for one in self.devices if any(is_device(d, one) for d in snapshot.devices)]
+        known = _pids(snapshot)
+        missing = [f"device {one}" for one in self.devices if one not in here]
+        missing += [f"process {pid}" for pid in self.pids if pid not in known]
+        sentence = f"not there (yet): {', '.join(missing)}" if missing else ""
+        if not self.devices:
+            snapshot, idle = without_idle(snapshot)
+            sentence = sentence or idle_sentence(idle)
+        if self.devices and not here:
+            return none_of(snapshot), sentence
+        picture = select(snapshot, here, ())
+        return (self._of_processes(picture) if self.pids else picture), sentence
+
+    def _of_processes(self, picture: Snapshot) -> Snapshot:
+        pids = [pid for pid in self.pids if pid in _pids(picture)]
+        if pids:
+            part = select(picture, (), pids)
+        else:
+            rows = _without_rows(picture.detail)
+            part = replace(picture, processes=(), left_behind=(), detail=rows)
+        if MAP_OF_ALL not in picture.detail:
+            return part
+        return replace(part, detail={**part.detail, MAP_OF_ALL: picture.detail[MAP_OF_ALL]})
+
+
+def _without_rows(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """None of the processes that were asked for is there: what others have is not theirs."""
+    return {name: [] if isinstance(value, list) else value for name, value in detail.items()}
+
+
+def _pids(snapshot: Snapshot) -> set[int]:
+    dead = {left.pid for left in snapshot.left_behind}
+    return dead | {process.pid for process in snapshot.processes}
+
+
+SECONDS = 3600
+COLUMNS = ("time_ns", "dram", "l1", "l1_small", "trace", "cb", "l1_used")
+MOST_DEVICES = 256  # beyond that, devices that are not in the picture are forgotten
+
+_SECOND_NS = 1_000_000_000
+_LARGEST = (1 << 63) - 1
+_Columns = dict[str, "array[int]"]
+
+
+class History:
+    """Samples by unique id, at most one a second. A device that vanishes keeps its past for an hour."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, _Columns] = {}
+
+    @property
+    def series(self) -> Mapping[str, Series]:
+        """By unique id; it grows with the next `add`."""
+        return self._devices
+
+    def copy(self) -> Mapping[str, Series]:
+        """The series as they are now, for a picture that is frozen."""
+        return {
+            unique_id: {name: column[:] for name, column in columns.items()}
+            for unique_id, columns in self._devices.items()
+        }
+
+    def begin(self, document: object) -> None:
+        """Takes the feed's past (`--detail history`). What is damaged there keeps what was known here."""
+        if not isinstance(document, Mapping):
+            return
+        for unique_id, columns in document.items():
+            past = _read(columns)
+            if isinstance(unique_id, str) and past is not None:
+                self._devices[unique_id] = past
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Appends one sample per device, if a new second has begun."""
+        now = snapshot.time_ns
+        for device in snapshot.devices:
+            columns = self._devices.setdefault(device.unique_id, _empty())
+            _drop_future(columns, now)
+            times = columns["time_ns"]
+            if times and times[-1] // _SECOND_NS == now // _SECOND_NS:
+                continue
+            sample = _sample(now, device)
+            if not 0 <= min(sample) <= max(sample) <= _LARGEST:
+                continue  # no amount that a device could hold
+            for column, value in zip(columns.values(), sample, strict=True):
+                column.append(value)
+        self._forget(snapshot)
+
+    def _forget(self, snapshot: Snapshot) -> None:
+        """Samples older than an hour, and devices that have none left."""
+        oldest = snapshot.time_ns - SECONDS * _SECOND_NS
+        crowded = len(self._devices) > MOST_DEVICES
+        present = {device.unique_id for device in snapshot.devices} if crowded else set()
+        for unique_id, columns in list(self._devices.items()):
+            times = columns["time_ns"]
+            while times and (times[0] <= oldest or len(times) > SECONDS):
+                for column in columns.values():
+                    del column[0]
+            if not times or (crowded and unique_id not in present):
+                del self._devices[unique_id]
+
+
+def _empty() -> _Columns:
+    return {name: array("q") for name in COLUMNS}
+
+
+def _sample(now: int, device: Device) -> tuple[int, ...]:
+    memory = device.memory
+    held = (memory.dram.held, memory.l1.held, memory.l1_small.held, memory.trace.held)
+    return (now, *held, memory.cb.used, device.l1_used)
+
+
+def _drop_future(columns: _Columns, now: int) -> None:
+    """A clock that was set back leaves samples of a time to come: a chart cannot go back and forth."""
+    times = columns["time_ns"]
+    keep = len(times)
+    while keep and times[keep - 1] > now:
+        keep -= 1
+    if keep < len(times):
+        for column in columns.values():
+            del column[keep:]
+
+
+def _read(columns: object) -> _Columns | None:
+    """None if it is no history: columns of one length, whole numbers, times in order."""
+    if not isinstance(columns, Mapping):
+        return None
+    try:
+        out = {name: array("q", columns[name])[-SECONDS:] for name in COLUMNS}
+    except (KeyError, TypeError, OverflowError, ValueError):
+        return None
+    times = out["time_ns"]
+    whole = {len(column) for column in out.values()} == {len(times)}
+    ordered = all(earlier < later for earlier, later in pairwise(times))
+    return out if whole and ordered else None
+
 
 PAST = "history"
 LIMIT = 2000  # rows of a detail; more than anyone scrolls through

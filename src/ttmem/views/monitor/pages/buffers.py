@@ -2,17 +2,199 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from ttmem.views.ink import Line, Style, clip_line, ink
-from ttmem.views.monitor.buffer_facts import buffer_facts
-from ttmem.views.monitor.buffer_list import FIRST, BufferEntry, buffer_columns, buffer_entries
-from ttmem.views.monitor.entries import device_names, why_none, words
-from ttmem.views.monitor.facts import device_title, fact_lines
-from ttmem.views.monitor.list_page import ListPage
-from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.page import Drawn, Look
-from ttmem.views.monitor.state import State
+from ttmem.events import Amounts
+from ttmem.sizes import several
+from ttmem.snapshots import Device, MemoryUse, Snapshot
+from ttmem.views.ages import age
+from ttmem.views.dump_groups import HOST_MEMORY
+from ttmem.views.ink import Line, Style, clip_line, faint, ink
+from ttmem.views.monitor.figures import amount_fact, device_title, fact_lines
+from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase
+from ttmem.views.monitor.pages.rows import (
+    Entry,
+    device_names,
+    entries,
+    owners,
+    whole,
+    why_none,
+    words,
+)
+from ttmem.views.monitor.state import Drawn, Look, State, Units
+from ttmem.views.monitor.watch import chosen_names
+from ttmem.views.text import columns
+
+BY_SIZE = 2  # sorted by REQUESTED until the user chooses
+KIND_STYLES = {
+    "DRAM": Style.DRAM,
+    "L1": Style.L1,
+    "L1_SMALL": Style.L1_SMALL,
+    "TRACE": Style.TRACE,
+}  # the kinds that are in a sum of the device; host memory is in none
+
+
+class BufferEntry(NamedTuple):
+    """A live buffer; None: unknown."""
+
+    entry: Entry
+    device: str | None  # its name on screen
+    owner: str | None
+    age: int | None  # nanoseconds
+
+    @property
+    def kind(self) -> str | None:
+        """DRAM, L1, L1_SMALL, TRACE or SYSTEM_MEMORY."""
+        return words(self.entry, "kind")
+
+    @property
+    def held(self) -> int:
+        """In the measure of the device's sums: reserved where it is known, else requested."""
+        return whole(self.entry, "reserved") or whole(self.entry, "requested") or 0
+
+
+def buffer_entries(snapshot: Snapshot, device: str | None) -> list[BufferEntry] | None:
+    """The buffers that the snapshot lists, of one device if named; None if it lists none at all."""
+    found = entries(snapshot, "buffers", device)
+    if found is None:
+        return None
+    devices = device_names(snapshot.devices)
+    commands = owners(snapshot)
+    made = []
+    for entry in found:
+        since = whole(entry, "time_ns")
+        made.append(
+            BufferEntry(
+                entry,
+                devices.get(words(entry, "device") or ""),
+                commands.get(whole(entry, "pid")),
+                max(snapshot.time_ns - since, 0) if since else None,
+            )
+        )
+    return made
+
+
+def counted(rows: Iterable[BufferEntry]) -> list[BufferEntry]:
+    """Those that are in a sum of their device."""
+    return [row for row in rows if row.kind in KIND_STYLES]
+
+
+def buffer_columns(
+    units: Units, devices: Iterable[str], several: bool, phases: bool = False
+) -> list[ListColumn[BufferEntry]]:
+    """What is shown of a buffer; its device matters most if it may be `several`, phases if there are any."""
+    widest = max(map(columns, devices), default=0)
+    return [
+        phrase("DEVICE", lambda row: row.device, width=widest, rank=0 if several else 8),
+        ListColumn("KIND", _kind, lambda row: row.kind, width=8),
+        figure("REQUESTED", lambda row: whole(row.entry, "requested"), units.text),
+        figure("RESERVED", lambda row: whole(row.entry, "reserved"), units.text, rank=4),
+        label("ADDRESS", lambda row: whole(row.entry, "address"), hex, width=10, rank=5),
+        figure("AGE", lambda row: row.age, age, width=6, rank=3),
+        label("PID", lambda row: whole(row.entry, "pid"), width=7),
+        phrase("NAME", lambda row: words(row.entry, "name"), width=12, grow=1, rank=2),
+        phrase("CALL SITE", _site, width=20, grow=2, rank=1, keep_end=True),
+        *([phrase("PHASE", _phase, width=12, grow=1, rank=6)] if phases else []),
+        phrase("OWNER", lambda row: row.owner, width=20, grow=1, rank=7),
+    ]
+
+
+def _kind(row: BufferEntry) -> Line | None:
+    kind = row.kind
+    return None if kind is None else ink(kind, KIND_STYLES.get(kind, Style.PLAIN))
+
+
+def _site(row: BufferEntry) -> str | None:
+    return words(row.entry, "site")
+
+
+def _phase(row: BufferEntry) -> str:
+    return words(row.entry, "phase") or ""
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What there is to list: bytes by kind, and how many buffers; None: unknown."""
+
+    held: dict[str, int]
+    count: int | None
+    whose: str = ""
+
+    @property
+    def all(self) -> int:
+        return sum(self.held.values())
+
+
+def buffer_facts(
+    devices: Sequence[Device], rows: Sequence[BufferEntry], shown: Sequence[BufferEntry], look: Look
+) -> list[Line]:
+    """`rows`: what the snapshot lists; `shown`: what of it matches the filter.
+
+    All figures are of whom the rows are of: everybody, or the processes of --pid.
+    """
+    write = look.state.units.text
+    listed = counted(rows)
+    everybody = _of_devices(devices)
+    there = _of_chosen(devices, look) if look.pids else everybody
+    facts = [
+        _how_many(len(listed), there, _sum(listed) == there.all),
+        (*faint("holding "), *ink(write(_sum(listed))), *faint(f" of {write(there.all)}")),
+        *(amount_fact(kind, there.held[kind], look, style) for kind, style in KIND_STYLES.items()),
+    ]
+    if look.state.filter:
+        facts.insert(2, amount_fact("matching", _sum(counted(shown)), look))
+    if look.pids:
+        facts.append(amount_fact("all processes", everybody.all, look))
+    if on_host := sum(1 for row in rows if row.kind == HOST_MEMORY):
+        facts.append(faint(f"{on_host:,} in host memory, in no sum"))
+    return facts
+
+
+def _of_devices(devices: Sequence[Device]) -> _There:
+    uses = {kind: _uses(devices, kind) for kind in KIND_STYLES}
+    counts = [use.count for kind in uses.values() for use in kind]
+    known = [count for count in counts if count is not None]
+    return _There(
+        {kind: sum(use.held for use in of) for kind, of in uses.items()},
+        sum(known) if len(known) == len(counts) else None,
+    )
+
+
+def _of_chosen(devices: Sequence[Device], look: Look) -> _There:
+    """Nobody counts the buffers of one process, but what they hold tells if the list is whole."""
+    ids = {device.unique_id for device in devices}
+    held = _holdings(look.snapshot, ids)
+    sums = {kind: sum(getattr(one, kind.lower()) for one in held) for kind in KIND_STYLES}
+    return _There(sums, None, f" of {chosen_names(look.pids)}")
+
+
+def _holdings(snapshot: Snapshot, ids: set[str]) -> list[Amounts]:
+    return [
+        held for one in snapshot.processes for device, held in one.devices.items() if device in ids
+    ]
+
+
+def _uses(devices: Sequence[Device], kind: str) -> list[MemoryUse]:
+    return [getattr(device.memory, kind.lower()) for device in devices]
+
+
+def _how_many(listed: int, there: _There, everything: bool) -> Line:
+    """`everything`: nothing is held beside what is listed, whoever did not count."""
+    if everything or there.count == listed:
+        return ink(("1 buffer" if listed == 1 else f"all {listed:,} buffers") + there.whose)
+    if there.whose:
+        return ink(f"{several(listed, 'listed buffer')}{there.whose}")
+    if there.count is None:
+        return ink(f"{several(listed, 'buffer')} listed; of some processes only sums are known;")
+    if listed < there.count:
+        return ink(f"the largest {listed:,} of {there.count:,} buffers")
+    return ink(f"all {listed:,} buffers")
+
+
+def _sum(rows: Sequence[BufferEntry]) -> int:
+    return sum(row.held for row in rows)
 
 
 class Buffers:
@@ -60,7 +242,7 @@ class Buffers:
             buffer_columns(look.state.units, names, chosen is None, _has_phases(rows or [])),
             rows or [],
             look.state,
-            first=FIRST,
+            first=BY_SIZE,
             empty=why_none(
                 look.snapshot, "buffers", rows is not None, chosen.unique_id if chosen else None
             ),

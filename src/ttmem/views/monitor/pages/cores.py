@@ -2,21 +2,223 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ttmem.snapshots import Device
-from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, indent, pad, paragraph
-from ttmem.views.monitor.chosen_names import chosen_names
-from ttmem.views.monitor.core_details import Core, Unknown
-from ttmem.views.monitor.core_grid import CoreGrid, cell_width
-from ttmem.views.monitor.core_map import CoreMap, core_map
-from ttmem.views.monitor.core_owner import Owned, owned
-from ttmem.views.monitor.core_pressure import Pressure, grid_of, pressure
-from ttmem.views.monitor.core_rows import ROOM_FOR_TITLES, rows, strip
-from ttmem.views.monitor.core_words import clash_line, core_lines
-from ttmem.views.monitor.facts import device_title
-from ttmem.views.monitor.page import Drawn, Look, Target
-from ttmem.views.monitor.state import State
+from ttmem.views.ink import (
+    EMPTY,
+    Line,
+    Span,
+    Style,
+    clip_line,
+    faint,
+    flow,
+    indent,
+    ink,
+    pad,
+    paragraph,
+)
+from ttmem.views.meter import ALARM_AT, WARN_AT, level, percentage
+from ttmem.views.monitor.figures import device_title
+from ttmem.views.monitor.pages.core_data import (
+    Core,
+    Pressure,
+    Unknown,
+    core_size,
+    grid_of,
+    pressure,
+)
+from ttmem.views.monitor.pages.core_map import (
+    MARK,
+    ROOM_FOR_TITLES,
+    CoreMap,
+    Owned,
+    core_map,
+    owned,
+    rows,
+    strip,
+)
+from ttmem.views.monitor.state import Drawn, Look, State, Target, Units
+from ttmem.views.monitor.watch import chosen_names
+
+_CLOSE = 32 * 1024  # bytes; a few more tiles in one circular buffer, and programs fail
+
+
+def core_lines(
+    core: Core, found: Pressure | None, own: Owned | None, units: Units, width: int
+) -> list[Line]:
+    """' core 3,4  378.0 KiB of 1,427.3 KiB L1  26%  fullest 0,0 61%', and what else there is to know."""
+    name = ink(f"core {core[0]},{core[1]}", Style.TITLE)
+    facts: list[Line] = [name]
+    if found is None:
+        facts.append(faint("L1 in use N/A"))
+    else:
+        used, most = found.used(core), found.fullest()
+        facts += [
+            (*ink(core_size(units, used)), *faint(f" of {core_size(units, found.room)} L1")),
+            ink(percentage(used, found.room), level(used, found.room)),
+            (
+                *faint("fullest "),
+                *ink(f"{most[0]},{most[1]} {percentage(found.used(most), found.room)}"),
+            ),
+        ]
+    if own is not None:
+        facts.append((*faint(f"{MARK} {own.who} "), *ink(core_size(units, own.size))))
+    if found is not None and found.processes(core) > 1:
+        facts.append(_added_up(core, found, units))
+    return indent(flow(facts, max(width - 1, 1)), 1)
+
+
+def _added_up(core: Core, found: Pressure, units: Units) -> Line:
+    return (
+        *faint(f"{found.processes(core)} processes, added up as in L1 used "),
+        *ink(core_size(units, found.added_up(core))),
+    )
+
+
+def clash_line(found: CoreMap, units: Units) -> Line:
+    """The distance, and between what; an overlap is said plainly."""
+    distance = found.distance
+    if distance is None:
+        return (*faint(" to a clash "), *faint("N/A"))
+    far = core_size(units, abs(distance))
+    top, lowest = found.highest_cb, found.lowest_buffer
+    if distance < 0 and top is not None and lowest is not None:
+        text = f" OVERLAP of {far}: CBs end at {top:#x}, a buffer begins at {lowest:#x}"
+        return ink(text, Style.ALARM)
+    if top is None and lowest is None:
+        return (*faint(" nothing allocated here: "), *ink(far), *faint(" free"))
+    if top is None:
+        return (
+            *faint(" no circular buffers here: "),
+            *ink(far),
+            *faint(" below the lowest buffer"),
+        )
+    if lowest is None:
+        return (*faint(" no L1 buffers: "), *ink(far), *faint(" above the circular buffers"))
+    style = Style.WARN if distance < _CLOSE else Style.GOOD
+    return (
+        Span(" "),
+        *ink(far, style),
+        *faint(f" to a clash: CBs end at {top:#x}, buffers begin at {lowest:#x}"),
+    )
+
+
+WIDTHS = (5, 3, 2)  # columns of a cell: ' 42% ', ' 42', ' 4'
+MARGIN = 3  # the numbers of rows
+_HEAT = (
+    (ALARM_AT, Style.HEAT_4),
+    (WARN_AT, Style.HEAT_3),
+    (50, Style.HEAT_2),
+    (1, Style.HEAT_1),
+    (0, Style.HEAT_0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreGrid:
+    """What to draw; `pressure` is None where it is unknown: then the cells are empty."""
+
+    grid: tuple[int, int]
+    pressure: Pressure | None
+    chosen: Core
+    cell: int
+    ascii: bool
+
+    @property
+    def width(self) -> int:
+        """In columns."""
+        return MARGIN + self.grid[0] * self.cell
+
+    def draw(self, width: int, height: int, top: int) -> tuple[list[Line], list[Target]]:
+        """At most so many columns and lines around the chosen core; `top` is the page's first line."""
+        columns = _window(self.grid[0], self.chosen[0], (width - MARGIN) // self.cell)
+        tall = 2 if self.cell == WIDTHS[0] and height > 2 * self.grid[1] else 1
+        shown = _window(self.grid[1], self.chosen[1], (height - 1) // tall)
+        lines = [self._axis(columns)] if height > 0 else []
+        targets: list[Target] = []
+        for y in shown:
+            targets += [
+                Target(top + len(lines) + each, choose((x, y)), start, start + self.cell)
+                for each in range(tall)
+                for x, start in zip(columns, range(MARGIN, width, self.cell), strict=False)
+            ]
+            lines.append((*faint(f"{y:>2} "), *(self._cell((x, y)) for x in columns)))
+            if tall == 2:
+                lines.append((Span(" " * MARGIN), *(self._bar((x, y)) for x in columns)))
+        if len(lines) + 1 < height and self.pressure is not None:
+            tens = "8 is 80%" if self.cell == WIDTHS[-1] else "percent"
+            lines += [EMPTY, faint(f" {tens} of L1 in use")]
+        return lines, targets
+
+    def _axis(self, columns: range) -> Line:
+        names = (str(x if self.cell > WIDTHS[-1] else x % 10) for x in columns)
+        return faint(" " * MARGIN + "".join(self._placed(name) for name in names))
+
+    def _cell(self, core: Core) -> Span:
+        text, style = "?", Style.FAINT
+        if self.pressure is not None:
+            used, room = self.pressure.used(core), self.pressure.room
+            text, style = _sign(used, room, self.cell, self.ascii), heat(100 * used / room)
+        if core == self.chosen:
+            return Span(">" + self._placed(text)[1:], Style.CURSOR)
+        return Span(self._placed(text), style)
+
+    def _placed(self, text: str) -> str:
+        """After the column of the cursor's sign; narrow cells have no room to the right."""
+        return f" {text}".ljust(self.cell) if self.cell == WIDTHS[0] else text.rjust(self.cell)
+
+    def _bar(self, core: Core) -> Span:
+        """A line under the number, as long as the core is full."""
+        if self.pressure is None:
+            return Span(" " * self.cell)
+        share = self.pressure.used(core) / self.pressure.room
+        most = self.cell - 1
+        length = min(max(round(most * share), 1 if share > 0 else 0), most)
+        return Span(self._placed(("#" if self.ascii else "▀") * length), heat(100 * share))
+
+
+def cell_width(columns: int, width: int, beside: int) -> int:
+    """The widest cells that leave `beside` columns for the map."""
+    fitting = [cell for cell in WIDTHS if MARGIN + columns * cell + 2 + beside <= width]
+    return fitting[0] if fitting else WIDTHS[-1]
+
+
+def heat(percent: float) -> Style:
+    """From nothing to over 90 %."""
+    return next((style for least, style in _HEAT if percent >= least), Style.HEAT_0)
+
+
+def choose(core: Core) -> Callable[[State], str | None]:
+    """What a click on a core does."""
+
+    def act(state: State) -> str | None:
+        state.core = core
+        return None
+
+    return act
+
+
+def _sign(used: int, room: int, cell: int, ascii: bool) -> str:
+    if used == 0:
+        return "." if ascii else "·"
+    whole = percentage(used, room)  # the same number as in words beside the grid
+    if cell == WIDTHS[0]:
+        return whole
+    if whole == "over":
+        return "!"
+    if cell == WIDTHS[-1]:
+        return str(min(round(100 * used / room), 99) // 10)
+    return whole.strip(">%")
+
+
+def _window(count: int, chosen: int, room: int) -> range:
+    """As many of `count` as have room, with the chosen one among them."""
+    shown = max(min(count, room), 0)
+    start = min(max(chosen - shown // 2, 0), count - shown)
+    return range(start, start + shown)
+
 
 LEAST_MAP = 36  # columns that a map needs beside the grid
 GOOD_MAP = 50

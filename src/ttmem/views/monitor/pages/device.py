@@ -2,18 +2,360 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
-from ttmem.snapshots import Device
-from ttmem.views.ink import Style, clip_line, indent, paragraph
-from ttmem.views.monitor.device_layout import DeviceLayout
-from ttmem.views.monitor.device_panels import SCROLL
-from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.page import Drawn, Look
-from ttmem.views.monitor.pages.device_help import HELP
-from ttmem.views.monitor.process_rows import FIRST, ProcessRow, process_columns, process_rows
-from ttmem.views.monitor.state import State
+from ttmem.snapshots import Device, Kernels, MemoryUse, Provenance
+from ttmem.views.device_facts import cb_measure
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad, paragraph
+from ttmem.views.meter import level
+from ttmem.views.moments import time_of_day
+from ttmem.views.monitor.chart import Subject, panel
+from ttmem.views.monitor.figures import (
+    CB,
+    DRAM,
+    L1,
+    L1_SMALL,
+    L1_USED,
+    TRACE,
+    Kind,
+    amount,
+    amount_fact,
+    counter_fact,
+    device_title,
+    fact_lines,
+)
+from ttmem.views.monitor.listing import GUTTER, ListColumn, Listing, fit, row_line
+from ttmem.views.monitor.pages.device_lines import DeviceParts
+from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
+from ttmem.views.monitor.pages.rows import BY_DRAM, ProcessRow, process_columns, process_rows
+from ttmem.views.monitor.state import Drawn, Look, State
 from ttmem.views.no_device import no_device
+from ttmem.views.note import note_lines
+from ttmem.views.notes import anomaly_notes, missing_notes
+from ttmem.views.source_notes import quiet_notes
+
+
+def provenance_lines(device: Device, width: int) -> list[Line]:
+    """Numbers of one origin share their words, which are said once, and whole."""
+    if not device.provenance:
+        return []
+    named: dict[Provenance, list[str]] = {}
+    for name, one in device.provenance.items():
+        named.setdefault(one, []).append(name)
+    lines: list[Line] = [clip_line(ink(" WHERE FROM", Style.TITLE), width)]
+    titles = [", ".join(names) for names in named.values()]
+    room = max(map(len, titles))
+    for title, one in zip(titles, named, strict=True):
+        misses = f"; misses: {one.misses}" if one.misses else ""
+        told = paragraph(f"{one.source}: {one.method}{misses}", max(width - room - 3, 1))
+        lines += [clip_line(line, width) for line in indent(told, room + 3, faint(f" {title}"))]
+    return lines
+
+
+GIVE_WAY = (L1_SMALL, TRACE, CB, L1)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakdownRow:
+    """A kind of memory. `only`: the figures that such a row has; the others stay blank."""
+
+    kind: Kind
+    use: MemoryUse
+    only: frozenset[str] | None = None
+
+    def has(self, name: str) -> bool:
+        """Does the figure make sense for it?"""
+        return self.only is None or name in self.only
+
+
+def rows_of(device: Device) -> list[BreakdownRow]:
+    """DRAM and its neighbour TRACE; the parts of L1, and their sum."""
+    memory, cb = device.memory, device.memory.cb
+    circular = MemoryUse(None, 0, None, cb.used, None, None, cb.count, 0, None)
+    used = MemoryUse(
+        device.l1_capacity,
+        0,
+        None,
+        device.l1_used,
+        None,
+        None,
+        None,
+        device.l1_peak,
+        device.l1_peak_time_ns,
+    )
+    return [
+        BreakdownRow(DRAM, memory.dram),
+        BreakdownRow(TRACE, memory.trace),
+        BreakdownRow(L1, memory.l1),
+        BreakdownRow(L1_SMALL, memory.l1_small),
+        BreakdownRow(CB, circular, frozenset({"held", "count"})),
+        BreakdownRow(L1_USED, used, frozenset({"held", "capacity", "peak", "peak_time_ns"})),
+    ]
+
+
+def breakdown(device: Device, look: Look, most: int) -> list[Line]:
+    """A title line and one for each kind; where there is no room for all, DRAM and L1 used are the last to go."""
+    rows = rows_of(device)
+    for kind in GIVE_WAY:
+        if len(rows) >= most:
+            rows = [row for row in rows if row.kind != kind]
+    fitted = fit(_columns(look), rows, look.width - GUTTER)
+    columns = _columns(look)
+    lines = [
+        row_line(
+            [(faint(columns[one.index].title), one.width, one.right) for one in fitted], look.width
+        )
+    ]
+    for at in range(len(rows)):
+        lines.append(
+            row_line([(one.lines[at], one.width, one.right) for one in fitted], look.width)
+        )
+    return lines
+
+
+def _columns(look: Look) -> list[ListColumn[BreakdownRow]]:
+    return [
+        ListColumn("KIND", _kind, width=8),
+        _figure("HELD", "held", _held(look)),
+        _figure("CAPACITY", "capacity", _amount(look, "capacity"), 1),
+        _figure("REQUESTED", "requested", _amount(look, "requested"), 2),
+        _figure("RESERVED", "reserved", _amount(look, "reserved"), 3),
+        _figure("FREE", "free", _amount(look, "free"), 4),
+        _figure("LARGEST", "largest_free", _amount(look, "largest_free"), 7),
+        _figure("COUNT", "count", _count, 8),
+        _figure("PEAK", "peak", _amount(look, "peak"), 5),
+        _figure("AT", "peak_time_ns", _when(look), 6),
+    ]
+
+
+Cell = Callable[[BreakdownRow], Line]
+
+
+def _figure(title: str, name: str, cell: Cell, rank: int = 0) -> ListColumn[BreakdownRow]:
+    return ListColumn(
+        title, lambda row: cell(row) if row.has(name) else ink(""), right=True, rank=rank
+    )
+
+
+def _kind(row: BreakdownRow) -> Line:
+    return ink(row.kind.title, row.kind.style)
+
+
+def _held(look: Look) -> Cell:
+    def cell(row: BreakdownRow) -> Line:
+        known = row.use.capacity is not None
+        style = level(row.use.held, row.use.capacity) if known else Style.PLAIN
+        return amount(look.state.units, row.use.held, style)
+
+    return cell
+
+
+def _amount(look: Look, name: str) -> Cell:
+    return lambda row: amount(look.state.units, getattr(row.use, name))
+
+
+def _count(row: BreakdownRow) -> Line:
+    return faint("N/A") if row.use.count is None else ink(f"{row.use.count:,}")
+
+
+def _when(look: Look) -> Cell:
+    def cell(row: BreakdownRow) -> Line:
+        when = row.use.peak_time_ns
+        return faint("N/A" if when is None else time_of_day(when, look.zone))
+
+    return cell
+
+
+ALL = 99  # lines
+
+
+def code_lines(device: Device, look: Look) -> list[Line]:
+    """Each subject from a new line."""
+    kernels = device.kernels
+    more = [counter_fact("unloads", kernels.unloads), _hit_rate(kernels)]
+    code = (
+        ring_facts(kernels.ring, look),
+        [*counter_facts(device, look), *more],
+        type_facts(device, look),
+    )
+    return [
+        *fact_lines(circular_facts(device, look), look, ALL),
+        *partial_lines(device, look),
+        *(line for facts in code for line in fact_lines(facts, look, ALL)),
+    ]
+
+
+def circular_facts(device: Device, look: Look) -> list[Line]:
+    """The three numbers, what of them is dataflow buffers, and which one is in the sum."""
+    cb = device.memory.cb
+    measure = cb_measure(cb)
+    said = [(*faint("in L1 used: "), *ink(measure))] if measure else []
+    three = DeviceParts(look, device).circular_facts()
+    return [*three, amount_fact("dataflow", cb.dataflow, look), *said]
+
+
+def _hit_rate(kernels: Kernels) -> Line:
+    hits, misses = kernels.cache_hits, kernels.cache_misses
+    if hits is None or misses is None or hits + misses <= 0:
+        return (*faint("hit rate "), *faint("N/A"))
+    return (*faint("hit rate "), *ink(_share(hits, hits + misses)))
+
+
+def _share(part: int, whole: int) -> str:
+    """'99.6 %'; what is not quite all or nothing is not called so."""
+    text = f"{100 * part / whole:.1f} %"
+    if text == "100.0 %" and part < whole:
+        return ">99.9 %"
+    return "<0.1 %" if text == "0.0 %" and part > 0 else text
+
+
+GAP = 2
+TWO, THREE = 76, 150  # columns from which so many stand beside each other
+LEAST, MOST = 4, 14  # lines of a chart
+SCROLL = "Device charts"  # its cursor: how far the charts were turned
+
+
+def subjects(device: Device) -> list[Subject]:
+    """The sums first, then what they are made of; kinds that were never used are last."""
+    memory = device.memory
+    used = Subject(
+        L1_USED, device.l1_used, device.l1_capacity, device.l1_peak, device.l1_peak_time_ns
+    )
+    parts = [
+        Subject(CB, memory.cb.used, None, bounded=False),
+        _subject(L1, memory.l1),
+        _subject(L1_SMALL, memory.l1_small),
+        _subject(TRACE, memory.trace),
+    ]
+    unused = [one for one in parts if not one.held and not one.peak]
+    return [_subject(DRAM, memory.dram), used, *(p for p in parts if p not in unused), *unused]
+
+
+def _subject(kind: Kind, use: MemoryUse) -> Subject:
+    return Subject(kind, use.held, use.capacity, use.peak, use.peak_time_ns)
+
+
+def device_panels(device: Device, look: Look, height: int) -> list[Line]:
+    """At most `height` lines; nothing if a chart does not fit."""
+    every = subjects(device)
+    across = 3 if look.width >= THREE else 2 if look.width >= TWO else 1
+    down = min(max(height // (LEAST + 2), 1), -(-len(every) // across))
+    each = min(height // down, MOST)
+    if each < LEAST:
+        return []
+    turned = look.state.of(SCROLL).cursor % len(every)
+    shown = (every[turned:] + every[:turned])[: across * down]
+    room = (look.width - 1 - GAP * (across - 1)) // across
+    series = look.history.get(device.unique_id, {})
+    panels = [panel(one, series, look, room, each) for one in shown]
+    lines: list[Line] = []
+    for at in range(0, len(panels), across):
+        for cells in zip_longest(*panels[at : at + across], fillvalue=EMPTY):
+            lines.append(_row(cells, room))
+    return lines
+
+
+def _row(cells: tuple[Line, ...], room: int) -> Line:
+    spans: list[Span] = []
+    for cell in cells:
+        spans += [Span(" " * (GAP if spans else 1)), *pad(cell, room)]
+    return tuple(spans)
+
+
+AIRY = 34  # lines; from that on, empty lines stand between the parts
+CHARTS = 5  # lines that charts keep before code has any
+ROOMY = 16  # lines that charts keep before provenance has any
+TABLE = 3  # lines that the table of processes keeps
+REMARKS = 2  # lines
+NOTES = 4  # at most one line in so many tells what is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLayout:
+    """The lines above the table of processes, its height, and the lines below it."""
+
+    above: list[Line]
+    table: int
+    below: list[Line]
+
+    @classmethod
+    def of(cls, device: Device, look: Look, rows: int) -> DeviceLayout:
+        """`rows`: how many processes there are to show."""
+        gap = [EMPTY] if look.height >= AIRY else []
+        head = [device_title(device, look), *_notes(device, look)]
+        remarks = _remarks(device, look) if look.height >= AIRY else []
+        figures = breakdown(device, look, look.height - len(head) - 1)
+        free = look.height - len(head) - len(figures) - len(remarks) - 3 * len(gap)
+        code = code_lines(device, look)[: max(free - CHARTS - TABLE, 0)]
+        free -= len(code)
+        least = min(rows + 1, TABLE) if rows else 2
+        table = min(rows + 1, least + max(free - CHARTS - least, 0) // 3) if rows else least
+        free -= table
+        origin = provenance_lines(device, look.width)
+        if free - len(origin) - len(gap) < ROOMY:
+            origin = []
+        charts = device_panels(device, look, free - (len(origin) + len(gap) if origin else 0))
+        above = [*head, *charts, *gap, *figures, *gap, *code, *gap]
+        above = above[: max(look.height - 1, 1)]
+        below = [*([*gap, *origin] if origin else ()), *remarks]
+        return cls(above, max(min(table, look.height - len(above)), 0), below)
+
+
+def _notes(device: Device, look: Look) -> list[Line]:
+    """Anomalies in full, and why capacities are unknown, in a part of the page; above all else."""
+    alone = replace(look.snapshot, devices=(device,))
+    notes = [*anomaly_notes(alone), *missing_notes(alone)]
+    lines = note_lines(notes, look.width)
+    most = max(look.height // NOTES, 1)
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], faint(f" and {len(lines) - most + 1:,} more lines")]
+
+
+def _remarks(device: Device, look: Look) -> list[Line]:
+    """What is odd and changes no number, a line each, below all else."""
+    alone = replace(look.snapshot, devices=(device,))
+    return note_lines(quiet_notes(alone), look.width, whole=False)[:REMARKS]
+
+
+HELP = (
+    ("charts", "the highest second of each column; a gap is a time without samples"),
+    ("scale", "up to the capacity; smaller while less than a quarter of it was ever used"),
+    (
+        "◆",
+        "the peak with its time, also between two samples; 'in sight': the peak is not in the chart",
+    ),
+    ("HELD", "reserved bytes where they are known, else requested ones; all sums use it"),
+    ("CAPACITY", "what can be allocated; N/A if nobody declared it"),
+    ("REQUESTED", "the bytes that applications asked for"),
+    ("RESERVED", "the block in one bank times all banks, because banks allocate in lock step"),
+    (
+        "FREE, LARGEST",
+        "free memory and its largest block, where the source tells them; of L1 by the"
+        " allocator of buffers: circular buffers are not taken off",
+    ),
+    ("COUNT", "live buffers"),
+    ("PEAK, AT", "the highest held value since the device was first seen, and when"),
+    ("TRACE", "buffers of traces; DRAM that is set apart, not part of the DRAM row"),
+    ("CB", "circular buffers as they stand in L1 used: cached, else demand"),
+    ("L1 used", "L1 + L1_SMALL + CB; its peak is not the sum of the parts' peaks"),
+    ("CB resident", "what lies there now: the last dispatched program on each core"),
+    ("cached", "per core, the union of address ranges over a process's live programs"),
+    ("demand", "the plain sum; it may exceed L1, because programs share addresses"),
+    ("dataflow", "the part of cached that dataflow buffers and scratchpads take"),
+    ("ring", "where kernel code lies while it runs: occupied / capacity, in no sum"),
+    ("binaries in DRAM", "the part of the DRAM buffers that holds kernel code"),
+    ("distinct", "how many different binaries there are"),
+    ("loads, dispatches", "counters: they only grow"),
+    ("hits, misses, rate", "of the program cache of the runtime"),
+    ("footprint", "binary x cores by type, if resident everywhere; cached programs are not"),
+    ("counted", "kernel code by the counter of a prototype of the runtime; in no sum"),
+    ("processes", "what each holds on this device; x, ! and * as on the Overview"),
+    ("WHERE FROM", "source and method of each number, and what it is known to miss"),
+)
+
 
 NOBODY = "no process holds memory here"
 
@@ -64,5 +406,5 @@ def _table(device: Device, look: Look) -> Listing[ProcessRow]:
     rows = process_rows(look.snapshot, device.unique_id)
     columns = process_columns(look.state.units)
     return Listing(
-        DevicePage.name, columns, rows, look.state, first=FIRST, empty=NOBODY, noun="process"
+        DevicePage.name, columns, rows, look.state, first=BY_DRAM, empty=NOBODY, noun="process"
     )

@@ -2,24 +2,306 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import tzinfo
+from typing import NamedTuple
 
-from ttmem.snapshots import Losses, Snapshot
-from ttmem.views.ink import Line, Style, clip_line, ink
+from ttmem.events import Flag, Notice, Op
+from ttmem.snapshots import Anomaly, Losses, Snapshot
+from ttmem.views.ink import (
+    EMPTY,
+    Line,
+    Style,
+    clip_line,
+    faint,
+    flow,
+    indent,
+    ink,
+    line_columns,
+    paragraph,
+)
 from ttmem.views.moments import clock
-from ttmem.views.monitor.anomaly_memory import AnomalyMemory, SeenAnomaly
-from ttmem.views.monitor.entries import device_names, entries, why_none, words
-from ttmem.views.monitor.event_detail import detail_lines
-from ttmem.views.monitor.event_list import EventEntry, event_columns, event_entries
-from ttmem.views.monitor.facts import counter, fact_lines
-from ttmem.views.monitor.list_page import ListPage
-from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.page import Drawn, Look
-from ttmem.views.monitor.state import State
+from ttmem.views.monitor.figures import counter_fact, fact_lines
+from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, label, number, phrase
+from ttmem.views.monitor.pages.rows import (
+    Entry,
+    device_names,
+    entries,
+    owners,
+    whole,
+    why_none,
+    words,
+)
+from ttmem.views.monitor.state import Drawn, Look, State, Units
 from ttmem.views.note import Note, note_lines
-from ttmem.views.notes import loss_notes
-from ttmem.views.source_notes import is_quiet
-from ttmem.views.text import ELLIPSIS, clean
+from ttmem.views.notes import anomaly_notes, loss_notes, missing_notes
+from ttmem.views.source_notes import is_quiet, remark_notes
+from ttmem.views.text import ELLIPSIS, clean, columns
+
+
+def alarm_lines(snapshot: Snapshot, width: int) -> list[Line]:
+    """One line, or none if all is well."""
+    notes = [*anomaly_notes(snapshot), *remark_notes(snapshot), *missing_notes(snapshot)]
+    if not notes:
+        return []
+    more = faint(f"  and {len(notes) - 1:,} more") if len(notes) > 1 else ()
+    room = max(width - line_columns(more), 1)
+    return [clip_line((*notes[0].line(room), *more), width)]
+
+
+MOST = 500
+
+Key = tuple[str, str, int | None]  # device, kind, pid: the text changes with every count
+
+
+class SeenAnomaly(NamedTuple):
+    """An anomaly; `time_ns` is None if it was there before the monitor looked, and does not tell itself."""
+
+    device: str
+    anomaly: Anomaly
+    time_ns: int | None
+
+
+class AnomalyMemory:
+    """Learns from each picture what is new; the one that was silent longest is forgotten first."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Key, SeenAnomaly] = OrderedDict()
+        self._began = False
+
+    def look(self, snapshot: Snapshot) -> None:
+        """Takes note of the anomalies of a picture; the same picture twice changes nothing."""
+        for device in snapshot.devices:
+            for anomaly in device.anomalies:
+                seen = snapshot.time_ns if self._began else None
+                self._note(device.unique_id, anomaly, anomaly.time_ns or seen)
+        self._began = True
+
+    def _note(self, device: str, anomaly: Anomaly, time_ns: int | None) -> None:
+        key = (device, anomaly.kind, anomaly.pid)
+        known = self._seen.get(key)
+        if known and known.anomaly == anomaly:
+            return
+        self._seen[key] = SeenAnomaly(device, anomaly, time_ns)
+        self._seen.move_to_end(key)
+        while len(self._seen) > MOST:
+            self._seen.popitem(last=False)
+
+    def seen(self) -> list[SeenAnomaly]:
+        """The oldest first."""
+        return list(self._seen.values())
+
+
+Sort = Op | Notice
+_WORDS: dict[Sort, str] = {
+    Op.ALLOC: "allocated",
+    Op.FREE: "freed",
+    Op.CB_ALLOC: "CB allocated",
+    Op.CB_FREE: "CB freed",
+    Op.KERNEL_LOAD: "kernel loaded",
+    Op.KERNEL_UNLOAD: "kernel unloaded",
+    Op.PROGRAM_DISPATCH: "dispatched",
+    Op.PROGRAM_DESTROY: "program destroyed",
+    Op.BINARY_STATUS: "binaries",
+    Op.RING: "kernel ring",
+    Op.COUNTERS: "counters",
+    Op.CACHE_ENTRIES: "cached programs",
+    Op.PROGRAM_NAME: "program named",
+    Notice.DEVICE_OPENED: "device opened",
+    Notice.DEVICE_CLOSED: "device closed",
+    Notice.PROGRAM_CREATED: "program created",
+    Notice.PROGRAM_COMPILED: "program compiled",
+    Notice.PROGRAM_FINALIZED: "program finalized",
+    Notice.TRACE_BEGUN: "trace begun",
+    Notice.TRACE_CAPTURED: "trace captured",
+    Notice.TRACE_REPLAYED: "trace replayed",
+    Notice.TRACE_RELEASED: "trace released",
+    Notice.ALLOCATION_FAILED: "allocation FAILED",
+    Notice.PHASE_ENTERED: "phase entered",
+}
+_REMARKS = {
+    Flag.GLOBAL: "global",
+    Flag.DATAFLOW: "dataflow",
+    Flag.RESENT: "resent",
+    Flag.CACHE_HIT: "cache hit",
+    Flag.CACHE_MISS: "cache miss",
+    Flag.WITH_DEVICE: "with its device",
+}
+_SIZED: set[Sort | None] = {Op.ALLOC, Op.FREE, Op.CB_ALLOC, Op.CB_FREE, Op.KERNEL_LOAD}
+_SIZED |= {Notice.ALLOCATION_FAILED}
+_NAMELESS: set[Sort | None] = {Op.RING, Op.COUNTERS, Op.CACHE_ENTRIES}  # `id` is a figure
+_NAMELESS |= {Notice.DEVICE_OPENED, Notice.DEVICE_CLOSED, Notice.PHASE_ENTERED}
+_LOWER: set[Sort] = {Op.KERNEL_LOAD, Notice.PROGRAM_CREATED}  # 'fabric', beside 'DRAM'
+_NAMED: dict[str, Sort] = {op.name: op for op in (*Op, *Notice)}
+
+
+def event_op(entry: Entry) -> Sort | None:
+    """Its sort; None if this monitor does not know it."""
+    return _NAMED.get(words(entry, "op") or "")
+
+
+def event_words(entry: Entry) -> str:
+    """'allocated DRAM', 'dispatched, cache hit', 'binaries Committed'."""
+    op = event_op(entry)
+    kind = words(entry, "kind")
+    if op is None:
+        return f"unknown event {words(entry, 'op') or whole(entry, 'op') or ''}".rstrip()
+    if kind and op is Op.BINARY_STATUS:
+        kind = kind.title().replace("_", "")
+    said = [f"{_WORDS[op]} {kind.lower() if op in _LOWER else kind}" if kind else _WORDS[op]]
+    flags = entry.get("flags")
+    for flag, remark in _REMARKS.items():
+        if isinstance(flags, list) and flag.name in flags:
+            said.append(remark)
+    return ": ".join([", ".join(said), *said_by_runtime(words(entry, "text"))[:1]])
+
+
+def said_by_runtime(text: str | None) -> list[str]:
+    """Its lines, the reason first: that stands below 'info:', after a path and before a page of others."""
+    lines = text.strip().splitlines() if text else []
+    start = lines.index("info:") + 1 if "info:" in lines else 0
+    return [*lines[start:], *lines[: max(start - 1, 0)]]
+
+
+def event_size(entry: Entry) -> int | None:
+    """Bytes that it is about; None where it names none. The ring's is what is in it now."""
+    op = event_op(entry)
+    if op is Op.RING:
+        return whole(entry, "id")
+    return whole(entry, "size") or None if op in _SIZED else None
+
+
+def is_sized(entry: Entry) -> bool:
+    """Is it about bytes at all?"""
+    return event_op(entry) in _SIZED | {Op.RING}
+
+
+def event_id(entry: Entry) -> int | None:
+    """Which buffer, kernel or program it is about; None if about no single one."""
+    return None if event_op(entry) in _NAMELESS else whole(entry, "id")
+
+
+class EventEntry(NamedTuple):
+    """One line of the stream: an event, or an anomaly, whose entry then names its device."""
+
+    order: tuple[int, int]  # time, and place among those of the same time
+    entry: Entry
+    anomaly: Anomaly | None = None
+
+    @property
+    def text(self) -> str:
+        """What happened."""
+        return event_words(self.entry) if self.anomaly is None else self.anomaly.text
+
+    @property
+    def pid(self) -> int | None:
+        """Who did it."""
+        return whole(self.entry, "pid") if self.anomaly is None else self.anomaly.pid
+
+    @property
+    def size(self) -> int | None:
+        """How much it is about."""
+        return event_size(self.entry) if self.anomaly is None else self.anomaly.bytes
+
+
+def event_entries(snapshot: Snapshot, anomalies: Iterable[SeenAnomaly]) -> list[EventEntry]:
+    """Both, oldest first; an anomaly that is older than the monitor is before all events."""
+    rows = [
+        EventEntry((seen.time_ns or 0, at), {"device": seen.device}, seen.anomaly)
+        for at, seen in enumerate(anomalies)
+    ]
+    events = enumerate(entries(snapshot, "events") or (), len(rows))
+    rows += [EventEntry((whole(entry, "time_ns") or 0, at), entry) for at, entry in events]
+    return rows
+
+
+def event_columns(
+    units: Units, devices: Mapping[str, str], zone: tzinfo | None
+) -> list[ListColumn[EventEntry]]:
+    """What is shown of an event; `devices` are their names by unique id."""
+
+    def time(row: EventEntry) -> Line:
+        if not row.order[0]:
+            return faint("earlier" if row.anomaly else "N/A")
+        return ink(clock(row.order[0], zone))
+
+    def size(row: EventEntry) -> str | None:
+        if row.size is None:
+            return None if is_sized(row.entry) else ""
+        return units.text(row.size)
+
+    def device(row: EventEntry) -> str | None:
+        return devices.get(words(row.entry, "device") or "")
+
+    widest = max(map(columns, devices.values()), default=0)
+    return [
+        ListColumn("TIME", time, lambda row: row.order, width=12, largest_first=True),
+        label("PID", lambda row: row.pid, width=7, rank=3),
+        phrase("DEVICE", device, width=widest, rank=4),
+        ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=22, grow=2),
+        number("SIZE", size, lambda row: row.size, width=9),
+        ListColumn("ID", _id, lambda row: event_id(row.entry), right=True, width=8, rank=5),
+        phrase("NAME", lambda row: words(row.entry, "name") or "", width=12, grow=1, rank=2),
+        phrase("CALL SITE", _site, width=16, grow=1, rank=1, keep_end=True),
+    ]
+
+
+def _what(row: EventEntry) -> Line:
+    if row.anomaly is None:
+        failed = event_op(row.entry) is Notice.ALLOCATION_FAILED
+        return ink(row.text, Style.ALARM if failed else Style.PLAIN)
+    return ink(row.text, Style.FAINT if is_quiet(row.anomaly) else Style.ALARM)
+
+
+def _id(row: EventEntry) -> str:
+    found = event_id(row.entry)
+    return "" if found is None else hex(found)
+
+
+def _site(row: EventEntry) -> str:
+    return words(row.entry, "site") or ""
+
+
+LOW = 14  # lines; below that the stream needs them all
+SHARE = 6  # one line in so many
+REST = 12  # lines that the page keeps when the whole text is shown
+
+
+def detail_lines(
+    row: EventEntry | None, names: Mapping[str, str], look: Look, whole_text: bool
+) -> list[Line]:
+    """Always the same number of lines, so that the stream above stays where it is."""
+    room = max(look.height - REST, 0) if whole_text else look.height // SHARE
+    if look.height < LOW or room < 1:
+        return []
+    lines = [] if row is None else indent(_lines(row, names, look), 1)
+    if len(lines) > room:
+        more = faint(f" {ELLIPSIS} {len(lines) - room + 1:,} more lines: x")
+        lines = [*lines[: room - 1], more]
+    return [EMPTY, *(clip_line(line, look.width) for line in [*lines, *[EMPTY] * room][:room])]
+
+
+def _lines(row: EventEntry, names: Mapping[str, str], look: Look) -> list[Line]:
+    width = max(look.width - 1, 1)
+    style = Style.ALARM if row.anomaly else Style.LABEL
+    facts = [ink(clock(row.order[0], look.zone) if row.order[0] else "earlier")]
+    if row.pid is not None:
+        command = owners(look.snapshot).get(row.pid)
+        facts.append(ink(f"pid {row.pid}" + (f" ({command})" if command else "")))
+    if device := names.get(words(row.entry, "device") or ""):
+        facts.append(ink(f"device {device}"))
+    if row.size is not None:
+        facts.append(ink(look.state.units.text(row.size)))
+    facts += [ink(clean(text)) for key in ("name", "site") if (text := words(row.entry, key))]
+    if row.anomaly is not None:
+        return [*flow(facts, width), *paragraph(row.anomaly.text, width, style)]
+    what = event_words({**row.entry, "text": None})
+    number = event_id(row.entry)
+    facts.insert(1, ink(what if number is None else f"{what} {number:#x}", style))
+    said = said_by_runtime(words(row.entry, "text"))
+    return [*flow(facts, width), *(line for text in said for line in paragraph(text, width))]
+
 
 NEWEST = 3  # lines for the anomaly that happened last
 
@@ -74,7 +356,7 @@ class Events:
             look.state,
             empty=why_none(snapshot, "events", told is not None),
         )
-        anomalies = counter("anomalies", len(seen), Style.ALARM if seen else Style.PLAIN)
+        anomalies = counter_fact("anomalies", len(seen), Style.ALARM if seen else Style.PLAIN)
         facts = [_how_many(told), *_lost(snapshot.losses), anomalies]
         above = [
             *fact_lines(facts, look, 2),
@@ -115,7 +397,7 @@ def _lost(losses: Losses) -> list[Line]:
         ("gaps", losses.gaps),
         ("rejected", losses.rejected_records),
     )
-    return [counter(name, n, Style.WARN if n else Style.PLAIN) for name, n in counts]
+    return [counter_fact(name, n, Style.WARN if n else Style.PLAIN) for name, n in counts]
 
 
 HELP = (

@@ -2,23 +2,250 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from ttmem.snapshots import Device
-from ttmem.views.ink import faint
-from ttmem.views.monitor import kernel_list, program_list
-from ttmem.views.monitor.code_facts import counter_facts, partial_lines, type_facts
-from ttmem.views.monitor.entries import program_key, why_none
-from ttmem.views.monitor.facts import device_title, fact_lines
-from ttmem.views.monitor.kernel_list import KernelEntry
-from ttmem.views.monitor.list_page import ListPage
-from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.page import Drawn, Look
-from ttmem.views.monitor.pages.kernels_help import HELP
-from ttmem.views.monitor.program_list import ProgramEntry
-from ttmem.views.monitor.ring_line import ring_facts
-from ttmem.views.monitor.state import State
+from ttmem.snapshots import Device, Ring, Snapshot
+from ttmem.views.ages import age
+from ttmem.views.device_facts import AMOUNT
+from ttmem.views.ink import Line, Style, clip_line, faint, ink
+from ttmem.views.kernel_table import TYPES, partial_sentence
+from ttmem.views.meter import PERCENT, is_over, meter
+from ttmem.views.monitor.figures import amount_fact, counter_fact, device_title, fact_lines
+from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase
+from ttmem.views.monitor.pages.rows import (
+    Entry,
+    ProgramKey,
+    entries,
+    owners,
+    program_key,
+    whole,
+    why_none,
+    words,
+)
+from ttmem.views.monitor.state import Drawn, Look, State, Units
+
+BAR = 24  # columns of the bar with its percentage, where there is room
+
+
+def ring_facts(ring: Ring, look: Look) -> list[Line]:
+    """'ring ████···· 38% 2.0 MiB / 4.3 MiB', its programs, wraps and syncs."""
+    if ring.occupied is None and ring.capacity is None:
+        return [faint("ring N/A: no client reports it")]
+    write = look.state.units.text
+    occupied = faint("N/A") if ring.occupied is None else _filled(ring.occupied, ring, look)
+    amounts = (*faint("ring "), *occupied, *faint(f" / {write(ring.capacity)}"))
+    return [
+        amounts,
+        counter_fact("programs", ring.programs),
+        counter_fact("wraps", ring.wraps),
+        counter_fact("syncs", ring.syncs),
+    ]
+
+
+def _filled(occupied: int, ring: Ring, look: Look) -> Line:
+    # A ring that is full is at work: programs overwrite the oldest. Only more than full is wrong.
+    style = Style.ALARM if is_over(occupied, ring.capacity) else Style.RING
+    text = ink(look.state.units.text(occupied), style)
+    room = min(BAR, look.width // 4)
+    if ring.capacity is None or room <= PERCENT:
+        return text
+    return (*meter(occupied, ring.capacity, room, style), *ink("  "), *text)
+
+
+def partial_lines(device: Device, look: Look) -> list[Line]:
+    """Why the figures below are not all there is, in one line."""
+    sentence = partial_sentence(device)
+    return [] if sentence is None else [clip_line(ink(f" {sentence}", Style.WARN), look.width)]
+
+
+def type_facts(device: Device, look: Look) -> list[Line]:
+    """'footprint: application 53.5 MiB (210)  fabric 896.0 KiB (1)  ...', with how many kernels."""
+    listed = entries(look.snapshot, "kernels", device.unique_id) or []
+    kernels = device.kernels
+    facts = [faint("footprint:")]
+    whole = len(listed) == kernels.count  # a list of the largest gives too low a count
+    for kind in TYPES:
+        one = amount_fact(kind, getattr(kernels.footprint, kind), look)
+        count = sum(1 for entry in listed if words(entry, "type") == kind)
+        facts.append((*one, *faint(f" ({count:,})")) if whole else one)
+    return facts if whole else [*facts, counter_fact("kernels", kernels.count)]
+
+
+def counter_facts(device: Device, look: Look) -> list[Line]:
+    """Where the binaries are, and how often they were loaded, run and found in the program cache."""
+    kernels = device.kernels
+    counted = [] if kernels.counted is None else [amount_fact("counted", kernels.counted, look)]
+    return [
+        *counted,
+        amount_fact("binaries in DRAM", kernels.dram_binaries, look),
+        counter_fact("distinct", kernels.distinct_binaries),
+        counter_fact("loads", kernels.loads),
+        counter_fact("dispatches", kernels.dispatches),
+        counter_fact("cached programs", kernels.cache_entries),
+        counter_fact("hits", kernels.cache_hits),
+        counter_fact("misses", kernels.cache_misses),
+    ]
+
+
+BY_FOOTPRINT = 3  # sorted by FOOTPRINT until the user chooses
+
+
+class KernelEntry(NamedTuple):
+    """A kernel, and its program where that is listed."""
+
+    kernel: Entry
+    program: Entry
+
+
+def kernel_entries(snapshot: Snapshot, device: str) -> list[KernelEntry] | None:
+    """The kernels of a device; None if the snapshot came without them."""
+    kernels = entries(snapshot, "kernels", device)
+    if kernels is None:
+        return None
+    programs = {program_key(one): one for one in entries(snapshot, "programs", device) or ()}
+    return [KernelEntry(kernel, programs.get(program_key(kernel), {})) for kernel in kernels]
+
+
+def kernel_columns(units: Units) -> list[ListColumn[KernelEntry]]:
+    """What is shown of a kernel."""
+    return [
+        phrase("TYPE", lambda row: words(row.kernel, "type"), width=11),
+        figure("BINARY", lambda row: whole(row.kernel, "binary"), units.text, width=AMOUNT),
+        figure("CORES", lambda row: whole(row.kernel, "cores")),
+        figure("FOOTPRINT", lambda row: whole(row.kernel, "footprint"), units.text),
+        phrase("STATUS", lambda row: words(row.program, "status"), width=9, rank=1),
+        figure("DISPATCHES", lambda row: whole(row.kernel, "dispatches"), rank=2),
+        figure("HITS", lambda row: whole(row.program, "cache_hits"), width=7, rank=4),
+        label("PROGRAM", lambda row: whole(row.kernel, "program"), rank=3),
+        label("PID", lambda row: whole(row.kernel, "pid"), width=7, rank=6),
+        phrase("KERNEL", lambda row: words(row.kernel, "name"), width=24, grow=1, keep_end=True),
+    ]
+
+
+BY_DISPATCHES = 3  # sorted by DISPATCHES until the user chooses
+
+
+class ProgramEntry(NamedTuple):
+    """A program on one device; None: unknown."""
+
+    program: Entry
+    owner: str | None
+    cb_count: int | None
+    cb_bytes: int | None
+    idle: int | None  # nanoseconds since its last dispatch
+
+
+def program_entries(snapshot: Snapshot, device: str) -> list[ProgramEntry] | None:
+    """The programs of a device; None if the snapshot came without them."""
+    programs = entries(snapshot, "programs", device)
+    if programs is None:
+        return None
+    buffers = entries(snapshot, "circular_buffers", device)
+    by_program = _by_program(buffers or [])
+    commands = owners(snapshot)
+    made = []
+    for program in programs:
+        count, size = (None, None) if buffers is None else by_program[program_key(program)]
+        last = whole(program, "last_dispatch_ns")
+        idle = None if last is None else max(snapshot.time_ns - last, 0)
+        made.append(ProgramEntry(program, commands.get(whole(program, "pid")), count, size, idle))
+    return made
+
+
+def _by_program(buffers: list[Entry]) -> dict[ProgramKey, tuple[int, int]]:
+    """Count and bytes of circular buffers, as in the device's demand."""
+    found: dict[ProgramKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for entry in buffers:
+        if entry.get("global"):  # it lies on an L1 buffer that is counted itself
+            continue
+        size, times = whole(entry, "size") or 0, whole(entry, "references") or 1
+        count, total = found[program_key(entry)]
+        found[program_key(entry)] = (count + times, total + size * times)
+    return found
+
+
+def are_named(rows: Sequence[ProgramEntry]) -> bool:
+    """Did anybody tell which operation made one of them?"""
+    return any(words(row.program, "name") or words(row.program, "site") for row in rows)
+
+
+def program_columns(units: Units, named: bool = False) -> list[ListColumn[ProgramEntry]]:
+    """What is shown of a program; operation and call site if any of them is known."""
+    origin: list[ListColumn[ProgramEntry]] = [
+        phrase("OPERATION", lambda row: words(row.program, "name"), width=16, grow=1, rank=1),
+        phrase(
+            "CALL SITE",
+            lambda row: words(row.program, "site"),
+            width=16,
+            grow=2,
+            rank=2,
+            keep_end=True,
+        ),
+        phrase(
+            "LAST CALLER",
+            lambda row: words(row.program, "last_site"),
+            width=16,
+            grow=2,
+            rank=7,
+            keep_end=True,
+        ),
+    ]
+    return [
+        label("PROGRAM", lambda row: whole(row.program, "program")),
+        label("PID", lambda row: whole(row.program, "pid"), width=7),
+        phrase("STATUS", lambda row: words(row.program, "status"), width=9),
+        figure("DISPATCHES", lambda row: whole(row.program, "dispatches")),
+        figure("HITS", lambda row: whole(row.program, "cache_hits"), width=7, rank=1),
+        figure("MISSES", lambda row: whole(row.program, "cache_misses"), rank=3),
+        figure("CBS", lambda row: row.cb_count, rank=4),
+        figure("CB BYTES", lambda row: row.cb_bytes, units.text, width=AMOUNT, rank=1),
+        label("LAST", lambda row: row.idle, age, width=6),
+        figure("RESIDENT", lambda row: whole(row.program, "resident"), units.text, rank=2),
+        figure("CORES", lambda row: whole(row.program, "resident_cores"), rank=5),
+        *(origin if named else []),
+        phrase("OWNER", lambda row: row.owner, width=12, grow=1, rank=6),
+    ]
+
+
+HELP = (
+    (
+        "ring",
+        "kernel-config ring: occupied / capacity in bytes of the whole device, as the last client"
+        " that wrote said; it lies below the memory that can be allocated and is in no L1 sum",
+    ),
+    ("wraps, syncs", "how often the ring began anew, and how often the host had to wait for room"),
+    (
+        "footprint",
+        "by type, with the number of kernels: binary x cores over all live kernels, if they were"
+        " resident everywhere; cached programs are not, so this is no L1 in use",
+    ),
+    ("binaries in DRAM", "padded binaries of the live programs: a part of the DRAM buffers"),
+    ("TYPE", "application, fabric or dispatch"),
+    ("BINARY", "bytes of one copy; N/A where the client told only the product with the cores"),
+    ("CORES", "cores that the kernel runs on"),
+    ("FOOTPRINT", "binary x cores"),
+    (
+        "STATUS",
+        "how far the program's binaries have come on this device: NotSent, InFlight, Committed",
+    ),
+    ("DISPATCHES", "runs of the program, or of the kernel, since it was seen"),
+    ("HITS, MISSES", "runs that found the program in the program cache, and that did not"),
+    (
+        "loads",
+        "of all kernels of the device; a live kernel is loaded once, to load it again is a run",
+    ),
+    ("CBS, CB BYTES", "circular buffers of the program, all cores together, as in the demand"),
+    (
+        "RESIDENT, CORES",
+        "bytes of circular buffers on the cores where this program was the last to be dispatched,"
+        " and how many cores those are",
+    ),
+    ("LAST", "time since the last dispatch"),
+    ("CALL SITE", "the line that made the program; LAST CALLER: the line that ran it last"),
+)
+
 
 PROGRAMS = "Programs"  # the choices in the table of programs are its own
 
@@ -80,24 +307,24 @@ class Kernels:
         return ListPage(above, table(device, look), look)
 
     def _kernel_table(self, device: Device, look: Look) -> Listing[KernelEntry]:
-        rows = kernel_list.kernel_entries(look.snapshot, device.unique_id)
+        rows = kernel_entries(look.snapshot, device.unique_id)
         return Listing(
             self.name,
-            kernel_list.kernel_columns(look.state.units),
+            kernel_columns(look.state.units),
             rows or [],
             look.state,
-            first=kernel_list.FIRST,
+            first=BY_FOOTPRINT,
             empty=why_none(look.snapshot, "kernels", rows is not None, device.unique_id),
         )
 
     def _program_table(self, device: Device, look: Look) -> Listing[ProgramEntry]:
-        rows = program_list.program_entries(look.snapshot, device.unique_id)
+        rows = program_entries(look.snapshot, device.unique_id)
         return Listing(
             PROGRAMS,
-            program_list.program_columns(look.state.units, program_list.are_named(rows or [])),
+            program_columns(look.state.units, are_named(rows or [])),
             rows or [],
             look.state,
-            first=program_list.FIRST,
+            first=BY_DISPATCHES,
             empty=why_none(look.snapshot, "programs", rows is not None, device.unique_id),
         )
 

@@ -2,18 +2,187 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from ttmem.views.monitor.device_area import Place
+from ttmem.snapshots import Device
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
+from ttmem.views.meter import PERCENT, is_over
+from ttmem.views.monitor.figures import DRAM, L1, Kind, Pair, amount_room, of_limit, stacked_meter
 from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.overview_layout import OverviewLayout
-from ttmem.views.monitor.page import Drawn, Look, Target
-from ttmem.views.monitor.pages.overview_help import HELP
-from ttmem.views.monitor.process_rows import FIRST, ProcessRow, process_columns, process_rows
-from ttmem.views.monitor.state import State
+from ttmem.views.monitor.pages.device_blocks import device_blocks, fleet
+from ttmem.views.monitor.pages.device_lines import DeviceArea, DeviceParts, Place, device_lines
+from ttmem.views.monitor.pages.events import alarm_lines
+from ttmem.views.monitor.pages.rows import (
+    BY_DRAM,
+    ProcessRow,
+    legend,
+    process_columns,
+    process_rows,
+    process_totals,
+)
+from ttmem.views.monitor.state import Drawn, Look, State, Target, Units
+from ttmem.views.no_device import no_device
 from ttmem.views.table import NO_PROCESS
+
+BARS = (16, 8, 0)
+
+
+def dram_total(devices: Iterable[Device]) -> Pair:
+    """Used, and the capacity if that of each device is known."""
+    return _sum((one.memory.dram.held, one.memory.dram.capacity) for one in devices)
+
+
+def l1_total(devices: Iterable[Device]) -> Pair:
+    """The same of L1 with L1_SMALL and circular buffers."""
+    return _sum((one.l1_used, one.l1_capacity) for one in devices)
+
+
+def totals_line(devices: Sequence[Device], units: Units, width: int, ascii: bool) -> Line:
+    """'HOST 4 devices  DRAM 18.0 GiB / 48.0 GiB ███··  38%  L1 ...', with bars if they fit."""
+    count = "1 device" if len(devices) == 1 else f"{len(devices):,} devices"
+    title = (*ink("HOST ", Style.TITLE), *ink(count))
+    over = sum(_is_over(one) for one in devices)
+    alarm = [ink(f"{over:,} over capacity", Style.ALARM)] if over else []
+    pairs = ((DRAM, dram_total(devices)), (L1, l1_total(devices)))
+    for bar in BARS:
+        sums = [_figure(kind, pair, units, bar, ascii) for kind, pair in pairs]
+        for facts in ([title, *alarm, *sums], [*alarm, *sums])[: 1 if bar else 2]:
+            lines = flow(facts, width)
+            if len(lines) == 1:
+                return lines[0]
+    return clip_line(tuple(span for line in lines for span in (*line, Span("  "))), width)
+
+
+def _figure(kind: Kind, pair: Pair, units: Units, bar: int, ascii: bool) -> Line:
+    used, capacity = pair[0] or 0, pair[1]
+    line = (*faint(f"{kind.title} "), *of_limit(units, used, capacity))
+    if capacity is None:
+        return line
+    room = bar + 1 + PERCENT if bar else PERCENT
+    part = (used, kind.bar_sign(ascii), kind.style)
+    return (*line, Span(" "), *stacked_meter((part,), capacity, room, ascii))
+
+
+def _sum(pairs: Iterable[tuple[int, int | None]]) -> Pair:
+    used, capacity = 0, 0
+    known = True
+    for one, limit in pairs:
+        used += one
+        capacity += limit or 0
+        known &= limit is not None
+    return used, capacity if known else None
+
+
+def _is_over(device: Device) -> bool:
+    dram = device.memory.dram
+    return is_over(dram.held, dram.capacity) or is_over(device.l1_used, device.l1_capacity)
+
+
+LOW = 10  # lines; below that only devices and processes have room
+AIRY = 30  # lines; from that on, empty lines stand between the parts
+BLOCK = 8  # lines for a device at most
+LEAST_TABLE = 8  # lines that processes keep, if they need them, when devices have one line each
+SHARE = 0.55  # of the height, that devices with more lines than one may take
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewLayout:
+    """The parts of the page from top to bottom; the table of processes has the rest."""
+
+    top: list[Line]
+    devices: DeviceArea
+    between: list[Line]
+    table: int  # lines for the table of processes
+    below: list[Line]
+
+    @classmethod
+    def of(cls, look: Look, rows: Sequence[ProcessRow], chosen: int | None) -> OverviewLayout:
+        """`chosen`: index of the device under the cursor, if it is on one."""
+        low = look.height < LOW
+        gap = [EMPTY] if look.height >= AIRY else []
+        top = [] if low else _totals(look)
+        top += alarm_lines(look.snapshot, look.width) if look.height > 5 else []
+        top += gap if top else []
+        between = [] if low else [*gap, process_totals(rows, look)]
+        below = [] if low else _legend(rows, look.width)[:1]
+        free = look.height - len(top) - len(between) - len(below)
+        area = _devices(look, free, len(rows) + 1, chosen)
+        table = max(free - len(area.lines), 0)
+        return cls(top, area, between, table, below)
+
+
+def _totals(look: Look) -> list[Line]:
+    devices = look.snapshot.devices
+    return [totals_line(devices, look.state.units, look.width, look.ascii)] if devices else []
+
+
+def _legend(rows: Sequence[ProcessRow], width: int) -> list[Line]:
+    return [clip_line(line, width) for line in indent(flow(legend(rows), width - 1), 1)]
+
+
+def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceArea:
+    """The most that fits: blocks, a line for each, a cell for each."""
+    room = amount_room(look.state.units, _amounts(look.snapshot.devices))
+    devices = [DeviceParts(look, device, room) for device in look.snapshot.devices]
+    if not devices:
+        lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
+        return DeviceArea([clip_line(line, look.width) for line in lines[: max(free - 1, 1)]])
+    roomy = max(free - wanted, int(free * SHARE))
+    for most in range(BLOCK, 1, -1):
+        if len(devices) * 2 + 1 <= roomy:
+            area = device_blocks(devices, look.width, most, chosen)
+            if area is not None and len(area.lines) <= roomy:
+                return area
+    if len(devices) + 1 <= free - min(wanted, LEAST_TABLE):
+        line = device_lines(devices, look.width, chosen)
+        if line is not None:
+            return line
+    least = min(wanted, max(free // 3, 2))
+    return fleet(devices, look.width, max(free - least, 1), chosen)
+
+
+def _amounts(devices: Sequence[Device]) -> Iterator[int | None]:
+    """The largest that are shown of each device."""
+    for device in devices:
+        memory = device.memory
+        yield from (memory.dram.held, memory.dram.capacity, device.l1_used, device.l1_capacity)
+        yield memory.cb.demand
+
+
+HELP = (
+    ("HOST", "sums over the devices shown; a capacity only if that of each device is known"),
+    ("ID", "the number that applications use; it changes with TT_VISIBLE_DEVICES"),
+    ("UNIQUE ID", "the chip; shortened in the middle, never so that two look the same"),
+    ("PCI", "address of the card; the domain is left out if it is 0000"),
+    ("DRAM used / capacity", "held DRAM buffers / what can be allocated"),
+    ("L1 used / capacity", "L1 + L1_SMALL + CB / what can be allocated; kernel code is not in it"),
+    ("█ L1", "held L1 buffers: reserved bytes where they are known, else requested ones"),
+    ("▓ L1_SMALL", "held buffers of the small region"),
+    ("▒ CB", "circular buffers: 'cached' where addresses are known, else 'demand'; mixed: both"),
+    ("CB resident", "what lies there now: the last dispatched program on each core"),
+    ("CB cached", "per core, the union of address ranges over a process's live programs"),
+    ("CB demand", "the plain sum; it may exceed L1, because programs share addresses"),
+    ("free, largest", "free DRAM and its largest block, where the source tells them"),
+    (
+        "if no CBs: free",
+        "what L1 buffers could take, and in one block, if no program had circular buffers; beside"
+        " those that are cached there is less",
+    ),
+    ("TRACE", "held trace buffers / their region; set apart, not part of DRAM used"),
+    ("KERNEL RING", "where kernel code lies while it runs: occupied / capacity, in no sum"),
+    ("LAST 5 min", "the highest second of each column, against the capacity; [ and ] change it"),
+    ("bars", "green below 75 %, yellow from 75 %, red from 90 %; '!' is more than there is"),
+    ("<1%  >99%", "more than nothing; not quite all"),
+    ("PROCESSES", "how many are alive, and what they hold together"),
+    ("DRAM ... CB", "per process over all its devices, in the measure of the devices' sums"),
+    ("AGE", "since the process began; of a dead one, since it died"),
+    ("x", "left behind: what a process held when it died; in no sum"),
+    ("!", "its client lost events, or has more buffers than it can resend"),
+    ("*", "its connection is closed; it keeps its memory until it dies or reports again"),
+)
+
 
 DEVICES = "Overview devices"  # its cursor: 0 on the chosen device, 1 in the table of processes
 ON_DEVICE, IN_TABLE = 0, 1
@@ -76,7 +245,7 @@ def _device(look: Look) -> int | None:
 def _table(look: Look, rows: Sequence[ProcessRow]) -> Listing[ProcessRow]:
     columns = process_columns(look.state.units)
     return Listing(
-        Overview.name, columns, rows, look.state, first=FIRST, empty=NO_PROCESS, noun="process"
+        Overview.name, columns, rows, look.state, first=BY_DRAM, empty=NO_PROCESS, noun="process"
     )
 
 

@@ -1,0 +1,179 @@
+"""Kinds of memory and their amounts as text, bars and labelled facts: the same on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ttmem.snapshots import Device
+from ttmem.views.device_facts import AMOUNT
+from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, indent, ink
+from ttmem.views.meter import PERCENT, is_over, level, meter, percentage
+from ttmem.views.monitor.state import Look, Units
+from ttmem.views.names import logical, model, short_pci
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of memory, or a sum of kinds."""
+
+    title: str
+    series: str  # its column in the history
+    style: Style
+    sign: str
+    ascii_sign: str
+
+    def bar_sign(self, ascii: bool) -> str:
+        """What its part of a bar is made of."""
+        return self.ascii_sign if ascii else self.sign
+
+
+DRAM = Kind("DRAM", "dram", Style.DRAM, "█", "#")
+TRACE = Kind("TRACE", "trace", Style.TRACE, "█", "#")
+L1 = Kind("L1", "l1", Style.L1, "█", "#")
+L1_SMALL = Kind("L1_SMALL", "l1_small", Style.L1_SMALL, "▓", "=")
+CB = Kind("CB", "cb", Style.CB, "▒", "+")
+L1_USED = Kind("L1 used", "l1_used", Style.L1, "█", "#")
+
+
+Pair = tuple[int | None, int | None]  # used, capacity
+
+
+def amount(units: Units, count: int | None, style: Style = Style.PLAIN) -> Line:
+    """'4.5 GiB', or a faint N/A."""
+    return faint("N/A") if count is None else ink(units.text(count), style)
+
+
+def amount_room(units: Units, counts: Iterable[int | None]) -> int:
+    """Columns in which each of these amounts fits, and what it may become: text shall not jump."""
+    if units is Units.BINARY:
+        return AMOUNT
+    return max((len(units.text(count)) for count in counts), default=0)
+
+
+def of_limit(units: Units, used: int | None, limit: int | None) -> Line:
+    """'2.0 MiB / 4.3 MiB'; one N/A if neither is known."""
+    return faint("N/A") if used is None and limit is None else Pairs(units).line(used, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """How wide 'used / capacity' is, so that figures stand under figures."""
+
+    units: Units
+    used: int = 0
+    limit: int = 0
+
+    @classmethod
+    def of(cls, units: Units, pairs: Iterable[Pair]) -> Pairs:
+        """Wide enough for all of them, and for any amount in binary units."""
+        pairs = list(pairs)
+        used = max((len(units.text(used)) for used, _ in pairs), default=0)
+        limit = max((len(units.text(limit)) for _, limit in pairs), default=0)
+        return cls(units, max(used, AMOUNT) if units is Units.BINARY else used, limit)
+
+    @property
+    def width(self) -> int:
+        """Columns of one pair."""
+        return self.used + len(" / ") + self.limit
+
+    def line(self, used: int | None, limit: int | None) -> Line:
+        """'  4.5 GiB / 12.0 GiB'; red if it is more than there is."""
+        return _pair(self.units, used, self.used, limit, self.limit)
+
+
+@lru_cache(1 << 10)
+def _pair(
+    units: Units, used: int | None, used_room: int, limit: int | None, limit_room: int
+) -> Line:
+    over = used is not None and is_over(used, limit)
+    style = Style.FAINT if used is None else Style.ALARM if over else Style.PLAIN
+    value = ink(units.text(used).rjust(used_room), style)
+    return (*value, *faint(f" / {units.text(limit).ljust(limit_room)}"))
+
+
+Part = tuple[int, str, Style]  # amount, sign, colour
+REST, ASCII_REST = "·", "."
+SLIVERS, ASCII_SLIVER = "▏▎▍▌▋▊▉", "|"  # for less than a cell
+
+
+@lru_cache(1 << 10)  # at ten pictures a second most bars stay as they are
+def stacked_meter(parts: tuple[Part, ...], capacity: int | None, room: int, ascii: bool) -> Line:
+    """Bar and percentage in exactly `room` columns, as `meter` does for one amount."""
+    used = sum(amount for amount, _, _ in parts)
+    length = room - PERCENT - 1
+    if capacity is None or is_over(used, capacity) or length < 1:
+        return meter(used, capacity, room)
+    number = ink(percentage(used, capacity).rjust(PERCENT), level(used, capacity))
+    return (*stacked_bar(parts, capacity, length, ascii), Span(" "), *number)
+
+
+def stacked_bar(parts: Sequence[Part], capacity: int, length: int, ascii: bool) -> Line:
+    """The parts from the left, then what is free."""
+    cells = shares([amount for amount, _, _ in parts], capacity, length)
+    filled = [
+        Span(_sliver(amount, capacity, length, ascii) or sign * count, style)
+        for count, (amount, sign, style) in zip(cells, parts, strict=True)
+        if count
+    ]
+    rest = (ASCII_REST if ascii else REST) * (length - sum(cells))
+    return (*filled, Span(rest, Style.FAINT))
+
+
+def _sliver(amount: int, capacity: int, length: int, ascii: bool) -> str:
+    """The sign of a part that is smaller than a cell, by eighths; nothing for a larger one."""
+    eighths = 8 * amount * length // capacity
+    if eighths >= 8:
+        return ""
+    return ASCII_SLIVER if ascii else SLIVERS[max(eighths, 1) - 1]
+
+
+def shares(amounts: Sequence[int], capacity: int, length: int) -> list[int]:
+    """Cells of each amount, `length` together at most.
+
+    Any amount above 0 is visible: it takes its cell from the widest part, if nothing is free.
+    """
+    cells = []
+    end = total = 0
+    for amount in amounts:
+        total += amount
+        stop = min(length * total // capacity, length) if capacity else 0
+        cells.append(max(stop - end, 1 if amount else 0))
+        end = max(stop, end)
+    while sum(cells) > length:
+        cells[cells.index(max(cells))] -= 1
+    return cells
+
+
+def amount_fact(label: str, count: int | None, look: Look, style: Style = Style.PLAIN) -> Line:
+    """'DRAM 4.5 GiB' in the user's units."""
+    return _labelled(label, None if count is None else look.state.units.text(count), style)
+
+
+def counter_fact(label: str, count: int | None, style: Style = Style.PLAIN) -> Line:
+    """'dispatches 48,120'."""
+    return _labelled(label, None if count is None else f"{count:,}", style)
+
+
+def _labelled(label: str, value: str | None, style: Style) -> Line:
+    return (*faint(f"{label} "), *(faint("N/A") if value is None else ink(value, style)))
+
+
+def fact_lines(facts: Iterable[Line], look: Look, most: int) -> list[Line]:
+    """The facts in at most `most` lines of the page's width."""
+    lines = indent(flow(facts, max(look.width - 1, 1)), 1)[: max(most, 0)]
+    return [clip_line(line, look.width) for line in lines]
+
+
+def device_title(device: Device, look: Look) -> Line:
+    """' device 0  n300 wormhole  9223372036854000000  01:00.0  1 of 4 (Tab)'."""
+    devices = look.snapshot.devices
+    parts = [model(device), device.unique_id, *filter(None, [short_pci(device)])]
+    place = f"{devices.index(device) + 1} of {len(devices)} (Tab)" if len(devices) > 1 else ""
+    line = (
+        *ink(f" device {logical(device)}", Style.LABEL),
+        *ink("".join(f"  {part}" for part in parts)),
+        *faint(f"  {place}" if place else ""),
+    )
+    return clip_line(line, look.width)

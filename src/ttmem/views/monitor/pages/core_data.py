@@ -1,0 +1,403 @@
+"""How full the L1 of each core is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ttmem.sizes import human
+from ttmem.snapshots import Device, L1Map, MemoryUse, Snapshot
+from ttmem.views.monitor.state import Units
+
+Range = tuple[int, int]  # from the first address to before the second
+
+
+def union(ranges: Iterable[Range]) -> list[Range]:
+    """In order, without overlaps; neighbours are joined."""
+    out: list[Range] = []
+    for start, end in sorted(ranges):
+        if start >= end:
+            continue
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out
+
+
+def covered(ranges: Iterable[Range]) -> int:
+    """Bytes that are in at least one of them."""
+    return sum(end - start for start, end in union(ranges))
+
+
+Core = tuple[int, int]
+T = TypeVar("T")
+
+NOT_TOLD = "no source of this device tells what lies on which core"
+SUMS_ONLY = "the counters of stock ttnn tell sums, and no addresses"
+DAMAGED = "what the server says about cores is damaged"
+
+
+class Unknown(Exception):
+    """A figure is not known; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSet:
+    """Cores on which a process's cached programs have their circular buffers at the same addresses."""
+
+    pid: int | None
+    cores: frozenset[Core]
+    cached: int  # bytes on each of them
+    regions: tuple[Range, ...]
+    highest_program: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentBuffer:
+    """A circular or dataflow buffer of the program that ran last on these cores."""
+
+    pid: int | None
+    program: int | None
+    cores: frozenset[Core]
+    start: int
+    end: int
+    dataflow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class L1Buffer:
+    """A live buffer in L1; the same block in every bank."""
+
+    pid: int | None
+    id: int | None
+    address: int | None
+    reserved: int | None  # in all banks
+    name: str | None
+
+
+def core_sets(snapshot: Snapshot, device: Device) -> tuple[CoreSet, ...]:
+    """Where circular buffers lie; Unknown if it is not told of all of them."""
+    if device.memory.cb.count is None:
+        raise Unknown(SUMS_ONLY)
+    if device.memory.cb.cached is None:
+        raise Unknown("circular buffers came without cores or addresses")
+    return _read(_by_device(snapshot, "cores", device), _core_set)
+
+
+def resident_buffers(snapshot: Snapshot, device: Device) -> tuple[ResidentBuffer, ...]:
+    """What lies there now; nothing if it is not told."""
+    try:
+        return _read(_by_device(snapshot, "resident", device), _resident)
+    except Unknown:
+        return ()
+
+
+def l1_buffers(snapshot: Snapshot, device: Device, kind: str = "L1") -> tuple[L1Buffer, ...]:
+    """Of kind L1 or L1_SMALL; Unknown if they are not told."""
+    if device.memory.l1.count is None:
+        raise Unknown(SUMS_ONLY)
+    rows = snapshot.detail.get("l1_buffers")
+    if not isinstance(rows, list):
+        raise Unknown("no source of this device tells the addresses of its L1 buffers")
+    own = [
+        row
+        for row in rows
+        if isinstance(row, Mapping)
+        and row.get("device") == device.unique_id
+        and row.get("kind") == kind
+    ]
+    return _read(own, _l1_buffer)
+
+
+def block(buffer: L1Buffer, banks: int) -> Range | None:
+    """Its addresses in each bank; None if they are not told."""
+    if buffer.address is None or not buffer.reserved or banks < 1:
+        return None
+    return buffer.address, buffer.address + buffer.reserved // banks
+
+
+def _by_device(snapshot: Snapshot, key: str, device: Device) -> Any:
+    found = snapshot.detail.get(key)
+    if not isinstance(found, Mapping):
+        raise Unknown(NOT_TOLD)
+    if device.unique_id not in found:
+        raise Unknown("the cores of this device have not been read yet")
+    return found[device.unique_id]
+
+
+def _read(rows: Any, make: Callable[[Any], T]) -> tuple[T, ...]:
+    try:
+        return tuple(make(row) for row in rows)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+        raise Unknown(DAMAGED) from problem
+
+
+def _core_set(row: Mapping[str, Any]) -> CoreSet:
+    regions = tuple((_amount(start), _amount(end)) for start, end in row["regions"])
+    return CoreSet(
+        _maybe(row.get("pid")),
+        _cores(row["cores"]),
+        _amount(row["cached"]),
+        regions,
+        _maybe(row.get("highest_program")),
+    )
+
+
+def _resident(row: Mapping[str, Any]) -> ResidentBuffer:
+    return ResidentBuffer(
+        _maybe(row.get("pid")),
+        _maybe(row.get("program")),
+        _cores(row["cores"]),
+        _amount(row["start"]),
+        _amount(row["end"]),
+        bool(row.get("dataflow")),
+    )
+
+
+def _l1_buffer(row: Mapping[str, Any]) -> L1Buffer:
+    name = row.get("name") or row.get("site")
+    return L1Buffer(
+        _maybe(row.get("pid")),
+        _maybe(row.get("id")),
+        _maybe(row.get("address")),
+        _maybe(row.get("reserved")),
+        name if isinstance(name, str) else None,
+    )
+
+
+def _cores(pairs: Iterable[Any]) -> frozenset[Core]:
+    return frozenset((_amount(x), _amount(y)) for x, y in pairs)
+
+
+def _amount(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r:.40} is no amount")
+    return value
+
+
+def _maybe(value: Any) -> int | None:
+    return None if value is None else _amount(value)
+
+
+def owner_label(pids: Sequence[int | None]) -> str:
+    """' pid 41235 +2': whose, and how many others have something at the same addresses."""
+    if not pids:
+        return ""
+    return f" pid {pids[0]}" + (f" +{len(pids) - 1}" if len(pids) > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class CircularPart:
+    """Addresses that circular buffers use, and whose they are."""
+
+    start: int
+    end: int
+    resident: bool  # of the program that ran last; else cached programs would use it
+    dataflow: bool
+    program: int | None
+    pids: tuple[int, ...]  # the program's first
+
+    @property
+    def label(self) -> str:
+        """'CB pid 41235 +2 program 5'; what is cached names the program that reaches highest."""
+        what = "dataflow" if self.dataflow else "CB" if self.resident else "cached"
+        program = "" if self.program is None else f" program {self.program}"
+        return f"{what}{owner_label(self.pids)}{program}"
+
+
+def circular_parts(
+    snapshot: Snapshot, device: Device, core: Core, layout: L1Map
+) -> tuple[CircularPart, ...]:
+    """Without gaps where addresses are in use; Unknown if nobody tells them."""
+    sets = [one for one in core_sets(snapshot, device) if core in one.cores]
+    for start, end in (region for one in sets for region in one.regions):
+        if start < layout.base or end > layout.end:
+            raise Unknown(f"one lies at {start:#x} to {end:#x}, outside of what can be allocated")
+    here = [one for one in resident_buffers(snapshot, device) if core in one.cores]
+    resident = [_with_others(part, sets) for part in _resident_here(here, layout)]
+    cached = _without(union(region for one in sets for region in one.regions), resident)
+    parts = [*resident, *(_cached(region, sets) for region in cached)]
+    return tuple(sorted(parts, key=lambda part: part.start))
+
+
+def _resident_here(buffers: Iterable[ResidentBuffer], layout: L1Map) -> list[CircularPart]:
+    """Some share their addresses; each address shows once."""
+    out: list[CircularPart] = []
+    for one in sorted(buffers, key=lambda one: (one.start, one.end)):
+        start = max(one.start, out[-1].end if out else layout.base)
+        if start < one.end <= layout.end:
+            pids = () if one.pid is None else (one.pid,)
+            out.append(CircularPart(start, one.end, True, one.dataflow, one.program, pids))
+    return out
+
+
+def _with_others(part: CircularPart, sets: Iterable[CoreSet]) -> CircularPart:
+    """Other processes have cached programs there, too."""
+    others = {one.pid for one in _owners(part.start, part.end, sets) if one.pid is not None}
+    return replace(part, pids=(*part.pids, *sorted(others.difference(part.pids))))
+
+
+def _owners(start: int, end: int, sets: Iterable[CoreSet]) -> list[CoreSet]:
+    return [one for one in sets if any(low < end and start < high for low, high in one.regions)]
+
+
+def _cached(region: Range, sets: Iterable[CoreSet]) -> CircularPart:
+    start, end = region
+    owners = _owners(start, end, sets)
+    highest = [one for one in owners if one.regions and one.regions[-1][1] == end]
+    top = next(iter(highest), None)
+    pids = sorted({one.pid for one in owners if one.pid is not None})
+    if top is not None and top.pid is not None:
+        pids.sort(key=lambda pid: pid != top.pid)
+    return CircularPart(start, end, False, False, top.highest_program if top else None, tuple(pids))
+
+
+def _without(regions: Iterable[Range], parts: Iterable[CircularPart]) -> list[Range]:
+    """What of the regions is in none of the parts, which are in order."""
+    taken = list(parts)
+    out: list[Range] = []
+    for start, end in regions:
+        for part in taken:
+            if part.end <= start or part.start >= end:
+                continue
+            if part.start > start:
+                out.append((start, part.start))
+            start = max(start, part.end)
+        if start < end:
+            out.append((start, end))
+    return out
+
+
+_LARGEST_GRID = 32  # in each direction; none is larger
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """Bytes in use on each core, and what one core can allocate.
+
+    Processes take turns on a core, each with the same addresses. What is in use counts an address
+    once, as the map does; what is added up counts it once for each process, as `L1 used` does.
+    """
+
+    grid: tuple[int, int]
+    room: int
+    in_use: Mapping[Core, int]
+    buffers: int  # L1 and L1_SMALL of all processes, added up: lock-step, so the same on all cores
+    buffer_pids: frozenset[int | None]  # whose they are, as far as it is told
+    sets: tuple[CoreSet, ...]
+
+    def used(self, core: Core) -> int:
+        """At addresses of buffers, or of circular buffers that programs on this core have or will have."""
+        return self.in_use[core]
+
+    def added_up(self, core: Core) -> int:
+        """The same, process by process."""
+        return self.buffers + sum(one.cached for one in self._here(core))
+
+    def processes(self, core: Core) -> int:
+        """How many have something here."""
+        return len(self.buffer_pids | {one.pid for one in self._here(core)})
+
+    def _here(self, core: Core) -> list[CoreSet]:
+        return [one for one in self.sets if core in one.cores]
+
+    def fullest(self) -> Core:
+        """The core with most in use, the first of several."""
+        return max(grid_cores(self.grid), key=lambda core: (self.used(core), -core[1], -core[0]))
+
+
+def grid_of(device: Device) -> tuple[int, int]:
+    """Columns and rows; Unknown if nobody declared them."""
+    grid = device.grid
+    if grid is None or len(grid) != 2 or not all(0 < side <= _LARGEST_GRID for side in grid):
+        raise Unknown("its grid of cores is unknown: no client declared the device")
+    return grid
+
+
+def grid_cores(grid: tuple[int, int]) -> list[Core]:
+    """Row by row."""
+    return [(x, y) for y in range(grid[1]) for x in range(grid[0])]
+
+
+def banks_of(device: Device) -> int:
+    """Into so many equal blocks a buffer is cut, one for each core."""
+    columns, rows = grid_of(device)
+    return device.l1_map.banks if device.l1_map else columns * rows
+
+
+def pressure(snapshot: Snapshot, device: Device) -> Pressure:
+    """Unknown, with the reason, where one of the parts is."""
+    grid, banks = grid_of(device), banks_of(device)
+    if device.l1_capacity is None or banks < 1 or device.l1_capacity < banks:
+        raise Unknown("what a core can allocate is unknown: no client declared the device")
+    sets = core_sets(snapshot, device)
+    blocks: list[Range] = []
+    pids: set[int | None] = set()
+    added = unplaced = 0
+    for kind, use in (("L1", device.memory.l1), ("L1_SMALL", device.memory.l1_small)):
+        each = _per_bank(kind, use, banks)
+        added += each
+        told = _told(snapshot, device, kind)
+        pids |= {one.pid for one in told}
+        placed = _blocks(told, use, banks)
+        blocks += placed or ()
+        unplaced += each if placed is None else 0
+    in_use = _in_use(grid, sets, blocks, unplaced)
+    return Pressure(grid, device.l1_capacity // banks, in_use, added, frozenset(pids), sets)
+
+
+def small_in_use(snapshot: Snapshot, device: Device, banks: int) -> int | None:
+    """Bytes of L1_SMALL on each core, each address once; None: unknown."""
+    use = device.memory.l1_small
+    if use.reserved is None or banks < 1:
+        return None
+    placed = _blocks(_told(snapshot, device, "L1_SMALL"), use, banks)
+    return use.reserved // banks if placed is None else covered(placed)
+
+
+def _in_use(
+    grid: tuple[int, int], sets: tuple[CoreSet, ...], blocks: list[Range], unplaced: int
+) -> dict[Core, int]:
+    """Cores with the same sets have the same in use: it is added up once."""
+    known: dict[tuple[int, ...], int] = {}
+    out: dict[Core, int] = {}
+    for core in grid_cores(grid):
+        here = tuple(at for at, one in enumerate(sets) if core in one.cores)
+        if here not in known:
+            regions = (region for at in here for region in sets[at].regions)
+            known[here] = unplaced + covered([*blocks, *regions])
+        out[core] = known[here]
+    return out
+
+
+def _told(snapshot: Snapshot, device: Device, kind: str) -> tuple[L1Buffer, ...]:
+    try:
+        return l1_buffers(snapshot, device, kind)
+    except Unknown:
+        return ()
+
+
+def _blocks(told: Sequence[L1Buffer], use: MemoryUse, banks: int) -> list[Range] | None:
+    """Where buffers lie in each bank; None unless it is told of all of them."""
+    if sum(one.reserved or 0 for one in told) != use.reserved:
+        return None
+    placed = [block(one, banks) for one in told]
+    return None if None in placed else [one for one in placed if one is not None]
+
+
+def _per_bank(kind: str, use: MemoryUse, banks: int) -> int:
+    if use.reserved is None:
+        raise Unknown(f"the client does not say what its {kind} buffers reserve in each bank")
+    return use.reserved // banks
+
+
+_KIB = 1024
+
+
+def core_size(units: Units, count: int) -> str:
+    """'1368.9 KiB', or what the user chose."""
+    if units is not Units.BINARY:
+        return units.text(count)
+    return human(count) if count < _KIB else f"{count / _KIB:.1f} KiB"
