@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ttmem.commands.demo_processes import DemoProcesses
+from ttmem.commands.demo import DemoProcesses
 from ttmem.feeds import ServerFeed
 from ttmem.views.ink import Line, Style
 from ttmem.views.monitor.monitor import Monitor

@@ -49,3 +49,9 @@ def test_a_bank_whose_lower_neighbour_is_unknown_has_a_size_but_no_base() -> Non
 
     assert declared.banks(MemoryKind.TRACE) == Banks(8, 64, None)
     assert declared.banks(MemoryKind.L1_SMALL) == Banks(None, 32, None)
+
+
+def test_l1_small_ends_where_the_l1_of_a_core_ends() -> None:
+    declared = DeviceDeclaration(0, l1_banks=110, l1_per_core=1024, l1_small_bank_size=32)
+
+    assert declared.banks(MemoryKind.L1_SMALL) == Banks(110, 32, 992)

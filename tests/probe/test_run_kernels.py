@@ -68,7 +68,7 @@ def test_kernels_that_were_overwritten_before_they_were_read_are_missed_aloud(
 ) -> None:
     lines, _ = logged(launcher, f"{LOADS}lib.churn(mesh, 100, 1000)", "--events", "64")
 
-    said = [line for line in lines if "overwritten before anybody read" in line]
+    said = [line for line in lines if "overwritten before they were read" in line]
     assert re.match(r"ttmem: pid \d+: [\d,]+ events? overwritten", said[0])
 
 

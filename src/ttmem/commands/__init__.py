@@ -1,4 +1,4 @@
-"""The command line: one module per verb; a new verb is a new file and one line in VERBS."""
+"""The command line: one module per verb. A new verb is a new file and an entry in VERBS."""
 
 from __future__ import annotations
 
@@ -18,16 +18,22 @@ from ttmem.views.window import terminal_size
 VERBS = ("demo", "top", "ps", "run", "serve", "dump", "doctor", "clean", "simulate")
 
 
-QUICK = ("ps", "dump")  # they look, print and end
-SILENT = ("run", "serve")  # what they are there for is no output of their own
-UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a full disk
+QUICK = ("ps", "dump")  # they print and end
+SILENT = ("run", "serve")  # they work without standard output
+UNWRITABLE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EBADF,
+)  # such as a full disk
 
 
 def program() -> NoReturn:
     """The whole process.
 
-    Who only looks shall be quick: fewer walks of the collector while modules load, and no taking
-    apart of an interpreter that ends anyway, which takes 20 ms.
+    Verbs that only print are made faster: fewer garbage collections while modules load, and no teardown of the
+    interpreter, which takes 20 ms.
     """
     quick = sys.argv[1:2] and sys.argv[1] in QUICK
     if quick:
@@ -35,14 +41,14 @@ def program() -> NoReturn:
     code = main()
     if quick:
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None:  # what was closed is None
+            if stream is not None:  # None if closed
                 stream.flush()
         os._exit(code)
     sys.exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one verb; prints every error in one line, with an exit code that means something."""
+    """Runs one verb. Errors are printed as one line, and each kind has its exit code."""
     try:
         options = _options(arguments)
         if sys.stdout is None and options.verb not in SILENT:
@@ -56,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        _drop_output()  # the reader (head, less) is gone: nobody to tell
+        _drop_output()  # the reader (head, less) is gone
         return 141
     except OSError as problem:
         if problem.errno not in UNWRITABLE or problem.filename is not None:
@@ -68,30 +74,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(problem: str) -> None:
-    if sys.stderr is not None:  # else `print` would take standard output
+    if sys.stderr is not None:  # else `print` would use standard output
         print(f"ttmem: {problem}", file=sys.stderr)
 
 
 def _drop_output() -> None:
-    """What is still to be written goes nowhere: Python would complain at exit while flushing."""
+    """Discards pending output, about which Python would complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = sys.argv[1:] if arguments is None else arguments
-    # A verb is given first: then the others need not be loaded, which would take 100 ms.
+    # If the first argument is a verb, the others are not loaded, which saves 100 ms.
     parser = _parser(given[:1] if given[:1] and given[0] in VERBS else VERBS)
     options, strangers = parser.parse_known_args(given)
     if not hasattr(options, "run"):
         parser.print_help()
         sys.exit(2)
-    if strangers:  # the verb's own usage helps more than that of ttmem
+    if strangers:  # the usage of the verb helps more than that of ttmem
         options.parser.error(f"unrecognized arguments: {' '.join(strangers)}")
     return options
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Made for every option, even where no help is asked for."""
+    """Created for every option, even if no help is wanted, so the width is determined cheaply."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=terminal_size().columns - 2)

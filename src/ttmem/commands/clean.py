@@ -1,14 +1,14 @@
-"""Remove what dead processes left behind in shared memory; without --yes only say what would be done.
+"""Remove what dead processes left behind in shared memory; without --yes, only show what would be done.
 
-A region that a live process uses keeps all but the rows of dead processes; its totals stay as they
-are. A region that nobody uses is removed, and so are sockets that nobody listens at, and regions of
-the probe whose process is dead (`ttmem dump` knows nothing of it then). Everything is backed up
-first: --undo brings it back.
-Other users' files, unknown layouts and whatever is no plain file are left alone.
+In a region that a live process uses, only the rows of dead processes are cleared; its totals stay
+as they are. Removed are: regions in use by nobody, sockets on which nobody listens, and probe
+regions of dead processes (after which `ttmem dump` no longer shows what they never freed).
+Everything is backed up first, and --undo restores it.
+Files of other users, unknown layouts and anything that is not a regular file are left alone.
 
-With neither --shm nor --socket both usual places are cleaned, else only those that are named.
+Without --shm and --socket, both default places are cleaned; otherwise only those given.
 
-exit codes: 0 done, or nothing to do, 1 a step failed, or something changed meanwhile, 2 wrong
+exit codes: 0 done or nothing to do, 1 a step failed or something changed in the meantime, 2 wrong
 arguments, 4 something was left alone (the output says why)
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ttmem.commands.source_options import named
+from ttmem.commands.options import add_output_options, path
 from ttmem.views.ink import Line, paint
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 
@@ -27,7 +27,6 @@ _LATEST = ""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem clean`."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--yes", action="store_true", help="do it")
     what.add_argument(
@@ -35,21 +34,21 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         nargs="?",
         const=_LATEST,
-        help="bring back what the run ID (default: the latest) took away",
+        help="restore what the run with this ID (default: the latest) removed",
     )
-    parser.add_argument("--shm", metavar="DIR", type=named, help="clean the regions in this folder")
-    parser.add_argument("--socket", metavar="PATH", type=named, help="clean this socket")
+    parser.add_argument(
+        "--shm", metavar="DIR", type=path, help="clean the regions in this directory"
+    )
+    parser.add_argument("--socket", metavar="PATH", type=path, help="clean this socket")
     parser.add_argument(
         "--force",
         action="store_true",
-        help="take pids that are not here for dead, even where containers make that doubtful",
+        help="treat processes that are not visible here as dead, even if they may be alive in a container",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
+    add_output_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the plan, or what became of it."""
     return _clean(options) if options.undo is None else _undo(options)
 
 

@@ -1,51 +1,56 @@
-"""Try ttmem with no card and no server: made-up devices, a real server, the table.
+"""Try ttmem without a card or a server: simulated devices, a real server, and the table.
 
-A private server, and two applications on a model of the runtime: a transformer on four p150 chips, and
-two processes that serve requests on the first of them. On a terminal the table follows them live, and
---top shows them in the live monitor until you press q; otherwise two pictures are printed. A summary of
-what happened comes last. Nothing stays behind.
+Starts a private server and two applications on a model of the runtime: a transformer on four p150
+chips, and two processes that serve requests on the first of them. On a terminal the table follows them
+live, and --top shows them in the live monitor until you press q; otherwise two snapshots are printed.
+A summary comes last. Nothing is left behind.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
+from contextlib import ExitStack
 
 from ttmem.api import snapshot
-from ttmem.commands.demo_processes import DemoProcesses
-from ttmem.errors import BadInput
+from ttmem.commands.simulate import end_all, how_it_ended
+from ttmem.errors import BadInput, TtmemError
 from ttmem.sizes import human, several
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.table import render
 from ttmem.views.terminal import Screen, spelled, wants_color, width
 
 LONGEST = 24 * 3600.0
-PERIOD = 0.25  # seconds between two pictures
+PERIOD = 0.25  # seconds between two snapshots
+STARTING = 20.0  # seconds
+RATE = 20  # steps per second
+WORKLOADS = (("transformer",), ("serving", "--processes", "2"))
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem demo`."""
     parser.add_argument(
         "--seconds", type=float, default=8.0, help="how long it runs (default %(default)g)"
     )
     parser.add_argument(
-        "--top", action="store_true", help="the live monitor instead of the table; q ends it"
+        "--top", action="store_true", help="show the live monitor instead of the table; q quits"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Server, workloads and table in one process tree."""
     if not 0 < options.seconds <= LONGEST or math.isnan(options.seconds):
         raise BadInput(f"--seconds must be above 0, and at most {LONGEST:g}")
     if options.top:
-        from ttmem.commands.live_monitor import check_terminal  # before anything is started
+        from ttmem.commands.live_monitor import check_terminal  # before starting anything
 
         check_terminal()
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)  # out through the `with`, which ends all processes
+        signal.signal(number, _leave)  # leaves through the `with`, which ends all processes
     with DemoProcesses() as processes:
         begun = time.monotonic()
         if options.top:
@@ -53,13 +58,13 @@ def run(options: argparse.Namespace) -> int:
         elif sys.stdout.isatty():
             last = _follow(processes, begun + options.seconds)
         else:
-            last = _print_pictures(processes, options.seconds)
+            last = _print_snapshots(processes, options.seconds)
     print(spelled(summary(last, time.monotonic() - begun), sys.stdout))
     return 0
 
 
 def summary(last: Snapshot, seconds: float) -> str:
-    """What happened on each device, up to the last picture."""
+    """What happened on each device, up to the last snapshot."""
     lines = [
         f"\nafter {seconds:.0f} s: {several(len(last.processes), 'process', 'processes')}"
         f" on {several(len(last.devices), 'device')}"
@@ -87,7 +92,7 @@ def _leave(number: int, _: object) -> None:
 
 
 def _monitor(processes: DemoProcesses) -> Snapshot:
-    """`ttmem top` at the demo's own server."""
+    """Runs `ttmem top` on the demo's own server."""
     from ttmem.commands import live_monitor, top
     from ttmem.feeds import ServerFeed
 
@@ -107,7 +112,7 @@ def _follow(processes: DemoProcesses, end: float) -> Snapshot:
             time.sleep(PERIOD)
 
 
-def _print_pictures(processes: DemoProcesses, seconds: float) -> Snapshot:
+def _print_snapshots(processes: DemoProcesses, seconds: float) -> Snapshot:
     for moment, share in (("warming up", 0.3), ("answering", 0.7)):
         _rest(processes, seconds * share)
         picture = _look(processes)
@@ -136,3 +141,69 @@ def _shown(picture: Snapshot, height: int | None = None) -> str:
         choices=(),
     )
     return spelled(text, sys.stdout)
+
+
+class DemoProcesses:
+    """A private server and the applications, in a directory of their own, for the length of a `with` block."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._folder = ""
+
+    @property
+    def socket(self) -> str:
+        return os.path.join(self._folder, "server.sock")
+
+    def __enter__(self) -> DemoProcesses:
+        with ExitStack() as stack:
+            self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ttmem-demo-"))
+            stack.callback(self._end)
+            self._start("server", "serve", "--quiet", "--no-shm")
+            self._wait_for_server()
+            for name, *options in WORKLOADS:
+                self._start(name, "simulate", name, *options, "--steps", "0", "--rate", str(RATE))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def check(self) -> None:
+        """TtmemError if one of them has died."""
+        for name, process in self._running.items():
+            code = process.poll()
+            if code is not None:
+                raise TtmemError(f"the demo's {name} {how_it_ended(code)}{self._last_line(name)}")
+
+    def _start(self, name: str, *arguments: str) -> None:
+        """Output goes to a file, because the terminal shows the table; the last line is used if the process fails."""
+        command = [sys.executable, "-m", "ttmem", *arguments, "--socket", self.socket]
+        if name != "server":
+            command += ["--parent", str(os.getpid())]
+        with open(self._log(name), "wb") as log:
+            self._running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _wait_for_server(self) -> None:
+        end = time.monotonic() + STARTING
+        while not os.path.exists(self.socket):
+            self.check()
+            if time.monotonic() > end:
+                raise TtmemError("the demo's server did not start; run `ttmem serve` to see why")
+            time.sleep(0.02)
+
+    def _end(self) -> None:
+        """Applications first, so that none of them loses its server."""
+        processes = list(self._running.values())
+        end_all(processes[1:])
+        end_all(processes[:1])
+
+    def _log(self, name: str) -> str:
+        return os.path.join(self._folder, f"{name}.log")
+
+    def _last_line(self, name: str) -> str:
+        with open(self._log(name), encoding="utf-8", errors="replace") as log:
+            lines = log.read().splitlines()
+        return f": {lines[-1]}" if lines else ""

@@ -1,7 +1,7 @@
-"""Say what is on this host, what is wrong with it, and which command mends it.
+"""Check this host: what is there, what is wrong, and which command fixes it.
 
-Looks at cards, driver, the ttnn versions that processes have loaded, the regions in shared memory
-and who maps them, regions of the probe, and the server's socket. Changes nothing. docs/doctor.md
+Examines cards, driver, the ttnn versions loaded by processes, the regions in shared memory and the
+processes that map them, probe regions, and the server's socket. Changes nothing. docs/doctor.md
 explains each finding.
 
 exit codes: 0 nothing is wrong, 1 there is a warning or an error, 2 wrong arguments
@@ -12,22 +12,21 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ttmem.commands.source_options import named
+from ttmem.commands.options import add_output_options, path
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem doctor`."""
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    parser.add_argument("--shm", metavar="DIR", type=named, help="look for regions in this folder")
+    add_output_options(parser)
     parser.add_argument(
-        "--socket", metavar="PATH", type=named, help="look for a server at this socket"
+        "--shm", metavar="DIR", type=path, help="look for regions in this directory"
     )
-    parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
+    parser.add_argument(
+        "--socket", metavar="PATH", type=path, help="look for a server at this socket"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints facts and findings."""
     from ttmem.clean import Scope, make_plan
     from ttmem.doctor import Level, document, examine, worst
     from ttmem.sources.host import gather

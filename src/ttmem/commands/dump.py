@@ -1,20 +1,20 @@
 """Show what is still allocated, grouped by device, kind and process, largest first.
 
-For each group: how many, bytes requested, bytes held (reserved in all banks, where that is known),
-and the share of what is held of that kind on that device. Below it the largest single entries:
-size, age, id, address, and their origin: references, name, program, cores, call site. An id that is
-the address is not repeated. Then what dead processes left behind. Of processes that only shared
-memory tells of there are sums, and no entries.
+Each group shows the number of entries, bytes requested, bytes held (reserved in all banks, where
+known), and its share of what is held of that kind on the device, followed by the largest entries:
+size, age, id, address, and origin (references, name, program, cores, call site). An id that equals
+the address is not repeated. After that comes what dead processes left behind. Processes known only
+from shared memory have totals but no entries.
 
-Of processes that ran under the probe and have ended: what they never freed, with the operation and
-the line that made it, and how long it lived. That is kept for an hour, until `ttmem clean`, or
-until a new `ttmem run` needs the room.
+For processes that ran under the probe and have ended, it shows what they never freed, with the
+operation and line that allocated it and how long it lived. This is kept for an hour, until
+`ttmem clean`, or until a new `ttmem run` needs the space.
 
-For leak checks, --exit-code counts both: what is allocated now, and what watched processes of this
-user never freed. --pid asks for one of them, whatever ran before.
+For leak checks, --exit-code considers both what is allocated now and what watched processes of this
+user never freed. Use --pid to check one process, whatever ran before.
 
-exit codes: 0 done, 1 failed (with --exit-code: or something is allocated or was never freed, or all
-there is to read is closed to you), 2 wrong arguments, 3 neither server nor shared memory, 4 the server refused
+exit codes: 0 done, 1 failed (with --exit-code: or something is allocated or was never freed, or
+nothing can be read), 2 wrong arguments, 3 neither server nor shared memory, 4 the server refused
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from ttmem.commands.dump_pictures import pictures
-from ttmem.commands.picture_options import add_picture_options
-from ttmem.errors import BadInput, TtmemError
+from ttmem.commands.options import add_snapshot_options
+from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.process_identity import user_name
-from ttmem.snapshots import Snapshot, to_json
+from ttmem.snapshots import Device, Losses, Snapshot, to_json
 from ttmem.sources.closed_files import CLOSED
 from ttmem.views.dump_groups import DeviceDump, dump_groups
 from ttmem.views.dump_table import render_dump
+from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 
 SCHEMA = "ttmem.dump/1"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem dump`."""
-    add_picture_options(parser)
+    add_snapshot_options(parser)
     parser.add_argument(
         "--top",
         metavar="N",
         type=int,
         default=10,
-        help="single entries per group (default %(default)s; 0 lists all)",
+        help="entries to list per group (default %(default)s; 0 lists all)",
     )
     parser.add_argument(
         "--exit-code",
@@ -57,20 +57,19 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the dump."""
     if options.top < 0:
         raise BadInput("--top must be 0 (all) or more")
-    picture, ended = pictures(options)
-    dumps = dump_groups(picture, options.top)
+    snapshot, ended = _snapshots(options)
+    dumps = dump_groups(snapshot, options.top)
     never_freed = dump_groups(ended, options.top) if ended else []
     unlisted = {one.pid: one.overflow for one in ended.processes if one.overflow} if ended else {}
     if options.json:
-        document = _document(picture, dumps, never_freed, sum(unlisted.values()))
+        document = _document(snapshot, dumps, never_freed, sum(unlisted.values()))
         print(as_json(document, sys.stdout.isatty()))
     else:
         color = wants_color(sys.stdout, options.no_color)
         text = render_dump(
-            picture,
+            snapshot,
             dumps,
             never_freed=never_freed,
             user=user_name(os.geteuid()),
@@ -88,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         or any(group.pid in ours for dump in never_freed for group in dump.memory)
         or bool(ours & unlisted.keys())
     )
-    if not found and _is_blind(picture, ended):
+    if not found and _is_blind(snapshot, ended):
         raise TtmemError(
             "whether anything is allocated is not known: no region here is yours to read"
         )
@@ -96,28 +95,28 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _of_this_user(ended: Snapshot | None) -> set[int]:
-    """What others never freed is shown, but it is no leak of whoever checks."""
+    """What other users never freed is shown, but it does not fail this user's check."""
     user = user_name(os.geteuid())
     return {one.pid for one in ended.processes if one.user == user} if ended else set()
 
 
-def _is_blind(picture: Snapshot, ended: Snapshot | None) -> bool:
-    """There is something to read, and all of it is closed to us."""
-    closed = any(remark.kind in CLOSED for remark in picture.remarks)
-    seen = picture.devices or picture.processes or (ended and ended.detail["ended"])
+def _is_blind(snapshot: Snapshot, ended: Snapshot | None) -> bool:
+    """Whether there is something to read, but all of it is closed to this user."""
+    closed = any(remark.kind in CLOSED for remark in snapshot.remarks)
+    seen = snapshot.devices or snapshot.processes or (ended and ended.detail["ended"])
     return closed and not seen
 
 
 def _document(
-    picture: Snapshot,
+    snapshot: Snapshot,
     dumps: Sequence[DeviceDump],
     never_freed: Sequence[DeviceDump],
     unlisted: int,
 ) -> dict[str, Any]:
-    whole = to_json(picture)
+    whole = to_json(snapshot)
     return {
         "schema": SCHEMA,
-        "time_ns": picture.time_ns,
+        "time_ns": snapshot.time_ns,
         "host": whole["host"],
         "devices": _devices(dumps),
         "never_freed": _devices(never_freed, counted=False),
@@ -129,7 +128,6 @@ def _document(
 
 
 def _devices(dumps: Sequence[DeviceDump], **own: bool) -> list[dict[str, Any]]:
-    """With keys of one's own: what was never freed is in no sum."""
     return [
         {
             "unique_id": dump.device.unique_id,
@@ -139,3 +137,77 @@ def _devices(dumps: Sequence[DeviceDump], **own: bool) -> list[dict[str, Any]]:
         }
         for dump in dumps
     ]
+
+
+def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Snapshot | None]:
+    """The current state, and ended processes as if they still held what they never freed; both filtered.
+
+    A watched process that ended and freed everything is a valid answer, too: nothing is left.
+    """
+    from ttmem import api
+
+    ended = _ended(options)
+    try:
+        now = api.snapshot(options.socket, detail=("buffers", "programs"), shm=options.shm)
+    except NoServer:
+        if ended is None:
+            raise
+        now = Snapshot(time.time_ns(), ended.host, (), (), (), Losses(0, 0, 0))
+    return _chosen(options, now, ended)
+
+
+def _ended(options: argparse.Namespace) -> Snapshot | None:
+    """None if the command line names a server, which is then the only source."""
+    if options.socket:
+        return None
+    from ttmem.feeds.ended_feed import never_freed
+
+    return never_freed(options.shm, ("buffers",))
+
+
+def _chosen(
+    options: argparse.Namespace, now: Snapshot, ended: Snapshot | None
+) -> tuple[Snapshot, Snapshot | None]:
+    if ended is None:
+        return select(now, options.device, options.pid), None
+    endings = ended.detail["ended"]
+    shown, problem = _part(options, _with_closed(now, ended))
+    left, neither = _part(options, with_boards(ended, now))
+    freed_all = bool(options.pid) and not options.device and endings.keys() >= set(options.pid)
+    if problem and neither and not freed_all:
+        raise problem
+    return shown, replace(left, detail={**left.detail, "ended": endings})
+
+
+def _with_closed(now: Snapshot, ended: Snapshot) -> Snapshot:
+    """Adds the remarks about regions of ended processes, unless the current snapshot already has them."""
+    known = {remark.kind for remark in now.remarks}
+    more = [remark for remark in ended.remarks if remark.kind not in known]
+    return replace(now, remarks=(*now.remarks, *more))
+
+
+def with_boards(ended: Snapshot, now: Snapshot) -> Snapshot:
+    """Takes board and PCI address, which a probe region does not have, from live processes on the same chip."""
+    return replace(ended, devices=tuple(_named(each, now) for each in ended.devices))
+
+
+def _named(device: Device, now: Snapshot) -> Device:
+    same = now.device(device.unique_id)
+    if same is None:
+        return device
+    return replace(
+        device,
+        board=device.board or same.board,
+        pci=device.pci or same.pci,
+        remote=same.remote if device.remote is None else device.remote,
+        position=device.position or same.position,
+    )
+
+
+def _part(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Snapshot, NotThere | None]:
+    """An empty snapshot, and the reason, if it contains nothing that was chosen."""
+    try:
+        return select(snapshot, options.device, options.pid), None
+    except NotThere as problem:
+        empty = replace(snapshot, devices=(), processes=(), left_behind=(), detail={})
+        return empty, problem

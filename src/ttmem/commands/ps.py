@@ -1,14 +1,14 @@
 """Show who uses the memory of each device, as a table or as JSON.
 
-One picture of all devices and processes: from the server (`ttmem serve`) if there is one, else from
+A snapshot of all devices and processes, from the server (`ttmem serve`) if there is one, else from
 the counters that stock ttnn publishes in shared memory. Sizes in the table are binary (KiB, MiB,
-GiB); JSON has bytes. Kernel code stands apart and is in no sum. docs/numbers.md says what each
-number means.
+GiB); JSON has bytes. Kernel code is shown separately and not included in totals. docs/numbers.md
+explains each number.
 
-With --telemetry it also reads temperature, power and clocks from the driver's files on this host, those of
-cards that no process uses among them (docs/telemetry.md). No root and no server are needed for that.
+--telemetry also reads temperature, power and clocks from the driver's files on this host, including
+cards that no process uses (docs/telemetry.md). This needs neither root nor a server.
 
-With --watch on a terminal the picture is cut to the window: what is left out is named below it.
+With --watch on a terminal, the output is cut to the window, and a last line names what is left out.
 
 exit codes: 0 done, 1 failed, 2 wrong arguments, 3 neither server nor shared memory, 4 the server
 refused
@@ -23,10 +23,10 @@ import time
 from collections import deque
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ttmem.commands.picture_options import add_picture_options
-from ttmem.commands.source_options import add_umd_option, named
+from ttmem.commands.options import add_snapshot_options, add_umd_option, path
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.views.groupings import BY
@@ -35,22 +35,22 @@ from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
 from ttmem.views.text import clean, wrap
 
 if TYPE_CHECKING:
+    from ttmem.analysis.last_failures import LastFailures
     from ttmem.feeds import Feed
     from ttmem.sources.umd import Discovery
     from ttmem.views.note import Note
 
-TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would contradict each other
+TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would alternate
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem ps`."""
-    add_picture_options(parser)
+    add_snapshot_options(parser)
     parser.add_argument(
         "--detail",
         metavar="LIST",
         type=_names,
         default=(),
-        help="with --json: add programs, buffers, cores, events, history (comma separated)",
+        help="with --json: add any of programs, buffers, cores, events, history (comma separated)",
     )
     parser.add_argument(
         "--watch",
@@ -58,30 +58,29 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=_seconds,
         const=1.0,
-        help="repeat every SECONDS (default 1); with --json one document per line; Ctrl-C ends it",
+        help="repeat every SECONDS (default 1) until Ctrl-C; with --json, one document per line",
     )
     parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
     parser.add_argument(
         "--telemetry",
         action="store_true",
-        help="add temperature, power, clocks, ... of every card, from the driver; no chip is touched",
+        help="add temperature, power, clocks, ... of every card, from the driver, without accessing a chip",
     )
     add_umd_option(parser)
     parser.add_argument(
         "--sysfs",
         metavar="DIR",
-        type=named,
-        help="with --telemetry: where sysfs is (default /sys, or TTMEM_SYSFS)",
+        type=path,
+        help="with --telemetry: where sysfs is mounted (default /sys, or TTMEM_SYSFS)",
     )
     parser.add_argument(
         "--by",
         choices=tuple(BY),
-        help="group live bytes instead: by call site, operation, phase (with the probe) or process",
+        help="group live bytes by call site, operation, phase (these need the probe) or process instead",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints one picture, or one after the other."""
     from ttmem.feeds import open_feed
 
     _check(options)
@@ -95,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         if options.watch is None:
             print(_shown(options, _look(options, feed)))
         else:
-            with suppress(KeyboardInterrupt):  # how a watch ends
+            with suppress(KeyboardInterrupt):  # the way to end a watch
                 _watch(options, feed)
     finally:
         feed.close()
@@ -120,7 +119,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
 
 
@@ -151,21 +150,19 @@ def _look(options: argparse.Namespace, feed: Feed) -> Snapshot:
 
 def _shown(
     options: argparse.Namespace,
-    picture: Snapshot,
+    snapshot: Snapshot,
     earlier: Snapshot | None = None,
     height: int | None = None,
 ) -> str:
     if options.by:
-        from ttmem.commands.ps_groups import grouped_text
-
-        return grouped_text(options, picture)
+        return _grouped(options, snapshot)
     if options.json:
-        return as_json(to_json(picture), sys.stdout.isatty() and options.watch is None)
-    from ttmem.views.table import render  # JSON starts 15 ms sooner without it
+        return as_json(to_json(snapshot), sys.stdout.isatty() and options.watch is None)
+    from ttmem.views.table import render  # 15 ms that JSON does not need
 
     text = render(
-        picture,
-        failures=_failures(options, picture),
+        snapshot,
+        failures=_failures(options, snapshot),
         width=width(sys.stdout),
         color=wants_color(sys.stdout, options.no_color),
         kernels=options.kernels,
@@ -176,16 +173,67 @@ def _shown(
     return spelled(text, sys.stdout)
 
 
-def _failures(options: argparse.Namespace, picture: Snapshot) -> list[Note]:
-    """What failed in the processes of the picture, as far as their regions can be read from here."""
+def _failures(options: argparse.Namespace, snapshot: Snapshot) -> list[Note]:
+    """Notes on failed allocations of the processes shown, as far as their regions can be read from here."""
+    folder = _folder_with_regions(options)
+    if folder is None:
+        return []
+    from ttmem.views.failure_notes import failure_notes
+
+    pids = {process.pid for process in snapshot.processes}
+    return failure_notes(_last_failures(folder).of(pids), snapshot.time_ns)
+
+
+@lru_cache
+def _last_failures(folder: str) -> LastFailures:
+    """Kept for the whole watch."""
+    from ttmem.analysis.last_failures import LastFailures
+
+    return LastFailures(folder)
+
+
+def _folder_with_regions(options: argparse.Namespace) -> str | None:
     from ttmem.sources.probe_folder import has_regions, probe_folder
 
     folder = probe_folder(options.shm)
-    if not has_regions(folder):
-        return []
-    from ttmem.commands.ps_failures import notes_of_failures
+    return folder if has_regions(folder) else None
 
-    return notes_of_failures(folder, picture)
+
+def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
+    """--by: live bytes grouped by what allocated them."""
+    from ttmem.views.group_table import group_document, render_groups
+    from ttmem.views.idle import without_idle
+    from ttmem.views.ink import paint
+    from ttmem.views.live_groups import live_groups
+    from ttmem.views.note import note_lines
+    from ttmem.views.source_notes import remark_notes
+
+    grouped = live_groups(snapshot, options.by)
+    if options.json:
+        document = group_document(snapshot, grouped) | {"remarks": to_json(snapshot)["remarks"]}
+        return as_json(document, sys.stdout.isatty() and options.watch is None)
+    columns, color = width(sys.stdout), wants_color(sys.stdout, options.no_color)
+    chosen = bool(options.device or options.pid)
+    text = render_groups(
+        snapshot if chosen else without_idle(snapshot)[0],
+        grouped,
+        width=columns,
+        color=color,
+        chosen=chosen,
+        recorded=_recorded(options, snapshot),
+    )
+    remarks = paint(note_lines(remark_notes(snapshot), columns), columns, color)
+    return spelled("\n\n".join(part for part in (text, remarks) if part), sys.stdout)
+
+
+def _recorded(options: argparse.Namespace, snapshot: Snapshot) -> dict[int, bool]:
+    """Which processes record operations and call sites, where that is known."""
+    folder = _folder_with_regions(options)
+    if folder is None:
+        return {}
+    from ttmem.analysis.recorded_sites import recorded_sites
+
+    return recorded_sites(folder, {process.pid for process in snapshot.processes})
 
 
 def _watch(options: argparse.Namespace, feed: Feed) -> None:
@@ -198,26 +246,26 @@ def _watch(options: argparse.Namespace, feed: Feed) -> None:
         while True:
             began = time.monotonic()
             try:
-                picture = _look(options, feed)
+                snapshot = _look(options, feed)
             except TtmemError as problem:
                 said = _complain(screen, problem, said)
             else:
                 said = ""
-                _remember(past, picture)
+                _remember(past, snapshot)
                 earlier = past[0] if len(past) > 1 else None
                 height = None if screen is None else screen.height
-                _show(screen, _shown(options, picture, earlier, height), options.json)
+                _show(screen, _shown(options, snapshot, earlier, height), options.json)
             time.sleep(max(0.0, options.watch - (time.monotonic() - began)))
 
 
 def _leave(number: int, _: object) -> None:
-    """Out through the `with`, which gives the cursor back."""
+    """Leaves through the `with`, which restores the cursor."""
     sys.exit(128 + number)
 
 
-def _remember(past: deque[Snapshot], picture: Snapshot) -> None:
-    past.append(replace(picture, detail={}))
-    while len(past) > 2 and picture.time_ns - past[1].time_ns >= TREND_NS:
+def _remember(past: deque[Snapshot], snapshot: Snapshot) -> None:
+    past.append(replace(snapshot, detail={}))
+    while len(past) > 2 and snapshot.time_ns - past[1].time_ns >= TREND_NS:
         past.popleft()
 
 
@@ -229,7 +277,7 @@ def _show(screen: Screen | None, text: str, as_json: bool) -> None:
 
 
 def _complain(screen: Screen | None, problem: TtmemError, said: str) -> str:
-    """What is not there may come: say so, and go on. What cannot change ends the watch."""
+    """Says what is missing and goes on, since it may appear later. Errors that cannot change end the watch."""
     if isinstance(problem, (BadInput, Refused)) and not isinstance(problem, NotThere):
         raise problem
     text = clean(f"ttmem: {problem}")

@@ -1,15 +1,15 @@
-"""Run a command and see every allocation of stock ttnn in it and in its children.
+"""Run a command and track every allocation of stock ttnn in it and in its children.
 
     ttmem run -- python model.py
 
 While it runs, `ttmem top` and `ttmem ps` show its buffers, circular buffers, programs and kernels
-with the op and the line of Python that made them. An allocation that fails is explained at once:
-asked for, free, largest block, and who holds the rest. At the end there is a summary on standard
-error: peaks and the lines that made them, what was never freed. Exit code and signals are those
-of the command.
+with the op and the line of Python that created them. A failed allocation is explained immediately:
+what was requested, what is free, the largest free block, and what holds the rest. At the end, a
+summary on standard error shows peaks, the lines that caused them, and what was never freed. Exit
+code and signals are those of the command.
 
-Where the command line cannot be changed (MPI, pytest, a notebook), the environment does the same,
-without a summary, and with two lines for a failed allocation: eval "$(ttmem run --env)"
+Where the command line cannot be changed (MPI, pytest, a notebook), environment variables have the
+same effect, without the summary, and with two lines per failed allocation: eval "$(ttmem run --env)"
 
 exit codes: those of the command; 2 wrong arguments, 6 the probe was not built, 126 the command
 cannot be run, 127 there is no such command
@@ -30,31 +30,32 @@ LOG_VARIABLE = "TTMEM_LOG"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem run`."""
     parser.add_argument(
-        "--no-sites", action="store_true", help="do not look for the op and the line of Python"
+        "--no-sites", action="store_true", help="do not record the op and the line of Python"
     )
     parser.add_argument(
-        "--stacks", action="store_true", help="whole Python stacks instead of one line"
+        "--stacks", action="store_true", help="record whole Python stacks instead of one line"
     )
     parser.add_argument(
-        "--events", metavar="N", type=int, help="events that the ring holds (default 131072)"
+        "--events", metavar="N", type=int, help="events the ring can hold (default 131072)"
     )
     parser.add_argument(
         "--live",
         metavar="N",
         type=int,
-        help="buffers, circular buffers, programs and kernels that may be alive (default 65536)",
+        help="buffers, circular buffers, programs and kernels that can be alive at once (default 65536)",
     )
-    parser.add_argument("--shm", metavar="DIR", help="make regions here (default /dev/shm)")
-    parser.add_argument("--log", metavar="FILE", help="the probe's own few lines go to this file")
+    parser.add_argument(
+        "--shm", metavar="DIR", help="create regions in this directory (default /dev/shm)"
+    )
+    parser.add_argument("--log", metavar="FILE", help="write the probe's own messages to this file")
     parser.add_argument(
         "--log-kernels",
         action="store_true",
         help="print a line for each kernel load, with the calling frames (turns --stacks on)",
     )
     parser.add_argument(
-        "--quiet", action="store_true", help="say nothing: no summary, no word about what failed"
+        "--quiet", action="store_true", help="print neither failed allocations nor a summary"
     )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
@@ -67,7 +68,6 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs the command; its exit code."""
     from ttmem.probe import environment, library_path
 
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
@@ -91,7 +91,7 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     from ttmem.commands.run_watch import RunWatch
     from ttmem.probe.launch import Launched, end_like
 
-    heard = sys.stderr is not None  # `2>&-`: there is nobody to tell
+    heard = sys.stderr is not None  # None after `2>&-`
     watch = RunWatch(
         variables["TTMEM_REGION_DIR"],
         time.time_ns(),
@@ -106,7 +106,7 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
 
 
 def _variables(options: argparse.Namespace) -> dict[str, str]:
-    """Only what was asked for: the rest is as the environment says."""
+    """Only for the options given; for the others, the environment applies."""
     given = {
         "TTMEM_SITES": "0" if options.no_sites else None,
         "TTMEM_STACKS": "1" if _stacks(options) else None,
@@ -119,7 +119,7 @@ def _variables(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _stacks(options: argparse.Namespace) -> bool:
-    """The frames of a kernel are those of a whole stack; who wants no call sites wants none there either."""
+    """--log-kernels needs whole stacks, unless call sites are switched off."""
     return bool(options.stacks or (options.log_kernels and not options.no_sites))
 
 
@@ -130,7 +130,7 @@ def _positive(name: str, number: int | None) -> str | None:
 
 
 def _folder(given: str | None) -> str:
-    """Where `ttmem ps` and `top` look too, by the same variables."""
+    """The same as for `ttmem ps` and `top`, by the same variables."""
     from ttmem.sources.probe_folder import check_folders, probe_folder
 
     check_folders(given)
@@ -148,7 +148,7 @@ def _log(options: argparse.Namespace) -> str | None:
 
 
 def _check_log(how: str, path: str) -> None:
-    """The library cannot say that it has no place to say something."""
+    """Done here, because the library could not report that it has nowhere to report to."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.exists(path):
         usable = not os.path.isdir(path) and os.access(path, os.W_OK)

@@ -1,4 +1,4 @@
-"""The regions of one `ttmem run`: failed allocations and kernels are told at once, everything else at the end."""
+"""What `ttmem run` prints: failed allocations and kernel loads as they happen, everything else at the end."""
 
 from __future__ import annotations
 
@@ -10,73 +10,85 @@ from contextlib import closing, suppress
 
 from ttmem.analysis.process_picture import Origin, ProcessPicture
 from ttmem.analysis.region_reading import RegionReading
-from ttmem.commands.run_kernels import KernelLog
-from ttmem.sources.probe_region import BadRegion, ProbeRegion, RegionName, RegionScan, find_regions
+from ttmem.client.tracker import FRAMES, frame_line, headline
+from ttmem.events import EVENT_SIZE, Event, KernelType, Op
+from ttmem.probe.layout import Option
+from ttmem.sizes import several
+from ttmem.sources.probe_region import (
+    BadRegion,
+    Batch,
+    ProbeRegion,
+    RegionName,
+    RegionScan,
+    find_regions,
+)
 from ttmem.sources.probes import free_and_size, make_room, take_refusals
 from ttmem.views.failure_text import render_failure
+from ttmem.views.origins import SITES_OFF, UNKNOWN_SITE
 from ttmem.views.run_summary import Unwatched, render_summary
 from ttmem.views.terminal import spelled, wants_color, width
+from ttmem.views.text import clean
 
 NAMED = 8  # pids in one line
-PLACES = 5  # of which failures are told in full, for each process
-OF_ONE_PLACE = 3  # different ones: some programs try until it fits
+PLACES = 5  # per process, whose failures are explained in full
+PER_PLACE = 3  # different failures; some programs retry with smaller sizes until one fits
 
 
 class RunWatch:
-    """Looks at the regions of the processes that this process has launched."""
+    """Follows the regions of the processes launched by this process."""
 
     def __init__(self, directory: str, started_ns: int, *, quiet: bool, kernels: bool) -> None:
-        """`quiet`: neither failures nor a summary are told. `kernels`: each load is."""
+        """`quiet`: print neither failures nor a summary. `kernels`: print each kernel load."""
         self._quiet = quiet
-        self._kernels: dict[str, KernelLog] | None = {} if kernels else None
+        self._kernels: dict[str, _KernelLog] | None = {} if kernels else None
         self._directory = directory
         self._started_ns = started_ns
         self._ours: dict[str, ProbeRegion] = {}
         self._strangers: set[str] = set()
         self._scan = RegionScan(directory)
-        self._seen: dict[str, int] = {}  # failures of each region
-        self._seen_until: dict[str, int] = {}  # the instant of the last of them
+        self._seen: dict[str, int] = {}  # number of failures per region
+        self._seen_until: dict[str, int] = {}  # time of the last failure per region
         self._told: dict[str, dict[Origin, set[object]]] = {}
         self._alive: set[str] = set()
-        take_refusals(directory, os.getpid())  # of an earlier process of this number
+        take_refusals(directory, os.getpid())  # left by an earlier process with this pid
         self._forgotten = make_room(directory)
 
     def begin(self) -> None:
-        """Says which leaks had to go for the room of this run: a check would pass without them."""
+        """Names processes whose leaks had to be discarded for this run, since a leak check would now pass."""
         if self._forgotten and not self._quiet:
-            say(_removed(self._forgotten))
+            _say(_removed(self._forgotten))
 
     def look(self) -> None:
-        """Finds new regions, and tells what happened since the last look."""
+        """Finds new regions, and prints what happened since the last call."""
         self._find(self._scan.look().found.values())
-        self._tell()
+        self._print_news()
 
-    def _tell(self) -> None:
+    def _print_news(self) -> None:
         for path, region in self._ours.items():
-            with suppress(BadRegion):  # somebody else cut or removed it: the program goes on
+            with suppress(BadRegion):  # truncated or removed by somebody else; the program goes on
                 ended = path in self._alive and not region.process_alive()
                 if ended:
                     region.note_death(time.time_ns())
                     self._alive.remove(path)
                 if self._kernels is not None:
-                    for text in self._kernels[path].news():
-                        say(text)
+                    for text in self._kernels[path].new_lines():
+                        _say(text)
                 if not self._quiet and region.failure_count() > self._seen.get(path, 0):
                     self._tell_failures(path)
 
     def end(self) -> None:
-        """The rest of what happened, and the summary."""
+        """Prints the rest of what happened, and the summary."""
         self._find(find_regions(self._directory))  # all at once, however many files there are
-        self._tell()
+        self._print_news()
         unwatched = self._unwatched()
         if not self._quiet:
             pictures = list(self._pictures())
-            say(render_summary(pictures, unwatched, width=width(sys.stderr), color=_color()))
+            _say(render_summary(pictures, unwatched, width=width(sys.stderr), color=_color()))
         for region in self._ours.values():
             region.close()
 
     def _unwatched(self) -> Unwatched | None:
-        """Processes that had no room, or a folder in which nobody can make a region."""
+        """Processes that found no space for a region, or a directory in which none can be created."""
         pids = tuple(take_refusals(self._directory, os.getpid()))
         writable = os.access(self._directory, os.W_OK | os.X_OK)
         if not pids and writable:
@@ -91,14 +103,14 @@ class RunWatch:
             try:
                 region = ProbeRegion(name.path)
             except BadRegion:
-                continue  # not ready yet, or none: the next look knows more
+                continue  # not ready yet, or not a region
             header = region.header()
             ours = header.launcher == os.getpid() and _is_of_this_user(region)
             if ours and header.created_ns >= self._started_ns:
                 self._ours[name.path] = region
                 self._alive.add(name.path)
                 if self._kernels is not None:
-                    self._kernels[name.path] = KernelLog(region)
+                    self._kernels[name.path] = _KernelLog(region)
             else:
                 self._strangers.add(name.path)
                 region.close()
@@ -117,9 +129,9 @@ class RunWatch:
                     continue
                 here = told.setdefault(failure.origin, set())
                 cause = (failure.what, failure.kind, why.verdict, why.asked, why.needed)
-                if cause not in here and len(here) < OF_ONE_PLACE:
+                if cause not in here and len(here) < PER_PLACE:
                     here.add(cause)
-                    say(render_failure(region.pid, why, width=width(sys.stderr), color=_color()))
+                    _say(render_failure(region.pid, why, width=width(sys.stderr), color=_color()))
 
     def _pictures(self) -> Iterator[ProcessPicture]:
         for path in self._ours:
@@ -129,7 +141,7 @@ class RunWatch:
 
 
 def _is_of_this_user(region: ProbeRegion) -> bool:
-    """Anybody can name this launcher in a file."""
+    """Anybody could write this launcher's pid into a file."""
     return region.uid == os.geteuid()
 
 
@@ -138,8 +150,8 @@ def _removed(pids: list[int]) -> str:
     who = f"pid{'s' * (len(pids) > 1)} {', '.join(map(str, pids[:NAMED]))}{more}"
     whose = "its region was" if len(pids) == 1 else "their regions were"
     return (
-        f"ttmem: {who} ended and had not freed all; {whose} removed to make room, "
-        "so `ttmem dump` does not tell of it"
+        f"ttmem: {who} ended without freeing everything; {whose} removed to make space, "
+        "so `ttmem dump` no longer shows what was left"
     )
 
 
@@ -147,7 +159,65 @@ def _color() -> bool:
     return wants_color(sys.stderr)
 
 
-def say(text: str) -> None:
-    """To standard error: standard output belongs to the command."""
+def _say(text: str) -> None:
+    """On standard error, because standard output belongs to the command."""
     with suppress(OSError):  # the terminal is gone; the command's exit code still counts
         print(spelled(text, sys.stderr), file=sys.stderr, flush=True)
+
+
+class _KernelLog:
+    """Lines for the kernel loads in one region, from its first event on."""
+
+    def __init__(self, region: ProbeRegion) -> None:
+        self._region = region
+        self._texts: dict[int, str] = {}
+
+    def new_lines(self) -> Iterator[str]:
+        """The kernels loaded since the last call, with the frames that created their programs. May raise BadRegion."""
+        more = True
+        while more:
+            batch = self._region.new_events()
+            yield from self._loads(batch)
+            more = batch.more
+
+    def _loads(self, batch: Batch) -> Iterator[str]:
+        self._texts |= self._region.new_strings()
+        if batch.lost:
+            yield (
+                f"ttmem: pid {self._region.pid}: {several(batch.lost, 'event')} overwritten before they were read;"
+                " kernel loads may be missing here (a larger --events helps)"
+            )
+        ops = batch.events[::EVENT_SIZE]
+        at = ops.find(Op.KERNEL_LOAD)
+        while at >= 0:
+            yield self._lines(Event.unpack(batch.events, at * EVENT_SIZE))
+            at = ops.find(Op.KERNEL_LOAD, at + 1)
+
+    def _lines(self, event: Event) -> str:
+        name = self._texts.get(event.name)
+        return "\n".join(
+            [
+                headline(
+                    event.device,
+                    KernelType(event.kind).name.title()
+                    if event.kind in list(KernelType)
+                    else "N/A",
+                    event.size,
+                    event.number,
+                    event.id,
+                    f"PID: {self._region.pid}",
+                    *([f"Kernel: {clean(name)}"] if name else []),
+                ),
+                *self._frames(self._texts.get(event.site)),
+            ]
+        )
+
+    def _frames(self, site: str | None) -> Iterator[str]:
+        """From a site such as '/src/model.py:42 forward', and its callers where whole stacks are recorded."""
+        if site is None:
+            sought = self._region.header().options & Option.CALL_SITES
+            yield f"  {UNKNOWN_SITE if sought else SITES_OFF}"
+            return
+        for number, frame in enumerate(site.split("\n")[:FRAMES]):
+            place, _, function = clean(frame).rpartition(" ")
+            yield frame_line(number, function, place)

@@ -1,9 +1,9 @@
 """Collect reports from every process on this machine.
 
-Listens at a Unix socket for runtimes with the allocation client (TT_ALLOC_TRACKING_ENABLED=1) and for
+Listens on a Unix socket for runtimes with the allocation client (TT_ALLOC_TRACKING_ENABLED=1) and for
 programs that use ttmem.client, and reads the counters that stock ttnn publishes in shared memory.
-`ttmem ps` shows what it knows. SIGUSR1 logs a summary; SIGTERM and Ctrl-C stop it.
-What --log-events prints is dropped, and counted, where nobody reads it fast enough.
+`ttmem ps` shows the result. SIGUSR1 logs a summary; SIGTERM and Ctrl-C stop the server.
+Output of --log-events that is not read fast enough is dropped and counted.
 
 exit codes: 0 stopped, 2 wrong arguments, 5 another server has the socket
 """
@@ -14,7 +14,7 @@ import argparse
 import logging
 import sys
 
-from ttmem.commands.source_options import add_umd_option, named
+from ttmem.commands.options import add_umd_option, path
 from ttmem.errors import BadInput
 from ttmem.sizes import parse_size
 from ttmem.wire.socket_path import socket_path
@@ -23,30 +23,33 @@ MAX_PERIOD = 86_400  # seconds
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem serve`."""
     parser.add_argument(
-        "--socket", metavar="PATH", type=named, help=f"where to listen (default {socket_path()})"
+        "--socket", metavar="PATH", type=path, help=f"where to listen (default {socket_path()})"
     )
     parser.add_argument(
-        "--group", metavar="NAME", help="let members of this group report and look, too"
+        "--group", metavar="NAME", help="let members of this group report and query, too"
     )
     parser.add_argument(
-        "--board", metavar="NAME", help="board of clients that declare none: n150, n300, p150, ..."
+        "--board",
+        metavar="NAME",
+        help="board of clients that do not declare one: n150, n300, p150, ...",
     )
     parser.add_argument(
-        "--cluster", metavar="FILE", help="cluster descriptor (YAML) for clients that declare none"
+        "--cluster",
+        metavar="FILE",
+        help="cluster descriptor (YAML) for clients that do not declare their devices",
     )
     parser.add_argument(
         "--l1-capacity",
         metavar="SIZE",
         type=parse_size,
-        help="L1 of a device (85MiB, 89128960), for clients that declare none",
+        help="L1 per device (85MiB, 89128960) for clients that do not declare it",
     )
     parser.add_argument(
         "--shm",
         metavar="DIR",
-        type=named,
-        help="where stock ttnn publishes its counters, and the probe its regions (default /dev/shm)",
+        type=path,
+        help="directory with the counters of stock ttnn and the regions of the probe (default /dev/shm)",
     )
     add_umd_option(parser)
     parser.add_argument("--no-shm", action="store_true", help="do not read shared memory")
@@ -58,22 +61,23 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="live entries to keep (default %(default)s)",
     )
     parser.add_argument(
-        "--log-events", action="store_true", help="print a line for each event, but dispatches"
+        "--log-events", action="store_true", help="print a line for each event except dispatches"
     )
     parser.add_argument(
-        "--log-dispatches", action="store_true", help="print a line for each event and dispatch"
+        "--log-dispatches",
+        action="store_true",
+        help="print a line for each event, including dispatches",
     )
     parser.add_argument(
         "--summary",
         metavar="SECONDS",
         type=float,
-        help="log a summary that often; one is logged at the end in any case",
+        help="log a summary at this interval; one is always logged at the end",
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serves until it is told to stop."""
     if options.max_live < 1:
         raise BadInput("--max-live must be 1 or more")
     if options.summary is not None and not 0.1 <= options.summary <= MAX_PERIOD:

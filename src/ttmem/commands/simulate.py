@@ -1,7 +1,7 @@
-"""Run a workload on made-up devices, which reports like a real application.
+"""Run a workload on simulated devices that reports like a real application.
 
-A model of the runtime allocates, compiles, caches and dispatches, and tells the server (`ttmem serve`)
-each step, as an application with TT_ALLOC_TRACKING_ENABLED=1 would. `--list` explains the workloads.
+A model of the runtime allocates, compiles, caches and dispatches, and reports each step to the server
+(`ttmem serve`), like an application with TT_ALLOC_TRACKING_ENABLED=1. `--list` describes the workloads.
 
 exit codes: 0 done, 1 the workload failed, or the server is closed to you, 2 wrong arguments, 130 or
 143 stopped by Ctrl-C or SIGTERM
@@ -11,46 +11,76 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from random import Random
+from typing import TYPE_CHECKING
 
-from ttmem.commands.source_options import named
-from ttmem.errors import BadInput
+from ttmem.commands.options import path
+from ttmem.errors import BadInput, ClosedToYou, NoServer, TtmemError
 from ttmem.wire.socket_path import socket_path
+
+if TYPE_CHECKING:  # loaded when a workload runs, not for every `ttmem --help`
+    from ttmem.client import AllocationClient
+    from ttmem.model import MeshDevice
+    from ttmem.model.workloads import Steps, Workload
 
 SIZES = ("small", "medium", "large")
 MOST_PROCESSES = 256
+MOST_SAID = 10  # messages of a workload that are printed; the others are counted
+ANSWER_TIME = 1.0  # seconds for a server to answer
+CLOSE_TIME = 5.0  # seconds for the server to read the last events
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem simulate`."""
     add = parser.add_argument
-    add("name", metavar="NAME", nargs="?", help="which workload; --list explains them")
-    add("--list", action="store_true", help="explain each workload")
+    add("name", metavar="NAME", nargs="?", help="the workload; --list describes them")
+    add("--list", action="store_true", help="describe the workloads")
     add("--board", metavar="NAME", help="n150, n300, p150, galaxy, ... (default: p150, or galaxy)")
-    add("--mesh", metavar="RxC", type=_mesh, help="rows and columns of chips, as 1x4")
-    add("--steps", type=int, default=200, help="0 = until it is stopped (default %(default)s)")
+    add("--mesh", metavar="RxC", type=_mesh, help="rows and columns of chips, such as 1x4")
+    add("--steps", type=int, default=200, help="0 = until stopped (default %(default)s)")
     add(
         "--rate",
         type=float,
         default=10.0,
-        help="steps per second, 0 = as fast as it can (default %(default)g)",
+        help="steps per second, 0 = as fast as possible (default %(default)g)",
     )
-    add("--processes", type=int, default=1, help="how many run it at once (default %(default)s)")
-    add("--seed", type=int, default=1, help="the same seed does the same (default %(default)s)")
-    add("--size", choices=SIZES, default="medium", help="how large it is (default %(default)s)")
+    add(
+        "--processes",
+        type=int,
+        default=1,
+        help="how many processes run it at once (default %(default)s)",
+    )
+    add(
+        "--seed",
+        type=int,
+        default=1,
+        help="a run with the same seed does the same (default %(default)s)",
+    )
+    add(
+        "--size", choices=SIZES, default="medium", help="size of the workload (default %(default)s)"
+    )
     add(
         "--socket",
         metavar="PATH",
-        type=named,
+        type=path,
         help=f"the server's socket (default {socket_path()})",
     )
     add("--first-device", type=int, default=0, help=argparse.SUPPRESS)
-    add("--parent", type=int, help=argparse.SUPPRESS)  # a child ends with the process that began it
+    add(
+        "--parent", type=int, help=argparse.SUPPRESS
+    )  # a child ends with the process that started it
 
 
 def run(options: argparse.Namespace) -> int:
-    """One process runs the workload itself; several are children of this one."""
-    from ttmem.commands.simulation import Simulation, Stop, open_mesh
     from ttmem.model.opening import is_system
     from ttmem.model.workloads import WORKLOADS, workload
 
@@ -62,16 +92,14 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("name a workload; `ttmem simulate --list` explains them")
     found = workload(options.name)
     _check(options)
-    stop = Stop(options.parent)
+    stop = _Stop(options.parent)
     if options.processes > 1:
-        from ttmem.commands.child_processes import run_children
-
-        mesh = open_mesh(options, found, None)  # what cannot be opened is said once
+        mesh = _open_mesh(options, found, None)  # fails once, not in each child
         mesh.close()
         one_system = is_system(options.board or found.board)
         own = 0 if found.shared or one_system else mesh.get_num_devices()
-        return run_children(options, own, stop.wait) or stop.code
-    return Simulation(options, found, stop).run()
+        return _run_children(options, own, stop.wait) or stop.code
+    return _Simulation(options, found, stop).run()
 
 
 def _mesh(text: str) -> tuple[int, int]:
@@ -88,3 +116,200 @@ def _check(options: argparse.Namespace) -> None:
         raise BadInput("--rate must be 0 or more steps per second")
     if not 1 <= options.processes <= MOST_PROCESSES:
         raise BadInput(f"--processes must be 1 to {MOST_PROCESSES}")
+
+
+class _Stop:
+    """Makes Ctrl-C and SIGTERM take effect between two steps, so that the accounts are right at the end."""
+
+    def __init__(self, parent: int | None = None) -> None:
+        self.code = 0
+        self._parent = parent
+        self._event = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether to stop. A child also stops when its parent has died."""
+        if self._parent is not None and os.getppid() != self._parent:
+            return True
+        return self._event.wait(seconds) if seconds > 0 else self._event.is_set()
+
+    def _stop(self, number: int, _: object) -> None:
+        if self.code and number == signal.SIGINT:
+            raise KeyboardInterrupt  # the second time: immediately
+        self.code = 128 + number
+        self._event.set()
+
+
+def _open_mesh(
+    options: argparse.Namespace, found: Workload, client: AllocationClient | None
+) -> MeshDevice:
+    """The requested mesh, or the workload's default. Without a client it reports nothing."""
+    from ttmem.client import GraphTracker
+    from ttmem.model import open_mesh_device
+
+    tracker = GraphTracker(client)
+    tracker.enabled = client is not None
+    rows, columns = options.mesh or found.mesh
+    first = options.first_device
+    return open_mesh_device(
+        (rows, columns),
+        physical_device_ids=range(first, first + rows * columns),
+        board=options.board or found.board,
+        l1_small_size=found.l1_small_size,
+        trace_region_size=found.trace_region_size,
+        tracker=tracker,
+    )
+
+
+class _Simulation:
+    """One run of a workload in this process."""
+
+    def __init__(self, options: argparse.Namespace, found: Workload, stop: _Stop) -> None:
+        from ttmem.client import AllocationClient
+
+        self._options = options
+        self._workload = found
+        self._stop = stop
+        self._client = AllocationClient(options.socket)
+        self._done = self._said = 0
+        self._closed = False
+
+    def run(self) -> int:
+        from ttmem.model.workloads import SCALES
+
+        options = self._options
+        with _open_mesh(options, self._workload, self._client) as mesh:
+            begun = time.perf_counter()
+            try:
+                steps = self._workload.run(mesh, Random(options.seed), SCALES[options.size])
+                self._drive(steps)
+            finally:
+                mesh.close()
+                self._client.close(CLOSE_TIME)
+                self._report(time.perf_counter() - begun)
+        return self._stop.code or (ClosedToYou.exit_code if self._closed else 0)
+
+    def _drive(self, steps: Steps) -> None:
+        options = self._options
+        pause = 1 / options.rate if options.rate else 0.0
+        due = time.monotonic()
+        for news in islice(steps, options.steps or None):
+            self._done += 1
+            if news is not None:
+                self._say(news)
+            # A late step does not make the next ones shorter than the rate says.
+            due = max(due + pause, time.monotonic())
+            if self._stop.wait(due - time.monotonic()):
+                return
+
+    def _say(self, news: str) -> None:
+        self._said += 1
+        if self._said <= MOST_SAID:
+            print(f"step {self._done}: {news}", flush=True)
+
+    def _report(self, seconds: float) -> None:
+        stats = self._client.stats()
+        # The client counts its first connection as a resync, too.
+        faults = f", {self._said} faults" if self._said else ""
+        seen = (
+            f"{stats.sent:,} events reported ({stats.sent / max(seconds, 1e-9):,.0f}/s), "
+            f"{stats.dropped:,} dropped, {max(0, stats.resyncs - 1):,} resyncs"
+        )
+        if not stats.sent:
+            seen = f"{self._unseen()}: nothing was seen"
+        print(
+            f"{self._workload.name}: {self._done:,} steps in {seconds:.1f} s{faults}, {seen}",
+            flush=True,
+        )
+
+    def _unseen(self) -> str:
+        """Why no server received anything."""
+        from ttmem.client.query import ServerConnection
+
+        place = socket_path(self._options.socket)
+        try:
+            ServerConnection(self._options.socket, ANSWER_TIME).close()
+        except ClosedToYou:
+            self._closed = True
+            return f"the server at {place} is closed to you"
+        except NoServer:
+            return f"no server at {place}"
+        except TtmemError as problem:
+            return str(problem)
+        return f"the server at {place} came too late"
+
+
+def _run_children(options: argparse.Namespace, chips: int, stopped: Callable[[float], bool]) -> int:
+    """Starts the processes together and waits for them, or ends them; none outlives this one.
+
+    Returns the exit code of one that failed. Each gets `chips` chips of its own; with 0, all use the same.
+    """
+    children: list[subprocess.Popen[bytes]] = []
+    told: set[int] = set()
+    worst = 0
+    try:
+        for number in range(options.processes):
+            # A session of its own, so that Ctrl-C reaches only this process, which then ends each child once.
+            command = _command(options, number, chips)
+            children.append(subprocess.Popen(command, start_new_session=True))
+        running = True
+        while running:
+            ending = stopped(0.05)
+            running = bool(
+                [child for child in children if child.poll() is None]
+            )  # poll() every one
+            worst = _judge(children, told) or worst
+            if ending:
+                break
+    finally:
+        end_all(children)
+    # Catches a child that was killed just before the end. SIGTERM came from here.
+    killed = [child for child in children if (child.returncode or 0) < 0]
+    return _judge([one for one in killed if one.returncode != -signal.SIGTERM], told) or worst
+
+
+def end_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Sends SIGTERM to all, then SIGKILL to those still running."""
+    try:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait(GRACE)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def how_it_ended(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def _judge(children: Sequence[subprocess.Popen[bytes]], told: set[int]) -> int:
+    """Reports each child that failed once, as soon as that is known."""
+    worst = 0
+    for child in children:
+        code = child.returncode
+        if code and child.pid not in told:
+            told.add(child.pid)
+            print(f"ttmem: process {child.pid} {how_it_ended(code)}", file=sys.stderr)
+            worst = worst or (code if code > 0 else 1)
+    return worst
+
+
+def _command(options: argparse.Namespace, number: int, chips: int) -> list[str]:
+    """The same workload, with its own seed and chips."""
+    command = [sys.executable, "-m", "ttmem", "simulate", options.name]
+    if options.board:
+        command += ["--board", options.board]
+    if options.mesh:
+        command += ["--mesh", "{}x{}".format(*options.mesh)]
+    if options.socket:
+        command += ["--socket", options.socket]
+    command += ["--steps", str(options.steps), "--rate", repr(options.rate)]
+    command += ["--seed", str(options.seed + number), "--size", options.size]
+    command += ["--first-device", str(number * chips)]
+    return [*command, "--parent", str(os.getpid())]

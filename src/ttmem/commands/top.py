@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import argparse
 
-from ttmem.commands.choice_options import add_choice_options
-from ttmem.commands.source_options import add_source_options, add_umd_option
+from ttmem.commands.options import add_choice_options, add_source_options, add_umd_option
 
 FASTEST, SLOWEST = 0.1, 3600.0  # seconds
 

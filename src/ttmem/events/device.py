@@ -118,8 +118,10 @@ class DeviceDeclaration:
         if kind == MemoryKind.L1:
             return Banks(self.l1_banks, self.l1_bank_size, self.cb_base)
         if kind == MemoryKind.L1_SMALL:
-            base = _sum(self.cb_base, self.l1_bank_size)
-            return Banks(self.l1_banks, self.l1_small_bank_size, base)
+            base, size = _sum(self.cb_base, self.l1_bank_size), self.l1_small_bank_size
+            if base is None and self.l1_per_core and size:
+                base = self.l1_per_core - size
+            return Banks(self.l1_banks, size, base)
         if kind == MemoryKind.TRACE:
             base = _sum(self.dram_base, self.dram_bank_size)
             return Banks(self.dram_banks, self.trace_bank_size, base)

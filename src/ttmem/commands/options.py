@@ -1,0 +1,70 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def path(text: str) -> str:
+    """Rejects an empty path, such as an unset variable gives: it would be taken for the default."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; leave the option out for the usual place")
+    return text
+
+
+def add_source_options(parser: argparse.ArgumentParser) -> None:
+    """Where snapshots come from: a server or shared memory."""
+    parser.add_argument(
+        "--socket", metavar="PATH", type=path, help="ask only the server at this socket"
+    )
+    parser.add_argument(
+        "--shm",
+        metavar="DIR",
+        type=path,
+        help="ask no server; read the counters of stock ttnn in this directory",
+    )
+
+
+def add_umd_option(parser: argparse.ArgumentParser) -> None:
+    """The only option that makes ttmem touch a chip."""
+    parser.add_argument(
+        "--umd",
+        action="store_true",
+        help="also ask the user-mode driver, which accesses the chips, for their harvesting"
+        " and the sensors of remote chips",
+    )
+
+
+def add_choice_options(parser: argparse.ArgumentParser) -> None:
+    """Which devices and processes to show."""
+    parser.add_argument(
+        "--device",
+        "--devices",
+        metavar="ID",
+        action="extend",
+        type=_ids,
+        default=[],
+        help="only this device: logical or unique id, or T1:N3 on a Galaxy; separate several with commas, or repeat",
+    )
+    parser.add_argument(
+        "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"
+    )
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--no-color", action="store_true", help="no colour, like NO_COLOR=1")
+
+
+def add_snapshot_options(parser: argparse.ArgumentParser) -> None:
+    """For verbs that print a snapshot: where it comes from, and what of it to show."""
+    add_source_options(parser)
+    add_choice_options(parser)
+    add_output_options(parser)
+
+
+def _ids(text: str) -> list[str]:
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError("no device is named")
+    return found
