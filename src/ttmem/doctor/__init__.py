@@ -1,4 +1,4 @@
-"""What is wrong on a host, how bad it is, and which command mends it."""
+"""What is wrong on a host, how serious it is, and which command fixes it."""
 
 from ttmem.doctor.document import document
 from ttmem.doctor.examination import examine

@@ -1,4 +1,4 @@
-"""Facts and findings for programs: `ttmem.doctor/1`. Keys are added, never renamed."""
+"""Facts and findings as JSON, `ttmem.doctor/1`. Keys are added, never renamed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCHEMA = "ttmem.doctor/1"
 
 
 def document(facts: HostFacts, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    """What is unknown is null."""
+    """Unknown values are null."""
     level = worst(findings)
     here = facts.surroundings
     return {

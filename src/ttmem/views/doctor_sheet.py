@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ttmem.doctor import Finding, Level
-from ttmem.doctor.probes import closed_by_user
+from ttmem.doctor.regions import closed_by_user
 from ttmem.events import Remark
 from ttmem.sizes import human
 from ttmem.sources.closed_files import COUNTERS_CLOSED, PROBE_CLOSED, sentence
