@@ -2,25 +2,66 @@
 
     import ttmem
 
-    picture = ttmem.snapshot()              # everything, as typed objects
+    now = ttmem.snapshot()                  # everything, as typed objects
     ttmem.memory_allocated(0)               # bytes of DRAM on device 0
     ttmem.max_memory_allocated(0, "l1_used")
-    with ttmem.phase("prefill"): ...        # under `ttmem run`: a tag for what is allocated inside
+    with ttmem.phase("prefill"): ...        # under `ttmem run`: tags what is allocated inside
 
-Importing the package loads nothing but this file; each name loads what it needs.
+Importing the package loads only this file; each name is loaded on first use.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from ttmem.api import max_memory_allocated, memory_allocated, reset_peak, snapshot
+    from ttmem.errors import BadInput, NoServer, TtmemError
+    from ttmem.events import Amounts, CardSample, Telemetry
     from ttmem.probe.phases import phase
+    from ttmem.snapshots import (
+        Anomaly,
+        CircularBuffers,
+        CrossCheck,
+        Device,
+        Footprint,
+        Kernels,
+        L1Map,
+        LeftBehind,
+        Losses,
+        Memory,
+        MemoryUse,
+        Process,
+        Provenance,
+        Ring,
+        Snapshot,
+    )
 
 __all__ = [
+    "Amounts",
+    "Anomaly",
+    "BadInput",
+    "CardSample",
+    "CircularBuffers",
+    "CrossCheck",
+    "Device",
+    "Footprint",
+    "Kernels",
+    "L1Map",
+    "LeftBehind",
+    "Losses",
+    "Memory",
+    "MemoryUse",
+    "NoServer",
+    "Process",
+    "Provenance",
+    "Ring",
+    "Snapshot",
+    "Telemetry",
+    "TtmemError",
     "__version__",
     "max_memory_allocated",
     "memory_allocated",
@@ -29,17 +70,22 @@ __all__ = [
     "snapshot",
 ]
 
+_DEFINED_IN = {
+    "ttmem.api": ("max_memory_allocated", "memory_allocated", "reset_peak", "snapshot"),
+    "ttmem.errors": ("BadInput", "NoServer", "TtmemError"),
+    "ttmem.events": ("Amounts", "CardSample", "Telemetry"),
+    "ttmem.probe.phases": ("phase",),
+}
+
 
 def __getattr__(name: str) -> object:
-    if name == "phase":
-        from ttmem.probe import phases
+    if name not in __all__:
+        raise AttributeError(f"module 'ttmem' has no attribute {name!r}")
+    homes = (module for module, names in _DEFINED_IN.items() if name in names)
+    found: object = getattr(import_module(next(homes, "ttmem.snapshots")), name)
+    globals()[name] = found  # found directly from now on: `phase` may be used in every step
+    return found
 
-        globals()[name] = (
-            phases.phase
-        )  # found at once from now on: it may be asked for in every step
-        return phases.phase
-    if name in __all__:
-        from ttmem import api
 
-        return getattr(api, name)
-    raise AttributeError(f"module 'ttmem' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

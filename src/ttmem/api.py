@@ -1,4 +1,4 @@
-"""What programs call: the picture as typed objects, and the few numbers that users know from torch."""
+"""What programs call: snapshots as typed objects, and a few numbers under the names torch uses."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ def snapshot(
     *,
     telemetry: bool = False,
 ) -> Snapshot:
-    """Everything at this instant; `detail` names what to add in full, `telemetry` adds what sensors say.
+    """The state of all devices and processes now.
 
-    `socket` asks that server, `shm` reads that folder; with neither, the server at the usual place
-    if there is one, else what stock ttnn publishes in this host's shared memory.
+    `detail`: what to include in full: programs, buffers, cores, events, history.
+    `socket`: ask this server. `shm`: read this directory. With neither, ask the server at the default path if there
+    is one, else read what stock ttnn publishes in this host's shared memory.
+    `telemetry`: include sensor readings.
     """
     feed = open_feed(socket, shm)
     if telemetry:
@@ -39,9 +41,10 @@ def _read(feed: Feed, detail: Iterable[str] = ()) -> Snapshot:
 
 
 def memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | None = None) -> int:
-    """Bytes held on a device (logical id, or unique id as text): dram, l1, l1_small, trace, cb or l1_used.
+    """Bytes held on a device, given by logical id, or by unique id as a string.
 
-    A logical id that several devices have is that of this process; if it uses none of them, an error.
+    `kind`: dram, l1, l1_small, trace, cb or l1_used. If several devices have the same logical id, the one that this
+    process uses is meant; if it uses none of them, that is an error.
     """
     return _figure(_chosen(snapshot(socket), device), kind, "held")
 
@@ -49,30 +52,34 @@ def memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | No
 def max_memory_allocated(
     device: int | str = 0, kind: str = "dram", socket: str | None = None
 ) -> int:
-    """The peak of `memory_allocated` since the server saw the device, or since `reset_peak`.
+    """The peak of `memory_allocated` since the server first saw the device, or since `reset_peak`.
 
-    Only a server has looked before; without one there is no peak to tell.
+    Needs a server, since nothing else has observed the past.
     """
     return _figure(_chosen(_read(ServerFeed(socket)), device), kind, "peak")
 
 
 def reset_peak(device: int | str | None = None, socket: str | None = None) -> None:
-    """Peaks of a device (None: of all) start again at what is held now."""
+    """Resets the peaks of a device, or of all devices, to what is held now."""
     with ServerConnection(socket) as server:
-        picture = _read(ServerFeed(socket))
-        unique_id = None if device is None else _chosen(picture, device).unique_id
+        unique_id = None
+        if device is not None:
+            unique_id = _chosen(_read(ServerFeed(socket)), device).unique_id
         server.query("reset_peak", unique_id=unique_id)
 
 
-def _chosen(picture: Snapshot, wanted: int | str) -> Device:
-    """A number names a chip only inside one process: where several have it, ours is meant."""
+def _chosen(now: Snapshot, wanted: int | str) -> Device:
+    """A logical id is unique only within one process; if several devices have it, prefer our own."""
     if isinstance(wanted, str):
-        found = [device for device in picture.devices if device.unique_id == wanted]
+        found = [device for device in now.devices if device.unique_id == wanted]
     else:
-        found = [device for device in picture.devices if device.logical_id == wanted]
+        found = [device for device in now.devices if device.logical_id == wanted]
     if len(found) > 1:
         used = {
-            one for each in picture.processes if each.pid == os.getpid() for one in each.devices
+            unique_id
+            for process in now.processes
+            if process.pid == os.getpid()
+            for unique_id in process.devices
         }
         found = [device for device in found if device.unique_id in used] or found
     if len(found) == 1:
@@ -82,7 +89,7 @@ def _chosen(picture: Snapshot, wanted: int | str) -> Device:
         raise BadInput(
             f"{len(found):,} devices have the logical id {wanted}; ask by unique id: {which}"
         )
-    known = ", ".join(f"{d.logical_id} ({d.unique_id})" for d in picture.devices) or "none"
+    known = ", ".join(f"{d.logical_id} ({d.unique_id})" for d in now.devices) or "none"
     raise BadInput(f"no process has reported device {wanted!r}; known are: {known}")
 
 
@@ -99,10 +106,9 @@ def _figure(device: Device, kind: str, which: str) -> int:
 
 
 def _known(value: int | None, kind: str) -> int:
-    """Of what is held now there always is a figure."""
     if value is None:
         raise TtmemError(
-            f"the peak of {kind} is not known: events of a watched process were overwritten before they were read;"
+            f"the peak of {kind} is unknown: events of a watched process were overwritten before they were read;"
             " reset_peak() starts a new one"
         )
     return value

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.test_laws import World, steps
+from tests.views import cases
 from ttmem.errors import BadInput
 from ttmem.events import Event
 from ttmem.snapshots import Snapshot, from_json, to_json
@@ -129,3 +130,15 @@ def test_a_sensor_that_tells_no_number_is_damage(told: object) -> None:
 
     with pytest.raises(BadInput):
         from_json(document)
+
+
+def test_reprs_are_one_short_line() -> None:
+    now = cases.readme()
+
+    assert repr(now) == "Snapshot(2 devices, 2 processes)"
+    assert repr(now.devices[0]) == (
+        "Device(0, '9223372036854000000', n300, dram=4.5 GiB, l1_used=32.0 MiB)"
+    )
+    assert repr(now.processes[0]) == (
+        "Process(41235, 'python generate.py --batch 32', 2 devices, dram=7.8 GiB, l1_used=88.4 MiB)"
+    )

@@ -14,7 +14,7 @@ from ttmem.hw.boards import (
 )
 from ttmem.hw.cluster import Chip, Cluster, Link
 from ttmem.hw.descriptor import parse_cluster, read_cluster
-from ttmem.hw.l1_map import NEWEST, VERSIONS, L1Map, l1_map
+from ttmem.hw.l1_map import NEWEST, VERSIONS, RuntimeL1Map, l1_map
 from ttmem.hw.spec import DeviceSpec, device_spec
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "DeviceSpec",
     "Dispatch",
     "Grid",
-    "L1Map",
     "Link",
+    "RuntimeL1Map",
     "board",
     "bus_of",
     "compute_grid",

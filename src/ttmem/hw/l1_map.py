@@ -49,7 +49,7 @@ _SAME_BUILD = {"0.78.0-dev20260822": "0.78-dev"}
 
 
 @dataclass(frozen=True, slots=True)
-class L1Map:
+class RuntimeL1Map:
     arch: Arch
     version: str
     requested: str
@@ -80,7 +80,7 @@ class L1Map:
     def max_worker_l1_size(self) -> int:
         return self.l1_size - self.kernel_config_base
 
-    def with_worker_l1_size(self, worker_l1_size: int) -> L1Map:
+    def with_worker_l1_size(self, worker_l1_size: int) -> RuntimeL1Map:
         """The map after `open_device(worker_l1_size=...)`. A smaller size makes the ring larger."""
         if worker_l1_size == 0:
             worker_l1_size = self.default_worker_l1_size
@@ -93,11 +93,11 @@ class L1Map:
         return replace(self, unreserved_base=base)
 
 
-def l1_map(arch: Arch, version: str = NEWEST) -> L1Map:
+def l1_map(arch: Arch, version: str = NEWEST) -> RuntimeL1Map:
     """The map of that version, or of the nearest known one, with a note."""
     used, note = _nearest(version)
     base = KERNEL_CONFIG_BASE[used][arch]
-    return L1Map(
+    return RuntimeL1Map(
         arch=arch,
         version=used,
         requested=version,

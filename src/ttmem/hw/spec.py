@@ -8,7 +8,7 @@ from ttmem.errors import BadInput
 from ttmem.hw.arch import Arch, Dispatch, Grid, align_up, compute_grid
 from ttmem.hw.boards import Board
 from ttmem.hw.boards import board as board_by_name
-from ttmem.hw.l1_map import NEWEST, L1Map, l1_map
+from ttmem.hw.l1_map import NEWEST, RuntimeL1Map, l1_map
 
 # On Wormhole a bank is half a channel; on Blackhole it is 16 MiB smaller than its 4 GiB channel.
 _BANK_VIEW_SIZE = {Arch.WORMHOLE: 0x4000_0000, Arch.BLACKHOLE: 0xFF00_0000}
@@ -30,7 +30,7 @@ class DeviceSpec:
     dispatch: Dispatch
     tensix_harvested: int  # rows or columns
     grid: Grid
-    l1_map: L1Map
+    l1_map: RuntimeL1Map
     l1_small_bank_size: int
     dram_banks: int
     dram_view_size: int

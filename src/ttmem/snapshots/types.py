@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttmem.events import Amounts, CardSample, Telemetry
+from ttmem.sizes import human, several
 
 SCHEMA = "ttmem.snapshot/1"
 
@@ -134,7 +135,7 @@ class L1Map:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Device:
     """One chip."""
 
@@ -161,6 +162,12 @@ class Device:
     position: str | None = None  # on a Galaxy: tray and chip, T1:N3
     telemetry: Telemetry | None = None  # None: nobody asked for it
 
+    def __repr__(self) -> str:
+        where = f"{self.logical_id}, {self.unique_id!r}, {self.board or self.arch}"
+        return (
+            f"Device({where}, dram={human(self.memory.dram.held)}, l1_used={human(self.l1_used)})"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
@@ -172,7 +179,7 @@ class CrossCheck:
     time_ns: int  # when that source was last written
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Process:
     """One process, identified by pid and start time."""
 
@@ -189,6 +196,11 @@ class Process:
     container_pid: int | None = None
     cross_check: Mapping[str, CrossCheck] = field(default_factory=dict)  # by unique id
     kernels_counted: Mapping[str, int] = field(default_factory=dict)  # by unique id; in no sum
+
+    def __repr__(self) -> str:
+        held = Amounts.total(self.devices.values())
+        sizes = f"dram={human(held.dram)}, l1_used={human(held.l1_used)}"
+        return f"Process({self.pid}, {self.command!r}, {several(len(self.devices), 'device')}, {sizes})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +224,7 @@ class Losses:
     rejected_records: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     """Everything at one instant."""
 
@@ -227,7 +239,13 @@ class Snapshot:
     )  # programs, buffers, cores, events, history
     schema: str = SCHEMA
     remarks: tuple[Anomaly, ...] = ()  # of the host, not of one device
-    cards: tuple[CardSample, ...] = ()  # with telemetry: those that no device of the picture is on
+    cards: tuple[CardSample, ...] = ()  # with telemetry: cards without a device in this snapshot
+
+    def __repr__(self) -> str:
+        devices, processes = len(self.devices), len(self.processes)
+        return (
+            f"Snapshot({several(devices, 'device')}, {several(processes, 'process', 'processes')})"
+        )
 
     def device(self, wanted: int | str) -> Device | None:
         """A device by logical id (int) or unique id (str)."""
