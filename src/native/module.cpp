@@ -219,10 +219,19 @@ PyObject* process_live(PyObject* self, PyObject* args) {
     return PyLong_FromUnsignedLongLong(ledger_of(self).processes()[process].live);
 }
 
-PyObject* accounts(PyObject* self, PyObject*) {
+PyObject* accounts(PyObject* self, PyObject* args) {
     Rows rows;
     const std::vector<Process>& processes = ledger_of(self).processes();
-    for (std::size_t index = 0; index < processes.size(); ++index) {
+    std::size_t index = 0, end = processes.size();
+    Py_ssize_t only = -1;  // of all processes
+    if (!PyArg_ParseTuple(args, "|n", &only)) {
+        return nullptr;
+    }
+    if (only >= 0) {
+        index = std::min(static_cast<std::size_t>(only), end);
+        end = std::min(index + 1, end);
+    }
+    for (; index < end; ++index) {
         for (const auto& [device, entry] : processes[index].accounts) {
             const Account& a = *entry;
             rows << index << device << a.requested << a.held << a.count << a.unreserved << a.cb_demand << a.cb_count
@@ -234,6 +243,25 @@ PyObject* accounts(PyObject* self, PyObject*) {
         }
     }
     return rows.bytes();
+}
+
+// What of a device is held now, and what is in its ring by who wrote it last: (held by kind, CBs, footprint, ring's time,
+// occupied, capacity, programs).
+PyObject* usage(PyObject* self, PyObject* args) {
+    unsigned int index;
+    if (!PyArg_ParseTuple(args, "I", &index) || !device_exists(self, index)) {
+        return nullptr;
+    }
+    const Device& d = ledger_of(self).devices()[index];
+    const Ring none, *ring = &none;
+    for (const Process& process : ledger_of(self).processes()) {
+        const auto found = process.accounts.find(index);
+        if (found != process.accounts.end() && found->second->ring.time > ring->time) {
+            ring = &found->second->ring;
+        }
+    }
+    return Py_BuildValue("((KKKKK)KKKKKK)", d.held[0], d.held[1], d.held[2], d.held[3], d.held[4], d.cb_used, d.footprint,
+                         ring->time, ring->occupied, ring->capacity, ring->programs);
 }
 
 PyObject* devices(PyObject* self, PyObject*) {
@@ -338,8 +366,9 @@ PyMethodDef methods[] = {
     {"apply", method<apply>, METH_VARARGS, nullptr},
     {"apply_in_words", method<apply_in_words>, METH_VARARGS, nullptr},
     {"process_live", method<process_live>, METH_VARARGS, nullptr},
-    {"accounts", method<accounts>, METH_NOARGS, nullptr},
+    {"accounts", method<accounts>, METH_VARARGS, nullptr},
     {"devices", method<devices>, METH_NOARGS, nullptr},
+    {"usage", method<usage>, METH_VARARGS, nullptr},
     {"buffers", method<listing<buffer_rows>>, METH_VARARGS, nullptr},
     {"l1_buffers", method<listing<l1_buffer_rows>>, METH_VARARGS, nullptr},
     {"circular_buffers", method<listing<circular_buffer_rows>>, METH_VARARGS, nullptr},

@@ -168,6 +168,13 @@ def test_sum_by_kind_is_sum_by_process_is_device_used_and_within_capacity_or_nam
                 assert sum(getattr(share, kind) for share in shares) == getattr(memory, kind).held
             assert memory.cb.demand is not None
             assert memory.cb.used == sum(share.cb for share in shares) <= memory.cb.demand
+            assert device.logical_id is not None
+            _, use = world.books.device(device.logical_id)
+            assert use is not None
+            assert use.held[MemoryKind.DRAM] == memory.dram.held
+            assert use.held[MemoryKind.L1] == memory.l1.held
+            assert (use.cb_used, use.footprint) == (memory.cb.used, device.kernels.footprint.total)
+            assert use[-3:] == (device.kernels.ring.capacity, device.kernels.ring.occupied, None)
             assert device.l1_peak is not None
             assert 0 <= device.l1_used <= device.l1_peak < 1 << 40
             over = [a for a in device.anomalies if a.kind == "over_capacity"]

@@ -52,6 +52,9 @@ def test_others_on_the_same_device_count_beside_it() -> None:
     assert second.devices["9000"] == Amounts(64, 0, 0, 0, 8)
     assert device.provenance["dram"].source == "socket + shared memory v3"
     assert device.provenance["capacity"].source == "client"
+    _, use = books.device(0)
+    assert use is not None
+    assert (use.held[MemoryKind.DRAM], use.cb_used) == (1064, 8)
 
 
 def test_a_reporting_process_on_a_device_that_it_does_not_report_counts_there() -> None:

@@ -7,9 +7,12 @@ import pwd
 import select
 import signal
 import socket
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.other_user import OTHER, needs_root
 from tests.patience import PATIENCE_S, wait_until
@@ -18,6 +21,7 @@ from tests.server.harness import OldClient, RunningServer, child
 from ttmem.client import AllocationClient
 from ttmem.client.query import ServerConnection
 from ttmem.events import Event, MemoryKind, Op
+from ttmem.snapshots import Snapshot
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame, json_frame, parse_answer
 from ttmem.wire.historical import Head, Message, encode
@@ -29,12 +33,21 @@ MONITOR = frames.preamble() + json_frame(Frame.HELLO, {"role": "monitor"})
 APPLICATION = frames.preamble() + json_frame(Frame.HELLO, {"role": "application"})
 SNAPSHOT = json_frame(Frame.QUERY, {"what": "snapshot"})
 MIB = 1 << 20
+Share = Callable[[RunningServer], str]
 
 
-def open_to_everybody(server: RunningServer) -> None:
-    for folder in list(Path(server.path).parents)[:3]:
-        folder.chmod(0o755)
-    os.chmod(server.path, 0o666)
+@pytest.fixture
+def open_to_everybody() -> Iterator[Share]:
+    """Makes a second name of a server's socket, in a folder that everybody can enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+
+        def share(server: RunningServer) -> str:
+            os.chmod(server.path, 0o666)
+            os.link(server.path, os.path.join(folder, "s"))
+            return os.path.join(folder, "s")
+
+        yield share
 
 
 def connected(server: RunningServer, opening: bytes = b"") -> socket.socket:
@@ -113,14 +126,16 @@ def test_whoever_opens_more_connections_than_there_is_room_for_loses_the_idlest(
 
 
 @needs_root
-def test_idle_connections_of_one_user_do_not_lock_the_others_out(start: StartServer) -> None:
+def test_idle_connections_of_one_user_do_not_lock_the_others_out(
+    start: StartServer, open_to_everybody: Share
+) -> None:
     server = start(files=FILES)
-    open_to_everybody(server)
+    path = open_to_everybody(server)
     with closing(AllocationClient(server.path)) as client:
         client.report_allocation(0, 1, 100)
         server.sees(lambda p: bool(p.devices))
         code = BECOME + f"all = [OldClient(sys.argv[1]) for _ in range({FILES})]"
-        with child(code, server.path):
+        with child(code, path):
             wait_until(lambda: f"uid {UID}" in limits(server))
 
             roots = [OldClient(server.path) for _ in range(100)]
@@ -133,10 +148,10 @@ def test_idle_connections_of_one_user_do_not_lock_the_others_out(start: StartSer
 
 @needs_root
 def test_a_user_whose_connections_all_report_is_refused_more_with_a_sentence(
-    start: StartServer,
+    start: StartServer, open_to_everybody: Share
 ) -> None:
     server = start(files=FILES)
-    open_to_everybody(server)
+    path = open_to_everybody(server)
     code = """
     import socket
     from ttmem.wire import frames
@@ -150,7 +165,7 @@ def test_a_user_whose_connections_all_report_is_refused_more_with_a_sentence(
         more.sendall(frames.preamble()); more.recv(100)
     except OSError: pass
     """
-    with child(BECOME + "\n".join(line[4:] for line in code.splitlines()), server.path, "1"):
+    with child(BECOME + "\n".join(line[4:] for line in code.splitlines()), path, "1"):
         server.sees(lambda p: bool(p.devices) and p.devices[0].l1_used == 59 * 200)
         wait_until(lambda: f"(uid {UID}): a connection was refused: too many" in limits(server))
         with OldClient(server.path) as root:
@@ -228,6 +243,46 @@ def test_half_sent_frames_are_bounded_for_a_user(server: RunningServer) -> None:
         assert f"uid {os.getuid()}" in limits(server)
 
 
+# ---- what the books keep ---------------------------------------------------------------------------------------
+
+USES_DEVICES = (
+    BECOME
+    + """
+client = OldClient(sys.argv[1])
+for number in range(int(sys.argv[2]), int(sys.argv[3])): client.alloc(100, 1, 0, number)
+"""
+)
+
+
+def dram(picture: Snapshot) -> int:
+    return sum(device.memory.dram.held for device in picture.devices)
+
+
+@needs_root
+def test_one_user_cannot_take_all_devices(server: RunningServer, open_to_everybody: Share) -> None:
+    path = open_to_everybody(server)
+    with child(USES_DEVICES, path, "0", "200"), OldClient(server.path) as client:
+        server.sees(lambda p: len(p.devices) == 64)
+        for number in range(200, 300):
+            client.alloc(1000, 1, 0, number)
+
+        server.sees(lambda p: dram(p) == 64 * 100 + 100 * 1000)
+        assert f"user {OTHER}: a device was left out: it has 64" in limits(server)
+        server.logs(f"user {OTHER} has 64 devices in use, and may not have more")
+
+
+@needs_root
+def test_the_devices_of_a_user_that_are_unused_make_room_for_its_next(
+    server: RunningServer, open_to_everybody: Share
+) -> None:
+    path = open_to_everybody(server)
+    for first in (0, 50, 100):
+        with child(USES_DEVICES, path, str(first), str(first + 50)):
+            server.sees(lambda p: dram(p) == 5000)
+        server.sees(lambda p: dram(p) == 0)
+    assert limits(server) == ""
+
+
 # ---- turns -----------------------------------------------------------------------------------------------------
 
 
@@ -245,9 +300,9 @@ def test_whoever_asks_without_end_does_not_keep_another_one_waiting(server: Runn
 
 @needs_root
 def test_a_user_with_many_connections_has_no_more_turns_than_one_with_few(
-    server: RunningServer,
+    server: RunningServer, open_to_everybody: Share
 ) -> None:
-    open_to_everybody(server)
+    path = open_to_everybody(server)
     code = """
 import socket
 from ttmem.wire import frames
@@ -264,7 +319,7 @@ for one in all: one.recv(16)
 print("go", flush=True); sys.stdin.readline()
 for one in all: one.sendall(flood)
 """
-    with child(BECOME + code, server.path, says="go") as other, monitor(server) as mine:
+    with child(BECOME + code, path, says="go") as other, monitor(server) as mine:
         with stopped(server):
             assert other.stdin is not None
             assert other.stdout is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, Amounts, DeviceDeclaration, DeviceSample, Event, Remark
@@ -13,27 +13,41 @@ from ttmem.ledger import anomalies, picture
 from ttmem.ledger.counters import CounterBooks
 from ttmem.ledger.device_record import DeviceRecord
 from ttmem.ledger.device_register import (
-    MAX_DEVICES,
+    FULL,
     MAX_LOGICAL_ID,
     DeviceDefaults,
     DeviceRegister,
     NoDefaults,
 )
-from ttmem.ledger.faults import Faults, Limits
+from ttmem.ledger.faults import Faults
 from ttmem.ledger.location import locate
 from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.process_record import ProcessRecord
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, added_up, held, holding
 from ttmem.ledger.samples import CounterRow, same
+from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
 from ttmem.process_identity import ProcessFacts
-from ttmem.snapshots import Device, LeftBehind, Snapshot
+from ttmem.snapshots import LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 
 MAX_CORE_SETS = 16_384
 LAST_BYTES = 4096 * EVENT_SIZE  # of the events that lists show
 Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
 MOST_LIVE = 1 << 22  # as in `native/module.cpp`
-FULL = f"the table of devices is full: all {MAX_DEVICES} are in use"
+OF_A_CORE_SET = 256  # bytes
+OF_A_DECLARATION = 2048
+
+
+class DeviceUse(NamedTuple):
+    """What is held on one device, and what is in its ring; unknown is None."""
+
+    held: tuple[int, ...]  # by MemoryKind
+    cb_used: int
+    footprint: int | None
+    l1_total: int | None
+    ring_capacity: int | None
+    ring_occupied: int | None
+    ring_programs: int | None
 
 
 class Books:
@@ -52,7 +66,9 @@ class Books:
         self.native = Ledger(max_live=max_live, seed=int.from_bytes(os.urandom(8), "little"))
         self.max_live = min(max_live, MOST_LIVE)
         self.processes: dict[int, ProcessRecord] = {}
-        self._register = DeviceRegister(self.native, defaults or NoDefaults())
+        self.limits = Limits(say)
+        self._shares = Shares(self.limits)
+        self._register = DeviceRegister(self.native, defaults or NoDefaults(), self._shares)
         self.devices = self._register.devices
         self.counters = CounterBooks(self._register)
         self.left_behind: deque[LeftBehind] = deque(maxlen=MAX_LEFT_BEHIND)
@@ -67,7 +83,6 @@ class Books:
         self._recent_bytes = 0
         self.probed = ProbedProcesses(self)
         self.faults = Faults(say)
-        self.limits = Limits(say)
 
     # -- processes -------------------------------------------------------------------------------------------
 
@@ -93,7 +108,12 @@ class Books:
 
     def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
         """A dead process holds nothing; what it held is kept for show, if it was anything."""
-        had = self.held().get(process.index, {})
+        rows = self.counters.rows(self.processes, self._rows_of(process))
+        had = {
+            self.devices[row.device].unique_id: held(row)
+            for row in rows
+            if row.process == process.index
+        }
         for account in process.accounts:
             self.close_account(account)
         for other in self.processes.values():
@@ -113,11 +133,15 @@ class Books:
         """Whatever it holds is gone."""
         self.native.release_process(account.index)
         del self.processes[account.index]
+        user = account.facts.user
+        sets = len(self._core_sets.pop(account.index, ()))
+        text = account.string_bytes + sets * OF_A_CORE_SET
+        self._shares.take(user, "names", -text - len(account.declared) * OF_A_DECLARATION, TEXT)
+        self._shares.take(user, "accounts", -len(account.devices), ACCOUNTS)
         if account.part_of is not None:
             account.part_of.parts.remove(account)
         for device in self.devices:
             device.withdraw(account.index)
-        self._core_sets.pop(account.index, None)
         self._findings_said = {said for said in self._findings_said if said[1] != account.index}
         self.dead_losses.update(dropped=account.lost, gaps=account.gaps)
 
@@ -139,8 +163,12 @@ class Books:
 
     def rows_of(self, process: ProcessRecord) -> list[AccountRow]:
         """What one process has by its events, where it has any memory or kernel."""
-        rows = (row for row in self.event_rows() if row.process == process.index)
+        rows = self._rows_of(process)
         return [r for r in rows if any(r.counts) or r.cb_count or any(r.kernels)]
+
+    def _rows_of(self, process: ProcessRecord) -> list[AccountRow]:
+        found = b"".join(self.native.accounts(account.index) for account in process.accounts)
+        return self._event_rows(found)
 
     def count_lost(self, process: ProcessRecord, dropped: int, overflow: int) -> None:
         """A client's own tally of what it could not send or remember; it only grows."""
@@ -157,14 +185,19 @@ class Books:
         """A client says what its device is; ValueError if it cannot be one."""
         if declaration.logical_id > MAX_LOGICAL_ID:
             raise ValueError(f"logical id {declaration.logical_id} is above {MAX_LOGICAL_ID}")
+        if declaration.logical_id not in process.declared and not self._shares.take(
+            process.facts.user, "names", OF_A_DECLARATION, TEXT
+        ):
+            raise ValueError(f"user {process.facts.user} has declared too much")
         process.declared[declaration.logical_id] = declaration
         if not self._place(process, declaration, by):
-            raise ValueError(f"{FULL}; the declaration of device {declaration.logical_id} is kept")
+            why = self._register.full.get(process.facts.user, FULL)
+            raise ValueError(f"{why}; the declaration of device {declaration.logical_id} is kept")
 
     def _place(self, process: ProcessRecord, declaration: DeviceDeclaration, by: str) -> bool:
         number = declaration.logical_id
-        record = self._register.declared(declaration, by)
-        if record is None:
+        record = self._register.declared(declaration, by, process.facts.user)
+        if record is None or not self._may_bind(process, number):
             process.without_room.add(number)
             return False
         before = process.devices.get(number, record.unique_id)
@@ -173,6 +206,12 @@ class Books:
         record.declare(process.index, declaration, by)
         self._bind(process, number, record)
         return True
+
+    def _may_bind(self, process: ProcessRecord, logical_id: int) -> bool:
+        """The account of a process on a device is one of those that its user may have."""
+        return logical_id in process.devices or self._shares.take(
+            process.facts.user, "accounts", 1, ACCOUNTS
+        )
 
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
         self.native.bind(process.index, logical_id, record.index)
@@ -187,12 +226,13 @@ class Books:
             return self._place(
                 process, declared, "probe" if "probe" in process.sources else "client"
             )
-        record = self._register.by_number(logical_id)
-        if record is not None:
+        record = self._register.by_number(logical_id, process.facts.user)
+        if record is not None and self._may_bind(process, logical_id):
             self._bind(process, logical_id, record)
-        elif logical_id <= MAX_LOGICAL_ID:
+            return True
+        if logical_id <= MAX_LOGICAL_ID:
             process.without_room.add(logical_id)
-        return record is not None
+        return False
 
     def incomplete(self) -> list[tuple[ProcessRecord, str]]:
         """Accounts that should be told again, now that there is room for what they lack, and why."""
@@ -251,7 +291,8 @@ class Books:
                 break
             logical_id = Event.unpack(events, at).device
             if not self._bind_late(process, logical_id):
-                self.reject(f"device/{process.pid}", _no_device(logical_id, process))
+                full = self._register.full.get(process.facts.user, FULL)
+                self.reject(f"device/{process.pid}", _no_device(logical_id, process, full))
                 at += EVENT_SIZE
         if self.native.rejected() != self._rejected_seen:
             self._say_rejections()
@@ -264,9 +305,19 @@ class Books:
     def define_cores(self, process: ProcessRecord, number: int, mask: int) -> None:
         """A client names a set of cores."""
         known = self._core_sets.setdefault(process.index, set())
-        if number in known or len(known) < MAX_CORE_SETS:
+        if number in known or (
+            len(known) < MAX_CORE_SETS
+            and self._shares.take(process.facts.user, "names", OF_A_CORE_SET, TEXT)
+        ):
             known.add(number)
             self.native.define_cores(process.index, number, mask.to_bytes(128, "little"))
+
+    def define_string(self, process: ProcessRecord, number: int, text: str) -> None:
+        """Keeps a declared string while there is room; beyond it the name is unknown."""
+        grown = process.string_room(number, text)
+        if grown is not None and self._shares.take(process.facts.user, "names", grown, TEXT):
+            process.strings[number] = text
+            process.string_bytes += grown
 
     def remember(self, process: ProcessRecord, events: bytes, now: int) -> None:
         """Keeps events for lists; older ones go."""
@@ -297,7 +348,7 @@ class Books:
 
     def sample(self, devices: Iterable[DeviceSample], remarks: Iterable[Remark], now: int) -> None:
         """Takes a reading of counters, in place of the one before."""
-        self._register.full = False
+        self._register.full.clear()
         self.counters.take(devices, remarks, now)
         for process, logical_id, record in locate(self):
             self._move(process, logical_id, record, now)
@@ -335,7 +386,10 @@ class Books:
 
     def event_rows(self) -> list[AccountRow]:
         """What each process holds on each device by its events alone, whichever of its reporters told."""
-        rows = grouped_rows(AccountRow, self.native.accounts())
+        return self._event_rows(self.native.accounts())
+
+    def _event_rows(self, data: bytes) -> list[AccountRow]:
+        rows = grouped_rows(AccountRow, data)
         return added_up([with_binaries(self, row) for row in rows], self.processes)
 
     def device_rows(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
@@ -352,8 +406,9 @@ class Books:
 
     def tick(self, now: int) -> None:
         """Once a second: takes the history's sample, and says each new anomaly once."""
-        self._register.full = False
-        for device, row in zip(self.devices, self.device_rows(self.account_rows()), strict=True):
+        self._register.full.clear()
+        rows = self.account_rows() if self.counters.samples.accounts else []
+        for device, row in zip(self.devices, self.device_rows(rows), strict=True):
             if device.shown:
                 device.history.add(now, row)
         for row_ in self.findings():
@@ -381,13 +436,30 @@ class Books:
         """Everything at this instant, without details."""
         return picture.build(self, now, host or {})
 
-    def device(self, logical_id: int) -> tuple[DeviceDeclaration | None, Device | None]:
-        """What is known of a number that clients use, and its device at this instant, if there is one."""
-        wanted = [d for d in self.devices if d.shown and d.logical_id == logical_id][:1]
-        if not wanted:
+    def device(self, logical_id: int) -> tuple[DeviceDeclaration | None, DeviceUse | None]:
+        """What is known of a number that clients use, and what is held on its device, if there is one."""
+        found = (d for d in self.devices if d.logical_id == logical_id and d.shown)
+        device = next(found, None)
+        if device is None:
             return self._register.expected(logical_id), None
-        device = next(picture.describe(self, wanted, self.account_rows(), {}))
-        return wanted[0].declaration, device
+        return device.declaration, self._use(device)
+
+    def _use(self, device: DeviceRecord) -> DeviceUse:
+        """As a picture has it, without making one."""
+        held, cb_used, footprint, time, occupied, ring, programs = self.native.usage(device.index)
+        if any(account.device is device for account in self.counters.samples.accounts):
+            sums = self._sums(self.account_rows())[device.index]
+            held, cb_used = sums.held, sums.cb_used
+        declared = device.declaration.ring_capacity
+        return DeviceUse(
+            held,
+            cb_used,
+            None if device.by_counters else footprint,
+            device.declaration.l1_total or device.l1_capacity,
+            declared if declared is not None or not time else ring or None,
+            occupied if time else None,
+            programs if time else None,
+        )
 
     def device_count(self) -> int:
         """How many devices a monitor has to ask for that knows them by number only."""
@@ -402,8 +474,8 @@ class Books:
         }
 
 
-def _no_device(logical_id: int, process: ProcessRecord) -> str:
+def _no_device(logical_id: int, process: ProcessRecord, full: str) -> str:
     number = logical_id - (1 << 32) if logical_id >> 31 else logical_id
     possible = 0 <= number <= MAX_LOGICAL_ID
-    why = FULL if possible else f"ids go from 0 to {MAX_LOGICAL_ID}"
+    why = full if possible else f"ids go from 0 to {MAX_LOGICAL_ID}"
     return f"event on device {number} rejected: {why}; from {process.title}"

@@ -30,6 +30,7 @@ class DeviceRecord:
     declaration: DeviceDeclaration
     declared_by: str | None  # None: nobody, all capacities are unknown
     identity: Provenance
+    user: str | None = None  # of the process, or the file, that told of it first
     by_process: dict[int, DeviceDeclaration] = field(default_factory=dict)
     sample: DeviceSample | None = None  # what counters said of it last
     by_counters: bool = False  # nothing but counters has told of it yet

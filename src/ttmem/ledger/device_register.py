@@ -15,10 +15,13 @@ from ttmem.ledger.device_record import (
     made_up_id,
     made_up_identity,
 )
+from ttmem.ledger.shares import DEVICES, Shares
 from ttmem.snapshots import Provenance
 
 MAX_DEVICES = 256
 MAX_LOGICAL_ID = 1023
+FULL = f"the table of devices is full: all {MAX_DEVICES} are in use"
+OWN_FULL = f"user {{}} has {DEVICES} devices in use, and may not have more"
 
 
 OPENERS = ("client", "probe")  # who tells of a device because a process has it open
@@ -64,10 +67,12 @@ class NoDefaults:
 class DeviceRegister:
     """Every device once, by its unique id; the place in `devices` is its index in the native ledger."""
 
-    def __init__(self, native: Ledger, defaults: DeviceDefaults) -> None:
+    def __init__(self, native: Ledger, defaults: DeviceDefaults, shares: Shares) -> None:
         self.devices: list[DeviceRecord] = []
-        self.full = False  # no place was found; looking for one at each event would be dear
+        # Users for whom no place was found, and why; looking for one at each event would be dear.
+        self.full: dict[str | None, str] = {}
         self._native = native
+        self._shares = shares
         self._defaults = defaults
         self._by_unique_id: dict[str, DeviceRecord] = {}
         for logical_id in defaults.known_ids():
@@ -79,15 +84,15 @@ class DeviceRegister:
         return self._by_unique_id.get(unique_id)
 
     def declared(
-        self, declaration: DeviceDeclaration, declared_by: str | None
+        self, declaration: DeviceDeclaration, declared_by: str | None, user: str | None = None
     ) -> DeviceRecord | None:
-        """The device that somebody described; None if there are too many."""
+        """The device that somebody described, of that user if it is new; None if there are too many."""
         unique_id = declaration.unique_id or made_up_id(declaration.logical_id)
         record = self._by_unique_id.get(unique_id)
         if record is None:
             told = declaration.unique_id is not None
             identity = DECLARED_ID if told else made_up_identity(declared_by)
-            return self._added(unique_id, declaration, declared_by, identity)
+            return self._added(unique_id, declaration, declared_by, identity, user)
         if record.by_counters:
             record.by_counters = False
             record.declaration, record.declared_by = declaration, declared_by
@@ -95,13 +100,13 @@ class DeviceRegister:
             record.declaration, record.declared_by = declaration, declared_by
         return record
 
-    def by_number(self, logical_id: int) -> DeviceRecord | None:
+    def by_number(self, logical_id: int, user: str | None = None) -> DeviceRecord | None:
         """The device of a client that knows no more of it; None if there is no such number."""
         if logical_id > MAX_LOGICAL_ID:
             return None
         given = self._defaults.declaration(logical_id)
         declared_by = "server option" if given else None
-        return self.declared(given or DeviceDeclaration(logical_id), declared_by)
+        return self.declared(given or DeviceDeclaration(logical_id), declared_by, user)
 
     def count(self) -> int:
         """How many numbers have a device, or are expected to have one."""
@@ -131,7 +136,7 @@ class DeviceRegister:
 
     def _seen(self, sample: DeviceSample) -> DeviceRecord | None:
         blank = DeviceDeclaration(sample.logical_id or 0)
-        record = self._added(sample.unique_id, blank, None, SHARED_ID)
+        record = self._added(sample.unique_id, blank, None, SHARED_ID, sample.user)
         if record is not None:
             record.by_counters = True
         return record
@@ -156,11 +161,12 @@ class DeviceRegister:
         declaration: DeviceDeclaration,
         declared_by: str | None,
         identity: Provenance,
+        user: str | None,
     ) -> DeviceRecord | None:
-        index = self._place()
+        index = self._place(user)
         if index is None:
             return None
-        record = DeviceRecord(index, unique_id, declaration, declared_by, identity)
+        record = DeviceRecord(index, unique_id, declaration, declared_by, identity, user)
         if index == len(self.devices):
             self.devices.append(record)
         else:
@@ -169,17 +175,25 @@ class DeviceRegister:
         self._by_unique_id[unique_id] = record
         return record
 
-    def _place(self) -> int | None:
-        """A new index, or that of a device which nobody has open, or else on which nothing is held."""
-        if len(self.devices) < MAX_DEVICES:
-            return self._native.add_device()
-        if self.full:
+    def _place(self, user: str | None) -> int | None:
+        """A new index, or that of a device which nobody has open, or else on which nothing is held.
+
+        Who has its share of devices gets the place of one of its own.
+        """
+        if user in self.full:
             return None
+        records = list(self._by_unique_id.values())  # the oldest first
+        own = [record for record in records if record.user == user]
+        enough = self._shares.limited(user) and len(own) >= DEVICES
+        if not enough and len(self.devices) < MAX_DEVICES:
+            return self._native.add_device()
         for unbind in (False, True):
-            for record in self._by_unique_id.values():  # the oldest first
+            for record in own if enough else records:
                 if not self._kept(record) and self._native.clear_device(record.index, unbind):
                     return record.index
-        self.full = True
+        self.full[user] = OWN_FULL.format(user) if enough else FULL
+        if enough:
+            self._shares.refuse(user, f"a device was left out: it has {DEVICES}, its share of them")
         return None
 
     def _kept(self, record: DeviceRecord) -> bool:

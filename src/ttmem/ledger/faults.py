@@ -1,4 +1,4 @@
-"""What is left out of a picture: what ttmem failed to handle, and what one user took too much of."""
+"""What went wrong inside ttmem while it handled one thing: that one is set aside, everything else goes on."""
 
 from __future__ import annotations
 
@@ -11,32 +11,8 @@ MOST = 64  # things that are told apart
 LONGEST = 200  # letters of an error
 
 
-class Limits:
-    """What was refused to users who took too much: counted by user, and told."""
-
-    def __init__(self, say: Callable[[str, str], None]) -> None:
-        self._say = say
-        self._times: Counter[tuple[str, str]] = Counter()
-
-    def note(self, user: str, what: str) -> None:
-        """`user` is a title, `what` says what was done about it."""
-        if (user, what) not in self._times and len(self._times) >= MOST:
-            user = "other users"
-            what = what if (user, what) in self._times else "too much"
-        self._times[user, what] += 1
-        self._say(f"limit/{user}/{what}", self._sentence(user, what))
-
-    def anomalies(self) -> list[Anomaly]:
-        """For every picture: somebody may miss something in it."""
-        return [Anomaly("limit", self._sentence(*key)) for key in self._times]
-
-    def _sentence(self, user: str, what: str) -> str:
-        times = self._times[user, what]
-        return f"{user}: {what}" + ("" if times == 1 else f" ({times:,} times)")
-
-
 class Faults:
-    """Counts by what was handled what went wrong inside ttmem: that is set aside, and everything else goes on."""
+    """Counts them by what was handled, and tells of each."""
 
     def __init__(self, say: Callable[[str, str], None]) -> None:
         self._say = say

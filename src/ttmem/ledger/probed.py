@@ -166,7 +166,7 @@ class ProbedProcesses:
             except ValueError as problem:
                 self._books.reject(f"declare/{news.path}", f"{news.path}: {problem}")
         for number, text in news.strings.items():
-            process.define_string(number, text)
+            self._books.define_string(process, number, text)
         for number, mask in news.cores.items():
             self._books.define_cores(process, number, mask)
         process.messages.update(news.messages)

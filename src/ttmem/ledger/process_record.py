@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from sys import getsizeof
 
 from ttmem.events import DeviceDeclaration
 from ttmem.ledger.probe_gaps import ProbeGaps
@@ -11,6 +12,7 @@ from ttmem.process_identity import ProcessFacts
 
 MAX_STRINGS = 100_000
 MAX_STRING_BYTES = 16 << 20
+OF_A_STRING = 100  # bytes that its place costs
 
 
 @dataclass(slots=True, eq=False)
@@ -67,11 +69,12 @@ class ProcessRecord:
         """Events, or buffers that a client cannot tell again. What is beyond a probe's table is in its counters."""
         return self.dropped + (0 if "probe" in self.sources else self.overflow)
 
-    def define_string(self, number: int, text: str) -> None:
-        """Keeps a declared string while there is room; beyond it the name is unknown."""
+    def string_room(self, number: int, text: str) -> int | None:
+        """How many bytes more it would take to keep a declared string; None if there is no room for it."""
         known = self.strings.get(number)  # a client says all of them again when it comes again
-        grown = self.string_bytes + len(text) - len(known or "")
-        room = known is not None or len(self.strings) < MAX_STRINGS
-        if room and grown <= MAX_STRING_BYTES:
-            self.strings[number] = text
-            self.string_bytes = grown
+        grown = OF_A_STRING + getsizeof(text)
+        if known is not None:
+            grown -= OF_A_STRING + getsizeof(known)
+        elif len(self.strings) >= MAX_STRINGS:
+            return None
+        return grown if self.string_bytes + grown <= MAX_STRING_BYTES else None

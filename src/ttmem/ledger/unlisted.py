@@ -37,7 +37,7 @@ class Unlisted:
             self.forget(process)
         if not (news.unlisted or self.has(process)):
             return
-        process.define_string(NAME, TEXT)
+        self._books.define_string(process, NAME, TEXT)
         devices = self._books.device_indices(process)
         for chip, counted in news.counters.items():
             row = rows.get((process.index, devices.get(chip, -1)))

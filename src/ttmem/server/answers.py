@@ -10,11 +10,12 @@ from typing import Any
 from ttmem import __version__
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.ledger import Books
+from ttmem.ledger.books import DeviceUse
 from ttmem.ledger.details import EVERYTHING, Details, Narrow
 from ttmem.process_identity import user_title
 from ttmem.server.dump_text import kernels_text, remaining_text
 from ttmem.server.output import Output
-from ttmem.snapshots import Device, to_json
+from ttmem.snapshots import to_json
 from ttmem.snapshots.detail import DETAILS
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
@@ -51,10 +52,10 @@ class Answers:
             self._dump(Message(head.type), uid)
             return None
         kind = Message.RESPONSE if head.type == Message.QUERY else Message.DEVICE_INFO_RESPONSE
-        declared, device = self._books.device(head.device)
+        declared, use = self._books.device(head.device)
         tail = {"num_devices": self._books.device_count()}
         tail |= {} if declared is None else _hardware(declared)
-        tail |= {} if device is None else _usage(device)
+        tail |= {} if use is None else _usage(use)
         # The original monitor takes the totals of an available device as they are, and has its own, 12 GiB and 75 MiB,
         # for others: unknown totals must not be available, or it shows '25.00 MB / 0.00 B'.
         sized = bool(tail.get("total_dram_size") and tail.get("total_l1_size"))
@@ -124,20 +125,19 @@ def _hardware(declared: DeviceDeclaration) -> dict[str, int]:
     )
 
 
-def _usage(device: Device) -> dict[str, int]:
-    memory, ring = device.memory, device.kernels.ring
+def _usage(use: DeviceUse) -> dict[str, int]:
     return _known(
         {
-            "dram_allocated": memory.dram.held,
-            "l1_allocated": memory.l1.held,
-            "l1_small_allocated": memory.l1_small.held,
-            "trace_allocated": memory.trace.held,
-            "cb_allocated": memory.cb.used,
-            "kernel_allocated": device.kernels.footprint.total,
-            "total_l1_size": device.l1_total or device.l1_capacity,
-            "ringbuffer_total_size": ring.capacity,
-            "ringbuffer_used_bytes": ring.occupied,
-            "ringbuffer_num_programs": ring.programs,
+            "dram_allocated": use.held[MemoryKind.DRAM],
+            "l1_allocated": use.held[MemoryKind.L1],
+            "l1_small_allocated": use.held[MemoryKind.L1_SMALL],
+            "trace_allocated": use.held[MemoryKind.TRACE],
+            "cb_allocated": use.cb_used,
+            "kernel_allocated": use.footprint,
+            "total_l1_size": use.l1_total,
+            "ringbuffer_total_size": use.ring_capacity,
+            "ringbuffer_used_bytes": use.ring_occupied,
+            "ringbuffer_num_programs": use.ring_programs,
         }
     )
 

@@ -131,9 +131,11 @@ class Connections:
         self._quiet: dict[Connection, float] = {}
         self._epoll = select.epoll()
         self._reports = select.epoll()
+        self._reports_number = self._reports.fileno()
+        self._heard = False  # some of those that report have said something
         self._asked, self._reported = Turns(), Turns()
         self._listening = False
-        self.watch(self._reports.fileno())
+        self.watch(self._reports_number)
         self._listen()
 
     def __len__(self) -> int:
@@ -164,7 +166,9 @@ class Connections:
                 self._guarded(connection, self._ready, connection, mask)
             elif number == self._listener.socket.fileno():
                 knocked = True
-            elif number != self._reports.fileno():
+            elif number == self._reports_number:
+                self._heard = True
+            else:
                 others.append(number)
         if (
             knocked
@@ -175,9 +179,10 @@ class Connections:
     def serve(self) -> None:
         """Those who ask have their time, then those who report."""
         self._serve(self._asked)
-        for number, mask in self._reports.poll(0):
+        for number, mask in self._reports.poll(0) if self._heard else ():
             connection = self._open[number]  # none is closed here, and nobody else's
             self._guarded(connection, self._ready, connection, mask)
+        self._heard = False
         self._serve(self._reported)
         if self._quiet:
             now = monotonic()

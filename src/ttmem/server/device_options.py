@@ -18,6 +18,7 @@ class DeviceOptions:
         self._board = board_by_name(board) if board else None
         self._cluster: Cluster | None = read_cluster(cluster) if cluster else None
         self._l1_capacity = l1_capacity
+        self._made: dict[int, DeviceDeclaration | None] = {}
 
     def known_ids(self) -> list[int]:
         """Logical ids of devices that exist for certain: those of the cluster."""
@@ -29,6 +30,11 @@ class DeviceOptions:
 
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """What the options say of a device; None if they say nothing."""
+        if logical_id not in self._made:
+            self._made[logical_id] = self._make(logical_id)
+        return self._made[logical_id]
+
+    def _make(self, logical_id: int) -> DeviceDeclaration | None:
         declared = self._hardware(logical_id)
         if self._l1_capacity is not None:
             return replace(declared or DeviceDeclaration(logical_id), l1_capacity=self._l1_capacity)

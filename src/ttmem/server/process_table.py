@@ -6,7 +6,13 @@ import os
 import socket
 
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.process_identity import ProcessFacts, is_alive, process_facts, runs_another_program
+from ttmem.process_identity import (
+    ProcessFacts,
+    is_alive,
+    process_facts,
+    runs_another_program,
+    user_name,
+)
 from ttmem.sources.socket_peer import HISTORICAL, Peer
 
 MAX_REPORTERS = 256  # of one process
@@ -43,7 +49,9 @@ class ProcessTable:
             return known, None
         handle = _pidfd(peer) if peer.pid > 0 and len(self._handles) < self._max_handles else None
         facts = (
-            process_facts(peer.pid, peer.uid) if peer.pid > 0 else ProcessFacts(0, None, None, None)
+            process_facts(peer.pid, peer.uid)
+            if peer.pid > 0
+            else ProcessFacts(0, None, user_name(peer.uid), None)
         )
         # Without a pid two unseen processes cannot be told apart: each connection is one.
         identity = (peer.pid, facts.start_time_ns) if peer.pid > 0 else (0, -id(peer))

@@ -317,7 +317,7 @@ class Server:
 
     def string(self, peer: Peer, number: int, text: str) -> None:
         """A client's string."""
-        self._account(peer).define_string(number, text)
+        self.books.define_string(self._account(peer), number, text)
 
     def cores(self, peer: Peer, number: int, mask: int) -> None:
         """A client's core set."""

@@ -21,7 +21,7 @@ zero tail, which is what tells the sizes apart.
 from __future__ import annotations
 
 from enum import IntEnum
-from struct import Struct
+from struct import Struct, error
 from typing import NamedTuple
 
 HEAD = Struct("<B3xiQB3xiQQ")
@@ -88,9 +88,12 @@ def encode(record_size: int, head: Head, tail: dict[str, int] | None = None) -> 
     """A record of that size. Fields that it has no room for are left out; values are cut to what fits."""
     layout, names = TAILS[record_size]
     given = tail or {}
-    widest = [(1 << 64) - 1 if name in (*_SIX, *_TOTALS) else (1 << 32) - 1 for name in names]
-    values = [min(given.get(name, 0), most) for name, most in zip(names, widest, strict=True)]
-    return HEAD.pack(*head) + layout.pack(*values)
+    try:
+        return HEAD.pack(*head) + layout.pack(*[given.get(name, 0) for name in names])
+    except error:  # some value does not fit
+        widest = [1 << (64 if name in (*_SIX, *_TOTALS) else 32) for name in names]
+        cut = [min(given.get(name, 0), end - 1) for name, end in zip(names, widest, strict=True)]
+        return HEAD.pack(*head) + layout.pack(*cut)
 
 
 def decode_tail(record: bytes) -> dict[str, int]:
