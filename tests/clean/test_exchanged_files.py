@@ -19,9 +19,9 @@ from tests.other_user import OTHER, needs_root
 from tests.patience import PATIENCE_S
 from tests.sources.region_writer import Slot, Written
 from ttmem.clean import Backups, Plan, RemoveSocket, Restored, carry_out, undo
-from ttmem.clean.files import Changed, opened, remove
-from ttmem.clean.lease import leased
 from ttmem.errors import BadInput
+from ttmem.sources.lease import leased
+from ttmem.sources.owned_files import Changed, opened, remove
 
 HELD = (4096, 2048, 0, 0, 512)
 TEBIBYTE = 1 << 40

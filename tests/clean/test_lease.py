@@ -11,8 +11,8 @@ import pytest
 
 from tests.clean.conftest import Mapper
 from tests.patience import PATIENCE_S
-from ttmem.clean.files import Changed, opened, remove
-from ttmem.clean.lease import Use, leased
+from ttmem.sources.lease import Use, leased
+from ttmem.sources.owned_files import Changed, opened, remove
 
 
 @pytest.fixture

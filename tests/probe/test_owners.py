@@ -9,7 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.probe.watched import Watched
+from tests.probe.launched import Launcher
+from tests.probe.watched import PRELUDE, Watched
 from ttmem.errors import NothingToRead
 from ttmem.events import MemoryKind
 from ttmem.feeds import LocalFeed
@@ -100,3 +101,52 @@ def test_who_comes_after_an_exec_finds_the_region_of_an_ended_process(watch: Wat
         assert not region.process_alive()
     assert (ended.news.facts.pid, ended.in_order) == (process.process.pid, False)
     assert len(ended.news.live or b"") // 64 == 3
+
+
+def test_what_was_held_at_exec_is_told_though_the_next_program_opens_a_device(
+    watch: Watch,
+) -> None:
+    follows = f"{PRELUDE}mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 64); say('again'); input()"
+    process = watch(
+        "mesh = lib.mesh_open(1); kept = [buffer(mesh, n, 0, 64) for n in range(3)]\n"
+        f"os.execv(sys.executable, [sys.executable, '-c', {follows!r}, sys.argv[1]])"
+    )
+    process.wait_for("again")
+
+    (ended,) = ended_regions(str(process.folder))
+    with closing(LocalFeed(str(process.folder))) as feed:
+        picture = feed.read()
+
+    assert (ended.news.facts.pid, len(ended.news.live or b"") // 64) == (process.process.pid, 3)
+    assert sum(device.memory.dram.held for device in picture.devices) == 512 * 8
+    assert [one.pid for one in picture.processes] == [process.process.pid]
+
+
+def test_of_many_programs_that_follow_by_exec_two_regions_are_kept(watch: Watch) -> None:
+    follows = (
+        f"{PRELUDE}left = int(sys.argv[2]); mesh = lib.mesh_open(1); buffer(mesh, left, 0, 64)\n"
+        "here = open('/proc/self/cmdline').read().split(chr(0))[:-1]\n"
+        "if left: os.execv(sys.executable, [*here[:-1], str(left - 1)])\n"
+        "say('last'); input()"
+    )
+    process = watch(
+        f"os.execv(sys.executable, [sys.executable, '-c', {follows!r}, sys.argv[1], '4'])"
+    )
+    process.wait_for("last")
+
+    regions = sorted(process.regions(), key=lambda region: region.path)
+
+    assert [[one.id for one in region.live()] for region in regions] == [[0], [1]]
+
+
+def test_the_summary_of_a_run_has_both_programs_of_a_process_that_called_exec(
+    launcher: Launcher,
+) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1); kept = buffer(mesh, 1, 0, 4000)\n"
+        "if len(sys.argv) < 3:\n"
+        "    line = open('/proc/self/cmdline').read().split(chr(0))[:-1]\n"
+        "    os.execv(sys.executable, [*line, 'again'])"
+    )
+
+    assert said.count("NEVER FREED") == 2

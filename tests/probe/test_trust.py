@@ -16,8 +16,9 @@ import pytest
 
 from tests.other_user import OTHER, give_away, needs_root
 from tests.probe.launched import Launcher
-from tests.probe.watched import Watched
+from tests.probe.watched import PRELUDE, Watched
 from ttmem.feeds import LocalFeed
+from ttmem.probe import environment
 from ttmem.sources.probe_region import BadRegion, ForeignRegion, ProbeRegion, find_regions
 from ttmem.sources.probes import ended_regions
 from ttmem.sources.probes.ended import last_words
@@ -25,6 +26,7 @@ from ttmem.sources.probes.ended import last_words
 Watch = Callable[..., Watched]
 HOLDS = "mesh = lib.mesh_open(1); kept = buffer(mesh, 1, 0, 4000)"
 BLOCK = 512 * 8
+CONTAINER = ("unshare", "--pid", "--fork", "--kill-child")
 PID_AT, TICKS_AT = 24, 32
 # Of the process itself: a copy of its region, of a process that never was, which another user made.
 FORGE = f"""
@@ -183,3 +185,65 @@ def test_links_and_pipes_are_no_regions(done: Watch, tmp_path: Path) -> None:
     for other in (link, pipe):
         with pytest.raises(BadRegion, match=r"Too many levels|not a plain file"):
             ProbeRegion(str(other))
+
+
+def test_a_process_that_maps_a_longer_name_does_not_speak_for_a_shorter_one(watch: Watch) -> None:
+    process = watch(HOLDS + "\nsay('made'); input()")
+    process.wait_for("made")
+    path = region_of(process)
+    copy = path.with_name(path.name[:-1])
+
+    copy.write_bytes(path.read_bytes())
+
+    with closing(ProbeRegion(str(path))) as one, closing(ProbeRegion(str(copy))) as other:
+        assert [one.process_alive(), other.process_alive()] == [True, False]
+
+
+def in_container(library: Path, folder: Path, script: str) -> subprocess.Popen[str]:
+    """A watched process that has pids of its own; skips where nobody may make such a place."""
+    if subprocess.run([*CONTAINER, "true"], check=False).returncode:
+        pytest.skip("no PID namespace can be made here")
+    return subprocess.Popen(
+        [*CONTAINER, sys.executable, "-c", PRELUDE + script, str(library)],
+        env=environment({**os.environ, "TTMEM_REGION_DIR": str(folder)}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@needs_root
+def test_a_process_in_a_container_is_known_by_the_pid_that_it_has_here(
+    runtime: Path, tmp_path: Path
+) -> None:
+    with in_container(runtime, tmp_path, HOLDS + "\nsay(os.getpid()); input()") as process:
+        assert process.stdout is not None
+        inside = int(process.stdout.readline())
+        (name,) = find_regions(str(tmp_path))
+        with closing(LocalFeed(str(tmp_path))) as feed:
+            picture = feed.read()
+        ended = list(ended_regions(str(tmp_path)))
+        process.communicate("\n")
+        after = list(ended_regions(str(tmp_path)))
+
+    (known,) = picture.processes
+    assert (name.pid, known.container_pid) == (inside, inside)
+    assert known.pid not in (inside, process.pid)
+    assert [device.memory.dram.held for device in picture.devices] == [BLOCK]
+    assert (ended, len(after)) == ([], 1)
+
+
+@needs_root
+def test_a_process_in_a_container_does_not_speak_for_the_region_of_another_user(
+    runtime: Path, tmp_path: Path
+) -> None:
+    with in_container(runtime, tmp_path, HOLDS + "\nsay('made'); input()") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (name,) = find_regions(str(tmp_path))
+        give_away(Path(name.path))
+        with closing(LocalFeed(str(tmp_path))) as feed:
+            picture = feed.read()
+        process.communicate("\n")
+
+    assert picture.processes == ()

@@ -113,6 +113,9 @@ Region* try_to_make() {
     std::string problem;
     Plan plan = plan_for(settings.events, settings.live);
     void* memory = map_region_file(path, plan.size, problem);
+    if (!memory && unlink((path + EARLIER).c_str()) == 0) {  // what happens now comes first
+        memory = map_region_file(path, plan.size, problem);
+    }
     if (!memory) {  // a container's /dev/shm is small: better a short ring than none
         plan = plan_for(std::min(settings.events, 4096u), std::min(settings.live, 8192u));
         memory = map_region_file(path, plan.size, problem);

@@ -40,9 +40,23 @@ Plan plan_for(std::uint32_t events, std::uint32_t live) {
     return plan;
 }
 
+namespace {
+
+// A file of this name is of this very process before an exec. What it held then is gone, and `ttmem dump` tells of it.
+// One is kept, so that a process that calls exec again and again does not fill the folder.
+void keep_earlier(const std::string& path) {
+    struct stat status;
+    const bool there = lstat(path.c_str(), &status) == 0;
+    const bool keep = there && S_ISREG(status.st_mode) && status.st_size > 0;
+    if (there && (!keep || rename(path.c_str(), (path + EARLIER).c_str()) != 0)) {
+        unlink(path.c_str());
+    }
+}
+
+}  // namespace
+
 void* map_region_file(const std::string& path, std::uint64_t size, std::string& problem) {
-    // A file of this name is of this very process before an exec: what it told of is gone.
-    unlink(path.c_str());
+    keep_earlier(path);
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) {
         problem = path + ": " + std::strerror(errno);

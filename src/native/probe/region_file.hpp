@@ -13,6 +13,8 @@ struct Plan {
     std::uint64_t size;
 };
 
+constexpr char EARLIER[] = "_before";  // after the name of a region from before an exec (sources/probe_folder.py)
+
 Plan plan_for(std::uint32_t events, std::uint32_t live);
 
 // The mapped file, all zero; null with the reason in `problem`.

@@ -6,11 +6,11 @@ import os
 from dataclasses import replace
 
 from ttmem.clean.backup import Backup, Backups, file_entry, slots_entry
-from ttmem.clean.files import Changed, OpenFile, opened, remove
-from ttmem.clean.lease import Lease, Use, leased
 from ttmem.clean.slots import clear_row, judge_rows, owner_of, row
 from ttmem.clean.steps import ClearSlots, DeadSlot, Outcome, Plan, RemoveProbe, RemoveRegion, Step
 from ttmem.errors import TtmemError
+from ttmem.sources.lease import Lease, Use, leased
+from ttmem.sources.owned_files import Changed, OpenFile, opened, remove
 from ttmem.sources.shared_memory import scan_holders
 from ttmem.sources.shared_memory.layout import LAYOUTS
 from ttmem.sources.shared_memory.lives import Lives

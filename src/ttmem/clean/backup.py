@@ -25,16 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ttmem.clean.files import (
-    Changed,
-    OpenFile,
-    create,
-    folder_key,
-    opened_private,
-    private_folder,
-)
+from ttmem.clean.files import create, opened_private, private_folder
 from ttmem.clean.steps import ClearSlots
 from ttmem.errors import BadInput, TtmemError
+from ttmem.sources.owned_files import Changed, OpenFile, folder_key
 
 SCHEMA = "ttmem.clean/1"
 MANIFEST = "manifest.json"

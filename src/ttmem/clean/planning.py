@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ttmem.clean.files import Changed, Foreign, OpenFile, check_size, opened
-from ttmem.clean.lease import Use, leased
+from ttmem.clean.files import check_size
 from ttmem.clean.slots import Rows, judge_rows
 from ttmem.clean.steps import (
     ClearSlots,
@@ -28,6 +27,8 @@ from ttmem.sources.host.facts import ProbeFacts
 from ttmem.sources.host.probe_facts import probe_facts
 from ttmem.sources.host.server_sockets import knock
 from ttmem.sources.host.surroundings import surroundings
+from ttmem.sources.lease import Use, leased
+from ttmem.sources.owned_files import Changed, Foreign, OpenFile, opened
 from ttmem.sources.shared_memory import scan_holders
 from ttmem.sources.shared_memory.files import RegionFile, region_files
 from ttmem.sources.shared_memory.lives import Lives

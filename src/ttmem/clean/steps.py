@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-Key = tuple[int, int]  # (device, inode): the file that was judged, not another of the same name
+from ttmem.sources.owned_files import Key as Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import os
 from dataclasses import dataclass
 
 from ttmem.clean.backup import Backup, Entry, boot_id
-from ttmem.clean.files import Changed, create, folder_key, opened, opened_folder
-from ttmem.clean.lease import Use, leased
+from ttmem.clean.files import create
 from ttmem.clean.slots import judge_rows, row, row_in, write_row
+from ttmem.sources.lease import Use, leased
+from ttmem.sources.owned_files import Changed, folder_key, opened, opened_folder
 from ttmem.sources.shared_memory import scan_holders
 from ttmem.sources.shared_memory.layout import LAYOUTS
 from ttmem.sources.shared_memory.lives import Lives

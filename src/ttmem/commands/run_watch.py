@@ -97,9 +97,14 @@ class RunWatch:
 
     def _find(self, names: Iterable[RegionName]) -> None:
         for name in names:
-            known = name.path in self._ours or name.path in self._strangers
-            if known or name.uid != os.geteuid():
+            if name.uid != os.geteuid() or name.path in self._strangers:
                 continue
+            if name.path in self._ours:
+                if self._ours[name.path].key[1] == name.inode:
+                    continue
+                self._forget(
+                    name.path
+                )  # by `exec` another program has come; it has a name of its own now
             try:
                 region = ProbeRegion(name.path)
             except BadRegion:
@@ -114,6 +119,12 @@ class RunWatch:
             else:
                 self._strangers.add(name.path)
                 region.close()
+
+    def _forget(self, path: str) -> None:
+        self._ours.pop(path).close()
+        self._alive.discard(path)
+        for known in (self._seen, self._seen_until, self._told):
+            known.pop(path, None)
 
     def _tell_failures(self, path: str) -> None:
         with closing(ProbeRegion(path)) as region:

@@ -61,6 +61,7 @@ class ProbeNews:
     tracking: bool = True  # False while it is switched off
     unseen: int = 0  # buffers allocated while it was off
     ended: bool = False  # the process is gone, and this is its final report
+    container_pid: int | None = None  # what the process calls itself, if that is another pid
     first: bool = False  # the first look at the region, or the first after it was refused
     refused: bool = False  # the region is not read for a while, so nothing is known of its process
     more: bool = False  # the next look goes on where this one ends; counters come with the last

@@ -23,7 +23,9 @@ class KilledProcesses:
 
     def take(self, killed: Iterable[KilledProcess]) -> None:
         """All that are there now."""
-        self._regions = {(one.pid, one.user): one for one in killed}
+        # Of two with one pid the last life counts; the one before its `exec` has the longer name.
+        last = sorted(killed, key=lambda one: one.path, reverse=True)
+        self._regions = {(one.pid, one.user): one for one in last}
         paths = {one.path for one in self._regions.values()}
         self._held = {path: held for path, held in self._held.items() if path in paths}
 

@@ -192,6 +192,7 @@ class ProbedProcesses:
 
     def _open(self, news: ProbeNews) -> ProcessRecord:
         process = self._books.open_process(news.facts, SOURCE)
+        process.container_pid = news.container_pid
         self._books.native.follow_table(process.index)
         self._by_path[news.path] = process
         self._books.overrule(process)

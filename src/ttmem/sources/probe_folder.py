@@ -1,4 +1,7 @@
-"""Where watched processes make their regions, and how these are called: ttmem_PID_STARTTICKS."""
+"""Where watched processes make their regions, and how these are called: ttmem_PID_STARTTICKS.
+
+With `_before` at its end it is of the same process before its last `exec`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ttmem.errors import BadInput
 VARIABLE = "TTMEM_REGION_DIR"
 SHM_VARIABLE = "TTMEM_SHM"  # of all shared memory
 DEFAULT_DIRECTORY = "/dev/shm"
-REGION_NAME = re.compile(r"ttmem_([0-9]{1,10})_([0-9]{1,20})\Z")
+REGION_NAME = re.compile(r"ttmem_([0-9]{1,10})_([0-9]{1,20})(?:_before)?\Z")
 
 
 def probe_folder(given: str | None = None) -> str:

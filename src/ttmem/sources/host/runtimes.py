@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ttmem.process_identity import visible_pids
 from ttmem.sources.host.facts import RuntimeUse
 from ttmem.sources.shared_memory.environments import loaded_runtime
-from ttmem.sources.shared_memory.holders import visible_pids
 
 
 def runtimes_in_use() -> tuple[RuntimeUse, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass, replace
 from struct import Struct
@@ -10,7 +11,7 @@ from struct import Struct
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section, State
-from ttmem.process_identity import maps, program, user_id, user_name
+from ttmem.process_identity import maps, pid_outside, program, user_id, user_name
 from ttmem.sources.probe_region import tables
 from ttmem.sources.probe_region.cursor import MOST_BYTES, Batch, Cursor
 from ttmem.sources.probe_region.region_file import (
@@ -56,8 +57,8 @@ class ProbeRegion:
     def _begin(self, path: str, from_start: bool) -> None:
         self.path = path
         header = self._file.header()
-        self.pid = header.pid
-        self.start_ticks = header.start_ticks
+        self._named_pid, self.start_ticks = header.pid, header.start_ticks
+        self.pid = self._find_process()
         self.created_ns = header.created_ns
         self._mark: tuple[bytes, ...] = ()
         self._looked = 0.0
@@ -77,6 +78,20 @@ class ProbeRegion:
         """Live things times chips that a reader keeps of it."""
         return self._file.most_entries
 
+    @property
+    def container_pid(self) -> int | None:
+        """The pid that the process itself has, where that is another than here."""
+        return self._named_pid if self._named_pid != self.pid else None
+
+    def _find_process(self) -> int:
+        """The pid that it has here: in a container it knows itself by another."""
+        pid = self._named_pid
+        running = program(pid)
+        here = running is not None and running.start_ticks == self.start_ticks
+        if here and user_id(pid) in (None, self.uid):
+            return pid
+        return pid_outside(pid, self.start_ticks, self.uid, self._file.made_ns) or pid
+
     def _check_owner(self) -> None:
         """Anybody can write a file that names somebody else's process."""
         uid = user_id(self.pid)
@@ -88,6 +103,11 @@ class ProbeRegion:
             f"names, to user {user_name(uid)}: it counts nowhere"
         )
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """Which file it is, whatever has its name now."""
+        return self._file.key
+
     def close(self) -> None:
         """Done with it."""
         self._file.close()
@@ -95,7 +115,7 @@ class ProbeRegion:
     def header(self) -> Header:
         """State, options and the switch, as they are now."""
         header = self._file.header()
-        if (header.pid, header.start_ticks) != (self.pid, self.start_ticks):
+        if (header.pid, header.start_ticks) != (self._named_pid, self.start_ticks):
             raise BadRegion(f"{self.path} belongs to another process now")
         return header
 
@@ -108,10 +128,15 @@ class ProbeRegion:
         now = time.monotonic()
         if running.mark != self._mark or now - self._looked > LOOK_AGAIN_S:
             mapped = maps(self.pid)
-            if mapped is not None and os.path.basename(self.path).encode() not in mapped:
+            if mapped is not None and not self._is_in(mapped):
                 return False
             self._mark, self._looked = running.mark, now
         return True
+
+    def _is_in(self, mapped: bytes) -> bool:
+        """A line of the maps ends in the path; of a file that was deleted, the kernel says so after it."""
+        name = re.escape(os.path.basename(self.path).encode())
+        return re.search(rb"/" + name + rb"(?: \(deleted\))?$", mapped, re.MULTILINE) is not None
 
     def note_death(self, time_ns: int) -> None:
         """For a process that was killed before it could say so itself, by who has just seen that it is gone."""

@@ -88,6 +88,7 @@ class RegionFile:
         try:
             status = os.fstat(self._file)
             self.uid, self.key = status.st_uid, (status.st_dev, status.st_ino)
+            self.made_ns = status.st_ctime_ns
             self.most_entries = _most_entries(status)
             if not stat.S_ISREG(status.st_mode):
                 raise BadRegion(f"{path} is not a plain file")

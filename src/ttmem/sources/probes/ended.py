@@ -13,6 +13,7 @@ from ttmem.events import EVENT_SIZE, Event, Flag, Op, Remark
 from ttmem.events.probe_news import ProbeNews
 from ttmem.process_identity import ProcessFacts, start_time_ns
 from ttmem.sources.closed_files import PROBE_CLOSED, by_user, closed_file
+from ttmem.sources.owned_files import remove_own
 from ttmem.sources.probe_region import BadRegion, RegionName, TooMuch, find_regions
 from ttmem.sources.probes.follower import Follower
 
@@ -97,10 +98,10 @@ def remove_expired(folder: str | None = None) -> None:
     oldest = time.time_ns() - KEPT_NS
     for name in find_regions(folder):
         # Whatever was made within the hour has not ended before it: most regions are never opened here.
-        with suppress(OSError, BadRegion):
-            stat = os.lstat(name.path)
-            if stat.st_uid == os.geteuid() and stat.st_mtime_ns < oldest:
-                _remove_if_expired(name.path, oldest)
+        if name.uid == os.geteuid():
+            with suppress(OSError, BadRegion):
+                if os.lstat(name.path).st_mtime_ns < oldest:
+                    _remove_if_expired(name.path, oldest)
 
 
 def _remove_if_expired(path: str, oldest: int) -> None:
@@ -110,7 +111,7 @@ def _remove_if_expired(path: str, oldest: int) -> None:
     finally:
         follower.close()
     if ended is not None and (ended.ended_ns or ended.last_ns) < oldest:
-        os.unlink(path)
+        remove_own(path, follower.key)
 
 
 def _ended(follower: Follower) -> EndedRegion:

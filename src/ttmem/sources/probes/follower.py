@@ -35,7 +35,7 @@ class Follower:
         self._region = ProbeRegion(path)
         self.path = path
         self.created_ns = self._region.created_ns
-        self.uid = self._region.uid
+        self.uid, self.key = self._region.uid, self._region.key
         self.user = user_name(self.uid)
         # Whoever has the pid of a dead process is somebody else.
         self.facts: ProcessFacts = (
@@ -126,6 +126,7 @@ class Follower:
             },
             ended=ended and not more,
             first=first,
+            container_pid=self._region.container_pid,
             more=more,
             most_live=self._region.most_entries,
         )

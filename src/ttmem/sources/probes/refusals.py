@@ -6,6 +6,8 @@ import os
 import re
 from contextlib import suppress
 
+from ttmem.sources.owned_files import Changed, opened
+
 _NAME = re.compile(r"ttmem_no_room_([0-9]{1,10})_([0-9]{1,10})\Z")
 
 
@@ -16,15 +18,14 @@ def take_refusals(folder: str, launcher: int) -> list[int]:
         match = _NAME.match(name)
         if match is None:
             continue
-        path = os.path.join(folder, name)
-        with suppress(OSError):
-            if os.lstat(path).st_uid != os.geteuid():
-                continue  # nobody else's process was started by this user's launcher
-            if int(match[1]) == launcher:
-                pids.append(int(match[2]))
-            elif os.path.exists(f"/proc/{match[1]}"):
-                continue
-            os.unlink(path)
+        ours = int(match[1]) == launcher
+        if not ours and os.path.exists(f"/proc/{match[1]}"):
+            continue
+        # Nobody else's process was started by this user's launcher.
+        with suppress(Changed, OSError), opened(os.path.join(folder, name)) as file:
+            if file.status.st_uid == os.geteuid() and file.status.st_size == 0:
+                os.unlink(name, dir_fd=file.folder)
+                pids += [int(match[2])] * ours
     return sorted(pids)
 
 

@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from ttmem.probe.layout import LiveType
+from ttmem.sources.owned_files import Key, remove_own
 from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
 from ttmem.sources.probes.ended import ended_regions
 
@@ -18,6 +19,7 @@ KEPT_SHARE = 4  # and no more than a quarter of what they could have at all
 @dataclass(frozen=True, slots=True)
 class _Dead:
     path: str
+    key: Key
     pid: int
     size: int
     changed_ns: int
@@ -38,10 +40,8 @@ def make_room(folder: str) -> list[int]:
     kept, forgotten = 0, []
     for one in sorted(dead, key=lambda one: (one.path in leaky, one.changed_ns), reverse=True):
         kept += one.size
-        if kept > most:
-            with suppress(OSError):
-                os.unlink(one.path)
-                forgotten += [one.pid] * (one.path in leaky)
+        if kept > most and remove_own(one.path, one.key):
+            forgotten += [one.pid] * (one.path in leaky)
     return sorted(forgotten)
 
 
@@ -63,9 +63,9 @@ def _dead_regions(folder: str) -> Iterator[_Dead]:
     for name in find_regions(folder):
         with suppress(OSError, BadRegion), closing(ProbeRegion(name.path)) as region:
             status = os.lstat(name.path)
-            ours = status.st_uid == os.geteuid()
+            ours = region.uid == os.geteuid()
             if ours and not region.process_alive() and not _summary_to_come(region):
-                yield _Dead(name.path, region.pid, status.st_size, status.st_mtime_ns)
+                yield _Dead(name.path, region.key, region.pid, status.st_size, status.st_mtime_ns)
 
 
 def _leaky(folder: str, paths: list[str]) -> set[str]:

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ttmem.process_identity import maps, start_time_ns
+from ttmem.process_identity import maps, name_and_inner_pid, start_time_ns, visible_pids
 from ttmem.sources.cards import NODES
-from ttmem.text import printable
 
 DRIVER = "/proc/driver/tenstorrent"
 _MARK = b"/tt_device_"
@@ -114,7 +113,7 @@ def scan_holders(cards: str = NODES) -> Holders:
     names: dict[int, str] = {}
     inside: dict[int, list[int]] = {}
     for pid in visible_pids():
-        name, container_pid = _status(pid)
+        name, container_pid = name_and_inner_pid(pid)
         if name is None:
             continue
         names[pid] = name
@@ -129,17 +128,6 @@ def scan_holders(cards: str = NODES) -> Holders:
     return Holders.of(found, names, {number: tuple(pids) for number, pids in inside.items()})
 
 
-def visible_pids() -> Iterator[int]:
-    """Of all processes that /proc shows to this user."""
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return
-    for name in names:
-        if name.isascii() and name.isdigit():
-            yield int(name)
-
-
 def process_file(pid: int, name: str) -> bytes:
     """A file of /proc/PID; empty if the process is gone or hides it."""
     return _content(f"/proc/{pid}/{name}")
@@ -151,20 +139,6 @@ def _content(path: str) -> bytes:
             return file.read(_LARGEST_FILE)
     except OSError:
         return b""
-
-
-def _status(pid: int) -> tuple[str | None, int | None]:
-    """(name, pid inside its container or None if it has no other)."""
-    name: str | None = None
-    inside: int | None = None
-    for line in process_file(pid, "status").split(b"\n"):
-        if line.startswith(b"Name:"):
-            name = printable(line[5:].strip())
-        elif line.startswith(b"NSpid:"):
-            numbers = line.split()[1:]
-            inside = int(numbers[-1]) if len(numbers) > 1 else None
-            break
-    return name, inside
 
 
 def mapped_regions(pid: int) -> frozenset[RegionKey] | None:
