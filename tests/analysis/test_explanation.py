@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.analysis.explanation import Verdict, explain
-from ttmem.analysis.free_blocks import largest_gap
+from ttmem.analysis.explanation import Verdict, explain, largest_gap
 from ttmem.analysis.process_picture import FailedAllocation, Holding, Origin
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration

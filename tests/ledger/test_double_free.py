@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.ledger.counters import facts
 from ttmem.events import Event, Flag, KernelType, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.ledger.anomalies import Finding
+from ttmem.ledger.anomalies import FindingCode
 
 REMEMBERED = 4096
 BEGIN = {Op.FREE: Op.ALLOC, Op.CB_FREE: Op.CB_ALLOC, Op.KERNEL_UNLOAD: Op.KERNEL_LOAD}
@@ -39,7 +39,7 @@ def told(books: Books, process: ProcessRecord, *events: Event) -> dict[str, int]
     """How often each anomaly was found, after these events."""
     data = b"".join(event.pack() for event in events)
     books.apply(process, data, 0, len(data), 1)
-    return {Finding(row.anomaly).name.lower(): row.times for row in books.findings()}
+    return {FindingCode(row.anomaly).name.lower(): row.times for row in books.findings()}
 
 
 def alloc(id: int, size: int = 4096, kind: int = MemoryKind.L1) -> Event:
@@ -88,8 +88,11 @@ def test_another_process_or_device_has_not_freed_it() -> None:
 
     assert told(books, other, free(7)) == {"unknown_free": 1}
     assert told(books, process, free(7)._replace(device=1)) == {"unknown_free": 1}
-    rows = [(row.process, Finding(row.anomaly)) for row in books.findings()]
-    assert rows == [(other.index, Finding.UNKNOWN_FREE), (process.index, Finding.UNKNOWN_FREE)]
+    rows = [(row.process, FindingCode(row.anomaly)) for row in books.findings()]
+    assert rows == [
+        (other.index, FindingCode.UNKNOWN_FREE),
+        (process.index, FindingCode.UNKNOWN_FREE),
+    ]
 
 
 def test_the_last_4096_frees_of_a_process_are_remembered() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ttmem.analysis.free_blocks import Room, room_in_bank
 from ttmem.analysis.holders import Holder, on_chip, on_one_chip
 from ttmem.analysis.process_picture import FailedAllocation, Holding
 from ttmem.events import Banks, MemoryKind, runtime_messages
@@ -108,11 +108,11 @@ def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> 
     )
 
 
-def _counted(failure: FailedAllocation, device: DeviceDeclaration | None) -> Room:
+def _counted(failure: FailedAllocation, device: DeviceDeclaration | None) -> FreeSpace:
     if device is None or not failure.of_that_moment:
-        return Room(None, None)
+        return FreeSpace(None, None)
     kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
-    return room_in_bank(device, kind, on_chip(failure.holdings, kind, device.logical_id))
+    return free_in_bank(device, kind, on_chip(failure.holdings, kind, device.logical_id))
 
 
 def _holders(failure: FailedAllocation) -> tuple[Holder, ...]:
@@ -134,3 +134,32 @@ def _verdict(
     if free < needed:
         return Verdict.EXHAUSTED
     return Verdict.FRAGMENTED if largest is None or largest < needed else Verdict.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """Bytes free in one bank; None where its size or base is unknown."""
+
+    free: int | None
+    largest: int | None
+
+
+def free_in_bank(device: DeviceDeclaration, kind: int, holdings: Sequence[Holding]) -> FreeSpace:
+    """Of a kind of memory that holds exactly these buffers. All banks are alike, because allocation is lock-step."""
+    banks, size, base = device.banks(kind)
+    if not banks or size is None:
+        return FreeSpace(None, None)
+    blocks = [(one.address, one.held // banks) for one in holdings]
+    free = size - sum(length for _, length in blocks)
+    if free < 0:  # it also holds buffers of another process, or some were missed
+        return FreeSpace(None, None)
+    return FreeSpace(free, None if base is None else largest_gap(blocks, base, base + size))
+
+
+def largest_gap(blocks: Iterable[tuple[int, int]], start: int, end: int) -> int:
+    """The longest range between `start` and `end` that no (address, length) covers."""
+    largest, at = 0, start
+    for address, length in sorted(blocks):
+        largest = max(largest, min(address, end) - at)
+        at = max(at, address + length)
+    return max(largest, end - at, 0)

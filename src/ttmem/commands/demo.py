@@ -105,19 +105,19 @@ def _monitor(processes: DemoProcesses) -> Snapshot:
 def _follow(processes: DemoProcesses, end: float) -> Snapshot:
     with Screen(sys.stdout) as screen:
         while True:
-            picture = _look(processes)
-            screen.draw(_shown(picture, screen.height))
+            now = _look(processes)
+            screen.draw(_shown(now, screen.height))
             if time.monotonic() >= end:
-                return picture
+                return now
             time.sleep(PERIOD)
 
 
 def _print_snapshots(processes: DemoProcesses, seconds: float) -> Snapshot:
     for moment, share in (("warming up", 0.3), ("answering", 0.7)):
         _rest(processes, seconds * share)
-        picture = _look(processes)
-        print(f"\n--- {moment}\n\n{_shown(picture)}", flush=True)
-    return picture
+        now = _look(processes)
+        print(f"\n--- {moment}\n\n{_shown(now)}", flush=True)
+    return now
 
 
 def _rest(processes: DemoProcesses, seconds: float) -> None:
@@ -132,9 +132,9 @@ def _look(processes: DemoProcesses) -> Snapshot:
     return snapshot(processes.socket)
 
 
-def _shown(picture: Snapshot, height: int | None = None) -> str:
+def _shown(now: Snapshot, height: int | None = None) -> str:
     text = render(
-        picture,
+        now,
         width=width(sys.stdout),
         color=wants_color(sys.stdout),
         height=height,

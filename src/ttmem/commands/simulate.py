@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
-from random import Random
 from typing import TYPE_CHECKING
 
 from ttmem.commands.options import path
@@ -176,6 +175,8 @@ class _Simulation:
         self._closed = False
 
     def run(self) -> int:
+        from random import Random
+
         from ttmem.model.workloads import SCALES
 
         options = self._options

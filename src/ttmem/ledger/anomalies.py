@@ -10,7 +10,7 @@ from ttmem.snapshots import Anomaly
 from ttmem.wire.rows import FindingRow
 
 
-class Finding(IntEnum):
+class FindingCode(IntEnum):
     """Numbered as in `native/ledger.hpp`."""
 
     UNKNOWN_FREE = 1
@@ -28,24 +28,24 @@ class Finding(IntEnum):
 
 
 _SENTENCES = {
-    Finding.UNKNOWN_FREE: "buffers freed that were never seen allocated (older than the server, or freed long ago)",
-    Finding.BUFFER_RESIZED: "buffer ids reused with another size while alive (the old buffers were ended)",
-    Finding.UNKNOWN_CB_FREE: "circular buffers freed that were never seen allocated",
-    Finding.UNKNOWN_UNLOAD: "kernels or programs unloaded that were never seen loaded",
-    Finding.KERNEL_RESIZED: "kernel ids reused with another size while alive (the old kernels were ended)",
-    Finding.TABLE_FULL: "reports for which the table of live entries had no room (they are in no sum)",
-    Finding.STATUS_BACKWARDS: "programs whose binary status went backwards",
-    Finding.CB_MAP_FULL: "circular-buffer maps beyond the limit (the demand counts, not the union)",
-    Finding.DOUBLE_FREE: "buffers freed that were freed already, and not allocated since",
-    Finding.DOUBLE_CB_FREE: "circular buffers freed that were freed already, and not allocated since",
-    Finding.DOUBLE_UNLOAD: "kernels or programs unloaded that were unloaded already, and not loaded since",
-    Finding.REJECTED: "reports with impossible values (they are in no sum)",
+    FindingCode.UNKNOWN_FREE: "buffers freed that were never seen allocated (older than the server, or freed long ago)",
+    FindingCode.BUFFER_RESIZED: "buffer ids reused with another size while alive (the old buffers were ended)",
+    FindingCode.UNKNOWN_CB_FREE: "circular buffers freed that were never seen allocated",
+    FindingCode.UNKNOWN_UNLOAD: "kernels or programs unloaded that were never seen loaded",
+    FindingCode.KERNEL_RESIZED: "kernel ids reused with another size while alive (the old kernels were ended)",
+    FindingCode.TABLE_FULL: "reports for which the table of live entries had no room (they are in no sum)",
+    FindingCode.STATUS_BACKWARDS: "programs whose binary status went backwards",
+    FindingCode.CB_MAP_FULL: "circular-buffer maps beyond the limit (the demand counts, not the union)",
+    FindingCode.DOUBLE_FREE: "buffers freed that were freed already, and not allocated since",
+    FindingCode.DOUBLE_CB_FREE: "circular buffers freed that were freed already, and not allocated since",
+    FindingCode.DOUBLE_UNLOAD: "kernels or programs unloaded that were unloaded already, and not loaded since",
+    FindingCode.REJECTED: "reports with impossible values (they are in no sum)",
 }
 
 
 def finding_anomaly(row: FindingRow, who: str, pid: int) -> Anomaly:
     """One sort of trouble that one process made on one device."""
-    finding = Finding(row.anomaly)
+    finding = FindingCode(row.anomaly)
     times = "once" if row.times == 1 else f"{row.times:,} times"
     text = f"{who}: {_SENTENCES[finding]}: {times}, last id {row.last_id:#x}"
     return Anomaly(finding.name.lower(), text, pid, row.bytes or None)

@@ -242,7 +242,7 @@ class Books:
                     process.incomplete = f"there is room for device {logical_id} now"
         room = self.max_live - self.native.live()
         for row in self.findings():
-            full = row.anomaly == anomalies.Finding.TABLE_FULL
+            full = row.anomaly == anomalies.FindingCode.TABLE_FULL
             if full and room >= min(row.times, max(1, self.max_live // 10)):
                 self.processes[row.process].incomplete = "the table of live entries has room again"
         return [

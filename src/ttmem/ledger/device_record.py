@@ -13,7 +13,7 @@ from ttmem.ledger.polled_peaks import PolledPeaks
 from ttmem.snapshots import L1Map, Provenance
 
 
-class Region(NamedTuple):
+class AddressRange(NamedTuple):
     """The same addresses in each of so many banks."""
 
     base: int
@@ -63,12 +63,12 @@ class DeviceRecord:
         """What can be allocated of one kind, in all banks together."""
         return self.declaration.banks(kind).capacity
 
-    def region(self, kind: MemoryKind) -> Region | None:
+    def region(self, kind: MemoryKind) -> AddressRange | None:
         """Where the allocator of one kind gives out addresses; None if nobody declared that."""
         banks, size, base = self.declaration.banks(kind)
         if not self.one_layout or base is None or size is None or not banks:
             return None
-        return Region(base, size, banks)
+        return AddressRange(base, size, banks)
 
     @property
     def l1_map(self) -> L1Map | None:

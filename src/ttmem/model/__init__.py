@@ -1,7 +1,7 @@
 """The runtime in software: devices, programs, dispatch and operations that report as the real ones do."""
 
 from ttmem.model.buffer import Buffer, create_buffer
-from ttmem.model.device import Device
+from ttmem.model.device import SimulatedDevice as Device
 from ttmem.model.dispatch import enqueue_mesh_workload, launch_program
 from ttmem.model.layouts import Interleaved, Sharded
 from ttmem.model.mesh import MeshDevice

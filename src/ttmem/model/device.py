@@ -18,7 +18,7 @@ ClusterLike: TypeAlias = Cluster | str | os.PathLike[str]
 _LOCAL_CHIPS = {"n300": 1, "t3k": 4}
 
 
-class Device(ReportedDevice):
+class SimulatedDevice(ReportedDevice):
     """A chip as the application numbers it."""
 
     __slots__ = ("pci", "spec", "unique_id")
@@ -46,10 +46,12 @@ class Device(ReportedDevice):
         return self.spec.grid
 
 
-def made_up_devices(board: Board, numbers: Iterable[int], spec: DeviceSpec) -> list[Device]:
+def made_up_devices(
+    board: Board, numbers: Iterable[int], spec: DeviceSpec
+) -> list[SimulatedDevice]:
     """Cards that nobody has, with the same ids in every process."""
     return [
-        Device(
+        SimulatedDevice(
             number,
             spec,
             _made_up_unique_id(board, number),
@@ -62,7 +64,7 @@ def made_up_devices(board: Board, numbers: Iterable[int], spec: DeviceSpec) -> l
 
 def described_devices(
     cluster: Cluster, numbers: Iterable[int], spec_of: Callable[[Chip], DeviceSpec]
-) -> list[Device]:
+) -> list[SimulatedDevice]:
     """Chips of a cluster, which must be equal: a mesh has one allocator for all of them."""
     devices = [_described(chip, spec_of(chip)) for chip in _chips(cluster, numbers)]
     for device in devices:
@@ -79,9 +81,9 @@ def cluster_from(cluster: ClusterLike) -> Cluster:
     return cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
 
 
-def _described(chip: Chip, spec: DeviceSpec) -> Device:
+def _described(chip: Chip, spec: DeviceSpec) -> SimulatedDevice:
     unique_id = None if chip.unique_id is None else str(chip.unique_id)
-    return Device(
+    return SimulatedDevice(
         chip.logical_id,
         spec,
         unique_id,

@@ -14,7 +14,7 @@ from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.hw import Grid
 from ttmem.model.allocator import Allocator, MemoryView
-from ttmem.model.device import Device
+from ttmem.model.device import SimulatedDevice
 from ttmem.model.errors import UseAfterClose
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class MeshDevice:
     def __init__(
         self,
         shape: tuple[int, int],
-        devices: Sequence[Device],
+        devices: Sequence[SimulatedDevice],
         *,
         tracker: GraphTracker | None = None,
         num_command_queues: int = 1,
@@ -68,7 +68,7 @@ class MeshDevice:
             if device.declaration is not None:
                 self.tracker.declare_device(device.declaration)
 
-    def get_devices(self) -> list[Device]:
+    def get_devices(self) -> list[SimulatedDevice]:
         """The chips, row by row."""
         return list(self._devices)
 

@@ -10,7 +10,7 @@ from ttmem.hw import NEWEST, Board, Cluster, Dispatch, device_spec
 from ttmem.hw import board as board_by_name
 from ttmem.model.device import (
     ClusterLike,
-    Device,
+    SimulatedDevice,
     cluster_from,
     described_devices,
     made_up_devices,
@@ -86,7 +86,7 @@ def open_mesh_device(
     if described is None:
         kind = board_by_name(board)
         spec = device_spec(kind, dispatch=dispatch, version=version, **options)
-        devices: list[Device] = made_up_devices(kind, numbers, spec)
+        devices: list[SimulatedDevice] = made_up_devices(kind, numbers, spec)
     else:
         spec_of = partial(described.spec, dispatch=dispatch, version=version, **options)
         devices = described_devices(described, numbers, spec_of)
