@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice
 from ttmem.events.probe_news import ProbeNews
 from ttmem.ledger import Books
-from ttmem.ledger.event_document import event_document
+from ttmem.ledger.details import event_document
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import Anomaly
 

@@ -1,13 +1,22 @@
-"""The words for what does not add up."""
+"""What is wrong, in sentences: anomalies, failed allocations, and faults and limits of single inputs."""
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from ttmem.events import Event, KernelType, MemoryKind, Op, Remark
+from ttmem.events import EVENT_SIZE, Event, KernelType, MemoryKind, Notice, Op, Remark
+from ttmem.events.runtime_messages import bank_figures, end_in_each_core
+from ttmem.ledger.processes import ProcessRecord
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly
 from ttmem.wire.rows import FindingRow
+
+if TYPE_CHECKING:
+    from ttmem.events.probe_news import ProbeNews
 
 
 class FindingCode(IntEnum):
@@ -111,3 +120,126 @@ def rejection(reason: int, record: bytes, who: str) -> str:
         known = KernelType if event.op == Op.KERNEL_LOAD else MemoryKind
         advice = f" ({event.kind}; known are {', '.join(f'{k.value} {k.name}' for k in known)})"
     return f"{op} on device {event.device} of {event.size} bytes rejected: {_REASONS[reason]}{advice}; from {who}"
+
+
+KEPT_NS = 600 * 1_000_000_000
+MOST_FAILED = 64  # processes and devices
+MOST_OF_A_LOOK = 4096
+
+
+@dataclass(slots=True)
+class _Failed:
+    """The failures of one process on one device; of the last one what was asked for."""
+
+    process: ProcessRecord
+    device: str
+    seen_ns: int
+    last: Event
+    times: int = 1
+
+
+class FailedAllocations:
+    """What the watched processes could not get in the last ten minutes."""
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[tuple[int, str], _Failed] = OrderedDict()
+        self._awaited: set[int] = set()
+
+    def look(self, process: ProcessRecord, news: ProbeNews, now: int) -> None:
+        """Failures are rare: events are searched only if a message came with them, or just before."""
+        if news.messages or process.index in self._awaited:
+            self._take(process, news.earlier + news.events, now)
+        # The probe writes the message first, so that its event may come with the next look.
+        self._awaited.discard(process.index)
+        if news.messages and not news.ended:
+            self._awaited.add(process.index)
+
+    def _take(self, process: ProcessRecord, events: bytes, now: int) -> None:
+        for event in _failures_in(events):
+            device = process.devices.get(event.device)
+            if device is None:
+                continue
+            known = self._failed.pop((process.index, device), None)
+            times = known.times + 1 if known else 1
+            self._failed[process.index, device] = _Failed(process, device, now, event, times)
+            while len(self._failed) > MOST_FAILED:
+                self._failed.popitem(last=False)
+
+    def forget_old(self, now: int) -> None:
+        """Of what happened long ago nobody needs to hear."""
+        while self._failed and now - next(iter(self._failed.values())).seen_ns > KEPT_NS:
+            self._failed.popitem(last=False)
+
+    def of(self, device: str, l1_base: int | None = None) -> Iterator[Anomaly]:
+        """Those on one device, by its unique id; what can be allocated in its cores begins at `l1_base`."""
+        for one in self._failed.values():
+            if one.device == device:
+                yield _anomaly(one, l1_base)
+
+
+def _failures_in(events: bytes) -> list[Event]:
+    """In their order; a runtime that fails takes 100 us, so that more than the last of them come from no runtime."""
+    ops, found = events[::EVENT_SIZE], list[Event]()
+    at = ops.rfind(Notice.ALLOCATION_FAILED)
+    while at >= 0 and len(found) < MOST_OF_A_LOOK:
+        found.append(Event.unpack(events, at * EVENT_SIZE))
+        at = ops.rfind(Notice.ALLOCATION_FAILED, 0, at)
+    return found[::-1]
+
+
+def _anomaly(failed: _Failed, l1_base: int | None) -> Anomaly:
+    """What was asked for stands first: lines of the views are cut at their end."""
+    event, strings = failed.last, failed.process.strings
+    times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
+    last = "" if failed.times == 1 else "the last one "
+    message = failed.process.messages.get(event.time, "")
+    said = bank_figures(message)
+    size = said.asked if said else event.size
+    asked = _asked(event.kind, size, message, l1_base)
+    origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
+    where = f" for {origin}" if origin else ""
+    text = f"{times} FAILED: {last}{asked}{where}; {failed.process.title}"
+    time_ns = event.time if 0 < event.time < 1 << 63 else None  # beyond it: a clock before 1970
+    return Anomaly("allocation_failed", text, failed.process.pid, size or None, time_ns)
+
+
+def _asked(kind_number: int, size: int, message: str, l1_base: int | None) -> str:
+    """A program asks for no sum, but for the same addresses in each core; only the runtime's message has them."""
+    known = kind_number in set(MemoryKind)
+    kind = MemoryKind(kind_number).name if known else "unknown memory"
+    if size:
+        return f"{human(size)} of {kind}"
+    end = end_in_each_core(message)
+    if end is None or l1_base is None or end <= l1_base:
+        return f"in {kind}"
+    return f"{human(end - l1_base)} of {kind} on each core"
+
+
+MOST = 64  # things that are told apart
+LONGEST = 200  # letters of an error
+
+
+class Faults:
+    """Counts them by what was handled, and tells of each."""
+
+    def __init__(self, say: Callable[[str, str], None]) -> None:
+        self._say = say
+        self._times: Counter[str] = Counter()
+        self._last: dict[str, str] = {}
+
+    def note(self, what: str, problem: Exception) -> None:
+        """`what` names the connection, region or device."""
+        if what not in self._times and len(self._times) >= MOST:
+            what = "others"
+        self._times[what] += 1
+        self._last[what] = f"{type(problem).__name__}: {problem}"[:LONGEST]
+        self._say(f"fault/{what}", self._sentence(what))
+
+    def anomalies(self) -> list[Anomaly]:
+        """For every picture, because something is missing in it."""
+        return [Anomaly("fault", self._sentence(what)) for what in self._times]
+
+    def _sentence(self, what: str) -> str:
+        times = self._times[what]
+        often = "" if times == 1 else f", {times:,} times"
+        return f"ttmem could not handle {what} and leaves it out ({self._last[what]}{often})"

@@ -10,21 +10,18 @@ from typing import Any, NamedTuple
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, Amounts, DeviceDeclaration, DeviceSample, Event, Remark
 from ttmem.ledger import anomalies, picture
-from ttmem.ledger.counters import CounterBooks
-from ttmem.ledger.device_record import DeviceRecord
-from ttmem.ledger.device_register import (
+from ttmem.ledger.anomalies import Faults
+from ttmem.ledger.counters import CounterBooks, CounterRow, locate, same
+from ttmem.ledger.devices import (
     FULL,
     MAX_LOGICAL_ID,
     DeviceDefaults,
+    DeviceRecord,
     DeviceRegister,
     NoDefaults,
 )
-from ttmem.ledger.faults import Faults
-from ttmem.ledger.location import locate
 from ttmem.ledger.probed import ProbedProcesses, with_binaries
-from ttmem.ledger.process_record import ProcessRecord
-from ttmem.ledger.processes import MAX_LEFT_BEHIND, added_up, held, holding
-from ttmem.ledger.samples import CounterRow, same
+from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, added_up, held, holding
 from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import LeftBehind, Snapshot

@@ -16,12 +16,11 @@ from ttmem.ledger.anomalies import (
     peak_over_capacity,
     remark_anomaly,
 )
-from ttmem.ledger.device_record import DeviceRecord
-from ttmem.ledger.merge import Place
-from ttmem.ledger.probe_table import residency_known
+from ttmem.ledger.counters import RESIDENT_SINCE, CounterRow, Place
+from ttmem.ledger.devices import DeviceRecord
+from ttmem.ledger.probed import residency_known
 from ttmem.ledger.processes import held, process_list
 from ttmem.ledger.provenance import device_provenance
-from ttmem.ledger.samples import RESIDENT_SINCE, CounterRow
 from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,

@@ -1,6 +1,6 @@
-"""Processes that the probe watches: their news, taken into the books.
+"""Processes that the probe watches: their regions' events and tables, taken into the accounts.
 
-Every byte of a process is taken from one source. The probe sees all threads and every allocation, so it
+Every byte of a process is counted from one source. The probe sees all threads and every allocation, so it
 wins over what the same process reports over a socket, and over counters (docs/numbers.md).
 """
 
@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ttmem.events import EVENT_SIZE, Event, Flag, Op
-from ttmem.ledger.failures import FailedAllocations
-from ttmem.ledger.killed import KilledProcesses
-from ttmem.ledger.probe_checks import ProbeChecks
-from ttmem.ledger.probe_peaks import ProbePeaks
-from ttmem.ledger.probe_table import take_table
-from ttmem.ledger.process_record import ProcessRecord
-from ttmem.ledger.samples import same
-from ttmem.ledger.unlisted import Unlisted
+from ttmem.events import EVENT_SIZE, Event, Flag, MemoryKind, Op
+from ttmem.events.record import EVENT
+from ttmem.ledger.anomalies import FailedAllocations
+from ttmem.ledger.counters import same
+from ttmem.ledger.probe_counters import KilledProcesses, ProbeChecks, ProbePeaks
+from ttmem.ledger.processes import ProcessRecord
 from ttmem.process_identity import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow
@@ -25,6 +22,126 @@ from ttmem.wire.rows import AccountRow
 if TYPE_CHECKING:
     from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
     from ttmem.ledger.books import Books
+
+
+_DEVICE, _ID, _CORES = 3, 5, 10  # places in an event
+
+
+def take_table(books: Books, process: ProcessRecord, news: ProbeNews, now: int) -> None:
+    """What is alive; then of the events before, which are in the table, the dispatches, which are not."""
+    if news.live is None:
+        return
+    native = books.native
+    books.remember(process, news.earlier, now)
+    native.begin_resync(process.index)
+    if news.missed:
+        # All anew: what went unseen must not make a peak together with what came, nor lie on cores as resident.
+        native.end_resync(process.index)
+        native.begin_resync(process.index)
+        process.probe.missed = True
+        process.probe.uncounted |= news.live_programs
+    books.account(process, news.live, now)
+    native.end_resync(process.index)
+    process.probe.uncounted &= news.live_programs
+    books.account(process, _dispatches(news), now)
+
+
+def _dispatches(news: ProbeNews) -> bytes:
+    """Of programs that are alive. Where counts are unknown anyway, the last ones tell who runs on which core."""
+    events, ops = news.earlier, news.earlier[::EVENT_SIZE]
+    found: dict[object, int] = {}
+    at = ops.find(Op.PROGRAM_DISPATCH)
+    while at >= 0:
+        values = EVENT.unpack_from(events, at * EVENT_SIZE)
+        if values[_ID] in news.live_programs:
+            key = (values[_DEVICE], values[_ID], values[_CORES]) if news.missed else at
+            found.pop(key, None)
+            found[key] = at
+        at = ops.find(Op.PROGRAM_DISPATCH, at + 1)
+    return b"".join(events[at * EVENT_SIZE : (at + 1) * EVENT_SIZE] for at in found.values())
+
+
+def residency_known(books: Books, process: ProcessRecord, device: int) -> bool:
+    """Has every core on which its cached programs have circular buffers been seen to run something since?"""
+    if not process.probe.missed:
+        return True
+    cached = _union(row[1] for row in books.native.core_map(device) if row[0] == process.index)
+    return not cached & ~_union(row[2] for row in books.native.resident_map(device))
+
+
+def _union(masks: Iterable[bytes]) -> int:
+    union = 0
+    for mask in masks:
+        union |= int.from_bytes(mask, "little")
+    return union
+
+
+ID = 1 << 56  # ids of the probe are shorter
+NAME = 0xFFFFFFFF  # the probe numbers its strings from 1
+TEXT = "buffers beyond the probe's table"
+Amount = tuple[int, int]  # requested, reserved
+
+
+class Unlisted:
+    """One entry for each kind on each device: what the counters have, and no single entry does."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._entered: dict[tuple[int, int, MemoryKind], Amount] = {}
+
+    def settle(
+        self,
+        process: ProcessRecord,
+        news: ProbeNews,
+        rows: dict[tuple[int, int], AccountRow],
+        now: int,
+    ) -> None:
+        """Brings the entries of a process in line with its counters; `rows` follow."""
+        if news.live is not None:  # reading the table has swept what is not in it
+            self.forget(process)
+        if not (news.unlisted or self.has(process)):
+            return
+        self._books.define_string(process, NAME, TEXT)
+        devices = self._books.device_indices(process)
+        for chip, counted in news.counters.items():
+            row = rows.get((process.index, devices.get(chip, -1)))
+            for kind in MemoryKind:
+                if row is not None:
+                    key = (process.index, chip, kind)
+                    old = self._entered.get(key, (0, 0))
+                    requested = counted.kinds[kind].requested - (row.requested[kind] - old[0])
+                    reserved = counted.kinds[kind].reserved - (row.held[kind] - old[1])
+                    new = (requested, reserved) if news.unlisted and requested > 0 else (0, 0)
+                    self._enter(process, key, new, now)
+        rows.update({(row.process, row.device): row for row in self._books.event_rows()})
+
+    def has(self, process: ProcessRecord) -> bool:
+        """Are there any of it?"""
+        return any(key[0] == process.index for key in self._entered)
+
+    def forget(self, process: ProcessRecord) -> None:
+        """It is released."""
+        for key in [key for key in self._entered if key[0] == process.index]:
+            del self._entered[key]
+
+    def _enter(
+        self,
+        process: ProcessRecord,
+        key: tuple[int, int, MemoryKind],
+        amount: Amount,
+        now: int,
+    ) -> None:
+        if amount == self._entered.get(key, (0, 0)):
+            return
+        _, chip, kind = key
+        blank = Event(Op.FREE, kind, Flag.KIND_KNOWN | Flag.RESENT, chip, id=ID)
+        self._books.account(process, blank.pack(), now)
+        self._entered.pop(key, None)
+        if amount[0]:
+            entry = blank._replace(op=Op.ALLOC, size=amount[0], extra=max(amount[1], 0), name=NAME)
+            self._books.account(process, entry.pack(), now)
+            self._entered[key] = amount
+
 
 SOURCE = "probe"
 U32 = 0xFFFFFFFF

@@ -1,17 +1,157 @@
-"""The processes of a picture, each once, whatever told of it."""
+"""Processes and their accounts, and what they hold together."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
-from ttmem.events import Amounts
-from ttmem.ledger.process_record import ProcessRecord
-from ttmem.snapshots import CrossCheck, Process
+from ttmem.events import Amounts, DeviceDeclaration
+from ttmem.process_identity import ProcessFacts
+from ttmem.snapshots import Anomaly, CrossCheck, Process
 from ttmem.wire.rows import AccountRow, CounterColumns
 
 if TYPE_CHECKING:
+    from ttmem.events.probe_news import ProbeCounters, ProbeNews
     from ttmem.ledger.books import Books
+
+
+MAX_STRINGS = 100_000
+MAX_STRING_BYTES = 16 << 20
+OF_A_STRING = 100  # bytes that its place costs
+
+
+# What the figures of a watched process are known to miss.
+UNTRACKED = "what was allocated while tracking was switched off"
+ALL_CHIPS = (
+    "which chips of a mesh a program runs on, which this runtime does not show to the probe: a program is counted on"
+    " all of them"
+)
+LOWER_BOUND = "what the probe's table had no room for: it is at least this much"
+UNSEEN_EVENTS = (
+    "events that were overwritten before they were read: how often some programs ran, what lies on cores where"
+    " nothing ran since, and the highest L1 used are N/A"
+)
+
+
+@dataclass(slots=True)
+class ProbeGaps:
+    """Of one process. For a table that is full there are sums of buffers beside it, but none of anything else."""
+
+    tracking: bool = True
+    unseen: int = 0  # buffers that were allocated while tracking was off
+    missed: bool = False  # events were overwritten before they were read
+    uncounted: set[int] = field(default_factory=set)  # programs that ran unseen
+    table_full: bool = False  # the table was read, and had no room for all
+    unlisted: int = 0  # live buffers that are told as one entry
+    lower_bound: set[str] = field(default_factory=set)  # devices with programs that may not be told
+
+    def take(self, news: ProbeNews) -> None:
+        """One more look."""
+        self.tracking, self.unseen = news.tracking, news.unseen
+        self.table_full |= news.table_full
+
+    def compare(self, device: str, counted: ProbeCounters) -> None:
+        """Are there programs that the table may have had no room for? The probe does not count those."""
+        if self.table_full and (counted.cb_peak or counted.loads):
+            self.lower_bound.add(device)
+
+    @property
+    def untracked(self) -> bool:
+        """Is there, or may there be now, something that nobody has seen?"""
+        return self.unseen > 0 or not self.tracking
+
+    def anomalies(self, who: str, pid: int, device: str) -> Iterator[Anomaly]:
+        """What a reader of the sums of one device must know."""
+        if not self.tracking:
+            text = f"{who}: tracking is switched off: what it allocates now is in no sum"
+            yield Anomaly("untracked", text, pid)
+        if self.unseen:
+            buffers = "buffer was" if self.unseen == 1 else "buffers were"
+            text = (
+                f"{who}: {self.unseen:,} {buffers} allocated while tracking was off; what is alive of that"
+                " is in no sum"
+            )
+            yield Anomaly("untracked", text, pid)
+        told = "; ".join(self._beyond(device))
+        if told:
+            text = f"{who}: its probe's table is full: {told} (`ttmem run --live` makes more room)"
+            yield Anomaly("probe_table", text, pid)
+
+    def _beyond(self, device: str) -> Iterator[str]:
+        if self.unlisted:
+            buffers = "live buffer is" if self.unlisted == 1 else "live buffers are"
+            yield f"{self.unlisted:,} {buffers} in all sums, but in lists together as one"
+        if device in self.lower_bound:
+            yield "circular buffers and kernels may be missing: CB, L1 used and kernel code are at least what is shown"
+
+
+@dataclass(slots=True, eq=False)
+class ProcessRecord:
+    """A process that reported something, until it dies; or what one of its reporters said, as part of it."""
+
+    index: int
+    facts: ProcessFacts
+    sources: set[str] = field(default_factory=set)
+    connections: int = 0
+    container_pid: int | None = None
+    dropped: int = 0
+    overflow: int = 0
+    gaps: int = 0
+    devices: dict[int, str] = field(default_factory=dict)  # logical id -> unique id
+    declared: dict[int, DeviceDeclaration] = field(default_factory=dict)  # by logical id
+    without_room: set[int] = field(
+        default_factory=set
+    )  # logical ids of devices that found no place
+    incomplete: str | None = None  # why it must tell everything again
+    strings: dict[int, str] = field(default_factory=dict)
+    string_bytes: int = 0
+    messages: dict[int, str] = field(default_factory=dict)  # of failed allocations, by time
+    missing: tuple[str, ...] = ()  # what its probe cannot see
+    probe: ProbeGaps = field(default_factory=ProbeGaps)
+    binaries: dict[str, int | None] = field(default_factory=dict)  # in DRAM, as its probe saw them
+    counted_as: ProcessRecord | None = None  # the account of the same process that counts instead
+    reporter: str | None = None  # which of several connections of the process speaks here
+    image: str | None = None  # the program that it ran then: `exec` begins another
+    part_of: ProcessRecord | None = (
+        None  # the first account of the process, if this is a further one
+    )
+    parts: list[ProcessRecord] = field(default_factory=list)  # the further ones, of the first
+
+    @property
+    def pid(self) -> int:
+        """As the server's kernel numbers it."""
+        return self.facts.pid
+
+    @property
+    def accounts(self) -> tuple[ProcessRecord, ...]:
+        """All that was reported of the process over the same source: it adds up."""
+        return (self, *self.parts)
+
+    @property
+    def title(self) -> str:
+        """For sentences: 'pid 42 (python model.py)'."""
+        program, _, arguments = (self.facts.command or "command unknown").partition(" ")
+        command = f"{os.path.basename(program)} {arguments}".strip()
+        return f"pid {self.pid} ({command if len(command) <= 60 else command[:59] + '…'})"
+
+    @property
+    def lost(self) -> int:
+        """Events, or buffers that a client cannot tell again. What is beyond a probe's table is in its counters."""
+        return self.dropped + (0 if "probe" in self.sources else self.overflow)
+
+    def string_room(self, number: int, text: str) -> int | None:
+        """How many bytes more it would take to keep a declared string; None if there is no room for it."""
+        known = self.strings.get(number)  # a client says all of them again when it comes again
+        grown = OF_A_STRING + getsizeof(text)
+        if known is not None:
+            grown -= OF_A_STRING + getsizeof(known)
+        elif len(self.strings) >= MAX_STRINGS:
+            return None
+        return grown if self.string_bytes + grown <= MAX_STRING_BYTES else None
+
 
 MAX_LEFT_BEHIND = 64
 _ORDER = {"probe": 0, "socket": 1}

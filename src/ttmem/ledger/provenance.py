@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ttmem.ledger.device_record import DeviceRecord
-from ttmem.ledger.probe_gaps import ALL_CHIPS, LOWER_BOUND, UNSEEN_EVENTS, UNTRACKED
-from ttmem.ledger.process_record import ProcessRecord
-from ttmem.ledger.processes import in_words
-from ttmem.ledger.samples import CounterRow, source_of
+from ttmem.ledger.counters import CounterRow, source_of
+from ttmem.ledger.devices import DeviceRecord
+from ttmem.ledger.processes import (
+    ALL_CHIPS,
+    LOWER_BOUND,
+    UNSEEN_EVENTS,
+    UNTRACKED,
+    ProcessRecord,
+    in_words,
+)
 from ttmem.snapshots import Provenance
 from ttmem.wire.rows import AccountRow
 

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec
 from ttmem import __version__
 from ttmem.events import DeviceDeclaration, Remark
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.ledger.device_register import DeviceDefaults
+from ttmem.ledger.devices import DeviceDefaults
 from ttmem.process_identity import runs_another_program, user_title
 from ttmem.server.answers import Answers
 from ttmem.server.connections import Connections

@@ -1,0 +1,202 @@
+"""The probe's own counters: peaks, checks against its events, and what killed processes held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ttmem.events import Amounts, MemoryKind
+from ttmem.ledger.devices import DeviceRecord
+from ttmem.ledger.processes import ProcessRecord
+from ttmem.sizes import human
+from ttmem.snapshots import Anomaly, LeftBehind
+from ttmem.wire.rows import AccountRow
+
+if TYPE_CHECKING:
+    from ttmem.events.probe_news import ProbeCounters, ProbeNews
+
+if TYPE_CHECKING:
+    from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
+    from ttmem.ledger.books import Books
+
+
+PATIENCE = 3  # looks in a row: counters and events are not read at the same instant
+Place = tuple[int, int]  # process index, device index
+Difference = tuple[int, ...]  # bytes by kind of memory, then of circular buffers
+
+
+@dataclass(slots=True)
+class Doubt:
+    """A difference that stays the same."""
+
+    difference: Difference
+    looks: int = 1
+    rebuilt: bool = False  # and is there again after the live table was read
+
+
+class ProbeChecks:
+    """First a lasting difference is repaired from the live table; one that is left is an anomaly."""
+
+    def __init__(self) -> None:
+        self._doubts: dict[Place, Doubt] = {}
+        self._to_rebuild: set[int] = set()
+
+    def look(
+        self,
+        process: ProcessRecord,
+        news: ProbeNews,
+        devices: Mapping[int, int],
+        rows: Mapping[Place, AccountRow],
+    ) -> None:
+        """One more look at all devices of a process."""
+        for chip, counted in news.counters.items():
+            place = (process.index, devices.get(chip, -1))
+            difference = _difference(counted, rows.get(place))
+            if not any(difference):
+                self._doubts.pop(place, None)
+                continue
+            doubt = self._doubts.get(place)
+            if doubt is None or doubt.difference != difference:
+                rebuilt = doubt is not None and doubt.rebuilt
+                self._doubts[place] = Doubt(difference, rebuilt=rebuilt)
+                continue
+            doubt.looks += 1
+            if doubt.looks == PATIENCE and not doubt.rebuilt:
+                self._to_rebuild.add(process.index)
+                self._doubts[place] = Doubt(difference, rebuilt=True)
+
+    def take_doubts(self) -> set[int]:
+        """Processes whose live table is to be read now."""
+        wanted, self._to_rebuild = self._to_rebuild, set()
+        return wanted
+
+    def forget(self, process: ProcessRecord) -> None:
+        """It is released."""
+        self._to_rebuild.discard(process.index)
+        for place in [place for place in self._doubts if place[0] == process.index]:
+            del self._doubts[place]
+
+    def odd(self, processes: Mapping[int, ProcessRecord]) -> Iterator[tuple[Place, Anomaly]]:
+        """What reading the live table did not explain."""
+        for place, doubt in self._doubts.items():
+            if doubt.rebuilt and doubt.looks >= PATIENCE:
+                yield place, _anomaly(processes[place[0]], doubt.difference)
+
+
+def _difference(counted: ProbeCounters, row: AccountRow | None) -> Difference:
+    held = row.held if row is not None else (0,) * len(MemoryKind)
+    demand = row.cb_demand if row is not None else 0
+    kinds = [counted.kinds[kind].reserved - held[kind] for kind in MemoryKind]
+    return (*kinds, counted.cb_demand - demand)
+
+
+def _anomaly(process: ProcessRecord, difference: Difference) -> Anomaly:
+    names = [*(kind.name for kind in MemoryKind), "circular buffers"]
+    parts = [
+        f"{human(abs(amount))} {'more' if amount > 0 else 'less'} {name}"
+        for name, amount in zip(names, difference, strict=True)
+        if amount
+    ]
+    text = (
+        f"{process.title}: the probe's counters have {', '.join(parts)} than its events and its table, which"
+        " count; please report this"
+    )
+    return Anomaly("probe_counters", text, process.pid, sum(map(abs, difference)))
+
+
+class KilledProcesses:
+    """A region is read once, and only if counters name its process."""
+
+    def __init__(self) -> None:
+        self._regions: dict[tuple[int, str | None], KilledProcess] = {}
+        self._held: dict[str, dict[str, Amounts] | None] = {}
+
+    def take(self, killed: Iterable[KilledProcess]) -> None:
+        """All that are there now."""
+        # Of two with one pid the last life counts; the one before its `exec` has the longer name.
+        last = sorted(killed, key=lambda one: one.path, reverse=True)
+        self._regions = {(one.pid, one.user): one for one in last}
+        paths = {one.path for one in self._regions.values()}
+        self._held = {path: held for path, held in self._held.items() if path in paths}
+
+    def better(self, ghost: LeftBehind, blank: Callable[[], Books]) -> LeftBehind:
+        """With what the region says, if it is of the same process and has seen everything: also when it died."""
+        region = self._regions.get((ghost.pid, ghost.user))
+        if region is None:
+            return ghost
+        if region.path not in self._held:
+            self._held[region.path] = _held(region, blank())
+        held = self._held[region.path]
+        if held is None or not held.keys() >= ghost.devices.keys():
+            return ghost
+        return replace(ghost, devices=held, died_ns=region.ended_ns)
+
+
+def _held(region: KilledProcess, books: Books) -> dict[str, Amounts] | None:
+    """None: there is nothing to be read, or it was not all seen."""
+    news = region.last_words()
+    if news is None or news.unseen or not news.tracking:
+        return None
+    ended = books.probed.take([replace(news, ended=True)], 0)
+    held = dict(ended[0][1].devices) if ended else None
+    return _counted(held, news) if held and news.unlisted else held
+
+
+def _counted(held: dict[str, Amounts], news: ProbeNews) -> dict[str, Amounts]:
+    """Of buffers the counters have those too that the table had no room for."""
+    out = dict(held)
+    for device in news.devices:
+        counted = news.counters.get(device.logical_id)
+        if counted is not None and device.unique_id in out:
+            reserved = [kind.reserved for kind in counted.kinds]
+            out[device.unique_id] = Amounts.of_kinds(reserved, out[device.unique_id].cb)
+    return out
+
+
+class ProbePeaks:
+    """A peak counts when it is new: one from before `reset_peak` does not come back."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int, MemoryKind], int] = {}
+
+    def take(
+        self,
+        process: ProcessRecord,
+        news: ProbeNews,
+        indices: Mapping[int, int],
+        devices: Sequence[DeviceRecord],
+        now: int,
+    ) -> None:
+        """One more look at all devices of a process."""
+        for chip, counted in news.counters.items():
+            if chip not in indices:
+                continue
+            device = devices[indices[chip]]
+            for kind in MemoryKind:
+                key, one = (process.index, device.index, kind), counted.kinds[kind]
+                if one.peak > self._seen.get(key, 0):
+                    self._seen[key] = one.peak
+                    device.polled.raise_kind(kind, one.peak, _known(one.peak_ns, now))
+            if news.missed:
+                _take_l1(device, counted, now)
+
+    def forget(self, process: ProcessRecord) -> None:
+        """It is released."""
+        for key in [key for key in self._seen if key[0] == process.index]:
+            del self._seen[key]
+
+
+def _known(time_ns: int, now: int) -> int:
+    """0 for a time that is still to come: the clock was set, or stood before 1970."""
+    return time_ns if time_ns <= now else 0
+
+
+def _take_l1(device: DeviceRecord, counted: ProbeCounters, now: int) -> None:
+    """Of L1 used there is no counter: its peak is known where all but one part was never used."""
+    l1, small = counted.kinds[MemoryKind.L1], counted.kinds[MemoryKind.L1_SMALL]
+    if counted.cb_peak or (l1.peak and small.peak):
+        device.l1_peak_missed = True
+    else:
+        peak, peak_ns = max((l1.peak, l1.peak_ns), (small.peak, small.peak_ns))
+        device.polled.raise_l1(peak, _known(peak_ns, now))
