@@ -8,7 +8,7 @@ from datetime import timezone
 from ttmem.snapshots import Snapshot
 from ttmem.views.ink import Line, Style, ink
 from ttmem.views.monitor.monitor import Monitor
-from ttmem.views.monitor.state import Drawn, Look, State, Target
+from ttmem.views.monitor.state import Drawn, Look, Target
 from ttmem.views.monitor.watch import Choice, Question, Reading, Watch
 
 
@@ -19,11 +19,9 @@ class Rows:
         self.name = name
         self.keys = (("x", f"{name.lower()}'s own"),)
         self.pressed: list[str] = []
-        self._details = details
+        self.details = details
+        self.help = (("ROW", f"a row of {name}; counted, not measured"),)
         self._deeper = deeper
-
-    def details(self, state: State) -> Sequence[str]:
-        return self._details
 
     def draw(self, look: Look) -> Drawn:
         devices = [device.unique_id for device in look.snapshot.devices]
@@ -35,9 +33,6 @@ class Rows:
     def key(self, key: str, look: Look) -> str | None:
         self.pressed.append(key)
         return self._deeper if key == "enter" else None
-
-    def help(self) -> Sequence[tuple[str, str]]:
-        return (("ROW", f"a row of {self.name}; counted, not measured"),)
 
 
 class Clock:

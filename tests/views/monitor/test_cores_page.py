@@ -231,7 +231,7 @@ def test_damaged_details_are_called_so() -> None:
 
 
 def test_every_part_of_the_page_is_explained() -> None:
-    words = " ".join(term for term, _ in PAGE.help())
+    words = " ".join(term for term, _ in PAGE.help)
 
     for part in ("grid", "kernel ring", "CB", "dataflow", "cached", "free", "L1_SMALL", "clash"):
         assert part in words

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import sub
 
+from ttmem.snapshots import MemoryUse
 from ttmem.views.device_facts import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink, pad
 from ttmem.views.meter import is_over, level, percentage
@@ -209,14 +210,15 @@ ZOOM = 4  # what never reached a quarter of the capacity has a scale of its own
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a panel is about, and the highest value that the accounts know of."""
+    """A kind of memory of a device. `only`: the figures that such a kind has; None: all."""
 
     kind: Kind
-    held: int
-    capacity: int | None
-    peak: int | None = None
-    peak_time_ns: int | None = None
-    bounded: bool = True  # circular buffers have no capacity of their own
+    use: MemoryUse
+    only: frozenset[str] | None = None
+
+    def has(self, figure: str) -> bool:
+        """Does the figure make sense for it?"""
+        return self.only is None or figure in self.only
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +244,12 @@ class Past:
         seen = samples[low:high] if len(samples) == len(columns.times) else ()
         peak = max(seen, default=0)
         when = columns.times[low + list(seen).index(peak)] if peak else None
-        at = None if subject.peak_time_ns is None else columns.column(subject.peak_time_ns)
-        if at is not None and subject.peak and subject.peak >= peak:
-            values[at] = subject.peak
-            return cls(values, subject.peak, subject.peak_time_ns, at)
-        return cls(values, peak, when, whole=subject.peak_time_ns is None)
+        use = subject.use
+        at = None if use.peak_time_ns is None else columns.column(use.peak_time_ns)
+        if at is not None and use.peak and use.peak >= peak:
+            values[at] = use.peak
+            return cls(values, use.peak, use.peak_time_ns, at)
+        return cls(values, peak, when, whole=use.peak_time_ns is None)
 
 
 def panel(subject: Subject, series: Series, look: Look, width: int, height: int) -> list[Line]:
@@ -261,13 +264,13 @@ def panel(subject: Subject, series: Series, look: Look, width: int, height: int)
     grain = raster(look.ascii)
     columns = TimeColumns.of(series, look.snapshot.time_ns, look.state.span, cells * grain.across)
     past = Past.of(subject, series, columns)
-    top = scale(past.peak, subject.capacity)
+    top = scale(past.peak, subject.use.capacity)
     drawn = chart(
         past.values,
         rows,
         top,
         kind.style,
-        limit=subject.capacity,
+        limit=subject.use.capacity,
         ascii=look.ascii,
         peak_at=past.peak_at,
     )
@@ -289,21 +292,23 @@ def scale(peak: int, capacity: int | None) -> int:
 
 def _label_room(subject: Subject, series: Series, look: Look) -> int:
     """Columns for what the upper edge may stand for, whatever of the past is in sight."""
-    units, capacity = look.state.units, subject.capacity or 0
-    highest = max(*series.get(subject.kind.series, ()), subject.peak or 0, LEAST_SCALE)
+    units, capacity = look.state.units, subject.use.capacity or 0
+    highest = max(*series.get(subject.kind.series, ()), subject.use.peak or 0, LEAST_SCALE)
     room = max(len(units.text(count)) for count in (scale(highest, None), capacity))
     return max(room, AMOUNT) if units is Units.BINARY else room
 
 
 def _title(subject: Subject, past: Past, look: Look, width: int) -> Line:
     """The figures and the peak; what the scale says anyway goes first if there is no room."""
-    units, capacity = look.state.units, subject.capacity
-    over = is_over(subject.held, capacity)
+    units, capacity = look.state.units, subject.use.capacity
+    over = is_over(subject.use.held, capacity)
     name = ink(f"{subject.kind.title} ", subject.kind.style)
-    held = (*name, *amount(units, subject.held, Style.ALARM if over else Style.PLAIN))
-    figures = (*name, *of_limit(units, subject.held, capacity)) if subject.bounded else held
-    share = "over capacity" if over else percentage(subject.held, capacity)
-    level_of = [ink(share, level(subject.held, capacity))] if capacity else []
+    held = (*name, *amount(units, subject.use.held, Style.ALARM if over else Style.PLAIN))
+    figures = (
+        (*name, *of_limit(units, subject.use.held, capacity)) if subject.has("capacity") else held
+    )
+    share = "over capacity" if over else percentage(subject.use.held, capacity)
+    level_of = [ink(share, level(subject.use.held, capacity))] if capacity else []
     peak = _peak_fact(past, look)
     alarm = level_of if over else []  # the last to go
     for facts in (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ttmem.snapshots import Snapshot
 from ttmem.views.ink import EMPTY, Line, Style, faint, indent, ink, paragraph
-from ttmem.views.monitor.state import Drawn, Page
+from ttmem.views.monitor.state import Drawn, Page, terms
 from ttmem.views.names import DeviceNames
 from ttmem.views.text import columns
 
@@ -22,22 +22,22 @@ FOOTER = (
     ("d", "light"),
 )
 
-HELP = (
-    ("1 - 6", "the views, as in the line of tabs; a click on a tab does the same"),
-    ("arrows", "move the cursor; so do PgUp, PgDn, Home, End and the wheel of the mouse"),
-    ("Enter", "goes deeper into what the cursor is on; so does a click on it"),
-    ("Esc", "goes back; it closes the help and clears the filter first"),
-    ("Tab", "shows the next device; Shift-Tab the one before"),
-    ("/", "filters rows by text while you type; Enter keeps the filter, Esc clears it"),
-    ("s  S", "sorts by the next column; S turns the order round"),
-    ("space  p", "holds the picture, goes on again; sorting and views still work"),
-    ("+  -", "reads more or less often: every 0.1, 0.2, 0.5, 1, 2, 5 or 10 seconds"),
-    ("[  ]", "shows less or more of the past in charts: 1, 5, 15 or 60 minutes"),
-    ("u", "writes amounts as KiB/MiB/GiB, as MiB, or as bytes"),
-    ("d", "dark or light"),
-    ("h  ?", "this text"),
-    ("q", "quits; so does Ctrl-C"),
-)
+HELP = terms("""
+1 - 6 | the views, as in the line of tabs; a click on a tab does the same
+arrows | move the cursor; so do PgUp, PgDn, Home, End and the wheel of the mouse
+Enter | goes deeper into what the cursor is on; so does a click on it
+Esc | goes back; it closes the help and clears the filter first
+Tab | shows the next device; Shift-Tab the one before
+/ | filters rows by text while you type; Enter keeps the filter, Esc clears it
+s  S | sorts by the next column; S turns the order round
+space  p | holds the picture, goes on again; sorting and views still work
++  - | reads more or less often: every 0.1, 0.2, 0.5, 1, 2, 5 or 10 seconds
+[  ] | shows less or more of the past in charts: 1, 5, 15 or 60 minutes
+u | writes amounts as KiB/MiB/GiB, as MiB, or as bytes
+d | dark or light
+h  ? | this text
+q | quits; so does Ctrl-C
+""")
 
 
 TERM = 16  # columns for a key or a column's name
@@ -76,7 +76,7 @@ def help_lines(
     lines = _section("Keys of every view", HELP, width)
     for page in order:
         lines += _section(f"{page.name}: keys", page.keys, width)
-        lines += _section(f"{page.name}: what is shown, and how it is made", page.help(), width)
+        lines += _section(f"{page.name}: what is shown, and how it is made", page.help, width)
     if snapshot is not None:
         remarks = [(remark.kind, remark.text) for remark in snapshot.remarks]
         lines += _section("Remarks of the sources", remarks, width)

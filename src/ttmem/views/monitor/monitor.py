@@ -91,7 +91,7 @@ class Monitor:
         return self._watch.question(self._wanted())
 
     def _wanted(self) -> Question:
-        return wanted(self.page.details(self.state), self._one_device())
+        return wanted(self.page.details, self._one_device())
 
     def _one_device(self) -> str | None:
         ids = self._ids
@@ -189,14 +189,42 @@ class Monitor:
             self.typing = type_filter(self.state, key)
         elif self._help.open and key not in ("q", "d"):
             self._help.press(key)
-        elif act := self._acts().get(key):
-            act()
         elif key.isdecimal() and len(key) == 1:
             if 0 < int(key) <= len(self._pages):
                 self._back.clear()
                 self.state.page = int(key) - 1
-        elif self._look is not None:
-            self._for_page(key, self._look)
+        elif not self._act(key) and self._look is not None:
+            before = self.state.filter
+            self.go(self.page.key(key, self._look), before)
+
+    def _act(self, key: str) -> bool:
+        """A key that every page has; False if it is none."""
+        match key:
+            case "q":
+                self.done = True
+            case "h" | "?":
+                self._help.open = True
+            case "/":
+                self.typing = True
+            case "space" | "p":
+                self._pause()
+            case "d":
+                self.dark = not self.dark
+            case "u":
+                next_units(self.state)
+            case "+" | "=":  # plus without Shift
+                self.interval = other_interval(self.interval, -1)
+            case "-":
+                self.interval = other_interval(self.interval, 1)
+            case "[" | "]":
+                change_span(self.state, 1 if key == "]" else -1)
+            case "tab" | "shift+tab":
+                change_device(self.state, self._ids, 1 if key == "tab" else -1)
+            case "escape":
+                self._go_back()
+            case _:
+                return False
+        return True
 
     def click(self, column: int, line: int) -> None:
         """The mouse on a cell of the screen."""
@@ -222,10 +250,6 @@ class Monitor:
             self._back.append(_Place(self.state.page, filter_before, self.state.filter))
             self.state.page = names.index(name)
 
-    def _for_page(self, key: str, look: Look) -> None:
-        before = self.state.filter
-        self.go(self.page.key(key, look), before)
-
     def _note_fault(self, what: str, trouble: Exception) -> str:
         """Each once, with its traceback, for whoever is to repair it; the sentence for the screen."""
         from traceback import format_exception
@@ -235,47 +259,12 @@ class Monitor:
             self.faults[f"{words}; please report it\n{''.join(format_exception(trouble))}"] = None
         return words
 
-    def _acts(self) -> dict[str, Callable[[], None]]:
-        return {
-            "q": self._quit,
-            "h": self._open_help,
-            "?": self._open_help,
-            "/": self._open_filter,
-            "space": self._pause,
-            "p": self._pause,
-            "d": self._turn_light,
-            "u": lambda: next_units(self.state),
-            "+": lambda: self._change_interval(-1),
-            "=": lambda: self._change_interval(-1),  # plus without Shift
-            "-": lambda: self._change_interval(1),
-            "[": lambda: change_span(self.state, -1),
-            "]": lambda: change_span(self.state, 1),
-            "tab": lambda: change_device(self.state, self._ids, 1),
-            "shift+tab": lambda: change_device(self.state, self._ids, -1),
-            "escape": self._go_back,
-        }
-
-    def _quit(self) -> None:
-        self.done = True
-
-    def _open_help(self) -> None:
-        self._help.open = True
-
-    def _open_filter(self) -> None:
-        self.typing = True
-
     def _pause(self) -> None:
         self.state.paused = not self.state.paused and self._watch.shown is not None
         if self.state.paused:
             self._watch.hold()
         else:
             self._watch.release()
-
-    def _turn_light(self) -> None:
-        self.dark = not self.dark
-
-    def _change_interval(self, by: int) -> None:
-        self.interval = other_interval(self.interval, by)
 
     def _go_back(self) -> None:
         came = self._back[-1] if self._back else None

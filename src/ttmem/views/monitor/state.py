@@ -98,6 +98,14 @@ def type_filter(state: State, key: str) -> bool:
     return key not in ("escape", "enter")
 
 
+def terms(text: str) -> tuple[tuple[str, str], ...]:
+    """Terms and what they mean, from lines 'term | meaning'; a line that is indented goes on with the one before."""
+    entries = text.strip().replace("\n    ", " ").splitlines()
+    return tuple(
+        (term, meaning) for term, _, meaning in (line.partition(" | ") for line in entries)
+    )
+
+
 Series = Mapping[str, Sequence[int]]  # 'time_ns', 'dram', 'l1', ... as columns, oldest first
 
 
@@ -154,8 +162,13 @@ class Page(Protocol):
     def keys(self) -> Sequence[tuple[str, str]]:
         """Its own keys, with what they do, for the footer."""
 
-    def details(self, state: State) -> Sequence[str]:
+    @property
+    def details(self) -> Sequence[str]:
         """The details that it asks the feed for (`Feed.read`)."""
+
+    @property
+    def help(self) -> Sequence[tuple[str, str]]:
+        """Each column or number of the page, and how it is made."""
 
     def draw(self, look: Look) -> Drawn:
         """The picture."""
@@ -165,9 +178,6 @@ class Page(Protocol):
 
         It changes `look.state` and returns the name of the page to go to, or None to stay.
         """
-
-    def help(self) -> Sequence[tuple[str, str]]:
-        """Each column or number of the page, and how it is made."""
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ from ttmem.views.monitor.pages.rows import (
     why_none,
     words,
 )
-from ttmem.views.monitor.state import Drawn, Look, State, Units
+from ttmem.views.monitor.state import Drawn, Look, Units, terms
 from ttmem.views.monitor.watch import chosen_names
 from ttmem.views.text import columns
 
@@ -197,18 +197,32 @@ def _sum(rows: Sequence[BufferEntry]) -> int:
     return sum(row.held for row in rows)
 
 
+HELP = terms("""
+the largest N of M | N buffers are listed; M are alive, by the counts of each device. A device's own page and `ttmem
+    ps --json --detail buffers` have the rest
+holding A of B | A: what the listed ones hold; B: what all buffers hold, without CBs
+KIND | where it lives; SYSTEM_MEMORY is memory of the host, and in no sum
+REQUESTED | bytes asked for
+RESERVED | bytes taken: per-bank block x all banks, because allocation is lock-step; N/A where the client does not
+    tell
+ADDRESS | device address in every bank; N/A where the client does not tell
+AGE | time since it was allocated
+NAME, CALL SITE | under the probe the operation and the line of Python that made it; else what the client tells
+PHASE | what the program was doing, as it said with ttmem.phase()
+OWNER | command of the process
+""")
+
+
 class Buffers:
     """Buffers of all devices, or of the chosen one."""
 
     name = "Buffers"
     keys = (("a", "all devices/chosen"), ("s", "sort"), ("enter", "its device"))
+    details = ("buffers",)  # its one detail
+    help = HELP
 
     def __init__(self) -> None:
         self._all = True  # devices
-
-    def details(self, state: State) -> Sequence[str]:
-        """Its one detail."""
-        return ("buffers",)
 
     def draw(self, look: Look) -> Drawn:
         """What is listed, what it adds up to, and the list."""
@@ -226,10 +240,6 @@ class Buffers:
         else:
             page.key(key)
         return None
-
-    def help(self) -> Sequence[tuple[str, str]]:
-        """Each column, and how it is made."""
-        return HELP
 
     def _page(self, look: Look) -> ListPage[BufferEntry]:
         several = self._all and len(look.snapshot.devices) > 1
@@ -262,28 +272,3 @@ def _all_title(look: Look) -> Line:
         ink(f" all {count:,} devices" if count > 1 else f" {count or 'no'} device", Style.LABEL),
         look.width,
     )
-
-
-HELP = (
-    (
-        "the largest N of M",
-        "N buffers are listed; M are alive, by the counts of each device. A device's own page and"
-        " `ttmem ps --json --detail buffers` have the rest",
-    ),
-    ("holding A of B", "A: what the listed ones hold; B: what all buffers hold, without CBs"),
-    ("KIND", "where it lives; SYSTEM_MEMORY is memory of the host, and in no sum"),
-    ("REQUESTED", "bytes asked for"),
-    (
-        "RESERVED",
-        "bytes taken: per-bank block x all banks, because allocation is lock-step; N/A where the"
-        " client does not tell",
-    ),
-    ("ADDRESS", "device address in every bank; N/A where the client does not tell"),
-    ("AGE", "time since it was allocated"),
-    (
-        "NAME, CALL SITE",
-        "under the probe the operation and the line of Python that made it; else what the client tells",
-    ),
-    ("PHASE", "what the program was doing, as it said with ttmem.phase()"),
-    ("OWNER", "command of the process"),
-)

@@ -39,7 +39,7 @@ from ttmem.views.monitor.pages.core_map import (
     rows,
     strip,
 )
-from ttmem.views.monitor.state import Drawn, Look, State, Target, Units
+from ttmem.views.monitor.state import Drawn, Look, State, Target, Units, terms
 from ttmem.views.monitor.watch import chosen_names
 
 _CLOSE = 32 * 1024  # bytes; a few more tiles in one circular buffer, and programs fail
@@ -225,39 +225,26 @@ GOOD_MAP = 50
 AIRY = 18  # lines; from here on there is room for empty ones
 _STEPS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 
-HELP = (
-    ("grid", "the compute cores, x to the right, y down; each has one bank of L1"),
-    (
-        "a cell",
-        "bytes in use over bytes that a core can allocate: addresses of L1 and L1_SMALL buffers, "
-        "which take the same block in every bank, and addresses that cached programs have for "
-        "circular buffers there. An address counts once, whoever uses it, as in the map. A "
-        "percentage, or its tens; '!' is more than there is",
-    ),
-    (
-        "added up as in L1 used",
-        "processes take turns on a core, at the same addresses; L1 used counts what each of them "
-        "has, so it may be more than what is in use here",
-    ),
-    ("pid 41235 +2", "of this process; two others have something at the same addresses"),
-    ("* pid", "with --pid: what the chosen process has here; the map is of all processes"),
-    ("reserved", "firmware, mailboxes and, where its base is not declared, the kernel ring"),
-    ("kernel ring", "where kernel code and launch messages lie; below what can be allocated"),
-    ("CB, dataflow", "of the program that ran last on this core, each at its address"),
-    (
-        "cached",
-        "addresses that circular buffers of other live programs will use when they run again, with the "
-        "program that reaches highest",
-    ),
-    ("free", "no buffer and no circular buffer; between the two it is the way to a clash"),
-    ("buffers", "live L1 buffers, lock-step: the same addresses on every core"),
-    ("L1_SMALL", "its own region at the top, set aside when the device was opened"),
-    (
-        "to a clash",
-        "lowest L1 buffer minus the end of the highest circular buffer on this core; "
-        "below 0 they overlap, and the runtime refuses the program that does it",
-    ),
-)
+HELP = terms("""
+grid | the compute cores, x to the right, y down; each has one bank of L1
+a cell | bytes in use over bytes that a core can allocate: addresses of L1 and L1_SMALL buffers, which take the same
+    block in every bank, and addresses that cached programs have for circular buffers there. An address counts once,
+    whoever uses it, as in the map. A percentage, or its tens; '!' is more than there is
+added up as in L1 used | processes take turns on a core, at the same addresses; L1 used counts what each of them
+    has, so it may be more than what is in use here
+pid 41235 +2 | of this process; two others have something at the same addresses
+* pid | with --pid: what the chosen process has here; the map is of all processes
+reserved | firmware, mailboxes and, where its base is not declared, the kernel ring
+kernel ring | where kernel code and launch messages lie; below what can be allocated
+CB, dataflow | of the program that ran last on this core, each at its address
+cached | addresses that circular buffers of other live programs will use when they run again, with the program that
+    reaches highest
+free | no buffer and no circular buffer; between the two it is the way to a clash
+buffers | live L1 buffers, lock-step: the same addresses on every core
+L1_SMALL | its own region at the top, set aside when the device was opened
+to a clash | lowest L1 buffer minus the end of the highest circular buffer on this core; below 0 they overlap, and
+    the runtime refuses the program that does it
+""")
 
 
 class Cores:
@@ -265,10 +252,8 @@ class Cores:
 
     name = "Cores"
     keys: Sequence[tuple[str, str]] = (("arrows", "core"), ("m", "fullest core"))
-
-    def details(self, state: State) -> Sequence[str]:
-        """Where circular buffers lie, and with them the L1 buffers."""
-        return ("cores",)
+    details = ("cores",)  # where circular buffers lie, and with them the L1 buffers
+    help = HELP
 
     def draw(self, look: Look) -> Drawn:
         """Title, figures of the chosen core, grid and map side by side, or one above the other."""
@@ -302,10 +287,6 @@ class Cores:
         except Unknown:
             return None
         return None
-
-    def help(self) -> Sequence[tuple[str, str]]:
-        """Each sign and number."""
-        return HELP
 
 
 class _Picture:

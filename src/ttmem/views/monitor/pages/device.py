@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -19,7 +19,6 @@ from ttmem.views.monitor.figures import (
     L1_SMALL,
     L1_USED,
     TRACE,
-    Kind,
     amount,
     amount_fact,
     counter_fact,
@@ -30,7 +29,7 @@ from ttmem.views.monitor.listing import GUTTER, ListColumn, Listing, fit, row_li
 from ttmem.views.monitor.pages.device_lines import DeviceParts
 from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
 from ttmem.views.monitor.pages.rows import BY_DRAM, ProcessRow, process_columns, process_rows
-from ttmem.views.monitor.state import Drawn, Look, State
+from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.no_device import no_device
 from ttmem.views.note import note_lines
 from ttmem.views.notes import anomaly_notes, missing_notes
@@ -57,115 +56,77 @@ def provenance_lines(device: Device, width: int) -> list[Line]:
 GIVE_WAY = (L1_SMALL, TRACE, CB, L1)
 
 
-@dataclass(frozen=True, slots=True)
-class BreakdownRow:
-    """A kind of memory. `only`: the figures that such a row has; the others stay blank."""
-
-    kind: Kind
-    use: MemoryUse
-    only: frozenset[str] | None = None
-
-    def has(self, name: str) -> bool:
-        """Does the figure make sense for it?"""
-        return self.only is None or name in self.only
-
-
-def rows_of(device: Device) -> list[BreakdownRow]:
+def subjects(device: Device) -> list[Subject]:
     """DRAM and its neighbour TRACE; the parts of L1, and their sum."""
     memory, cb = device.memory, device.memory.cb
     circular = MemoryUse(None, 0, None, cb.used, None, None, cb.count, 0, None)
-    used = MemoryUse(
-        device.l1_capacity,
-        0,
-        None,
-        device.l1_used,
-        None,
-        None,
-        None,
-        device.l1_peak,
-        device.l1_peak_time_ns,
-    )
+    peak = device.l1_peak, device.l1_peak_time_ns
+    used = MemoryUse(device.l1_capacity, 0, None, device.l1_used, None, None, None, *peak)
     return [
-        BreakdownRow(DRAM, memory.dram),
-        BreakdownRow(TRACE, memory.trace),
-        BreakdownRow(L1, memory.l1),
-        BreakdownRow(L1_SMALL, memory.l1_small),
-        BreakdownRow(CB, circular, frozenset({"held", "count"})),
-        BreakdownRow(L1_USED, used, frozenset({"held", "capacity", "peak", "peak_time_ns"})),
+        Subject(DRAM, memory.dram),
+        Subject(TRACE, memory.trace),
+        Subject(L1, memory.l1),
+        Subject(L1_SMALL, memory.l1_small),
+        Subject(CB, circular, frozenset({"held", "count"})),
+        Subject(L1_USED, used, frozenset({"held", "capacity", "peak", "peak_time_ns"})),
     ]
 
 
 def breakdown(device: Device, look: Look, most: int) -> list[Line]:
     """A title line and one for each kind; where there is no room for all, DRAM and L1 used are the last to go."""
-    rows = rows_of(device)
+    rows = subjects(device)
     for kind in GIVE_WAY:
         if len(rows) >= most:
             rows = [row for row in rows if row.kind != kind]
-    fitted = fit(_columns(look), rows, look.width - GUTTER)
     columns = _columns(look)
-    lines = [
-        row_line(
-            [(faint(columns[one.index].title), one.width, one.right) for one in fitted], look.width
-        )
+    fitted = fit(columns, rows, look.width - GUTTER)
+    cells = [
+        [faint(columns[one.index].title) for one in fitted],
+        *([one.lines[at] for one in fitted] for at in range(len(rows))),
     ]
-    for at in range(len(rows)):
-        lines.append(
-            row_line([(one.lines[at], one.width, one.right) for one in fitted], look.width)
-        )
-    return lines
-
-
-def _columns(look: Look) -> list[ListColumn[BreakdownRow]]:
+    rooms = [(one.width, one.right) for one in fitted]
     return [
-        ListColumn("KIND", _kind, width=8),
-        _figure("HELD", "held", _held(look)),
-        _figure("CAPACITY", "capacity", _amount(look, "capacity"), 1),
-        _figure("REQUESTED", "requested", _amount(look, "requested"), 2),
-        _figure("RESERVED", "reserved", _amount(look, "reserved"), 3),
-        _figure("FREE", "free", _amount(look, "free"), 4),
-        _figure("LARGEST", "largest_free", _amount(look, "largest_free"), 7),
-        _figure("COUNT", "count", _count, 8),
-        _figure("PEAK", "peak", _amount(look, "peak"), 5),
-        _figure("AT", "peak_time_ns", _when(look), 6),
+        row_line([(cell, *room) for cell, room in zip(line, rooms, strict=True)], look.width)
+        for line in cells
     ]
 
 
-Cell = Callable[[BreakdownRow], Line]
+def _columns(look: Look) -> list[ListColumn[Subject]]:
+    units = look.state.units
 
-
-def _figure(title: str, name: str, cell: Cell, rank: int = 0) -> ListColumn[BreakdownRow]:
-    return ListColumn(
-        title, lambda row: cell(row) if row.has(name) else ink(""), right=True, rank=rank
-    )
-
-
-def _kind(row: BreakdownRow) -> Line:
-    return ink(row.kind.title, row.kind.style)
-
-
-def _held(look: Look) -> Cell:
-    def cell(row: BreakdownRow) -> Line:
+    def held(row: Subject) -> Line:
         known = row.use.capacity is not None
-        style = level(row.use.held, row.use.capacity) if known else Style.PLAIN
-        return amount(look.state.units, row.use.held, style)
+        return amount(
+            units, row.use.held, level(row.use.held, row.use.capacity) if known else Style.PLAIN
+        )
 
-    return cell
+    def count(row: Subject) -> Line:
+        return faint("N/A") if row.use.count is None else ink(f"{row.use.count:,}")
 
+    def when(row: Subject) -> Line:
+        at = row.use.peak_time_ns
+        return faint("N/A" if at is None else time_of_day(at, look.zone))
 
-def _amount(look: Look, name: str) -> Cell:
-    return lambda row: amount(look.state.units, getattr(row.use, name))
+    def figure(
+        title: str, name: str, rank: int = 0, cell: Callable[[Subject], Line] | None = None
+    ) -> ListColumn[Subject]:
+        write = cell or (lambda row: amount(units, getattr(row.use, name)))
+        return ListColumn(
+            title, lambda row: write(row) if row.has(name) else ink(""), right=True, rank=rank
+        )
 
-
-def _count(row: BreakdownRow) -> Line:
-    return faint("N/A") if row.use.count is None else ink(f"{row.use.count:,}")
-
-
-def _when(look: Look) -> Cell:
-    def cell(row: BreakdownRow) -> Line:
-        when = row.use.peak_time_ns
-        return faint("N/A" if when is None else time_of_day(when, look.zone))
-
-    return cell
+    return [
+        ListColumn("KIND", lambda row: ink(row.kind.title, row.kind.style), width=8),
+        figure("HELD", "held", 0, held),
+        figure("CAPACITY", "capacity", 1),
+        figure("REQUESTED", "requested", 2),
+        figure("RESERVED", "reserved", 3),
+        figure("FREE", "free", 4),
+        figure("LARGEST", "largest_free", 7),
+        figure("COUNT", "count", 8, count),
+        figure("PEAK", "peak", 5),
+        figure("AT", "peak_time_ns", 6, when),
+    ]
 
 
 ALL = 99  # lines
@@ -217,29 +178,16 @@ LEAST, MOST = 4, 14  # lines of a chart
 SCROLL = "Device charts"  # its cursor: how far the charts were turned
 
 
-def subjects(device: Device) -> list[Subject]:
+def _in_charts(device: Device) -> list[Subject]:
     """The sums first, then what they are made of; kinds that were never used are last."""
-    memory = device.memory
-    used = Subject(
-        L1_USED, device.l1_used, device.l1_capacity, device.l1_peak, device.l1_peak_time_ns
-    )
-    parts = [
-        Subject(CB, memory.cb.used, None, bounded=False),
-        _subject(L1, memory.l1),
-        _subject(L1_SMALL, memory.l1_small),
-        _subject(TRACE, memory.trace),
-    ]
-    unused = [one for one in parts if not one.held and not one.peak]
-    return [_subject(DRAM, memory.dram), used, *(p for p in parts if p not in unused), *unused]
-
-
-def _subject(kind: Kind, use: MemoryUse) -> Subject:
-    return Subject(kind, use.held, use.capacity, use.peak, use.peak_time_ns)
+    dram, trace, l1, small, cb, used = subjects(device)
+    parts = sorted((cb, l1, small, trace), key=lambda one: not (one.use.held or one.use.peak))
+    return [dram, used, *parts]
 
 
 def device_panels(device: Device, look: Look, height: int) -> list[Line]:
     """At most `height` lines; nothing if a chart does not fit."""
-    every = subjects(device)
+    every = _in_charts(device)
     across = 3 if look.width >= THREE else 2 if look.width >= TWO else 1
     down = min(max(height // (LEAST + 2), 1), -(-len(every) // across))
     each = min(height // down, MOST)
@@ -320,41 +268,35 @@ def _remarks(device: Device, look: Look) -> list[Line]:
     return note_lines(quiet_notes(alone), look.width, whole=False)[:REMARKS]
 
 
-HELP = (
-    ("charts", "the highest second of each column; a gap is a time without samples"),
-    ("scale", "up to the capacity; smaller while less than a quarter of it was ever used"),
-    (
-        "◆",
-        "the peak with its time, also between two samples; 'in sight': the peak is not in the chart",
-    ),
-    ("HELD", "reserved bytes where they are known, else requested ones; all sums use it"),
-    ("CAPACITY", "what can be allocated; N/A if nobody declared it"),
-    ("REQUESTED", "the bytes that applications asked for"),
-    ("RESERVED", "the block in one bank times all banks, because banks allocate in lock step"),
-    (
-        "FREE, LARGEST",
-        "free memory and its largest block, where the source tells them; of L1 by the"
-        " allocator of buffers: circular buffers are not taken off",
-    ),
-    ("COUNT", "live buffers"),
-    ("PEAK, AT", "the highest held value since the device was first seen, and when"),
-    ("TRACE", "buffers of traces; DRAM that is set apart, not part of the DRAM row"),
-    ("CB", "circular buffers as they stand in L1 used: cached, else demand"),
-    ("L1 used", "L1 + L1_SMALL + CB; its peak is not the sum of the parts' peaks"),
-    ("CB resident", "what lies there now: the last dispatched program on each core"),
-    ("cached", "per core, the union of address ranges over a process's live programs"),
-    ("demand", "the plain sum; it may exceed L1, because programs share addresses"),
-    ("dataflow", "the part of cached that dataflow buffers and scratchpads take"),
-    ("ring", "where kernel code lies while it runs: occupied / capacity, in no sum"),
-    ("binaries in DRAM", "the part of the DRAM buffers that holds kernel code"),
-    ("distinct", "how many different binaries there are"),
-    ("loads, dispatches", "counters: they only grow"),
-    ("hits, misses, rate", "of the program cache of the runtime"),
-    ("footprint", "binary x cores by type, if resident everywhere; cached programs are not"),
-    ("counted", "kernel code by the counter of a prototype of the runtime; in no sum"),
-    ("processes", "what each holds on this device; x, ! and * as on the Overview"),
-    ("WHERE FROM", "source and method of each number, and what it is known to miss"),
-)
+HELP = terms("""
+charts | the highest second of each column; a gap is a time without samples
+scale | up to the capacity; smaller while less than a quarter of it was ever used
+◆ | the peak with its time, also between two samples; 'in sight': the peak is not in the chart
+HELD | reserved bytes where they are known, else requested ones; all sums use it
+CAPACITY | what can be allocated; N/A if nobody declared it
+REQUESTED | the bytes that applications asked for
+RESERVED | the block in one bank times all banks, because banks allocate in lock step
+FREE, LARGEST | free memory and its largest block, where the source tells them; of L1 by the allocator of buffers:
+    circular buffers are not taken off
+COUNT | live buffers
+PEAK, AT | the highest held value since the device was first seen, and when
+TRACE | buffers of traces; DRAM that is set apart, not part of the DRAM row
+CB | circular buffers as they stand in L1 used: cached, else demand
+L1 used | L1 + L1_SMALL + CB; its peak is not the sum of the parts' peaks
+CB resident | what lies there now: the last dispatched program on each core
+cached | per core, the union of address ranges over a process's live programs
+demand | the plain sum; it may exceed L1, because programs share addresses
+dataflow | the part of cached that dataflow buffers and scratchpads take
+ring | where kernel code lies while it runs: occupied / capacity, in no sum
+binaries in DRAM | the part of the DRAM buffers that holds kernel code
+distinct | how many different binaries there are
+loads, dispatches | counters: they only grow
+hits, misses, rate | of the program cache of the runtime
+footprint | binary x cores by type, if resident everywhere; cached programs are not
+counted | kernel code by the counter of a prototype of the runtime; in no sum
+processes | what each holds on this device; x, ! and * as on the Overview
+WHERE FROM | source and method of each number, and what it is known to miss
+""")
 
 
 NOBODY = "no process holds memory here"
@@ -365,10 +307,8 @@ class DevicePage:
 
     name = "Device"
     keys = (("c", "other charts"), ("s", "sort"), ("enter", "buffers of the process"))
-
-    def details(self, state: State) -> Sequence[str]:
-        """Sums are enough; the past comes with every picture."""
-        return ()
+    details: tuple[str, ...] = ()  # sums are enough; the past comes with every picture
+    help = HELP
 
     def draw(self, look: Look) -> Drawn:
         """The chosen device."""
@@ -396,10 +336,6 @@ class DevicePage:
         else:
             table.key(key, DeviceLayout.of(device, look, len(table.rows)).table)
         return None
-
-    def help(self) -> Sequence[tuple[str, str]]:
-        """Each figure, and how it is made."""
-        return HELP
 
 
 def _table(device: Device, look: Look) -> Listing[ProcessRow]:

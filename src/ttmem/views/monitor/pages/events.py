@@ -33,7 +33,7 @@ from ttmem.views.monitor.pages.rows import (
     why_none,
     words,
 )
-from ttmem.views.monitor.state import Drawn, Look, State, Units
+from ttmem.views.monitor.state import Drawn, Look, Units, terms
 from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import anomaly_notes, loss_notes, missing_notes
 from ttmem.views.source_notes import is_quiet, remark_notes
@@ -306,19 +306,33 @@ def _lines(row: EventEntry, names: Mapping[str, str], look: Look) -> list[Line]:
 NEWEST = 3  # lines for the anomaly that happened last
 
 
+HELP = terms("""
+dropped | events that were not seen one by one; a resend heals the sums
+gaps | how often a process had to drop events
+rejected | records that made no sense; they are in no sum, and the server's log says why
+anomalies | what does not add up, in the stream at the time at which it happened, or else the monitor saw it first
+    or saw it grow; 'earlier': before the monitor looked
+TIME | when it happened, by the clock of the process; of arrival where that is unknown
+EVENT | what happened; 'resent' is state that a client sent again, not news
+SIZE | requested bytes of a buffer, bytes of all cores of a circular buffer, one binary of a kernel, what is in the
+    ring
+ID | of the buffer, kernel or program; a circular buffer's is its address
+below | the chosen event in full; x gives its text more room, and takes it back
+NAME, CALL SITE | the name and the line of code, where the client tells
+""")
+
+
 class Events:
     """The newest first. It remembers when it saw each anomaly: a snapshot says only that it is."""
 
     name = "Events"
     keys = (("s", "sort"), ("enter", "its device"), ("x", "whole text"))
+    details = ("events",)  # its one detail
+    help = HELP
 
     def __init__(self) -> None:
         self._anomalies = AnomalyMemory()
         self._whole = False  # the text of the chosen event has most of the page
-
-    def details(self, state: State) -> Sequence[str]:
-        """Its one detail."""
-        return ("events",)
 
     def watch(self, snapshot: Snapshot) -> None:
         """Takes note of new anomalies, also while another page is shown."""
@@ -338,10 +352,6 @@ class Events:
             self._whole = not self._whole
         page.key(key)
         return None
-
-    def help(self) -> Sequence[tuple[str, str]]:
-        """Each column, and how it is made."""
-        return HELP
 
     def _page(self, look: Look) -> ListPage[EventEntry]:
         snapshot = look.snapshot
@@ -398,25 +408,3 @@ def _lost(losses: Losses) -> list[Line]:
         ("rejected", losses.rejected_records),
     )
     return [counter_fact(name, n, Style.WARN if n else Style.PLAIN) for name, n in counts]
-
-
-HELP = (
-    ("dropped", "events that were not seen one by one; a resend heals the sums"),
-    ("gaps", "how often a process had to drop events"),
-    ("rejected", "records that made no sense; they are in no sum, and the server's log says why"),
-    (
-        "anomalies",
-        "what does not add up, in the stream at the time at which it happened, or else the monitor"
-        " saw it first or saw it grow; 'earlier': before the monitor looked",
-    ),
-    ("TIME", "when it happened, by the clock of the process; of arrival where that is unknown"),
-    ("EVENT", "what happened; 'resent' is state that a client sent again, not news"),
-    (
-        "SIZE",
-        "requested bytes of a buffer, bytes of all cores of a circular buffer, one binary of a"
-        " kernel, what is in the ring",
-    ),
-    ("ID", "of the buffer, kernel or program; a circular buffer's is its address"),
-    ("below", "the chosen event in full; x gives its text more room, and takes it back"),
-    ("NAME, CALL SITE", "the name and the line of code, where the client tells"),
-)

@@ -24,7 +24,7 @@ from ttmem.views.monitor.pages.rows import (
     why_none,
     words,
 )
-from ttmem.views.monitor.state import Drawn, Look, State, Units
+from ttmem.views.monitor.state import Drawn, Look, Units, terms
 
 BAR = 24  # columns of the bar with its percentage, where there is room
 
@@ -209,42 +209,27 @@ def program_columns(units: Units, named: bool = False) -> list[ListColumn[Progra
     ]
 
 
-HELP = (
-    (
-        "ring",
-        "kernel-config ring: occupied / capacity in bytes of the whole device, as the last client"
-        " that wrote said; it lies below the memory that can be allocated and is in no L1 sum",
-    ),
-    ("wraps, syncs", "how often the ring began anew, and how often the host had to wait for room"),
-    (
-        "footprint",
-        "by type, with the number of kernels: binary x cores over all live kernels, if they were"
-        " resident everywhere; cached programs are not, so this is no L1 in use",
-    ),
-    ("binaries in DRAM", "padded binaries of the live programs: a part of the DRAM buffers"),
-    ("TYPE", "application, fabric or dispatch"),
-    ("BINARY", "bytes of one copy; N/A where the client told only the product with the cores"),
-    ("CORES", "cores that the kernel runs on"),
-    ("FOOTPRINT", "binary x cores"),
-    (
-        "STATUS",
-        "how far the program's binaries have come on this device: NotSent, InFlight, Committed",
-    ),
-    ("DISPATCHES", "runs of the program, or of the kernel, since it was seen"),
-    ("HITS, MISSES", "runs that found the program in the program cache, and that did not"),
-    (
-        "loads",
-        "of all kernels of the device; a live kernel is loaded once, to load it again is a run",
-    ),
-    ("CBS, CB BYTES", "circular buffers of the program, all cores together, as in the demand"),
-    (
-        "RESIDENT, CORES",
-        "bytes of circular buffers on the cores where this program was the last to be dispatched,"
-        " and how many cores those are",
-    ),
-    ("LAST", "time since the last dispatch"),
-    ("CALL SITE", "the line that made the program; LAST CALLER: the line that ran it last"),
-)
+HELP = terms("""
+ring | kernel-config ring: occupied / capacity in bytes of the whole device, as the last client that wrote said; it
+    lies below the memory that can be allocated and is in no L1 sum
+wraps, syncs | how often the ring began anew, and how often the host had to wait for room
+footprint | by type, with the number of kernels: binary x cores over all live kernels, if they were resident
+    everywhere; cached programs are not, so this is no L1 in use
+binaries in DRAM | padded binaries of the live programs: a part of the DRAM buffers
+TYPE | application, fabric or dispatch
+BINARY | bytes of one copy; N/A where the client told only the product with the cores
+CORES | cores that the kernel runs on
+FOOTPRINT | binary x cores
+STATUS | how far the program's binaries have come on this device: NotSent, InFlight, Committed
+DISPATCHES | runs of the program, or of the kernel, since it was seen
+HITS, MISSES | runs that found the program in the program cache, and that did not
+loads | of all kernels of the device; a live kernel is loaded once, to load it again is a run
+CBS, CB BYTES | circular buffers of the program, all cores together, as in the demand
+RESIDENT, CORES | bytes of circular buffers on the cores where this program was the last to be dispatched, and how
+    many cores those are
+LAST | time since the last dispatch
+CALL SITE | the line that made the program; LAST CALLER: the line that ran it last
+""")
 
 
 PROGRAMS = "Programs"  # the choices in the table of programs are its own
@@ -255,14 +240,12 @@ class Kernels:
 
     name = "Kernels"
     keys = (("t", "kernels/programs"), ("s", "sort"), ("enter", "its program"))
+    details = ("programs",)  # programs bring their kernels and circular buffers
+    help = HELP
 
     def __init__(self) -> None:
         self._programs = False  # the table of programs is shown
         self._crossed = False  # Enter led from the other table
-
-    def details(self, state: State) -> Sequence[str]:
-        """Programs bring their kernels and circular buffers."""
-        return ("programs",)
 
     def draw(self, look: Look) -> Drawn:
         """The device, its ring, sums by type, and the chosen table."""
@@ -290,10 +273,6 @@ class Kernels:
         crossed, self._crossed = self._crossed, False
         self._programs ^= crossed
         return crossed
-
-    def help(self) -> Sequence[tuple[str, str]]:
-        """Each column, and how it is made."""
-        return HELP
 
     def _page(self, device: Device, look: Look) -> ListPage[Any]:
         table = self._program_table if self._programs else self._kernel_table

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any, TypeVar
 
 from ttmem.events import KINDS, Amounts
-from ttmem.snapshots import Device, Process, Snapshot
+from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
 from ttmem.views.ages import age
 from ttmem.views.device_facts import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink
@@ -139,37 +139,23 @@ def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessR
     """The largest first, what dead ones left behind at the end; `device`: what they hold on it."""
     names = _Names(snapshot)
 
-    def there(devices: Mapping[str, Amounts]) -> Amounts:
-        return Amounts.total(devices.values() if device is None else [devices[device]])
+    def row(one: Process | LeftBehind, mark: str, user: str | None, command: str) -> ProcessRow:
+        since = one.start_time_ns if isinstance(one, Process) else one.died_ns
+        held = one.devices.values() if device is None else [one.devices[device]]
+        age_ns = None if since is None else snapshot.time_ns - since
+        where = names.some(one.devices)
+        return ProcessRow(one.pid, mark, user, command, where, Amounts.total(held), age_ns)
 
-    def since(time_ns: int | None) -> int | None:
-        return None if time_ns is None else snapshot.time_ns - time_ns
+    def is_here(one: Process | LeftBehind) -> bool:
+        return device is None or device in one.devices
 
     live = [
-        ProcessRow(
-            one.pid,
-            _mark(one),
-            one.user,
-            short_command(one.command),
-            names.some(one.devices),
-            there(one.devices),
-            since(one.start_time_ns),
-        )
-        for one in snapshot.processes
-        if device is None or device in one.devices
+        row(one, _mark(one), one.user, short_command(one.command))
+        for one in filter(is_here, snapshot.processes)
     ]
     dead = [
-        ProcessRow(
-            left.pid,
-            DEAD,
-            None,
-            f"left behind: {short_command(left.command)}",
-            names.some(left.devices),
-            there(left.devices),
-            since(left.died_ns),
-        )
-        for left in snapshot.left_behind
-        if device is None or device in left.devices
+        row(left, DEAD, None, f"left behind: {short_command(left.command)}")
+        for left in filter(is_here, snapshot.left_behind)
     ]
     return [*sorted(live, key=lambda row: (-row.held.all, row.pid)), *dead]
 
@@ -206,15 +192,19 @@ def process_columns(units: Units) -> list[ListColumn[ProcessRow]]:
         key = _alive(lambda row: getattr(row.held, name))
         return number(title, cell, key, width=AMOUNT, rank=RANKS[title])
 
+    def text(
+        title: str, get: Callable[[ProcessRow], str], width: int, rank: int, grow: int = 0
+    ) -> ListColumn[ProcessRow]:
+        cell, key = (lambda row: row.ink(get(row))), _alive(get)
+        return ListColumn(title, cell, key, width=width, rank=rank, grow=grow)
+
     return [
         ListColumn("PID", _pid, _alive(lambda row: row.pid), right=True, width=7),
         ListColumn("USER", _user, _alive(lambda row: row.user), width=8, rank=4),
-        ListColumn(
-            "DEVICES", _devices, _alive(lambda row: row.devices), width=DEVICES_ROOM, rank=2
-        ),
+        text("DEVICES", lambda row: row.devices, width=DEVICES_ROOM, rank=2),
         *(sums(name.upper(), name) for name in KINDS),
         number("AGE", _age, _alive(lambda row: row.age_ns), width=6, rank=5),
-        ListColumn("COMMAND", _command, _alive(lambda row: row.command), width=16, grow=1, rank=3),
+        text("COMMAND", lambda row: row.command, width=16, grow=1, rank=3),
     ]
 
 
@@ -255,13 +245,5 @@ def _user(row: ProcessRow) -> Line | None:
     return None if row.user is None else row.ink(row.user)
 
 
-def _devices(row: ProcessRow) -> Line:
-    return row.ink(row.devices)
-
-
 def _age(row: ProcessRow) -> Line | None:
     return None if row.age_ns is None else row.ink(age(row.age_ns))
-
-
-def _command(row: ProcessRow) -> Line:
-    return row.ink(row.command)
