@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import time
 
@@ -17,6 +16,7 @@ from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import depth_of
 from ttmem.views.monitor.watch import Choice, Follower, Reading, Watch
 from ttmem.views.terminal import lacks_signs, wants_color
+from ttmem.views.window import terminal_size
 
 SIZE_OF_A_PIPE = (120, 40)
 
@@ -41,7 +41,7 @@ def print_once(feed: Feed, options: argparse.Namespace) -> int:
             watch.take([Reading(question, time.monotonic(), picture)])
     finally:
         feed.close()
-    width, height = shutil.get_terminal_size(SIZE_OF_A_PIPE)
+    width, height = terminal_size(SIZE_OF_A_PIPE)
     lines = monitor.picture(width, height)
     print(paint(lines, width, wants_color(sys.stdout, options.no_color)).rstrip("\n"))
     return 0

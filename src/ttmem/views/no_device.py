@@ -6,6 +6,7 @@ from ttmem.snapshots import Snapshot
 from ttmem.sources.closed_files import COUNTERS_CLOSED
 from ttmem.views.text import clean
 
+NO_PROCESS = "no process reports"
 NO_REPORT = (
     "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
 )

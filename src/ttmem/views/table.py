@@ -15,7 +15,7 @@ from ttmem.views.idle import idle_sentence, without_idle
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernel_table import kernel_lines, kernel_type_table
 from ttmem.views.names import in_order
-from ttmem.views.no_device import no_device
+from ttmem.views.no_device import NO_PROCESS, no_device
 from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import (
     anomaly_notes,
@@ -31,7 +31,6 @@ from ttmem.views.source_notes import blind_notes, quiet_notes, remark_notes
 from ttmem.views.telemetry_table import telemetry_table
 from ttmem.views.title import title_lines
 
-NO_PROCESS = "no process reports"
 NO_COUNTERS = "no process publishes counters"
 NO_READABLE = "no process publishes counters that can be read"
 CHOICES = ("--device", "--pid")  # how `ttmem ps` shows less, and so all of it

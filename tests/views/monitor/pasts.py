@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.views.builders import NOW
 from tests.views.monitor.page_pictures import look_at
@@ -50,4 +49,4 @@ def look_back(
 ) -> Look:
     """A look with a past."""
     ordered = in_order(snapshot)
-    return replace(look_at(ordered, width, height, state), history=past(ordered))
+    return look_at(ordered, width, height, state)._replace(history=past(ordered))

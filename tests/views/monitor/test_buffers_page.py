@@ -44,7 +44,7 @@ def test_with_a_chosen_process_all_figures_are_its_and_those_of_all_are_named_so
     part, _ = Choice(pids=(pid,)).of(four)
     held = list(part.processes[0].devices.values())
     own = sum(one.dram + one.l1 + one.l1_small + one.trace for one in held)
-    facts = " ".join(draw(Buffers(), replace(look_at(part, 200), pids=(pid,)))[1:3])
+    facts = " ".join(draw(Buffers(), look_at(part, 200)._replace(pids=(pid,)))[1:3])
 
     assert f" buffers of pid {pid}  holding " in facts
     assert f" of {human(own)}  DRAM {human(sum(one.dram for one in held))}" in facts

@@ -127,7 +127,7 @@ def test_all_sizes_of_the_page_are_in_one_unit() -> None:
 def test_with_a_chosen_process_the_map_stays_whole_and_marks_what_is_its() -> None:
     of, pid = three_processes(), OTHERS[0]
     part, _ = Choice(pids=(pid,)).of(_with_processes(of))
-    seen = text(PAGE.draw(replace(look(part, (120, 36)), pids=(pid,))))
+    seen = text(PAGE.draw(look(part, (120, 36))._replace(pids=(pid,))))
 
     assert f"* pid {pid} 170.0 KiB" in seen.split("\n")[1]
     assert re.findall(r"0x(\w+) .* KiB  ([* ]) (\w+)", seen) == [

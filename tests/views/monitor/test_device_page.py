@@ -26,7 +26,7 @@ def test_the_device_page_looks_as_it_did(case: str, width: int, height: int) -> 
 
 
 def test_the_device_page_looks_as_it_did_in_ascii() -> None:
-    look = replace(look_back(CASES["four_devices"](), 80, 20), ascii=True)
+    look = look_back(CASES["four_devices"](), 80, 20)._replace(ascii=True)
     compare("device-ascii-80x20", draw(DevicePage(), look))
 
 
@@ -202,7 +202,7 @@ sizes = st.tuples(st.integers(20, 240), st.integers(5, 70))
 def test_any_snapshot_fits_any_size(
     snapshot: Snapshot, size: tuple[int, int], units: Units, span: int, ascii: bool
 ) -> None:
-    look = replace(look_back(snapshot, *size, State(units=units, span=span)), ascii=ascii)
+    look = look_back(snapshot, *size, State(units=units, span=span))._replace(ascii=ascii)
     draw(DevicePage(), look, ["c", "down", "s", "S", "end"])
 
 

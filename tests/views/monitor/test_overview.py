@@ -28,7 +28,7 @@ def test_the_overview_looks_as_it_did(case: str, width: int, height: int) -> Non
 
 
 def test_the_overview_looks_as_it_did_in_ascii() -> None:
-    look = replace(look_back(CASES["four_devices"](), 80, 20), ascii=True)
+    look = look_back(CASES["four_devices"](), 80, 20)._replace(ascii=True)
     compare("overview-ascii-80x20", draw(Overview(), look))
 
 
@@ -211,7 +211,7 @@ any_picture = settings(
 def test_any_snapshot_fits_any_size(
     any_host: Snapshot, size: tuple[int, int], units: Units, ascii: bool
 ) -> None:
-    look = replace(look_back(any_host, *size, State(units=units)), ascii=ascii)
+    look = look_back(any_host, *size, State(units=units))._replace(ascii=ascii)
     draw(Overview(), look, ["down", "right", "pagedown", "s", "S", "up", "end"])
 
 
@@ -247,7 +247,7 @@ def test_the_chosen_row_keeps_the_colours_of_its_bars() -> None:
 
 def test_a_clock_that_stands_before_every_sample_draws_no_past() -> None:
     look = look_back(CASES["one_device"]())
-    early = replace(look, snapshot=replace(look.snapshot, time_ns=NOW - 3600 * 1_000_000_000))
+    early = look._replace(snapshot=replace(look.snapshot, time_ns=NOW - 3600 * 1_000_000_000))
     assert "▂" not in "\n".join(draw(Overview(), early))
 
 

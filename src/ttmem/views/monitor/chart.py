@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import sub
+from typing import NamedTuple
 
 from ttmem.snapshots import MemoryUse
 from ttmem.views.device_facts import AMOUNT
@@ -122,8 +123,7 @@ _DOTS[0][0] = " "
 _ASCII = " .#"  # none, lower half, all of a cell
 
 
-@dataclass(frozen=True, slots=True)
-class Raster:
+class Raster(NamedTuple):
     """How finely a cell can be filled."""
 
     across: int
@@ -208,8 +208,7 @@ LEAST_SCALE = 1024
 ZOOM = 4  # what never reached a quarter of the capacity has a scale of its own
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """A kind of memory of a device. `only`: the figures that such a kind has; None: all."""
 
     kind: Kind
@@ -221,8 +220,7 @@ class Subject:
         return self.only is None or figure in self.only
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(NamedTuple):
     """The values of a subject in the columns of a chart."""
 
     values: list[int | None]

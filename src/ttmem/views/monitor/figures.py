@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from ttmem.snapshots import Device
 from ttmem.views.device_facts import AMOUNT
@@ -14,8 +14,7 @@ from ttmem.views.monitor.state import Look, Units
 from ttmem.views.names import logical, model, short_pci
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of memory, or a sum of kinds."""
 
     title: str
@@ -57,8 +56,7 @@ def of_limit(units: Units, used: int | None, limit: int | None) -> Line:
     return faint("N/A") if used is None and limit is None else Pairs(units).line(used, limit)
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(NamedTuple):
     """How wide 'used / capacity' is, so that figures stand under figures."""
 
     units: Units

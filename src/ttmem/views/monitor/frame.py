@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import tzinfo
+from typing import NamedTuple
 
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, fitted, ink, line_columns
@@ -62,8 +62,7 @@ STALE = 3.0  # seconds, or intervals, without an answer
 Body = Callable[[int, int], Drawn]
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """What the frame says about the feed and the user's choices."""
 
     feed: str
@@ -82,8 +81,7 @@ class Status:
         return self.age is not None and self.age > max(STALE, STALE * self.interval)
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """The frame of one moment; `around` draws it with a page in it."""
 
     status: Status
@@ -108,7 +106,7 @@ class Frame:
         lines = [*top, *page.lines[:room]]
         lines += [EMPTY] * (self.height - len(foot) - len(lines)) + foot
         inside = [
-            replace(target, line=target.line + len(top))
+            target._replace(line=target.line + len(top))
             for target in page.targets
             if 0 <= target.line < room
         ]

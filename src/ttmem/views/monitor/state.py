@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from ttmem.sizes import human
 from ttmem.snapshots import Device, Snapshot
@@ -109,8 +109,7 @@ def terms(text: str) -> tuple[tuple[str, str], ...]:
 Series = Mapping[str, Sequence[int]]  # 'time_ns', 'dram', 'l1', ... as columns, oldest first
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """Everything that a page is drawn from."""
 
     snapshot: Snapshot  # in order, narrowed to --devices and --pid; with the page's details
@@ -129,8 +128,7 @@ class Look:
         return next(iter([*chosen, *self.snapshot.devices]), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(NamedTuple):
     """A page's lines, at most `height` of them, none wider than `width`.
 
     `targets`: what a click on a line, or on columns of it, does. A target changes the state and
@@ -138,11 +136,10 @@ class Drawn:
     """
 
     lines: list[Line]
-    targets: list[Target] = field(default_factory=list)
+    targets: Sequence[Target] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A piece of a line that can be clicked: columns `start` to `stop` (None: to the end)."""
 
     line: int

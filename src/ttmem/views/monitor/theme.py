@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ttmem.views.ink import Line, Style, fitted
 
@@ -24,8 +24,7 @@ class Depth(Enum):
     TRUE = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
-class Tone:
+class Tone(NamedTuple):
     """Colours of one style; a number is a place in the terminal's own table."""
 
     fore: Rgb | int | None = None

@@ -6,10 +6,10 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from ttmem.errors import TtmemError
 from ttmem.feeds import Feed
@@ -24,8 +24,7 @@ RETRY = 0.5  # seconds at least between two attempts while there is trouble
 PARTING = 0.2  # seconds to wait for the thread at the end; one that hangs dies with the process
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What to ask the feed for (`Feed.read`)."""
 
     detail: tuple[str, ...] = ()
@@ -33,8 +32,7 @@ class Question:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """One answer of the feed: a picture, or what was wrong."""
 
     question: Question
@@ -123,8 +121,7 @@ def chosen_names(pids: Collection[int]) -> str:
 MAP_OF_ALL = "l1_buffers"  # a map without the buffers of others would show their addresses as free
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Devices by logical or unique id, processes by pid; an empty choice is everything."""
 
     devices: tuple[str, ...] = ()
@@ -274,8 +271,7 @@ LIMIT = 2000  # rows of a detail; more than anyone scrolls through
 EVERYTHING = Question(tuple(name for name in DETAILS if name != PAST), None, LIMIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """The picture on the screen, with what it was asked for."""
 
     snapshot: Snapshot
@@ -329,7 +325,7 @@ class Watch:
         if self._held is not None:
             return Question() if self._complete else EVERYTHING
         if self._past_wanted and self.beats:
-            return replace(wanted, detail=(*wanted.detail, PAST))
+            return wanted._replace(detail=(*wanted.detail, PAST))
         return wanted
 
     def hold(self) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ttmem.events import Amounts
+from ttmem.events import Amounts, MemoryKind
 from ttmem.sizes import several
 from ttmem.snapshots import Device, MemoryUse, Snapshot
 from ttmem.views.ages import age
-from ttmem.views.dump_groups import HOST_MEMORY
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.monitor.figures import amount_fact, device_title, fact_lines
 from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase
@@ -147,7 +146,7 @@ def buffer_facts(
         facts.insert(2, amount_fact("matching", _sum(counted(shown)), look))
     if look.pids:
         facts.append(amount_fact("all processes", everybody.all, look))
-    if on_host := sum(1 for row in rows if row.kind == HOST_MEMORY):
+    if on_host := sum(1 for row in rows if row.kind == MemoryKind.SYSTEM_MEMORY.name):
         facts.append(faint(f"{on_host:,} in host memory, in no sum"))
     return facts
 

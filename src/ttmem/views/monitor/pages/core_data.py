@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ttmem.sizes import human
 from ttmem.snapshots import Device, L1Map, MemoryUse, Snapshot
@@ -43,8 +42,7 @@ class Unknown(Exception):
     """A figure is not known; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoreSet:
+class CoreSet(NamedTuple):
     """Cores on which a process's cached programs have their circular buffers at the same addresses."""
 
     pid: int | None
@@ -54,8 +52,7 @@ class CoreSet:
     highest_program: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResidentBuffer:
+class ResidentBuffer(NamedTuple):
     """A circular or dataflow buffer of the program that ran last on these cores."""
 
     pid: int | None
@@ -66,8 +63,7 @@ class ResidentBuffer:
     dataflow: bool
 
 
-@dataclass(frozen=True, slots=True)
-class L1Buffer:
+class L1Buffer(NamedTuple):
     """A live buffer in L1; the same block in every bank."""
 
     pid: int | None
@@ -188,8 +184,7 @@ def owner_label(pids: Sequence[int | None]) -> str:
     return f" pid {pids[0]}" + (f" +{len(pids) - 1}" if len(pids) > 1 else "")
 
 
-@dataclass(frozen=True, slots=True)
-class CircularPart:
+class CircularPart(NamedTuple):
     """Addresses that circular buffers use, and whose they are."""
 
     start: int
@@ -236,7 +231,7 @@ def _resident_here(buffers: Iterable[ResidentBuffer], layout: L1Map) -> list[Cir
 def _with_others(part: CircularPart, sets: Iterable[CoreSet]) -> CircularPart:
     """Other processes have cached programs there, too."""
     others = {one.pid for one in _owners(part.start, part.end, sets) if one.pid is not None}
-    return replace(part, pids=(*part.pids, *sorted(others.difference(part.pids))))
+    return part._replace(pids=(*part.pids, *sorted(others.difference(part.pids))))
 
 
 def _owners(start: int, end: int, sets: Iterable[CoreSet]) -> list[CoreSet]:
@@ -273,8 +268,7 @@ def _without(regions: Iterable[Range], parts: Iterable[CircularPart]) -> list[Ra
 _LARGEST_GRID = 32  # in each direction; none is larger
 
 
-@dataclass(frozen=True, slots=True)
-class Pressure:
+class Pressure(NamedTuple):
     """Bytes in use on each core, and what one core can allocate.
 
     Processes take turns on a core, each with the same addresses. What is in use counts an address

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ttmem.snapshots import Device, L1Map, Snapshot
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink
@@ -32,8 +32,7 @@ from ttmem.views.monitor.watch import chosen_names
 MARK = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(NamedTuple):
     """The addresses at which the chosen processes have buffers, or circular buffers of live programs."""
 
     who: str
@@ -80,8 +79,7 @@ class Sort(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Addresses from `start` to before `end`."""
 
     start: int
@@ -95,8 +93,7 @@ class Piece:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMap:
+class CoreMap(NamedTuple):
     """The pieces from the lowest to the highest address, in groups: a small window joins those of one group."""
 
     below: tuple[Piece, ...]  # firmware and ring

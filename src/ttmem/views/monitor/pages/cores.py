@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ttmem.snapshots import Device
 from ttmem.views.ink import (
@@ -116,8 +116,7 @@ _HEAT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CoreGrid:
+class CoreGrid(NamedTuple):
     """What to draw; `pressure` is None where it is unknown: then the cells are empty."""
 
     grid: tuple[int, int]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 from ttmem.snapshots import Device, Kernels, MemoryUse, Provenance
 from ttmem.views.device_facts import cb_measure
@@ -220,8 +221,7 @@ REMARKS = 2  # lines
 NOTES = 4  # at most one line in so many tells what is wrong
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLayout:
+class DeviceLayout(NamedTuple):
     """The lines above the table of processes, its height, and the lines below it."""
 
     above: list[Line]

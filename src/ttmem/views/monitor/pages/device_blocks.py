@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
+from typing import NamedTuple
 
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, ink, line_columns, pad
 from ttmem.views.meter import PERCENT
@@ -28,8 +28,7 @@ WIDE = 150  # columns; then kernel code and history have columns of their own
 LEAST_PAST, MOST_PAST = 6, 60
 
 
-@dataclass(frozen=True, slots=True)
-class _Sheet:
+class _Sheet(NamedTuple):
     """What all devices share: the rooms of the columns, and which facts anybody knows."""
 
     pairs: Pairs

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from ttmem.snapshots import Device
 from ttmem.views.ages import age
@@ -30,8 +30,7 @@ from ttmem.views.monitor.state import Look
 from ttmem.views.names import logical, short_ids, short_pci
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a device stands: columns `start` to `stop` of a line (None: to its end)."""
 
     device: int  # index into the snapshot's devices
@@ -40,17 +39,15 @@ class Place:
     stop: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceArea:
+class DeviceArea(NamedTuple):
     """Devices on screen; `across` of them stand beside each other."""
 
     lines: list[Line]
-    places: list[Place] = field(default_factory=list)
+    places: Sequence[Place] = ()
     across: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceParts:
+class DeviceParts(NamedTuple):
     """One device of a picture."""
 
     look: Look
@@ -212,8 +209,7 @@ ID_ROOM = 13
 LEAST_PAST, MOST_PAST = 8, 24
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(NamedTuple):
     """A column that is made for its width: `least`, or up to `most` where there is room."""
 
     title: str

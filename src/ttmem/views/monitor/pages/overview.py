@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from ttmem.snapshots import Device
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
@@ -23,8 +23,7 @@ from ttmem.views.monitor.pages.rows import (
     process_totals,
 )
 from ttmem.views.monitor.state import Drawn, Look, State, Target, Units, terms
-from ttmem.views.no_device import no_device
-from ttmem.views.table import NO_PROCESS
+from ttmem.views.no_device import NO_PROCESS, no_device
 
 BARS = (16, 8, 0)
 
@@ -87,8 +86,7 @@ LEAST_TABLE = 8  # lines that processes keep, if they need them, when devices ha
 SHARE = 0.55  # of the height, that devices with more lines than one may take
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewLayout:
+class OverviewLayout(NamedTuple):
     """The parts of the page from top to bottom; the table of processes has the rest."""
 
     top: list[Line]
@@ -288,7 +286,7 @@ def _table_target(target: Target, chosen: ProcessRow | None) -> Target:
     """A title sorts; a row takes the cursor, and the row that has it goes deeper."""
     if target.stop is not None:
         return target
-    return replace(target, act=partial(_click_row, target, chosen))
+    return target._replace(act=partial(_click_row, target, chosen))
 
 
 def _click_row(target: Target, chosen: ProcessRow | None, state: State) -> str | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ttmem.events import KINDS, Amounts
 from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
@@ -113,8 +112,7 @@ Key = TypeVar("Key")
 RANKS = {"DRAM": 0, "L1": 0, "CB": 1, "L1_SMALL": 6, "TRACE": 7}
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRow:
+class ProcessRow(NamedTuple):
     """One process."""
 
     pid: int
