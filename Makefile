@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DIST ?= dist
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
-.PHONY: help install demo test test-ttnn check bench soak pictures fuzz fuzz-guided sanitize wheel test-fast test-pythons metrics clean
+.PHONY: help install demo test test-ttnn check bench soak chaos pictures fuzz fuzz-guided sanitize wheel test-fast test-pythons metrics clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ bench: install ## every benchmark, one table
 
 soak: install ## an hour (SOAK_SECONDS) of server, monitor, watched ttnn and clients; memory stays flat
 	@$(BIN)/python -m benchmarks.soak
+
+chaos: install ## 15 minutes (CHAOS_SECONDS) of faults, every total compared; CHAOS_SEED repeats a run
+	@$(BIN)/python -m chaos
 
 pictures: install ## the pictures of the README and the docs, from the real program
 	@$(BIN)/python -m docs.make_pictures

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from ttmem.clock import now_ns
 from ttmem.text import printable
 
 _LARGEST_MAPS = 64 << 20
@@ -173,7 +174,7 @@ def start_time_error_ns() -> int:
     The kernel tells the time of boot in whole seconds, which is enough to tell processes apart,
     but not to compare a start with a timestamp.
     """
-    booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    booted_ns = now_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return booted_ns - _boot_time_ns()
 
 

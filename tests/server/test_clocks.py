@@ -17,14 +17,35 @@ from ttmem.api import snapshot
 from ttmem.client import AllocationClient, MemoryKind
 from ttmem.errors import TtmemError
 
-# A server whose clock is so many years off, and is set once more when the file appears.
-SERVER = """
-import os, sys, time
+# A clock that is so many years off, and is set once more when the file appears; after 2262 CPython has no time.
+CLOCK = """
+import logging, os, sys, time  # which does not even load after 2262
 clock, offset, jump, file = time.time_ns, int(sys.argv.pop(1)), int(sys.argv.pop(1)), sys.argv.pop(1)
-time.time_ns = lambda: clock() + (jump if os.path.exists(file) else offset) * 365 * 86_400 * 10**9
+def time_ns():
+    now = clock() + (jump if os.path.exists(file) else offset) * 365 * 86_400 * 10**9
+    if now >= 1 << 63:
+        raise OverflowError("timestamp too large to convert to C _PyTime_t")
+    return now
+time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
+"""
+SERVER = (
+    CLOCK
+    + """
 from ttmem.commands import main
 sys.exit(main())
 """
+)
+CLIENT = (
+    CLOCK
+    + """
+from ttmem.client import AllocationClient, MemoryKind
+client = AllocationClient(sys.argv[1])
+client.report_allocation(0, 1, 4096, MemoryKind.L1)
+client.report_allocation(0, "nonsense", 4096, MemoryKind.L1)
+print(client.flush(120), client.stats().dropped, flush=True)
+input()
+"""
+)
 
 
 @contextmanager
@@ -79,6 +100,22 @@ def test_every_view_works_whatever_the_servers_clock_says(tmp_path: Path, years:
         assert "4.0 KiB" in ttmem("ps", "--socket", place)
         assert "4.0 KiB" in ttmem("top", "--once", "--socket", place)
         assert "4096" in ttmem("dump", "--socket", place, "--json").replace(",", "")
+
+
+@pytest.mark.parametrize("years", [-80, 240])
+def test_a_client_reports_whatever_its_clock_says(tmp_path: Path, years: int) -> None:
+    command = [sys.executable, "-c", CLIENT, str(years), "0", str(tmp_path / "jump")]
+    with served(tmp_path, 0) as place:
+        with subprocess.Popen(
+            [*command, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as client:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "True 1\n"
+
+            wait_until(lambda: [d.l1_used for d in snapshot(place).devices] == [4096])
+            client.communicate("\n", timeout=PATIENCE_S)
+
+        assert client.returncode == 0
 
 
 def test_a_clock_that_is_set_back_ends_no_process(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from typing import Any
 
 from ttmem.clean.files import create, opened_private, private_folder
 from ttmem.clean.steps import ClearSlots
+from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
 from ttmem.sources.owned_files import Changed, OpenFile, folder_key
 
@@ -129,7 +130,7 @@ class Backups:
         for old in self.ids():
             with suppress(OSError), private_folder(self.folder / old) as folder:
                 written = os.stat(MANIFEST, dir_fd=folder, follow_symlinks=False).st_mtime
-                if time.time() - written > _KEPT_S:
+                if now_ns() / 1e9 - written > _KEPT_S:
                     _empty(folder)
                     os.rmdir(self.folder / old)
 

@@ -21,6 +21,7 @@ from ttmem.client.devices import DeviceLike, Targets, device_declarations
 from ttmem.client.outbox import Outbox
 from ttmem.client.records import HIGH, WORDS, head
 from ttmem.client.sender import Sender
+from ttmem.clock import log_line
 from ttmem.events import BinaryStatus, DeviceDeclaration, Flag, KernelType, MemoryKind, Op
 from ttmem.wire.socket_path import named_socket
 
@@ -284,8 +285,9 @@ class AllocationClient:
             targets = None
         if targets is None:
             targets = self._find_targets(device)
-        queue, now = outbox.queue, time_ns()
+        queue, now = outbox.queue, -1
         try:
+            now = time_ns()
             if targets.__class__ is int:
                 queue.append(
                     _pack(
@@ -301,9 +303,8 @@ class AllocationClient:
                         )
                     )
                 queue += records  # all or none, even if a signal interrupts this call
-        except (
-            struct.error
-        ) as error:  # nothing broader: what a signal handler raises must pass through
+        # Nothing broader: what a signal handler raises must pass through.
+        except (struct.error, OverflowError) as error:
             if now < 0:
                 self._report_without_time(
                     targets, first, number, size, extra, address, count_and_cores, names
@@ -314,7 +315,7 @@ class AllocationClient:
             outbox.marked()
 
     def _report_without_time(self, targets: Targets, first: int, *words: int) -> None:
-        """For a clock set before 1970: the server uses its own."""
+        """For a clock set before 1970 or after 2262: the server uses its own."""
         try:
             each = (targets,) if isinstance(targets, int) else targets
             self._outbox.queue += [_pack(bits | first, 0, *words) for bits in each]
@@ -377,9 +378,8 @@ class AllocationClient:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            log.warning(
-                "ttmem: an event was not reported (further ones are only counted): %s", error
-            )
+            words = "ttmem: an event was not reported (further ones are only counted): %s"
+            log_line(log.warning, words, error)
 
     def _ensure_sender(self) -> None:
         """Starts the thread; if that is impossible now, a later event tries again."""
@@ -396,7 +396,8 @@ class AllocationClient:
     def _warn(self, error: BaseException) -> None:
         if not self._warned:
             self._warned = True
-            log.warning("ttmem: no thread to report from can be started yet: %s", error)
+            words = "ttmem: no thread to report from can be started yet: %s"
+            log_line(log.warning, words, error)
 
     def _new_outbox(self) -> Outbox:
         myself = weakref.ref(self)  # a strong reference would leave clients to the cycle collector

@@ -12,6 +12,7 @@ from time import monotonic
 from ttmem.client.connection import connect, explained, frames_from, opening
 from ttmem.client.outbox import Outbox
 from ttmem.client.records import resent
+from ttmem.clock import log_line
 from ttmem.errors import Refused
 from ttmem.wire.frame_stream import FrameStream
 from ttmem.wire.frames import HEADER, LOST, Frame, frame
@@ -107,7 +108,7 @@ class Sender(threading.Thread):
         """Once for each reason, not each time a server turns out to be still absent."""
         if message != self._logged and not self._stopping:
             self._logged = message
-            log.warning("ttmem: %s", message)
+            log_line(log.warning, "ttmem: %s", message)
 
 
 class _Rounds:
@@ -210,7 +211,7 @@ class _Connection:
                 self.resend_wanted = True
             elif kind is Frame.DECLINED and text not in self._declined:
                 self._declined.add(text)
-                log.warning("ttmem: the server declined a declaration: %s", text)
+                log_line(log.warning, "ttmem: the server declined a declaration: %s", text)
 
     def abort(self) -> None:
         """Interrupts whatever another thread is doing with the connection."""

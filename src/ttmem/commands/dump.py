@@ -22,11 +22,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from ttmem.clock import now_ns
 from ttmem.commands.options import add_snapshot_options
 from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.process_identity import user_name
@@ -152,7 +152,7 @@ def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Snapshot | None]:
     except NoServer:
         if ended is None:
             raise
-        now = Snapshot(time.time_ns(), ended.host, (), (), (), Losses(0, 0, 0))
+        now = Snapshot(now_ns(), ended.host, (), (), (), Losses(0, 0, 0))
     return _chosen(options, now, ended)
 
 

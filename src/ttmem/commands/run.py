@@ -21,8 +21,8 @@ import argparse
 import os
 import shlex
 import sys
-import time
 
+from ttmem.clock import now_ns
 from ttmem.errors import BadInput
 
 LOOK_EVERY_S = 0.1
@@ -94,7 +94,7 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     heard = sys.stderr is not None  # None after `2>&-`
     watch = RunWatch(
         variables["TTMEM_REGION_DIR"],
-        time.time_ns(),
+        now_ns(),
         quiet=options.quiet or not heard,
         kernels=options.log_kernels and heard,
     )

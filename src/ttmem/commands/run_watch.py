@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
 from ttmem.analysis.process_picture import Origin, ProcessPicture
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.client.tracker import FRAMES, frame_line, headline
+from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.probe.layout import Option
 from ttmem.sizes import several
@@ -68,7 +68,7 @@ class RunWatch:
             with suppress(BadRegion):  # truncated or removed by somebody else; the program goes on
                 ended = path in self._alive and not region.process_alive()
                 if ended:
-                    region.note_death(time.time_ns())
+                    region.note_death(now_ns())
                     self._alive.remove(path)
                 if self._kernels is not None:
                     for text in self._kernels[path].new_lines():

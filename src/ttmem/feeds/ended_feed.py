@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 
 from ttmem import __version__
+from ttmem.clock import now_ns
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Anomaly, Process, Snapshot
 from ttmem.snapshots.detail import expand
@@ -26,7 +26,7 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     from ttmem.sources.probes import closed_regions, ended_regions
 
     books = Books()
-    now = time.time_ns()
+    now = now_ns()
     place = probe_folder(folder)
     closed = closed_regions(place)
     told = list(ended_regions(place, closed))

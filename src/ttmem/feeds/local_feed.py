@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ttmem import __version__
+from ttmem.clock import now_ns
 from ttmem.errors import NothingToRead
 from ttmem.events import Remark
 from ttmem.feeds.feed import checked
@@ -92,7 +93,7 @@ class LocalFeed:
     def _look(self, remarks: Iterable[Remark]) -> int:
         watched = self._look_at_probes()
         counters = self._source.read()
-        now = time.time_ns()
+        now = now_ns()
         said = (*remarks, *counters.remarks, *watched)
         self._books.sample(counters.devices, said, now)
         return now
@@ -110,11 +111,11 @@ class LocalFeed:
         began, behind = time.thread_time(), None
         while behind is None or behind:
             reading, books = self._probes.read(), self._books.probed
-            books.take(reading.news, time.time_ns(), reading.killed)
+            books.take(reading.news, now_ns(), reading.killed)
             # One look takes so much of each user's regions; the picture is of all, so it takes some more looks.
             behind = {*reading.behind} if behind is None else behind & {*reading.behind}
             if time.thread_time() - began > LONGEST_READING_S:
-                books.give_up(behind, time.time_ns())
+                books.give_up(behind, now_ns())
                 behind.clear()
             for path in books.take_faulty():
                 self._probes.set_aside(path)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 
 from ttmem import __version__
+from ttmem.clock import now_ns
 from ttmem.errors import NoServer
 from ttmem.events import CardSample, Telemetry
 from ttmem.events.samples import no_telemetry
@@ -80,7 +80,7 @@ def telemetry_feed(
 
 def _blank() -> Snapshot:
     host = {"name": os.uname().nodename, "ttmem": __version__, "shared_memory": shm_folder()}
-    return Snapshot(time.time_ns(), host, (), (), (), Losses(0, 0, 0))
+    return Snapshot(now_ns(), host, (), (), (), Losses(0, 0, 0))
 
 
 def with_telemetry(picture: Snapshot, reading: TelemetryReading) -> Snapshot:

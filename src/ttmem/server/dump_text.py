@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from ttmem.clock import now_ns
 from ttmem.events import KernelType, MemoryKind
 from ttmem.ledger import Books
 from ttmem.wire.rows import BufferRow, CircularBufferRow, KernelRow, flat_rows
@@ -68,7 +68,7 @@ def kernels_text(books: Books) -> str:
     lines = _title("LOADED KERNELS")
     if not counts.total():
         return "\n".join([*lines, "✓ No kernels loaded"])
-    now = time.time_ns()
+    now = now_ns()
     for device in sorted(+counts):
         lines.append(
             f"Device {books.devices[device].declaration.logical_id}: {counts[device]} kernels"

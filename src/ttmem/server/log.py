@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 
+from ttmem.clock import log_line
 from ttmem.server.output import Output
 from ttmem.text import printable
 
@@ -35,7 +36,7 @@ class Log:
 
     def info(self, sentence: str) -> None:
         """Something ordinary."""
-        self._logger.info("%s", printable(sentence[:LONGEST]))
+        log_line(self._logger.info, "%s", printable(sentence[:LONGEST]))
 
     def trouble(self, key: str, sentence: str) -> None:
         """Something wrong; `key` tells repetitions."""
@@ -45,6 +46,6 @@ class Log:
         if len(self._times) > MAX_KEYS:
             self._times.popitem(last=False)
         if times == 1:
-            self._logger.warning("%s", printable(sentence[:LONGEST]))
+            log_line(self._logger.warning, "%s", printable(sentence[:LONGEST]))
         elif str(times).strip("0") == "1":
-            self._logger.warning("%s (%d times)", printable(sentence[:LONGEST]), times)
+            log_line(self._logger.warning, "%s (%d times)", printable(sentence[:LONGEST]), times)

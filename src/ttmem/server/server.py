@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, ParamSpec
 
 from ttmem import __version__
+from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, Remark
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.devices import DeviceDefaults
@@ -67,7 +68,7 @@ class Server:
         self._log_output = log or Output(None)
         listener = Listener(socket_path, group)
         self._path = socket_path
-        self._started = time.time_ns()
+        self._started = now_ns()
         self.books = Books(defaults, self._log.trouble, max_live)
         self._shm = shm
         self._discovery = discovery
@@ -162,10 +163,10 @@ class Server:
         reading = watch.take()
         if reading is not None:
             remarks = (*reading.remarks, *self._probe_remarks)
-            self.books.sample(reading.devices, remarks, time.time_ns())
+            self.books.sample(reading.devices, remarks, now_ns())
 
     def _log_summary(self) -> None:
-        picture, live = self.books.snapshot(time.time_ns()), self.books.native.live()
+        picture, live = self.books.snapshot(now_ns()), self.books.native.live()
         lost = self._output.dropped + self._log_output.dropped
         for sentence in summary(picture, len(self._connections), live, lost):
             self._log.info(sentence)
@@ -175,14 +176,14 @@ class Server:
         if reading is None:
             return
         self._probe_remarks = reading.remarks
-        ended = self.books.probed.take(reading.news, time.time_ns(), reading.killed)
+        ended = self.books.probed.take(reading.news, now_ns(), reading.killed)
         for process, left in ended:
             self._log.info(f"{process.title} ended; released {released(left)}")
         watch.rebuild(self.books.probed.doubted())
         watch.set_aside(self.books.probed.take_faulty())
 
     def _tick(self) -> None:
-        self._guarded("the second's samples", self.books.tick, time.time_ns())
+        self._guarded("the second's samples", self.books.tick, now_ns())
         self._output.tell_losses("standard output", self._log.trouble)
         self._log_output.tell_losses("the log", self._log.trouble)
         self._guarded("the socket", self._connections.tick)
@@ -257,7 +258,7 @@ class Server:
         if handle is not None:
             self._connections.unwatch(handle)
             os.close(handle)
-        return self.books.release(process, time.time_ns())
+        return self.books.release(process, now_ns())
 
     # -- what peers say (Sink) -----------------------------------------------------------------------------------
 
@@ -328,7 +329,7 @@ class Server:
         self._connections.reports(peer)
         process = self._account(peer)
         apply = self.books.apply if self._words is None else self._words.apply
-        apply(process, data, offset, length, time.time_ns())
+        apply(process, data, offset, length, now_ns())
 
     def resync(self, peer: Peer, begin: bool) -> None:
         """A client names again all that is alive."""
@@ -351,7 +352,7 @@ class Server:
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
         """A question in ttmem's own framing."""
         self._connections.asks(peer)
-        return self._answers.query(document, time.time_ns())
+        return self._answers.query(document, now_ns())
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         """A historical question."""

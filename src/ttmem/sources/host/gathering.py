@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from ttmem.clock import now_ns
 from ttmem.events import DeviceSample, Remark
 from ttmem.process_identity import user_name
 from ttmem.sources.host.card_facts import card_facts, driver_version
@@ -32,7 +32,7 @@ def gather(folder: str, socket: str) -> HostFacts:
         if (facts := _region(_without_silence(sample, watched), holders)) is not None
     )
     return HostFacts(
-        time_ns=time.time_ns(),
+        time_ns=now_ns(),
         driver=driver_version(),
         cards=card_facts(),
         runtimes=runtimes_in_use(),

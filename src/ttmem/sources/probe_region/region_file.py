@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 
+from ttmem.clock import now_ns
 from ttmem.probe import layout
 from ttmem.probe.layout import Section, State
 
@@ -103,7 +103,7 @@ class RegionFile:
 
     def _is_young(self) -> bool:
         """Its process may be about to write it."""
-        return abs(time.time() - os.fstat(self._file).st_mtime) < BEING_MADE_S
+        return abs(now_ns() / 1e9 - os.fstat(self._file).st_mtime) < BEING_MADE_S
 
     def close(self) -> None:
         """Done with it."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, Flag, Op, Remark
 from ttmem.events.probe_news import ProbeNews
 from ttmem.process_identity import ProcessFacts, start_time_ns
@@ -95,7 +95,7 @@ def last_words(path: str) -> ProbeNews | None:
 
 def remove_expired(folder: str | None = None) -> None:
     """Removes our own regions of processes that ended more than an hour ago."""
-    oldest = time.time_ns() - KEPT_NS
+    oldest = now_ns() - KEPT_NS
     for name in find_regions(folder):
         # Whatever was made within the hour has not ended before it: most regions are never opened here.
         if name.uid == os.geteuid():

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from ttmem.clock import now_ns
 from ttmem.events import Remark
 from ttmem.events.probe_news import KilledProcess, ProbeNews
 from ttmem.process_identity import user_name
@@ -87,7 +88,7 @@ class ProbeWatcher:
             if not shares.is_spent(follower.uid, place[0]):
                 with shares.of(follower.uid):
                     news.append(self._look(place, follower, there, remarks))
-        self._looked_ns = time.time_ns()
+        self._looked_ns = now_ns()
         # Who has waited comes first next time.
         self._followers = dict(
             sorted(self._followers.items(), key=lambda one: one[0][0] not in shares.waiting)
@@ -162,7 +163,7 @@ class ProbeWatcher:
         remarks: list[tuple[int, Remark]],
     ) -> ProbeNews:
         # A file that was deleted can still be read; one that was replaced is of a life before `exec`.
-        alive, now = follower.alive(), time.time_ns()
+        alive, now = follower.alive(), now_ns()
         replaced = place not in there and any(path == place[0] for path, _ in there)
         try:
             if not alive and now - self._looked_ns < WITNESS_NS:

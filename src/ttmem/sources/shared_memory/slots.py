@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from ttmem.clock import now_ns
 from ttmem.events import Amounts, Owner, ProcessSample, Remark
 from ttmem.events.device import LARGEST
 from ttmem.events.samples import in_use
@@ -111,7 +112,7 @@ def _on_wall_clock(updated_ns: int) -> int:
     """Early layouts stamped with the steady clock; 0 stays 0: never updated."""
     if updated_ns >= FIRST_WALL_CLOCK_NS or not updated_ns:
         return updated_ns
-    return updated_ns + time.time_ns() - time.monotonic_ns()
+    return updated_ns + now_ns() - time.monotonic_ns()
 
 
 @lru_cache(maxsize=4096)
