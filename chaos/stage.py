@@ -139,7 +139,8 @@ class Stage:
         self.cast: list[Hired] = []
         self.server: subprocess.Popen[bytes] | None = None
         self.restarts = 0
-        self.peak = self.base_memory = 0.0  # MiB of the server
+        self.pids: list[int] = []
+        self.peak = 0.0  # MiB of the server
         self.bytes_lost = 0  # that went with a file that somebody removed
         self.lost_before = 0  # events that were lost before this round, and counted
         self.baseline: tuple[int, dict[int, tuple[int, int, int]]] | None = None
@@ -162,6 +163,9 @@ class Stage:
             self.server.kill()
             self.server.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+        for pid in self.pids:  # libfaketime leaves these behind for who is killed
+            for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+                Path("/dev/shm", name).unlink(missing_ok=True)
 
     def new_device(self, kind: str) -> int:
         """Clients share the first two of their thousand; nobody else shares."""
@@ -186,9 +190,9 @@ class Stage:
                 stdout=out,
                 stderr=log,
             )
+        self.pids.append(self.server.pid)
         self.wait_until(lambda: "" if self.answers() else "the server does not answer")
-        self.base_memory = self.memory()
-        self.peak = max(self.peak, self.base_memory)
+        self.peak = max(self.peak, self.memory())
 
     def answers(self) -> bool:
         """False while there is no answer; a failure if the server has ended by itself."""
@@ -249,6 +253,7 @@ class Stage:
 
     def hire(self, kind: str, **how: Any) -> Hired:
         one = Hired(kind, f"{self._seed}/{self._made}", self, **how)
+        self.pids.append(one.pid)
         if one.listen() != "ready":
             raise Failure(f"{kind} did not start: {one.errors.read_text()[-2000:]}")
         return one
