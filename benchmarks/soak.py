@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -30,6 +30,7 @@ from benchmarks.ground import amount, own_folders, wait_until
 from benchmarks.server import running_server
 from ttmem.api import snapshot
 from ttmem.client import AllocationClient, MemoryKind
+from ttmem.errors import TtmemError
 from ttmem.process_identity import peer_credentials
 
 WARM = 0.2  # of the time: imports, caches, the first pictures and the first round of every list
@@ -209,7 +210,7 @@ def _client(path: str, steps: int | None) -> Iterator[int]:
 
 def _come_and_go(path: str, turn: int) -> None:
     """Somebody who reports and ends, who is killed, who asks, who says half a word."""
-    with _client(path, None if turn % 3 == 0 else 100):
+    with _client(path, None if turn % 3 == 0 else 100), suppress(TtmemError):  # a busy host is slow
         snapshot(path, ("buffers",) if turn % 10 == 0 else ())
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(path)

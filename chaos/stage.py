@@ -81,9 +81,10 @@ class Hired:
         return self.process.pid
 
     @property
-    def ticks(self) -> str:
-        """When it started, as the kernel counts."""
-        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[19]
+    def files(self) -> tuple[str, str]:
+        """Its counters and its region, if it is one who has them: the kernel's start time is in the name."""
+        ticks = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"tt_device_{self.first}_memory", f"ttmem_{self.pid}_{ticks}"
 
     def listen(self) -> str | None:
         """Its next line; None if it has ended."""
@@ -295,8 +296,7 @@ class Stage:
 
     def clear(self) -> None:
         """Removes what rounds leave behind, and the files of those who are no more."""
-        kept = {f"tt_device_{one.first}_memory" for one in self.cast}
-        kept |= {f"ttmem_{one.pid}_{one.ticks}" for one in self.cast}
+        kept = {name for one in self.cast for name in one.files}
         for path in self.shm.iterdir():
             if path.name not in kept:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
