@@ -72,8 +72,10 @@ def _is_over(fields: list[bytes]) -> bool:
 def start_time_ns(pid: int) -> int | None:
     """When the process started, in ns since 1970 (1/100 s steps); None if it is gone or hidden."""
     fields = _stat(pid)
-    if fields is None or _is_over(fields):
-        return None
+    return None if fields is None or _is_over(fields) else _started_ns(fields)
+
+
+def _started_ns(fields: list[bytes]) -> int:
     return _boot_time_ns() + int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
 
 
@@ -118,7 +120,7 @@ def pid_outside(inner: int, start_ticks: int, uid: int, since_ns: int) -> int | 
     It was there at `since_ns` (wall clock), so that a look at all processes after that has met it.
     """
     global _inside
-    now = time.time_ns()
+    now = now_ns()
     if not since_ns < _inside.taken_ns <= now < _inside.taken_ns + _INSIDE_KEPT_NS:
         found: dict[int, list[int]] = {}
         for pid in visible_pids():
@@ -158,14 +160,14 @@ def runs_another_program(facts: ProcessFacts) -> bool:
 
 
 def maps(pid: int) -> bytes | None:
-    """Its /proc/PID/maps, the one thing that no `exec` carries over; None if that is hidden from us."""
+    """Its /proc/PID/maps, the one thing that no `exec` carries over; None if that cannot be told."""
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:
             return file.read(_LARGEST_MAPS)
-    except PermissionError:
-        return None
-    except OSError:  # it has ended
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
         return b""
+    except OSError:  # hidden from us, or we have no descriptor left
+        return None
 
 
 def start_time_error_ns() -> int:
@@ -246,5 +248,5 @@ def is_alive(pid: int, started_ns: int | None) -> bool:
         pass  # somebody else's process is alive too
     fields = _stat(pid)
     if fields is None:
-        return True  # hidden from us, but the kernel has just said that it is there
-    return not _is_over(fields) and started_ns in (None, start_time_ns(pid))
+        return True  # hidden, or we have no descriptor left; but the kernel has just said that it is there
+    return not _is_over(fields) and started_ns in (None, _started_ns(fields))

@@ -335,3 +335,30 @@ def test_other_files_are_no_regions(tmp_path: Path) -> None:
     (found,) = find_regions(str(tmp_path))
     with pytest.raises(BadRegion, match="no probe region"):
         ProbeRegion(found.path)
+
+
+# A reader that has every descriptor it may have in use, and looks at a live process.
+WITHOUT_DESCRIPTORS = """
+import os, resource, sys
+from ttmem.process_identity import is_alive, start_time_ns
+from ttmem.sources.probe_region import ProbeRegion
+region = ProbeRegion(sys.argv[1])
+started = start_time_ns(region.pid)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+print(region.process_alive(), is_alive(region.pid, started))
+"""
+
+
+def test_who_has_no_descriptor_left_takes_nobody_for_dead(watch: Watch) -> None:
+    process = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()")
+    process.wait_for("made")
+
+    looked = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS, process.region().path],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert (looked.stdout, looked.stderr) == ("True True\n", "")

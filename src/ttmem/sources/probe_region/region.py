@@ -11,7 +11,7 @@ from struct import Struct
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section, State
-from ttmem.process_identity import maps, pid_outside, program, user_id, user_name
+from ttmem.process_identity import is_alive, maps, pid_outside, program, user_id, user_name
 from ttmem.sources.probe_region import tables
 from ttmem.sources.probe_region.cursor import MOST_BYTES, Batch, Cursor
 from ttmem.sources.probe_region.region_file import (
@@ -122,7 +122,11 @@ class ProbeRegion:
     def process_alive(self) -> bool:
         """True unless the process has ended or runs another program, or another process has its pid."""
         running = program(self.pid)
-        if running is None or running.start_ticks != self.start_ticks:
+        if (
+            running is None
+        ):  # gone, unless this is only a process without a free descriptor to look with
+            return is_alive(self.pid, None)
+        if running.start_ticks != self.start_ticks:
             return False
         # Whoever maps memory waits while its maps are read: they are, when something tells of an `exec`.
         now = time.monotonic()
