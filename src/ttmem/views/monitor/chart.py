@@ -1,4 +1,4 @@
-"""The history of one kind of memory: its figures, a chart with its scale, the highest point marked."""
+"""The past of a memory: samples in columns of time, as a sparkline or as a chart with its figures and peak."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ class TimeColumns:
 
     @property
     def count(self) -> int:
-        """How many columns."""
         return len(self.edges) - 1
 
     def highest(self, values: Sequence[int]) -> list[int | None]:

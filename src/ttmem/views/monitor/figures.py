@@ -73,7 +73,6 @@ class Pairs(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Columns of one pair."""
         return self.used + len(" / ") + self.limit
 
     def line(self, used: int | None, limit: int | None) -> Line:

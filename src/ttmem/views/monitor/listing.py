@@ -1,4 +1,4 @@
-"""A page that is a list with a few lines above it."""
+"""Lists: columns that fit, rows in the order and choice of the user, a cursor, and a few lines above."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ class ListColumn(Generic[Row]):
     keep_end: bool = False  # where the cells are paths: the beginning is cut, not the line number
 
     def line(self, row: Row) -> Line:
-        """The cell as it is drawn."""
         found = self.cell(row)
         if found is None:
             return faint("N/A")
@@ -107,7 +106,6 @@ def phrase(
     rank: int = 0,
     keep_end: bool = False,
 ) -> ListColumn[Row]:
-    """A column of texts, sorted as they are read."""
 
     def key(row: Row) -> str | None:
         return None if (found := get(row)) is None else found.casefold()
@@ -126,7 +124,6 @@ class Fitted:
     keep_end: bool
 
     def cell(self, line: Line) -> Cell:
-        """The line, and where it stands."""
         cut = clip_start(line, self.width) if self.keep_end else line
         return cut, self.width, self.right
 
@@ -200,7 +197,6 @@ def ordered(column: ListColumn[Row], rows: Sequence[Row], reverse: bool) -> list
 
 
 def seen(cell: str | Line | None) -> str:
-    """What the user reads in a cell, for comparing."""
     if cell is None:
         return "n/a"
     text = clean(cell) if isinstance(cell, str) else "".join(span.text for span in cell)
@@ -288,12 +284,10 @@ class Listing(Generic[Row]):
 
     @property
     def sort_column(self) -> int:
-        """Index of the column that sorts."""
         return self._sorts[(self._from + self._of.sort) % len(self._sorts)]
 
     @property
     def chosen(self) -> Row | None:
-        """The row under the cursor."""
         return self.rows[self._cursor] if self.rows else None
 
     def key(self, key: str, height: int) -> bool:
@@ -390,7 +384,6 @@ class Listing(Generic[Row]):
 
 
 def _point(page: str, row: int, state: State) -> None:
-    """A click on a row."""
     state.of(page).cursor = row
 
 
@@ -414,14 +407,12 @@ class ListPage(Generic[Row]):
     below: Sequence[Line] = ()  # as many lines as the page has for them
 
     def draw(self) -> Drawn:
-        """Both, in the page's size."""
         above = self._above
         table = self.table.draw(self.look.width, self._height, len(above), self.look.ascii)
         gap = [EMPTY] * (self._height - len(table.lines) if self.below else 0)
         return Drawn([*above, *table.lines, *gap, *self.below], table.targets)
 
     def key(self, key: str) -> bool:
-        """A key for the list; False if it has no use for it."""
         return self.table.key(key, self._height)
 
     @property

@@ -78,7 +78,6 @@ class Monitor:
 
     @property
     def page(self) -> Page:
-        """The page that is shown."""
         return self._pages[self.state.page]
 
     @property
@@ -102,7 +101,6 @@ class Monitor:
     # -- the picture -------------------------------------------------------------------------------
 
     def picture(self, width: int, height: int) -> list[Line]:
-        """The lines of the screen."""
         shown, watch = self._watch.shown, self._watch
         if shown is not None:
             for page in self._watchers:

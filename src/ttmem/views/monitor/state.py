@@ -1,4 +1,4 @@
-"""What a page is: a picture of a snapshot and of the user's choices, in lines. No page knows the terminal."""
+"""What the user has chosen, and what a page is: lines made from that and a snapshot. No page knows the terminal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ class State:
     pages: dict[str, PageState] = field(default_factory=dict)
 
     def of(self, page: str) -> PageState:
-        """The choices of a page, by its name."""
         return self.pages.setdefault(page, PageState())
 
 

@@ -327,11 +327,9 @@ class _Writer:
 
     @property
     def busy(self) -> bool:
-        """The terminal has not taken everything yet."""
         return self._given != self._written
 
     def write(self, data: bytes) -> None:
-        """Does not wait."""
         self._given += 1
         self._queue.put(data)
 

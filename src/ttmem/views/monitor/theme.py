@@ -116,7 +116,6 @@ class Theme:
         self._switch = {style: f"\x1b[0;{tone.sgr}m" for style, tone in self._tones.items()}
 
     def tone(self, style: Style) -> Tone:
-        """Its colours."""
         return self._tones[style]
 
     def painted(self, line: Line, width: int) -> str:

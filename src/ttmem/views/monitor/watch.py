@@ -1,4 +1,4 @@
-"""The pictures of a feed as the monitor shows them: the latest, or the one that is held; and the past."""
+"""The feed as the monitor sees it: read in a thread, narrowed to the choice, shown or held, with its past."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="ttmem-feed", daemon=True)
 
     def start(self) -> None:
-        """Begins to read."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -333,7 +332,6 @@ class Watch:
         self._held, self._complete = self._history.copy(), False
 
     def release(self) -> None:
-        """Follows the feed again."""
         self._held = None
 
     def take(self, readings: Iterable[Reading]) -> None:

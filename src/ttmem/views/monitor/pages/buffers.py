@@ -224,7 +224,6 @@ class Buffers:
         self._all = True  # devices
 
     def draw(self, look: Look) -> Drawn:
-        """What is listed, what it adds up to, and the list."""
         return self._page(look).draw()
 
     def key(self, key: str, look: Look) -> str | None:

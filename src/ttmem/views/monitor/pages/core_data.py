@@ -1,4 +1,4 @@
-"""How full the L1 of each core is."""
+"""What lies on each core, as far as the sources tell it, and how full that makes it."""
 
 from __future__ import annotations
 

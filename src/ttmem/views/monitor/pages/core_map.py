@@ -1,4 +1,4 @@
-"""The map of a core as lines: a strip to scale, and a row for each piece, the highest address first."""
+"""The address map of one core: its pieces, a strip to scale, and a row for each, the highest address first."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ class Owned(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes; each address once."""
         return covered(self.ranges)
 
     def mark(self, start: int, end: int) -> str:
@@ -89,7 +88,6 @@ class Piece(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes."""
         return self.end - self.start
 
 

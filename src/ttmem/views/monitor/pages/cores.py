@@ -127,7 +127,6 @@ class CoreGrid(NamedTuple):
 
     @property
     def width(self) -> int:
-        """In columns."""
         return MARGIN + self.grid[0] * self.cell
 
     def draw(self, width: int, height: int, top: int) -> tuple[list[Line], list[Target]]:
@@ -255,7 +254,6 @@ class Cores:
     help = HELP
 
     def draw(self, look: Look) -> Drawn:
-        """Title, figures of the chosen core, grid and map side by side, or one above the other."""
         device = look.device
         if device is None:
             return Drawn([clip_line(faint(" no device has been reported yet"), look.width)])
@@ -267,7 +265,6 @@ class Cores:
         return _Picture(look, device, grid, lines).drawn()
 
     def key(self, key: str, look: Look) -> str | None:
-        """Arrows, Home and End move; m goes to the fullest core."""
         device = look.device
         try:
             grid = grid_of(device) if device is not None else None

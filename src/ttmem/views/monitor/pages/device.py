@@ -311,7 +311,6 @@ class DevicePage:
     help = HELP
 
     def draw(self, look: Look) -> Drawn:
-        """The chosen device."""
         device = look.device
         if device is None:
             lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)

@@ -1,4 +1,8 @@
-"""Many devices in little room: a cell for each, with its name, DRAM and L1 in percent."""
+"""Devices with a few lines for each, and with a cell for each.
+
+Every device has the same facts in the same places, and each amount keeps its room: while numbers
+change, and between one device and the next, nothing moves.
+"""
 
 from __future__ import annotations
 

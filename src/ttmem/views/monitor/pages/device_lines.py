@@ -1,4 +1,4 @@
-"""Devices, one line for each; columns go from the least important on when there is no room."""
+"""What the Overview says of a device, and devices with one line for each."""
 
 from __future__ import annotations
 
@@ -56,12 +56,10 @@ class DeviceParts(NamedTuple):
 
     @property
     def dram(self) -> Pair:
-        """DRAM used, capacity."""
         return self.device.memory.dram.held, self.device.memory.dram.capacity
 
     @property
     def l1(self) -> Pair:
-        """L1 used, capacity."""
         return self.device.l1_used, self.device.l1_capacity
 
     def dram_meter(self, room: int, alone: bool = False) -> Line:
@@ -143,11 +141,9 @@ class DeviceParts(NamedTuple):
         return bool(trace.held or trace.capacity)
 
     def dram_past(self, room: int) -> Line:
-        """Sparkline of DRAM."""
         return self._past(DRAM, self.device.memory.dram.capacity, room)
 
     def l1_past(self, room: int) -> Line:
-        """Sparkline of L1 used."""
         return self._past(L1_USED, self.device.l1_capacity, room)
 
     def _past(self, kind: Kind, capacity: int | None, room: int) -> Line:

@@ -41,7 +41,6 @@ from ttmem.views.text import ELLIPSIS, clean, columns
 
 
 def alarm_lines(snapshot: Snapshot, width: int) -> list[Line]:
-    """One line, or none if all is well."""
     notes = [*anomaly_notes(snapshot), *remark_notes(snapshot), *missing_notes(snapshot)]
     if not notes:
         return []
@@ -89,7 +88,6 @@ class AnomalyMemory:
             self._seen.popitem(last=False)
 
     def seen(self) -> list[SeenAnomaly]:
-        """The oldest first."""
         return list(self._seen.values())
 
 
@@ -173,7 +171,6 @@ def event_size(entry: Entry) -> int | None:
 
 
 def is_sized(entry: Entry) -> bool:
-    """Is it about bytes at all?"""
     return event_op(entry) in _SIZED | {Op.RING}
 
 
@@ -191,17 +188,14 @@ class EventEntry(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What happened."""
         return event_words(self.entry) if self.anomaly is None else self.anomaly.text
 
     @property
     def pid(self) -> int | None:
-        """Who did it."""
         return whole(self.entry, "pid") if self.anomaly is None else self.anomaly.pid
 
     @property
     def size(self) -> int | None:
-        """How much it is about."""
         return event_size(self.entry) if self.anomaly is None else self.anomaly.bytes
 
 
@@ -219,7 +213,6 @@ def event_entries(snapshot: Snapshot, anomalies: Iterable[SeenAnomaly]) -> list[
 def event_columns(
     units: Units, devices: Mapping[str, str], zone: tzinfo | None
 ) -> list[ListColumn[EventEntry]]:
-    """What is shown of an event; `devices` are their names by unique id."""
 
     def time(row: EventEntry) -> Line:
         if not row.order[0]:
@@ -339,7 +332,6 @@ class Events:
         self._anomalies.look(snapshot)
 
     def draw(self, look: Look) -> Drawn:
-        """Losses, the stream, and the chosen event in full."""
         return self._page(look).draw()
 
     def key(self, key: str, look: Look) -> str | None:

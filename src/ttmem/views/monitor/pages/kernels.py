@@ -109,7 +109,6 @@ def kernel_entries(snapshot: Snapshot, device: str) -> list[KernelEntry] | None:
 
 
 def kernel_columns(units: Units) -> list[ListColumn[KernelEntry]]:
-    """What is shown of a kernel."""
     return [
         phrase("TYPE", lambda row: words(row.kernel, "type"), width=11),
         figure("BINARY", lambda row: whole(row.kernel, "binary"), units.text, width=AMOUNT),
@@ -248,7 +247,6 @@ class Kernels:
         self._crossed = False  # Enter led from the other table
 
     def draw(self, look: Look) -> Drawn:
-        """The device, its ring, sums by type, and the chosen table."""
         device = look.device
         if device is None:
             return Drawn(fact_lines([faint(why_none(look.snapshot, "kernels", True))], look, 2))

@@ -192,7 +192,6 @@ class Overview:
     help = HELP
 
     def draw(self, look: Look) -> Drawn:
-        """Totals, what is wrong, devices, processes."""
         at = _device(look)
         rows = process_rows(look.snapshot)
         layout = OverviewLayout.of(look, rows, at)

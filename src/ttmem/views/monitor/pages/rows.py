@@ -1,4 +1,4 @@
-"""The process table of the monitor: live processes, and what dead ones left behind."""
+"""Rows that several pages share: entries of details, and the table of processes."""
 
 from __future__ import annotations
 
