@@ -48,8 +48,8 @@ pictures: install ## the pictures of the README and the docs, from the real prog
 fuzz: install ## 100,000 mutated streams, and as many regions, against decoders and server
 	@$(BIN)/python -m fuzz
 
-fuzz-guided: install ## coverage-guided fuzzing of the parsers: libFuzzer and atheris (FUZZ_COUNT inputs for each)
-	@$(BIN)/python -m fuzz.guided $(or $(FUZZ_COUNT),1000000)
+fuzz-guided: install ## coverage-guided fuzzing of the parsers: libFuzzer and atheris (FUZZ_COUNT inputs, FUZZ_SECONDS for each)
+	@$(BIN)/python -m fuzz.guided $(or $(FUZZ_COUNT),1000000) --seconds $(or $(FUZZ_SECONDS),0)
 
 sanitize: install ## native module and probe under sanitizers and valgrind; not part of the tests, takes minutes
 	@$(BIN)/python -m tests.probe.sanitize $(SANITIZE)

@@ -1,4 +1,4 @@
-"""The Python decoders, each as a function of any bytes: what they may raise is caught here, all else is a fault."""
+"""The decoders, each as a function of any bytes: what they may raise is caught here, all else is a fault."""
 
 from __future__ import annotations
 
@@ -6,34 +6,56 @@ import gzip
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from ttmem.events import EVENT_SIZE, DeviceDeclaration
+from fuzz.probe_regions import ChangedFile
+from ttmem._native import Ledger, decode_records
+from ttmem.events import EVENT, EVENT_SIZE, DeviceDeclaration
+from ttmem.events.samples import total
 from ttmem.probe import layout
+from ttmem.probe.layout import Section
 from ttmem.sources.probe_region import BadRegion, ProbeRegion
+from ttmem.sources.shared_memory import Holders
+from ttmem.sources.shared_memory.findings import cross_checks, table_remarks
 from ttmem.sources.shared_memory.layout import LAYOUTS, UnknownLayout, Unsettled, decode
+from ttmem.sources.shared_memory.lives import Lives
+from ttmem.sources.shared_memory.slots import SlotReader
 from ttmem.sources.socket_peer import Peer
-from ttmem.text import printable
 from ttmem.wire.frames import parse_answer, preamble
 from ttmem.wire.historical import Head
 from ttmem.wire.record_stream import Broken, Item, RecordStream, Reports
 
-RECORDS = 64
+GOLDEN = Path(__file__).parents[1] / "tests" / "data"
+MAX_SUM = 1 << 63
+MAX_REGION = 1 << 46
 CHANGE = Struct("<BBBQ")
+WORD = Struct("<HQ")
 U64 = Struct("<Q")
 _WORD = (1 << 64) - 1
-SEALED = {
-    layout.Section.RING,
-    layout.Section.LIVE,
-    layout.Section.DEVICES,
-    layout.Section.SETS,
-    layout.Section.CORES,
-    layout.Section.FAILURES,
+# Few records, each of which an input can reach: a reader's time goes with their number.
+RECORDS = 8
+KEPT = {
+    Section.TEXT: 256,
+    Section.DEVICES: 4,
+    Section.SETS: 4,
+    Section.CORES: 4,
+    Section.FAILURES: 4,
 }
-GOLDEN = Path(__file__).parents[1] / "tests" / "data" / "probe_regions" / "version-1.gz"
+SEALED = {
+    Section.RING,
+    Section.LIVE,
+    Section.DEVICES,
+    Section.SETS,
+    Section.CORES,
+    Section.FAILURES,
+}
 
 
 class _Nobody:
@@ -105,15 +127,54 @@ def _events(items: list[Item]) -> bytes:
     return b"".join(item.events for item in items if isinstance(item, Reports))
 
 
+@dataclass(frozen=True)
+class _Ground:
+    """The golden regions, and who is alive: asked once for each pid, not for each input."""
+
+    lives: Lives
+    regions: list[tuple[int, bytes]]
+
+
+@cache
+def _ground() -> _Ground:
+    paths = sorted((GOLDEN / "regions").iterdir())
+    golden = [(int(path.name.split("_")[2]), path.read_bytes()) for path in paths]
+    golden += [(number, data[:9248]) for number, data in golden if len(data) == 9280]
+    return _Ground(Lives(), [(number, _with_a_live_process(data)) for number, data in golden])
+
+
+def _with_a_live_process(data: bytes) -> bytes:
+    """The second slot is ours: half of the judgement is about processes that are alive."""
+    layout = LAYOUTS[len(data)]
+    out = bytearray(data)
+    counters = range(1, 6 + layout.counts_kernels)
+    slot = layout.process.pack(os.getpid(), *counters, time.time_ns(), b"python")
+    out[layout.place(1) : layout.place(2)] = slot
+    return bytes(out)
+
+
 def shared_memory(data: bytes) -> None:
-    """The chip's number, which layout, then the region: what is missing is zero."""
-    number, which = int.from_bytes(data[:8], "little"), data[8] if len(data) > 8 else 0
-    size = [*LAYOUTS][which % len(LAYOUTS)]
+    """Which golden region, then changes: where (in steps of four bytes), and what stands there."""
+    ground = _ground()
+    number, sound = ground.regions[data[0] % len(ground.regions) if data else 0]
+    changed = bytearray(sound)
+    for place, value in WORD.iter_unpack(_whole(data[1:], WORD)):
+        U64.pack_into(changed, place * 4 % (len(sound) - 8), value)
     try:
-        region = decode(data[9:].ljust(size, b"\0"), number)
+        region = decode(bytes(changed), number)
     except (UnknownLayout, Unsettled):
         return
-    assert all(printable(slot[-1]).isprintable() for slot in region.slots)
+    if len(ground.lives) > 1000:
+        ground.lives.close()
+    found = SlotReader().read(region.slots, (0, 0), ground.lives, Holders(), os.getuid())
+    remarks = [*found.remarks, *table_remarks(region), *cross_checks(found.in_use, region)]
+    assert max(found.in_use) < MAX_SUM
+    assert found.in_use == total(one.counters for one in found.processes if one.owner.counts)
+    assert all(remark.text.isprintable() for remark in remarks)
+
+
+def _whole(data: bytes, part: Struct) -> bytes:
+    return data[: len(data) // part.size * part.size]
 
 
 def _mixed(total: int, word: int) -> int:
@@ -121,12 +182,11 @@ def _mixed(total: int, word: int) -> int:
     return total ^ total >> 29
 
 
-def _checksum(record: bytes) -> int:
+def _checksum(record: bytes, start: int = 0) -> int:
     """As `native/probe/layout.hpp` has it: an enemy can count, too."""
-    words = [word for (word,) in U64.iter_unpack(record)][1:]
-    one, other = 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
-    for place, word in enumerate(words):
-        if place % 2 and place < len(words):
+    one, other = start ^ 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+    for place, (word,) in enumerate(U64.iter_unpack(record[8:])):
+        if place % 2:
             other = _mixed(other, word)
         else:
             one = _mixed(one, word)
@@ -134,95 +194,177 @@ def _checksum(record: bytes) -> int:
     return total + 2 if total < 2 else total
 
 
-class _SmallRegion:
-    """The golden region with a few records of each section, in a file that is changed and put right again."""
+def _text_hash(text: bytes) -> int:
+    total = len(text)
+    whole = len(text) // 8 * 8
+    for (word,) in U64.iter_unpack(text[:whole]):
+        total = _mixed(total, word)
+    return _mixed(total, int.from_bytes(text[whole:], "little")) | 1
 
-    def __init__(self, folder: str) -> None:
-        golden = gzip.decompress(GOLDEN.read_bytes())
+
+class _SmallRegion:
+    """The golden region with a few records of each section."""
+
+    def __init__(self, version: int) -> None:
+        golden = gzip.decompress((GOLDEN / "probe_regions" / f"version-{version}.gz").read_bytes())
         data = bytearray(golden[: layout.HEADER_SIZE])
-        self.starts = []
-        for section in layout.Section:
+        self.places = []
+        for section in Section:
             at = layout.SECTIONS_AT + section * layout.SECTION.size
             offset, count, stride = layout.SECTION.unpack_from(golden, at)
-            kept = min(count, 4096 if section is layout.Section.TEXT else RECORDS)
+            kept = KEPT.get(section, RECORDS)
             places: Sequence[int] = range(offset, offset + count * stride, stride)
-            if section is not layout.Section.TEXT:  # those in use first
+            if section in (Section.LIVE_KEYS, Section.LIVE):  # those in use first
                 places = sorted(places, key=lambda place: not any(golden[place : place + stride]))
             layout.SECTION.pack_into(data, at, len(data), kept, stride)
-            self.starts.append((len(data), stride))
+            self.places.append((len(data), kept, stride))
             data += b"".join(golden[place : place + stride] for place in places[:kept])
             data += bytes(-len(data) % 8)
-        layout.HEADER.pack_into(
-            data,
-            0,
-            *layout.HEADER.unpack_from(data)[:3],
-            len(data),
-            *layout.HEADER.unpack_from(data)[4:],
-        )
-        self.sound = bytes(data)
-        self.path = os.path.join(folder, "ttmem_1_1")
-        Path(self.path).write_bytes(self.sound)
+        U64.pack_into(data, 16, len(data))
+        (tickets,) = U64.unpack_from(data, layout.TICKETS_AT)
+        U64.pack_into(data, layout.TICKETS_AT, min(tickets, RECORDS))
+        self._folder = tempfile.TemporaryDirectory(prefix="ttmem-fuzz-", dir="/dev/shm")
+        self.region = ChangedFile(Path(self._folder.name, "ttmem_1_1"), bytes(data))
 
-    def write(self, changes: bytes) -> None:
-        """Each change: section (others: the header), record, word, and what it becomes."""
-        with open(self.path, "r+b") as file:
-            for at in range(0, len(changes) - CHANGE.size + 1, CHANGE.size):
-                section, record, word, value = CHANGE.unpack_from(changes, at)
-                if section >= len(self.starts):
-                    os.pwrite(file.fileno(), U64.pack(value), (record * 256 + word) % 511 * 8)
-                    continue
-                offset, stride = self.starts[section]
-                offset += record % RECORDS * stride
-                os.pwrite(file.fileno(), U64.pack(value), offset + word * 8 % max(8, stride))
-                if section in SEALED:
-                    whole = os.pread(file.fileno(), stride, offset)
-                    os.pwrite(file.fileno(), U64.pack(_checksum(whole)), offset)
-
-    def restore(self) -> None:
-        """As it was."""
-        with open(self.path, "r+b") as file:
-            file.write(self.sound)
+    def change(self, section: int, record: int, word: int, value: int) -> None:
+        """A section that there is none of is the header."""
+        file = self.region
+        if section >= len(Section):
+            return file.write((record * 256 + word) % 511 * 8, U64.pack(value))
+        start, kept, stride = self.places[section]
+        offset = start + record % kept * stride
+        file.write(offset + word * 8 % max(8, stride), U64.pack(value))
+        if section in SEALED:
+            file.write(offset, U64.pack(_checksum(file.read(offset, stride))))
+        elif section == Section.STRINGS:
+            whole = file.read(offset, stride)
+            _, text_at, length = layout.STRING.unpack(whole)
+            text = file.read(self.places[Section.TEXT][0] + text_at, min(length, 4096))
+            file.write(offset, U64.pack(_checksum(whole, _text_hash(text))))
+        return None
 
 
-def _read_all(path: str) -> None:
-    region = ProbeRegion(path)
-    try:
-        region.header()
-        region.process_alive()
-        region.counters()
-        region.activity()
-        region.features()
-        region.losses()
-        region.new_events()
-        region.new_strings()
-        region.new_cores()
-        region.live()
-        region.gone_with_device()
-        region.devices()
-        region.failures()
-    finally:
-        region.close()
+def _events_and_sides(region: ProbeRegion) -> None:
+    batch = region.new_events()
+    assert len(batch.events) // EVENT_SIZE == len(batch.sides) // layout.SIDE.size
 
 
-_small: list[_SmallRegion] = []
+# What depends on a section. The header decides about all of them.
+READERS: dict[Callable[[ProbeRegion], object], set[Section]] = {
+    ProbeRegion.counters: {Section.COUNTERS},
+    ProbeRegion.activity: {Section.ACTIVITY},
+    _events_and_sides: {Section.RING, Section.SETS},
+    ProbeRegion.new_strings: {Section.STRINGS, Section.TEXT},
+    ProbeRegion.new_cores: {Section.CORES},
+    ProbeRegion.live: {Section.LIVE, Section.LIVE_KEYS, Section.SETS},
+    ProbeRegion.devices: {Section.DEVICES},
+    ProbeRegion.failures: {Section.FAILURES, Section.SETS},
+    ProbeRegion.features: {Section.FEATURES},
+    ProbeRegion.losses: set(),
+}
+
+
+@cache
+def _small_region(version: int) -> _SmallRegion:
+    return _SmallRegion(version)
 
 
 def probe_region(data: bytes) -> None:
-    """A region with some words changed, and the checksums made right."""
-    if not _small:
-        _folders.append(tempfile.TemporaryDirectory(prefix="ttmem-fuzz-", dir="/dev/shm"))
-        _small.append(_SmallRegion(_folders[0].name))
-    (small,) = _small
-    small.write(data[: 16 * CHANGE.size])
+    """Which golden region, then changes: section, record, word, value. The checksums are made right."""
+    small = _small_region(1 + data[0] % 2 if data else 1)
+    changes = [*CHANGE.iter_unpack(_whole(data[1:], CHANGE))]
+    changed = {section for section, _, _, _ in changes}
+    everything = not changed or max(changed) >= len(Section)
     try:
-        _read_all(small.path)
+        for change in changes:
+            small.change(*change)
+        with closing(ProbeRegion(str(small.region.path))) as region:
+            for read, sections in READERS.items():
+                if everything or changed & sections:
+                    read(region)
     except BadRegion:
         pass
     finally:
-        small.restore()
+        small.region.restore()
 
 
-_folders: list[tempfile.TemporaryDirectory[str]] = []
+def records(data: bytes) -> None:
+    """As `native/records.cpp` reads them, through the module."""
+    if len(data) > 1:
+        size = 40 + 8 * (data[0] % 14)
+        events, used, _ = decode_records(data, 2, size, data[1])
+        assert used == len(events) // EVENT_SIZE * size <= len(data) - 2
+
+
+def ledger(data: bytes) -> None:
+    """The steps of `native/ledger.cpp` through the module, and everything that it can be asked."""
+    accounts = Ledger(max_live=400, max_steps=300, seed=1)
+    processes = [accounts.open_process() for _ in range(2)]
+    for device in range(3):
+        accounts.add_device()
+        for process in processes:
+            accounts.bind(process, device, device)
+    for at in range(2, len(data), 1 + EVENT_SIZE):
+        _step(accounts, data[at], data[at + 1 : at + 1 + EVENT_SIZE].ljust(EVENT_SIZE, b"\0"))
+    assert accounts.live() == sum(map(accounts.process_live, processes)) <= 400
+    _ask_everything(accounts)
+    for process in processes:
+        accounts.release_process(process)
+    assert accounts.live() == 0
+    _ask_everything(accounts)
+
+
+def _step(accounts: Ledger, command: int, event: bytes) -> None:
+    _, kind, flags, device, when, id, size, _, _, number, cores, _, _ = EVENT.unpack(event)
+    process = command & 1
+    step = command >> 1 & 15
+    if step in (1, 2, 3):
+        (accounts.begin_resync, accounts.end_resync, accounts.follow_table)[step - 1](process)
+    elif step == 4:
+        accounts.reset_peak(device % 2)
+    elif step == 5:
+        accounts.move_account(process, device % 3, number % 3, when)
+    elif step == 6:
+        accounts.largest_free(device % 3, kind % 5, id % MAX_REGION, size % MAX_REGION, number)
+    elif step == 8:
+        accounts.take_rejections()
+    elif step == 9:
+        accounts.define_cores(process, cores, event[16:56].ljust(128, b"\0"))
+    elif step == 10:
+        accounts.release_process(process)
+        assert accounts.open_process() == process  # the only free index
+        for each in range(3):
+            accounts.bind(process, each, each)
+    elif step == 11:
+        accounts.clear_device(device % 3, bool(flags & 1))
+    elif step == 12:
+        accounts.bind(process, device % 4, number % 3)
+    elif step == 13:
+        _, text = accounts.apply_in_words(
+            process, event, 0, EVENT_SIZE, 1 << 60, number, when, bool(id & 1)
+        )
+        assert all(line.isprintable() for line in text.decode().splitlines())
+    else:
+        accounts.apply(process, event, 0, EVENT_SIZE, 1 << 60)
+
+
+def _ask_everything(accounts: Ledger) -> None:
+    answers = [accounts.accounts(), accounts.devices(), accounts.findings()]
+    for rows in (
+        accounts.buffers,
+        accounts.l1_buffers,
+        accounts.circular_buffers,
+        accounts.kernels,
+        accounts.programs,
+    ):
+        answers += [rows(), rows(2), rows(0, 1), rows(1, 2)]
+    assert not any(len(answer) % U64.size for answer in answers)
+    for device in range(3):
+        for _, mask, covered, ranges, _ in accounts.core_map(device):
+            assert len(mask) == 128
+            assert covered == sum(end - start for start, end in ranges)
+        accounts.resident_map(device)
+
 
 ALL: dict[str, Callable[[bytes], None]] = {
     "frames": frames,
@@ -230,3 +372,5 @@ ALL: dict[str, Callable[[bytes], None]] = {
     "shared_memory": shared_memory,
     "probe_region": probe_region,
 }
+# The native ones have fuzzers of their own (`native`); here they are as Python meets them.
+NATIVE: dict[str, Callable[[bytes], None]] = {"records": records, "ledger": ledger}

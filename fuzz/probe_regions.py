@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.streams import EXTREMES
@@ -18,44 +17,59 @@ def _used_words(data: bytes) -> list[int]:
     return [at for at in words if data[at : at + 8] != bytes(8)]
 
 
-@dataclass
-class Bench:
-    """One file that is changed and put right again: it is 3 MB, of which a few words differ each time."""
+class ChangedFile:
+    """A file of which a few words differ each time, and are put right again."""
 
-    path: Path
-    sound: bytes
+    def __init__(self, path: Path, sound: bytes) -> None:
+        self.path, self.sound = path, sound
+        path.write_bytes(sound)
+        self._file = path.open("r+b", buffering=0)
+        self._changed: list[tuple[int, int]] = []
 
-    def __post_init__(self) -> None:
-        self.path.write_bytes(self.sound)
-        self._used = _used_words(self.sound)
-        self._changed: list[int] = []
+    def write(self, at: int, data: bytes) -> None:
+        """Inside the file."""
+        self._changed.append((at, len(data)))
+        os.pwrite(self._file.fileno(), data, at)
 
-    def change(self, rng: random.Random) -> None:
-        """Some words replaced or moved, mostly where it hurts; now and then the file cut."""
-        with self.path.open("r+b") as file:
-            for _ in range(rng.randrange(1, 9)):
-                at = self._place(rng)
-                file.seek(at)
-                file.write(self._word(rng, at))
-            if rng.random() < 0.02:
-                file.truncate(rng.randrange(len(self.sound)))
+    def read(self, at: int, size: int) -> bytes:
+        """As it is now."""
+        return os.pread(self._file.fileno(), size, at)
+
+    def cut(self, size: int) -> None:
+        """The rest is gone."""
+        self._changed.append((0, len(self.sound)))
+        self._file.truncate(size)
 
     def restore(self) -> None:
         """As it was."""
-        with self.path.open("r+b") as file:
-            if os.fstat(file.fileno()).st_size != len(self.sound):
-                file.write(self.sound)
-            else:
-                for at in self._changed:
-                    file.seek(at)
-                    file.write(self.sound[at : at + 8])
+        for at, size in self._changed:
+            os.pwrite(self._file.fileno(), self.sound[at : at + size], at)
         self._changed.clear()
+
+    def close(self) -> None:
+        """The file stays."""
+        self._file.close()
+
+
+class Bench(ChangedFile):
+    """A region of 3 MB, changed at random."""
+
+    def __init__(self, path: Path, sound: bytes) -> None:
+        super().__init__(path, sound)
+        self._used = _used_words(sound)
+
+    def change(self, rng: random.Random) -> None:
+        """Some words replaced or moved, mostly where it hurts; now and then the file cut."""
+        for _ in range(rng.randrange(1, 9)):
+            at = self._place(rng)
+            self.write(at, self._word(rng, at))
+        if rng.random() < 0.02:
+            self.cut(rng.randrange(len(self.sound)))
 
     def _place(self, rng: random.Random) -> int:
         at = rng.choice(self._used) if rng.random() < 0.6 else 4 * rng.randrange(HEADER_IN_USE // 4)
         if rng.random() < 0.1:
             at = rng.randrange(len(self.sound) - 8)
-        self._changed.append(at)
         return at
 
     def _word(self, rng: random.Random, at: int) -> bytes:

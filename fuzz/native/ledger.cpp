@@ -2,8 +2,9 @@
 //
 // An input: which allocation fails (2 bytes, 0: none), then steps of 65 bytes, a command and an event. The last step may
 // be short; the rest of its event is zero.
-#include "../../src/native/ledger.hpp"
+#include "../../src/native/event_lines.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "oom.hpp"
@@ -20,7 +21,29 @@ void law(bool holds) {
     }
 }
 
+template <typename T>
+bool contains(const Chain<T>& chain, const T* wanted) {
+    const T* each = chain.head;
+    while (each && each != wanted) {
+        each = each->next;
+    }
+    return each != nullptr;
+}
+
+// What the list of residents leads to: programs that are alive, where their circular buffers lie.
+void check_residents(const Ledger& ledger) {
+    for (const Device& device : ledger.devices()) {
+        for (const Program* program : device.residents) {
+            law(contains(ledger.processes()[program->key.process].programs, program));
+            for (const CircularBuffer* cb = program->circular_buffers; cb; cb = cb->program_next) {
+                law(cb->program == program && (!cb->mask || cb->mask->count() >= 0));
+            }
+        }
+    }
+}
+
 void check(const Ledger& ledger) {
+    check_residents(ledger);
     std::uint64_t live = 0;
     std::vector<std::uint64_t> held(ledger.devices().size() * KINDS), cb_used(ledger.devices().size());
     for (const Process& process : ledger.processes()) {
@@ -38,11 +61,13 @@ void check(const Ledger& ledger) {
                     demand += cb->counted() ? cb->references * cb->size : 0;
                     cbs += cb->counted() ? cb->references : 0;
                     mine += cb->references;
+                    law(!cb->program || contains(process.programs, cb->program));
                 }
             }
             std::uint64_t kernels = 0, programs = 0;
             for (const Kernel* k = process.kernels.head; k; k = k->next) {
                 kernels += k->key.device == device;
+                law(!k->program || contains(process.programs, k->program));
             }
             for (const Program* p = process.programs.head; p; p = p->next) {
                 if (p->key.device == device) {
@@ -82,7 +107,32 @@ void check(const Ledger& ledger) {
     }
 }
 
-void step(Ledger& ledger, std::uint8_t command, const Event& event) {
+// A device that was cleared is as new, and nobody has an account there.
+void clear_device(Ledger& ledger, std::uint32_t device, bool unbind) {
+    if (!ledger.clear_device(device, unbind)) {
+        return;
+    }
+    law(ledger.devices()[device].l1_peak == 0 && ledger.devices()[device].residents.empty());
+    for (const Process& process : ledger.processes()) {
+        law(process.accounts.count(device) == 0);
+        for (const auto& bound : process.bound) {
+            law(bound.second != device);
+        }
+    }
+    for (const Finding& finding : ledger.findings()) {
+        law(finding.device != device);
+    }
+}
+
+// In words: whole lines, of which none has anything in it that a terminal would obey.
+void tell(Ledger& ledger, EventLines& lines, std::uint32_t process, const Event& event) {
+    std::string text;
+    const std::size_t taken = lines.apply(ledger, {process, event.number, event.time, (event.id & 1) != 0}, &event, 1, ~0ull >> 1, text);
+    law(taken <= 1 && (text.empty() || text.back() == '\n'));
+    law(std::none_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ' && c != '\n') || c == 127; }));
+}
+
+void step(Ledger& ledger, EventLines& lines, std::uint8_t command, const Event& event) {
     const std::uint32_t process = command & 1;
     switch (command >> 1 & 15) {
         case 1: return ledger.begin_resync(process);
@@ -108,6 +158,13 @@ void step(Ledger& ledger, std::uint8_t command, const Event& event) {
                 ledger.bind(process, i, i);
             }
             return;
+        case 11: return clear_device(ledger, event.device % 3, event.flags & 1);
+        case 12: return ledger.bind(process, event.device % 4, event.number % 3);
+        case 13: return tell(ledger, lines, process, event);
+        case 14:
+            law(ledger.findings().size() <= 4096);
+            ledger.take_found();
+            return;
         default: ledger.apply(process, &event, 1, ~0ull >> 1);
     }
 }
@@ -132,12 +189,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         ledger.define_cores(process, 1, few);
         ledger.define_cores(process, 2, some);
     }
+    EventLines lines;
     allocations_left = (data[0] | data[1] << 8) - 1;
     for (std::size_t at = 2; at < size; at += 1 + sizeof(Event)) {
         Event event{};
         std::memcpy(&event, data + at + 1, std::min(size - at - 1, sizeof event));
         try {
-            step(ledger, data[at], event);
+            step(ledger, lines, data[at], event);
         } catch (const std::bad_alloc&) {
             law(allocations_left < 0);
         }

@@ -346,7 +346,9 @@ PyObject* decode(PyObject*, PyObject* args) {
     const Decoded decoded =
         decode_records(reinterpret_cast<const std::uint8_t*>(data) + offset, static_cast<std::size_t>(size - offset),
                        static_cast<std::size_t>(record_size), pid);
-    return Py_BuildValue("(y#ni)", reinterpret_cast<const char*>(decoded.events.data()),
+    // An empty vector points nowhere, and of that `y#` would make None.
+    const char* events = decoded.events.empty() ? "" : reinterpret_cast<const char*>(decoded.events.data());
+    return Py_BuildValue("(y#ni)", events,
                          static_cast<Py_ssize_t>(decoded.events.size() * sizeof(Event)),
                          static_cast<Py_ssize_t>(decoded.used), static_cast<int>(decoded.stop));
 }
