@@ -18,7 +18,7 @@ from typing import Any
 from fuzz.probe_regions import ChangedFile
 from ttmem._native import Ledger, decode_records
 from ttmem.events import EVENT, EVENT_SIZE, DeviceDeclaration
-from ttmem.events.samples import total
+from ttmem.events.samples import in_use
 from ttmem.probe import layout
 from ttmem.probe.layout import Section
 from ttmem.sources.probe_region import BadRegion, ProbeRegion
@@ -169,7 +169,7 @@ def shared_memory(data: bytes) -> None:
     found = SlotReader().read(region.slots, (0, 0), ground.lives, Holders(), os.getuid())
     remarks = [*found.remarks, *table_remarks(region), *cross_checks(found.in_use, region)]
     assert max(found.in_use) < MAX_SUM
-    assert found.in_use == total(one.counters for one in found.processes if one.owner.counts)
+    assert found.in_use == in_use(found.processes)
     assert all(remark.text.isprintable() for remark in remarks)
 
 

@@ -49,7 +49,7 @@ void check(const Ledger& ledger) {
     for (const Process& process : ledger.processes()) {
         std::uint64_t mine = 0;
         for (const auto& [device, account] : process.accounts) {
-            std::uint64_t requested[KINDS] = {}, own[KINDS] = {}, count[KINDS] = {}, demand = 0, cbs = 0, resident = 0;
+            std::uint64_t requested[KINDS] = {}, own[KINDS] = {}, count[KINDS] = {}, demand = 0, cbs = 0, global_cbs = 0, resident = 0;
             for (const Buffer* b = process.buffers.head; b; b = b->next) {
                 if (b->key.device == device) {
                     law(b->key.kind < KINDS && b->references > 0 && b->references <= MAX_REFERENCES);
@@ -59,7 +59,7 @@ void check(const Ledger& ledger) {
             for (const CircularBuffer* cb = process.circular_buffers.head; cb; cb = cb->next) {
                 if (cb->key.device == device) {
                     demand += cb->counted() ? cb->references * cb->size : 0;
-                    cbs += cb->counted() ? cb->references : 0;
+                    (cb->counted() ? cbs : global_cbs) += cb->references;
                     mine += cb->references;
                     law(!cb->program || contains(process.programs, cb->program));
                 }
@@ -81,6 +81,7 @@ void check(const Ledger& ledger) {
                 held[device * KINDS + static_cast<std::size_t>(kind)] += kind == KIND_SYSTEM ? 0 : own[kind];
             }
             law(account->cb_demand == demand && account->cb_count == cbs && account->cb_resident == resident);
+            law(account->global_cbs == global_cbs);
             law(account->kernels[0] + account->kernels[1] + account->kernels[2] == kernels);
             law(account->programs == programs);
             law(account->cb_cached.total() <= demand && account->cb_dataflow.total() <= account->cb_cached.total());

@@ -64,7 +64,8 @@ bool Ledger::clear_device(std::uint32_t device, bool unbind) {
         const auto found = process.accounts.find(device);
         const Account* account = found == process.accounts.end() ? nullptr : found->second.get();
         const auto sum = [](const auto& counts) { return std::accumulate(std::begin(counts), std::end(counts), 0ull); };
-        if (account && (sum(account->count) || account->cb_count || sum(account->kernels) || account->programs)) {
+        if (account && (sum(account->count) || account->cb_count || account->global_cbs || sum(account->kernels) ||
+                        account->programs)) {
             return false;
         }
         const auto here = [&](const auto& pair) { return pair.second == device; };

@@ -178,6 +178,7 @@ struct Ring {
 struct Account {
     std::uint64_t requested[KINDS] = {}, held[KINDS] = {}, count[KINDS] = {}, unreserved[KINDS] = {};
     std::uint64_t cb_demand = 0, cb_count = 0, cb_unplaced = 0, cb_resident = 0;
+    std::uint64_t global_cbs = 0;  // in no sum: the buffers below them are
     GridCoverage cb_cached, cb_dataflow;
     bool cb_map_full = false;
     std::uint64_t footprint[KERNEL_TYPES] = {}, kernels[KERNEL_TYPES] = {};

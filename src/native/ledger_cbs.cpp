@@ -148,10 +148,11 @@ void Ledger::cb_deallocate(Context& at, const Event& event) {
 
 // Sums by number; the map of addresses knows each distinct CB once.
 void Ledger::count_cb(Context& at, const CircularBuffer& cb, std::uint32_t times, bool in) {
+    const std::uint64_t signed_times = in ? times : 0ull - times;
     if (!cb.counted()) {
+        at.account.global_cbs += signed_times;
         return;
     }
-    const std::uint64_t signed_times = in ? times : 0ull - times;
     const std::uint64_t before = at.account.cb_used();
     at.account.cb_demand += signed_times * cb.size;
     at.device.cb_demand += signed_times * cb.size;

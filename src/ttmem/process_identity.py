@@ -15,7 +15,8 @@ from typing import NamedTuple
 from ttmem.clock import now_ns
 from ttmem.text import printable
 
-_LARGEST_MAPS = 64 << 20
+# As many mappings as the kernel allows take 10 MB; with paths made long on purpose they take 260, and a second each 64.
+_LARGEST_MAPS = 16 << 20
 _LARGEST_STATUS = 1 << 19  # it names all groups of the user, of which there may be 65,536
 
 
@@ -160,10 +161,16 @@ def runs_another_program(facts: ProcessFacts) -> bool:
 
 
 def maps(pid: int) -> bytes | None:
-    """Its /proc/PID/maps, the one thing that no `exec` carries over; None if that cannot be told."""
+    """Its /proc/PID/maps, the one thing that no `exec` carries over; None if it cannot be told, or is far too long."""
     try:
-        with open(f"/proc/{pid}/maps", "rb") as file:
-            return file.read(_LARGEST_MAPS)
+        with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
+            parts, size = [], 0
+            while part := file.read(1 << 16):
+                parts.append(part)
+                size += len(part)
+                if size > _LARGEST_MAPS:
+                    return None
+            return b"".join(parts)
     except (FileNotFoundError, ProcessLookupError):  # it has ended
         return b""
     except OSError:  # hidden from us, or we have no descriptor left

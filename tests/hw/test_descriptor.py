@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.patience import wait_until
 
 from ttmem.errors import BadInput
 from ttmem.hw import board, parse_cluster, read_cluster
@@ -229,3 +232,48 @@ def test_every_chip_of_a_real_galaxy_has_a_place_of_its_own(path: Path) -> None:
 
     expected = [f"T{tray}:N{chip}" for tray in range(1, 5) for chip in range(1, 9)]
     assert sorted(positions) in ([], expected)
+
+
+def test_a_file_that_becomes_a_pipe_blocks_nobody(tmp_path: Path) -> None:
+    # given a name that is a descriptor and a pipe in turn
+    name, file, pipe = (str(tmp_path / one) for one in ("name", "file", "pipe"))
+    Path(file).write_text("arch: {}")
+    os.mkfifo(pipe)
+    script = f"""
+import os
+while True:
+    for one in ({file!r}, {pipe!r}):
+        os.link(one, {name!r} + ".new")
+        os.rename({name!r} + ".new", {name!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", script]) as enemy:
+        try:
+            wait_until(lambda: os.path.exists(name))
+            # when it is read again and again, then each time it is refused, and none waits
+            for _ in range(500):
+                with pytest.raises(BadInput):
+                    read_cluster(name)
+        finally:
+            enemy.kill()
+
+
+def test_a_file_on_which_its_owner_holds_a_lease_blocks_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "leased.yaml"
+    path.write_text("arch: {}")
+    script = f"""
+import fcntl, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = open({str(path)!r}, "r+")
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"leased\n"
+
+        with pytest.raises(BadInput, match="cannot be read: Resource temporarily unavailable"):
+            read_cluster(path)
+        owner.kill()

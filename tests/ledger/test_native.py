@@ -133,3 +133,19 @@ def test_the_map_of_addresses_is_right_to_the_byte_while_thousands_of_ranges_com
                 regions = [region for part in ledger.core_map(device) for region in part[3]]
                 assert sum(end - start for start, end in regions) == row.cb_cached
                 assert all(depth[start] and not depth[end] for start, end in regions)
+
+
+def test_a_device_with_a_global_circular_buffer_is_not_cleared() -> None:
+    # given one that aliases a buffer, and so is in no sum
+    ledger = Ledger()
+    process, device = ledger.open_process(), ledger.add_device()
+    ledger.bind(process, 0, device)
+    made = Event(Op.CB_ALLOC, id=1000, size=800, flags=Flag.GLOBAL)
+    ledger.apply(process, made.pack(), 0, EVENT_SIZE, 1)
+
+    # when somebody wants the place of the device, before and after it was freed
+    before = ledger.clear_device(device, True)
+    ledger.apply(process, made._replace(op=Op.CB_FREE).pack(), 0, EVENT_SIZE, 1)
+
+    # then it is kept for as long as something is alive there
+    assert (before, ledger.live(), ledger.clear_device(device, True)) == (False, 0, True)

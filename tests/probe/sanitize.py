@@ -117,7 +117,16 @@ def _native() -> bool:
         which = f"import ttmem._native as n; assert n.__file__ == {str(module)!r}, n.__file__"
         subprocess.run([sys.executable, "-c", which], env=variables, check=True)
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", *NATIVE_TESTS, "-k", "not no_memory and not guided"],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-x",
+                *NATIVE_TESTS,
+                "-k",
+                "not no_memory and not guided",
+            ],
             env=variables,
         )
     return done.returncode == 0

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import wait_until
 from tests.sources.region_writer import Slot, Written
 from ttmem.events import DeviceSample
-from ttmem.hw import read_cluster
+from ttmem.hw import Cluster, read_cluster
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
 from ttmem.sources.shared_memory.capacity import Capacities
+from ttmem.sources.shared_memory.descriptors import Descriptors
 from ttmem.sources.umd import Discovery
 
 DESCRIPTORS = Path(__file__).parents[1] / "data" / "cluster_descriptors"
@@ -279,3 +281,35 @@ def test_a_chip_is_known_as_local_or_remote_by_descriptor_sysfs_or_its_id(tmp_pa
     alone = Capacities(sysfs=none)
     assert remote(P150_ID, alone) is False
     assert remote(17716556166399396846, alone) is None
+
+
+def test_a_descriptor_that_a_process_names_is_read_again_when_its_user_has_time_left(
+    tmp_path: Path,
+) -> None:
+    # given one that was read
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(P150X4.read_bytes())
+    descriptors = Descriptors()
+    before = descriptors.read_named(str(path), 1000)
+
+    # when it changes all the time
+    def changed() -> Cluster | None:
+        path.write_text(f"arch: {{}} # {os.urandom(8).hex()}")
+        return descriptors.read_named(str(path), 1000)
+
+    at_once = changed()
+
+    # then its user waits, and nobody else does
+    assert before is at_once is not None
+    assert descriptors.read_named(str(path), 1001) is None
+    wait_until(lambda: changed() is None)
+
+
+def test_a_descriptor_that_a_process_names_is_not_read_beyond_what_one_can_have(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "long.yaml"
+    path.write_bytes(P150X4.read_bytes() + b"#" * (1 << 20))
+
+    assert Descriptors().read_named(str(path), 1000) is None
+    assert Descriptors().read(str(path)) is not None

@@ -14,6 +14,7 @@ import pytest
 
 from tests.sources.region_writer import Five, Slot, Written
 from ttmem.events import Amounts, DeviceSample, Owner
+from ttmem.process_identity import maps
 from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
 
 HELD = (4096, 0, 0, 0, 0)
@@ -197,3 +198,26 @@ def test_a_containers_pid_that_two_could_have_is_counted_but_not_named(
     assert (process.owner, process.pid, process.container_pid) == (Owner.ELSEWHERE, 1, 1)
     assert device.in_use == Amounts(*HELD)
     assert ("elsewhere", 1) in _remarks(device)
+
+
+MAPS_MUCH = """
+import ctypes, os, sys
+os.chdir(sys.argv[1])
+for _ in range(15):
+    os.mkdir("x" * 250)
+    os.chdir("x" * 250)
+file = os.open("y", os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 8192)
+map = ctypes.CDLL(None).mmap
+map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+for number in range(4500):
+    map(None, 4096, 1, 1, file, number % 2 * 4096)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_maps_that_were_made_long_on_purpose_are_not_read_to_their_end(tmp_path: Path) -> None:
+    with _child(MAPS_MUCH, tmp_path) as pid:
+        assert maps(pid) is None
+    assert maps(os.getpid()) is not None

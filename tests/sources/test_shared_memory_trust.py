@@ -15,7 +15,11 @@ from tests.other_user import OTHER, needs_root
 from tests.sources.region_writer import OWN_CHIP, Slot, Written
 from ttmem.events import Amounts, Owner
 from ttmem.feeds import LocalFeed
+from ttmem.process_identity import user_id
 from ttmem.sources.shared_memory import SharedMemory
+from ttmem.sources.shared_memory.holder_findings import silent_holders
+from ttmem.sources.shared_memory.holders import FairShare, scan_holders
+from ttmem.sources.shared_memory.lives import Lives
 
 VICTIM = "daemon"
 HELD, FORGED = 42 << 20, 8 << 30
@@ -123,3 +127,22 @@ def test_a_file_with_a_second_name_is_skipped(source: SharedMemory, tmp_path: Pa
     assert reading.devices == ()
     assert [remark.kind for remark in reading.remarks] == ["not_a_region"]
     assert "2 names" in reading.remarks[0].text
+
+
+@needs_root
+def test_the_processes_of_one_user_take_no_more_than_their_share_of_a_walk(
+    spawn_as: SpawnAs,
+) -> None:
+    # given a process of another user, and no time left for that user
+    pid = spawn_as(OTHER)
+    uid = user_id(pid)
+    share = FairShare(0.0)
+
+    # when all processes are looked at
+    found = scan_holders(share=share)
+
+    # then that one is passed over, root's are not, and it is told
+    assert found.passed_over.get(uid, 0) >= 1
+    assert 0 not in found.passed_over
+    remarks = [each.text for each in silent_holders(found, (), Lives())]
+    assert any(f"the processes of user {OTHER} take long to look at" in text for text in remarks)

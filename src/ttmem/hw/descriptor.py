@@ -39,17 +39,29 @@ _NUMBER = re.compile(r"[0-9]{1,20}|0x[0-9a-fA-F]{1,16}", re.ASCII)
 _Value = TypeVar("_Value")
 
 
-def read_cluster(path: str | os.PathLike[str]) -> Cluster:
+def read_cluster(path: str | os.PathLike[str], largest: int = MAX_BYTES) -> Cluster:
     try:
-        # A pipe or a device could block, or never end.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise BadInput(f"{path}: not a file; give a cluster descriptor in YAML")
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = _plain_file(path, largest)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadInput(f"{path}: cannot be read: {reason}") from None
+    if len(data) > largest:
+        raise BadInput(f"{path}: larger than {largest} bytes; this is no cluster descriptor")
     return parse_cluster(data, str(path))
+
+
+def _plain_file(path: str | os.PathLike[str], largest: int) -> bytes:
+    """A pipe could block, a device never end, or act on being opened; and a file that was looked at by its
+    name can be either of them a moment later. O_NONBLOCK: its owner may hold a lease on it."""
+    found = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise BadInput(f"{path}: not a file; give a cluster descriptor in YAML")
+        file = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    finally:
+        os.close(found)
+    with open(file, "rb") as content:
+        return content.read(largest + 1)
 
 
 def parse_cluster(data: bytes, name: str) -> Cluster:

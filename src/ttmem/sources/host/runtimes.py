@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ttmem.process_identity import visible_pids
+from ttmem.process_identity import user_id, visible_pids
 from ttmem.sources.host.facts import RuntimeUse
 from ttmem.sources.shared_memory.environments import loaded_runtime
+from ttmem.sources.shared_memory.holders import FairShare
 
 
 def runtimes_in_use() -> tuple[RuntimeUse, ...]:
     """One for each installed ttnn; processes whose maps are hidden are not known."""
     users: dict[tuple[str, str | None], list[int]] = {}
+    share = FairShare()
     for pid in visible_pids():
-        loaded = loaded_runtime(pid)
+        loaded = share.ask(user_id(pid), loaded_runtime, pid)
         if loaded is not None:
             users.setdefault(loaded, []).append(pid)
     return tuple(

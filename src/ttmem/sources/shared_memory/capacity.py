@@ -57,8 +57,7 @@ class Capacities:
 
     def of(self, number: int, logical_id: int, processes: Iterable[ProcessSample]) -> Capacity:
         environment = self._environment(number, processes)
-        path = self._descriptor or (environment and environment.descriptor)
-        cluster = self._descriptors.read(path) if path else None
+        cluster = self._described(environment)
         source = "cluster descriptor"
         if cluster is None or chip_of(cluster, number) is None:
             cluster, source = self._discovered(), "umd"
@@ -84,6 +83,13 @@ class Capacities:
                     self._last[number] = found
                     break
         return self._last.get(number)
+
+    def _described(self, environment: Environment | None) -> Cluster | None:
+        if self._descriptor:
+            return self._descriptors.read(self._descriptor)
+        if environment is None or environment.descriptor is None:
+            return None
+        return self._descriptors.read_named(environment.descriptor, environment.uid)
 
     def _discovered(self) -> Cluster | None:
         if self._discovery is None:

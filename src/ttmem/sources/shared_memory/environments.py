@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from itertools import islice
 
-from ttmem.sources.shared_memory.holders import process_file
+from ttmem.process_identity import maps, user_id
 
 _LARGEST = 4 << 20
 _MAX_KNOWN = 4096
+_MOST_NAMES = 20_000  # of packages beside ttnn; a process can name any folder by what it maps
 _LIBRARY = re.compile(rb"(/\S.*/(?:_ttnn[^/\n]*\.so[^/\n]*|libtt_metal\.so[^/\n]*))$", re.MULTILINE)
 _DIST_INFO = re.compile(r"ttnn-([0-9][\w.+-]{0,40})\.dist-info", re.ASCII)
 
@@ -21,6 +23,7 @@ class Environment:
     descriptor: str | None
     slow_dispatch: bool
     ttnn: str | None  # the version that it has loaded
+    uid: int | None = None  # whose process it is
 
 
 class Environments:
@@ -52,6 +55,7 @@ def _read(pid: int) -> Environment | None:
         descriptor=_from_here(pid, path) if path else None,
         slow_dispatch=b"TT_METAL_SLOW_DISPATCH_MODE" in values,
         ttnn=loaded and loaded[1],
+        uid=user_id(pid),
     )
 
 
@@ -61,7 +65,7 @@ def _from_here(pid: int, path: str) -> str:
 
 def loaded_runtime(pid: int) -> tuple[str, str | None] | None:
     """(folder, version) of the ttnn in the maps of a process; None without one, or if they are hidden."""
-    library = _library(process_file(pid, "maps"))
+    library = _library(maps(pid) or b"")
     return None if library is None else _installation(pid, library)
 
 
@@ -87,8 +91,9 @@ def _installation(pid: int, library: str) -> tuple[str, str | None]:
 
 def _version(folder: str) -> str | None:
     try:
-        names = os.listdir(folder)
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in islice(entries, _MOST_NAMES))
     except OSError:
         return None
-    matches = (_DIST_INFO.fullmatch(name) for name in sorted(names))
+    matches = (_DIST_INFO.fullmatch(name) for name in names)
     return next((match[1] for match in matches if match), None)

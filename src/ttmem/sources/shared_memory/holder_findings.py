@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ttmem.events import DeviceSample, Owner, ProcessSample, Remark
+from ttmem.process_identity import user_name
 from ttmem.sources.shared_memory.holders import Holder, Holders, RegionKey
 from ttmem.sources.shared_memory.lives import Lives
 
@@ -40,7 +41,13 @@ def silent_mappings(
 def silent_holders(
     holders: Holders, devices: Iterable[DeviceSample], lives: Lives
 ) -> Iterator[Remark]:
-    """Processes that have a card open and neither map a region nor have a slot."""
+    """Processes that have a card open and neither map a region nor have a slot; and those nobody had time for."""
+    for uid, count in holders.passed_over.items():
+        yield Remark(
+            "passed_over",
+            f"the processes of user {user_name(uid)} take long to look at: what {count:,} of them map, "
+            "and which cards they have open, is not known",
+        )
     silent = {pid for pid, holder in holders.by_pid.items() if holder.cards and not holder.mappings}
     if not silent:
         return

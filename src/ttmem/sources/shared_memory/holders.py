@@ -6,19 +6,52 @@ What another user's process maps and holds is hidden; its names and pids are not
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from ttmem.process_identity import maps, name_and_inner_pid, start_time_ns, visible_pids
+from ttmem.process_identity import (
+    maps,
+    name_and_inner_pid,
+    start_time_ns,
+    user_id,
+    visible_pids,
+)
 from ttmem.sources.cards import NODES
 
 DRIVER = "/proc/driver/tenstorrent"
 _MARK = b"/tt_device_"
 _LARGEST_FILE = 64 << 20
 
+# CPU time for the processes of one user (not root's) in one walk: a hundred processes take 20 ms.
+USERS_TIME_S = 0.5
+
 RegionKey = tuple[int, int]
+_Answer = TypeVar("_Answer")
+
+
+class FairShare:
+    """Processes can be made so that they take long to look at; that is at the cost of their own user only."""
+
+    def __init__(self, seconds: float = USERS_TIME_S) -> None:
+        self._seconds = seconds
+        self._spent: dict[int | None, float] = {}
+        self.passed_over: dict[int | None, int] = {}
+
+    def ask(self, uid: int | None, question: Callable[[int], _Answer], pid: int) -> _Answer | None:
+        """None if the processes of the user have had their time."""
+        spent = self._spent.get(uid, 0.0)
+        if uid != 0 and spent >= self._seconds:
+            self.passed_over[uid] = self.passed_over.get(uid, 0) + 1
+            return None
+        begun = time.thread_time()
+        try:
+            return question(pid)
+        finally:
+            self._spent[uid] = spent + time.thread_time() - begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +83,7 @@ class Holders:
     in_containers: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by the pid inside
     mapped_by: dict[RegionKey, frozenset[int]] = field(default_factory=dict)
     keys_of: dict[str, frozenset[RegionKey]] = field(default_factory=dict)  # by file name
+    passed_over: dict[int | None, int] = field(default_factory=dict)  # processes, by uid
 
     @classmethod
     def of(
@@ -57,6 +91,7 @@ class Holders:
         holders: Iterable[Holder],
         names: dict[int, str],
         in_containers: dict[int, tuple[int, ...]],
+        passed_over: dict[int | None, int],
     ) -> Holders:
         by_pid = {holder.pid: holder for holder in holders}
         mapped_by: dict[RegionKey, set[int]] = {}
@@ -71,6 +106,7 @@ class Holders:
             in_containers,
             {key: frozenset(pids) for key, pids in mapped_by.items()},
             {name: frozenset(keys) for name, keys in keys_of.items()},
+            passed_over,
         )
 
     def maps(self, pid: int, region: RegionKey) -> bool:
@@ -100,18 +136,23 @@ class HoldersWatch:
             return self._picture
         now = time.monotonic()
         if self._taken is None or now - self._taken >= self._period_s:
-            self._picture = scan_holders(self.cards)
+            self._picture = scan_holders(self.cards, FairShare())
             self._taken = time.monotonic()
         return self._picture
 
 
-def scan_holders(cards: str = NODES) -> Holders:
-    """Walks /proc once; processes that end meanwhile are left out."""
+def scan_holders(cards: str = NODES, share: FairShare | None = None) -> Holders:
+    """Walks /proc once; processes that end meanwhile are left out. Without `share` it takes any time."""
+    share = share or FairShare(math.inf)
     by_driver = open_cards(cards)
     card_folder = os.path.isdir(cards)  # without it, 30 readlinks for each process are spared
     found: list[Holder] = []
     names: dict[int, str] = {}
     inside: dict[int, list[int]] = {}
+
+    def look(pid: int) -> tuple[tuple[Mapping, ...], tuple[str, ...]]:
+        return _mappings(maps(pid) or b""), tuple(_cards_of(pid, cards)) if card_folder else ()
+
     for pid in visible_pids():
         name, container_pid = name_and_inner_pid(pid)
         if name is None:
@@ -119,13 +160,13 @@ def scan_holders(cards: str = NODES) -> Holders:
         names[pid] = name
         if container_pid is not None:
             inside.setdefault(container_pid, []).append(pid)
-        mappings = _mappings(maps(pid) or b"")
-        own = _cards_of(pid, cards) if card_folder else ()
+        mappings, own = share.ask(user_id(pid), look, pid) or ((), ())
         held = tuple(sorted({*own, *by_driver.get(pid, ())}))
         if mappings or held:
             started = start_time_ns(pid)
             found.append(Holder(pid, started, name, mappings, held, _tracking_disabled(pid)))
-    return Holders.of(found, names, {number: tuple(pids) for number, pids in inside.items()})
+    containers = {number: tuple(pids) for number, pids in inside.items()}
+    return Holders.of(found, names, containers, share.passed_over)
 
 
 def process_file(pid: int, name: str) -> bytes:

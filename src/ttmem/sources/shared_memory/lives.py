@@ -11,7 +11,7 @@ import select
 from typing import NamedTuple
 
 from ttmem.process_identity import is_alive, start_time_error_ns, start_time_ns, user_id
-from ttmem.sources.shared_memory.holders import RegionKey, mapped_regions
+from ttmem.sources.shared_memory.holders import FairShare, RegionKey, mapped_regions
 
 # The kernel counts start times in hundredths of a second.
 _TICK_NS = 10_000_000
@@ -45,6 +45,7 @@ class Lives(dict[int, Life]):
         self._unwatched: list[int] = []
         self._folders: dict[int, int | None] = {}
         self._mapped: dict[int, frozenset[RegionKey] | None] = {}
+        self._share = FairShare()
         self._readings = 0
 
     def __missing__(self, pid: int) -> Life:
@@ -87,7 +88,7 @@ class Lives(dict[int, Life]):
     def maps(self, pid: int, region: RegionKey) -> bool | None:
         """Does it map the region at this moment? None: that is hidden."""
         if pid not in self._mapped:
-            self._mapped[pid] = mapped_regions(pid)
+            self._mapped[pid] = self._share.ask(self[pid].uid, mapped_regions, pid)
         mapped = self._mapped[pid]
         return None if mapped is None else region in mapped
 
@@ -95,6 +96,7 @@ class Lives(dict[int, Life]):
         """Forgets what may no longer be so."""
         self._folders.clear()
         self._mapped.clear()
+        self._share = FairShare()
         for pidfd, _ in self._poll.poll(0):
             self._unwatched.append(self._release(pidfd))
         for pid in self._unwatched:
