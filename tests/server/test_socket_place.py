@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import grp
 import os
+import pwd
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.other_user import OTHER, needs_root
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer
+from ttmem.process_identity import user_id
 
 # Binds as somebody else where clients look by default, and answers nobody; then runs `ttmem ARGUMENTS` as root.
 _FALSE_SERVER = """
@@ -167,6 +170,85 @@ def test_a_shared_socket_belongs_to_the_group_and_nothing_else_is_left(
 
     assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o660, os.getgid())
     assert [name for name in os.listdir(tmp_path) if name.startswith(".ttmem")] == []
+
+
+@pytest.fixture
+def folder_for_all() -> Iterator[Path]:
+    """Others can enter it, not only root."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+# As a member of the group: reports 1 GiB in the name of pid 1, then runs a program that is root's.
+_MEMBER = """
+import os, socket, sys
+from ttmem.events import Event, Op
+from ttmem.wire import frames
+from ttmem.wire.frames import Frame
+os.setgroups([])
+os.setgid(int(sys.argv[2]))
+os.setuid(int(sys.argv[3]))
+report = socket.socket(socket.AF_UNIX)
+report.connect(sys.argv[1])
+report.sendall(frames.preamble())
+report.sendall(frames.json_frame(Frame.HELLO, {"pid": 1, "name": "init", "role": "application"}))
+report.sendall(frames.json_frame(Frame.DEVICE, {"logical_id": 0, "unique_id": "77"}))
+report.sendall(frames.frame(Frame.EVENTS, Event(Op.ALLOC, id=1, size=1 << 30).pack()))
+sys.stdin.readline()
+os.set_inheritable(report.fileno(), True)
+os.execv("/usr/bin/su", ["su"])
+"""
+
+
+@needs_root
+@pytest.mark.skipif(not os.access("/usr/bin/su", os.X_OK), reason="there is no program of root's")
+def test_a_member_of_the_group_speaks_for_itself_whatever_it_claims_and_becomes(
+    folder_for_all: Path,
+) -> None:
+    # given a server of root for a group, and somebody of that group
+    member = pwd.getpwnam(OTHER)
+    group = grp.getgrgid(member.pw_gid).gr_name
+    server = RunningServer(folder_for_all, "--group", group).wait_ready()
+    arguments = [server.path, str(member.pw_gid), str(member.pw_uid)]
+    with subprocess.Popen(
+        [sys.executable, "-c", _MEMBER, *arguments],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as child:
+        assert child.stdin is not None
+        # when it reports in another name, then becomes a program of root's
+        server.sees(lambda p: [(one.pid, one.user) for one in p.processes] == [(child.pid, OTHER)])
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        wait_until(lambda: user_id(child.pid) == 0)
+
+        # then what it said is its user's, until it is taken for gone
+        users = {one.user for one in server.picture().processes if one.pid in (1, child.pid)}
+        assert users <= {OTHER}
+        child.kill()
+    server.kill()
+
+
+@needs_root
+def test_whoever_is_not_of_the_group_is_told_whom_to_ask(folder_for_all: Path) -> None:
+    server = RunningServer(folder_for_all, "--group", own_group()).wait_ready()
+    member = pwd.getpwnam(OTHER)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ttmem", "ps", "--socket", server.path],
+        user=member.pw_uid,
+        group=member.pw_gid,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "belongs to root and is closed to you; ask them to start" in done.stderr
+    server.kill()
 
 
 def test_a_long_path_within_the_limits_of_the_kernel_works(
