@@ -173,11 +173,19 @@ def test_a_shared_socket_belongs_to_the_group_and_nothing_else_is_left(
 
 
 @pytest.fixture
-def folder_for_all() -> Iterator[Path]:
-    """Others can enter it, not only root."""
+def start_for_group() -> Iterator[Callable[[str], RunningServer]]:
+    """In a folder that others can enter, too."""
+    started = []
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        yield Path(folder)
+
+        def start(group: str) -> RunningServer:
+            started.append(RunningServer(Path(folder), "--group", group).wait_ready())
+            return started[-1]
+
+        yield start
+        for server in started:
+            server.kill()
 
 
 # As a member of the group: reports 1 GiB in the name of pid 1, then runs a program that is root's.
@@ -204,12 +212,11 @@ os.execv("/usr/bin/su", ["su"])
 @needs_root
 @pytest.mark.skipif(not os.access("/usr/bin/su", os.X_OK), reason="there is no program of root's")
 def test_a_member_of_the_group_speaks_for_itself_whatever_it_claims_and_becomes(
-    folder_for_all: Path,
+    start_for_group: Callable[[str], RunningServer],
 ) -> None:
     # given a server of root for a group, and somebody of that group
     member = pwd.getpwnam(OTHER)
-    group = grp.getgrgid(member.pw_gid).gr_name
-    server = RunningServer(folder_for_all, "--group", group).wait_ready()
+    server = start_for_group(grp.getgrgid(member.pw_gid).gr_name)
     arguments = [server.path, str(member.pw_gid), str(member.pw_uid)]
     with subprocess.Popen(
         [sys.executable, "-c", _MEMBER, *arguments],
@@ -227,19 +234,24 @@ def test_a_member_of_the_group_speaks_for_itself_whatever_it_claims_and_becomes(
         users = {one.user for one in server.picture().processes if one.pid in (1, child.pid)}
         assert users <= {OTHER}
         child.kill()
-    server.kill()
 
 
 @needs_root
-def test_whoever_is_not_of_the_group_is_told_whom_to_ask(folder_for_all: Path) -> None:
-    server = RunningServer(folder_for_all, "--group", own_group()).wait_ready()
+def test_whoever_is_not_of_the_group_is_told_whom_to_ask(
+    start_for_group: Callable[[str], RunningServer],
+) -> None:
+    server = start_for_group(own_group())
     member = pwd.getpwnam(OTHER)
-
+    program = f"""
+import locale, os, sys
+import ttmem.client.connection, ttmem.commands.ps, ttmem.commands.serve, ttmem.feeds
+os.setgroups([])
+os.setgid({member.pw_gid})
+os.setuid({member.pw_uid})
+sys.exit(ttmem.commands.main())
+"""
     done = subprocess.run(
-        [sys.executable, "-m", "ttmem", "ps", "--socket", server.path],
-        user=member.pw_uid,
-        group=member.pw_gid,
-        extra_groups=[],
+        [sys.executable, "-c", program, "ps", "--socket", server.path],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -248,7 +260,6 @@ def test_whoever_is_not_of_the_group_is_told_whom_to_ask(folder_for_all: Path) -
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "belongs to root and is closed to you; ask them to start" in done.stderr
-    server.kill()
 
 
 def test_a_long_path_within_the_limits_of_the_kernel_works(

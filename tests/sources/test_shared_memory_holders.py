@@ -210,7 +210,7 @@ file = os.open("y", os.O_RDWR | os.O_CREAT)
 os.ftruncate(file, 8192)
 map = ctypes.CDLL(None).mmap
 map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-for number in range(4500):
+for number in range(12000):
     map(None, 4096, 1, 1, file, number % 2 * 4096)
 print("ready", flush=True)
 sys.stdin.read()
