@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DIST ?= dist
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
-.PHONY: help install demo test test-ttnn check bench soak chaos pictures fuzz fuzz-guided sanitize wheel test-fast test-pythons metrics clean
+.PHONY: help install demo test test-ttnn check bench soak chaos pictures api fuzz fuzz-guided sanitize wheel test-fast test-pythons metrics clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ chaos: install ## 15 minutes (CHAOS_SECONDS) of faults, every total compared; CH
 
 pictures: install ## the pictures of the README and the docs, from the real program
 	@$(BIN)/python -m docs.make_pictures
+
+api: install ## docs/api.md, from the docstrings
+	@$(BIN)/python -m docs.make_api
 
 fuzz: install ## 100,000 mutated streams, and as many regions, against decoders and server
 	@$(BIN)/python -m fuzz

@@ -1,39 +1,39 @@
-"""The one family of errors. Only `main()` prints them; each says what to do next."""
+"""All errors of ttmem. Only `main()` prints them; each says what to do next."""
 
 from __future__ import annotations
 
 
 class TtmemError(Exception):
-    """Anything that ttmem refuses to do, with the exit code of the command line."""
+    """Base class of all errors that ttmem raises."""
 
-    exit_code = 1
+    exit_code = 1  # of the command line
 
 
 class BadInput(TtmemError):
-    """An argument or a file that cannot be used."""
+    """An argument or a file cannot be used."""
 
     exit_code = 2
 
 
 class NoServer(TtmemError):
-    """Nobody answers at the socket."""
+    """No server answers at the socket, or there is nothing else to read."""
 
     exit_code = 3
 
 
 class NothingToRead(NoServer):
-    """No server was asked, and there is no region."""
+    """There is neither a server nor a region."""
 
 
 class ClosedToYou(TtmemError):
-    """There is a server, and its socket may not be used."""
+    """There is a server, but this user may not use its socket."""
 
 
 class NotTrusted(ClosedToYou):
-    """There is a server, of a user whom nobody has named."""
+    """The server belongs to another user, and its socket was not named explicitly."""
 
 
 class Refused(TtmemError):
-    """The other side said no, in words."""
+    """The other side refused, and said why."""
 
     exit_code = 4

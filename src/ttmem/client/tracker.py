@@ -18,9 +18,13 @@ FRAMES = 5
 
 
 class GraphTracker:
-    """What a runtime calls, with the method names of the original system.
+    """Reports what a runtime does, with the method names of the original system.
 
-    While not `enabled`, a call only tests that attribute. No call raises.
+    `enabled`: set by TT_ALLOC_TRACKING_ENABLED=1. While it is false, a call only tests this attribute.
+    `kernel_backtrace`: set by TTMEM_KERNEL_BACKTRACE=1. Prints a line for each kernel load.
+
+    A device is a number, a `Device`, a `MeshDevice` or a similar object; a mesh stands for each of its chips. Cores
+    are rectangles `(x0, y0, x1, y1)`, both corners included, or single cores `(x, y)`. No call raises.
     """
 
     _instance: GraphTracker | None = None

@@ -18,17 +18,15 @@ class MemoryKind(IntEnum):
 
 
 class Amounts(NamedTuple):
-    """Bytes by kind of memory.
+    """Bytes by kind of memory."""
 
-    A named tuple because a busy host yields 2,048 of these per reading, and a frozen dataclass takes six times as
-    long to create.
-    """
-
+    # A named tuple because a busy host yields 2,048 of these per reading, and a frozen dataclass takes six times as
+    # long to create.
     dram: int = 0
     l1: int = 0
     l1_small: int = 0
     trace: int = 0
-    cb: int = 0
+    cb: int = 0  # circular buffers
 
     @classmethod
     def of_kinds(cls, kinds: Sequence[int], cb: int = 0) -> Amounts:

@@ -1,4 +1,4 @@
-"""What is true at one instant. Bytes are whole numbers; what is unknown is None."""
+"""The state at one instant. Bytes are integers; unknown values are None."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class MemoryUse:
     """One kind of memory of one device."""
 
     capacity: int | None  # what can be allocated
-    requested: int  # bytes asked for
-    reserved: int | None  # bytes taken in all banks; None if some buffer's are unknown
-    held: int  # reserved where it is known, else requested: what the sums use
-    free: int | None
-    largest_free: int | None  # the largest hole of a bank x banks: what one allocation can have
-    count: int | None  # None: the source tells sums only
-    peak: int | None  # of held; None: by counters, and nobody has looked all the time
+    requested: int  # bytes that the application asked for
+    reserved: int | None  # bytes taken in all banks; None if unknown for some buffer
+    held: int  # reserved where it is known, else requested; totals use it
+    free: int | None  # capacity - held; None if more is held than the capacity
+    largest_free: int | None  # the largest block that one allocation can still get
+    count: int | None  # live buffers; None if only sums are known
+    peak: int | None  # the highest value of held
     peak_time_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class CircularBuffers:
-    """The three numbers of circular buffers, and which one the L1 sum uses."""
+    """Circular buffers of one device, added up in three ways."""
 
-    resident: int | None
-    cached: int | None
-    demand: int | None
-    dataflow: int | None
-    used: int  # what the L1 sum takes: cached where it is known, else demand; what counters say
+    resident: int | None  # of the program dispatched last on each core
+    cached: int | None  # the union of the address ranges of all live programs
+    demand: int | None  # the plain sum
+    dataflow: int | None  # the part of `cached` that dataflow buffers and scratchpads take
+    used: int  # what `l1_used` includes: cached where it is known, else demand
     count: int | None
 
 
@@ -51,7 +51,7 @@ class Memory:
 
     @property
     def amounts(self) -> Amounts:
-        """What is held, in the measure that totals use."""
+        """Held bytes by kind, as in all totals."""
         return Amounts(
             self.dram.held, self.l1.held, self.l1_small.held, self.trace.held, self.cb.used
         )
@@ -59,7 +59,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Kernel binary x cores, by type: what it would take if everything were resident everywhere."""
+    """Kernel binary x cores, by type: what kernels would take if they were resident everywhere."""
 
     application: int | None
     fabric: int | None
@@ -67,7 +67,7 @@ class Footprint:
 
     @property
     def total(self) -> int | None:
-        """All types; None where nobody tells of kernels."""
+        """The sum of all types; None if kernels are not reported."""
         if self.application is None or self.fabric is None or self.dispatch is None:
             return None
         return self.application + self.fabric + self.dispatch
@@ -75,7 +75,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """The kernel-config ring, bytes per device; it lies below what can be allocated."""
+    """The kernel-config ring, bytes per device; it lies below the memory that can be allocated."""
 
     capacity: int | None
     occupied: int | None
@@ -86,12 +86,12 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Kernel code of one device; in no memory sum."""
+    """Kernel code of one device; part of no memory total."""
 
-    dram_binaries: int | None
-    distinct_binaries: int | None  # how many different ones
+    dram_binaries: int | None  # the part of DRAM that holds binaries
+    distinct_binaries: int | None  # number of different binaries
     distinct_binary_bytes: int | None
-    count: int | None
+    count: int | None  # live kernels
     footprint: Footprint
     ring: Ring
     loads: int | None
@@ -100,28 +100,28 @@ class Kernels:
     cache_entries: int | None
     cache_hits: int | None
     cache_misses: int | None
-    partial: bool = False  # some kernels of this device are in no figure; the provenance says which
-    counted: int | None = None  # by the runtime's own counter, where a prototype has one
+    partial: bool = False  # some kernels are not included; the provenance says which
+    counted: int | None = None  # the kernel counter of a prototype runtime
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a number comes from, how it was made, what it is known to miss."""
+    """Where a number comes from."""
 
     source: str
     method: str
-    misses: str | None = None
+    misses: str | None = None  # what the number is known not to include
 
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """Something that does not add up, and who did it."""
+    """Something that does not add up, or that the user should know."""
 
-    kind: str
-    text: str
+    kind: str  # a name for programs
+    text: str  # a sentence for people
     pid: int | None = None
     bytes: int | None = None
-    time_ns: int | None = None  # when it happened, by the clock of the process; None: nobody told
+    time_ns: int | None = None  # when it happened, by the clock of the process
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,28 +139,26 @@ class L1Map:
 class Device:
     """One chip."""
 
-    unique_id: str
-    logical_id: int | None
+    unique_id: str  # identifies the chip
+    logical_id: int | None  # the number that applications use
     board: str | None
     arch: str | None
     pci: str | None
-    grid: tuple[int, int] | None
+    grid: tuple[int, int] | None  # columns and rows of compute cores
     memory: Memory
-    l1_used: int
-    l1_capacity: int | None
-    l1_total: int | None
-    l1_peak: int | None  # None: as of `peak`, or events were overwritten before they were read
+    l1_used: int  # L1 + L1_SMALL + circular buffers
+    l1_capacity: int | None  # what can be allocated
+    l1_total: int | None  # all L1 of the compute cores
+    l1_peak: int | None  # the highest value of l1_used
     l1_peak_time_ns: int | None
     kernels: Kernels
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     anomalies: tuple[Anomaly, ...] = ()
-    l1_map: L1Map | None = None  # None: not declared, or several processes split L1 differently
-    l1_capacity_default: int | None = (
-        None  # where l1_capacity is unknown: if opened with no options
-    )
+    l1_map: L1Map | None = None  # None if not declared, or if processes split L1 differently
+    l1_capacity_default: int | None = None  # l1_capacity of a device opened with the defaults
     remote: bool | None = None  # reached over Ethernet only, through another chip
     position: str | None = None  # on a Galaxy: tray and chip, T1:N3
-    telemetry: Telemetry | None = None  # None: nobody asked for it
+    telemetry: Telemetry | None = None  # None if not asked for
 
     def __repr__(self) -> str:
         where = f"{self.logical_id}, {self.unique_id!r}, {self.board or self.arch}"
@@ -171,11 +169,11 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
-    """What another source says of a process on a device whose events are known; in no sum."""
+    """What another source says about a process whose events are known; counts in no total."""
 
     source: str
-    counted: Amounts  # bytes asked for, as that source has them
-    difference: Amounts  # the same minus what the events say was asked for; may be negative
+    counted: Amounts  # requested bytes
+    difference: Amounts  # counted minus what the events say was requested
     time_ns: int  # when that source was last written
 
 
@@ -188,14 +186,14 @@ class Process:
     user: str | None
     command: str | None
     alive: bool
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # for example probe, socket, shared memory v3
     connected: bool
-    devices: Mapping[str, Amounts]
-    dropped_events: int = 0  # by its client, for want of room
-    overflow: int = 0  # live buffers that its client could not remember
+    devices: Mapping[str, Amounts]  # by unique id
+    dropped_events: int = 0  # by its client
+    overflow: int = 0  # live buffers that its client cannot resend
     container_pid: int | None = None
     cross_check: Mapping[str, CrossCheck] = field(default_factory=dict)  # by unique id
-    kernels_counted: Mapping[str, int] = field(default_factory=dict)  # by unique id; in no sum
+    kernels_counted: Mapping[str, int] = field(default_factory=dict)  # by unique id; in no total
 
     def __repr__(self) -> str:
         held = Amounts.total(self.devices.values())
@@ -205,23 +203,23 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """What a process held when it died; in no sum."""
+    """What a process held when it died; counts in no total."""
 
     pid: int
     command: str | None
-    died_ns: int | None  # None: before anybody looked
-    devices: Mapping[str, Amounts]
-    ghost: bool = False  # shared memory still says that it holds this
-    user: str | None = None  # whose it was; of a ghost, who owns the file that says so
+    died_ns: int | None  # None if it was dead before ttmem first saw it
+    devices: Mapping[str, Amounts]  # by unique id
+    ghost: bool = False  # the counters in shared memory still list it
+    user: str | None = None  # its user; for a ghost, the owner of the file
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What could not be accounted."""
+    """What could not be accounted for."""
 
-    dropped_events: int
-    gaps: int
-    rejected_records: int
+    dropped_events: int  # dropped, or overwritten before they were read
+    gaps: int  # how often a client reported dropped events
+    rejected_records: int  # what could not be read, or made no sense
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -238,7 +236,7 @@ class Snapshot:
         default_factory=dict
     )  # programs, buffers, cores, events, history
     schema: str = SCHEMA
-    remarks: tuple[Anomaly, ...] = ()  # of the host, not of one device
+    remarks: tuple[Anomaly, ...] = ()  # about the host, not one device
     cards: tuple[CardSample, ...] = ()  # with telemetry: cards without a device in this snapshot
 
     def __repr__(self) -> str:
