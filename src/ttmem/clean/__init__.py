@@ -1,20 +1,20 @@
-"""Removes what dead processes left behind, and can bring it back."""
+"""Removes what dead processes left behind, and can restore it."""
 
-from ttmem.clean.acting import carry_out
+from ttmem.clean.acting import Restored, carry_out, undo
 from ttmem.clean.backup import Backup, Backups
-from ttmem.clean.planning import Scope, make_plan
-from ttmem.clean.steps import (
+from ttmem.clean.planning import (
     ClearSlots,
-    DeadSlot,
     LeftAlone,
     Outcome,
     Plan,
     RemoveProbe,
     RemoveRegion,
     RemoveSocket,
+    Scope,
     Step,
+    make_plan,
 )
-from ttmem.clean.undo import Restored, undo
+from ttmem.clean.slots import DeadSlot
 
 __all__ = [
     "Backup",

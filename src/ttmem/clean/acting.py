@@ -1,16 +1,24 @@
-"""Doing the steps of a plan: each is judged again right before it is done, and backed up first."""
+"""Carries out a plan, and undoes it. Each step is checked again immediately before it is done, and backed up first."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+import stat
+from dataclasses import dataclass, replace
 
-from ttmem.clean.backup import Backup, Backups, file_entry, slots_entry
-from ttmem.clean.slots import clear_row, judge_rows, owner_of, row
-from ttmem.clean.steps import ClearSlots, DeadSlot, Outcome, Plan, RemoveProbe, RemoveRegion, Step
+from ttmem.clean.backup import Backup, Backups, Entry, boot_id, create
+from ttmem.clean.planning import ClearSlots, Outcome, Plan, RemoveProbe, RemoveRegion, Step
+from ttmem.clean.slots import DeadSlot, clear_row, judge_rows, owner_of, row, row_in, write_row
 from ttmem.errors import TtmemError
 from ttmem.sources.lease import Lease, Use, leased
-from ttmem.sources.owned_files import Changed, OpenFile, opened, remove
+from ttmem.sources.owned_files import (
+    Changed,
+    OpenFile,
+    folder_key,
+    opened,
+    opened_folder,
+    remove,
+)
 from ttmem.sources.shared_memory import scan_holders
 from ttmem.sources.shared_memory.layout import LAYOUTS
 from ttmem.sources.shared_memory.lives import Lives
@@ -18,7 +26,7 @@ from ttmem.sources.socket_listener import remove_stale
 
 
 def carry_out(plan: Plan, backups: Backups) -> tuple[tuple[Outcome, ...], Backup | None]:
-    """What became of each step, and the backup, if anything needed one."""
+    """The outcome of each step, and the backup if one was needed."""
     if not plan.steps:
         return (), None
     backup = backups.begin()
@@ -51,17 +59,17 @@ def _clear(step: ClearSlots, backup: Backup) -> Outcome:
     with opened(step.path, step.key) as file:
         _check_size(file, step.size)
         holders, lives, layout = scan_holders(), Lives(), LAYOUTS[step.size]
-        entry = slots_entry(step)
+        entry = _slots_entry(step)
         backup.keep(entry, file.descriptor)
         for slot in step.slots:
             owner = owner_of(layout, slot.raw, step.key, lives, holders)
-            # The last look before the write: nothing of this row may have moved since the plan.
+            # The final check before the write: the row must be exactly as it was when the plan was made.
             still = row(file.descriptor, layout, slot.index) == slot.raw
             if not owner or owner.counts or not still:
                 continue
             try:
                 clear_row(file.descriptor, layout, slot.index)
-            except OSError as failure:  # the backup stays: part of the row may be gone
+            except OSError as failure:  # the backup stays, since part of the row may be gone
                 return Outcome(step, _part(step, cleared), f"failed: {failure.strerror}")
             cleared.append(slot)
         if not cleared:
@@ -102,7 +110,7 @@ def _remove_probe(step: RemoveProbe, backup: Backup) -> None:
 
 
 def _remove(file: OpenFile, lease: Lease, backup: Backup) -> None:
-    entry = file_entry(file)
+    entry = _file_entry(file)
     backup.keep(entry, file.descriptor)
     try:
         remove(file, lease)
@@ -114,3 +122,95 @@ def _remove(file: OpenFile, lease: Lease, backup: Backup) -> None:
 def _check_size(file: OpenFile, size: int) -> None:
     if file.status.st_size != size:
         raise Changed("changed its size meanwhile")
+
+
+def _slots_entry(step: ClearSlots) -> Entry:
+    slots = [slot.index for slot in step.slots]
+    return {"kind": "slots", "path": step.path, "key": list(step.key), "slots": slots}
+
+
+def _file_entry(file: OpenFile) -> Entry:
+    return {
+        "kind": "file",
+        "path": file.path,
+        "folder": list(folder_key(file.folder)),
+        "mode": stat.S_IMODE(file.status.st_mode),
+        "uid": file.status.st_uid,
+        "gid": file.status.st_gid,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """`problem` is None if it was restored."""
+
+    path: str
+    problem: str | None = None
+
+
+def undo(backup: Backup) -> tuple[Restored, ...]:
+    """Restores what it can without affecting live processes. The rest stays in the backup and can be retried."""
+    outcomes = []
+    for entry in list(backup.entries):
+        path = str(entry.get("path"))
+        try:
+            _restore(entry, backup)
+        except Changed as problem:
+            outcomes.append(Restored(path, str(problem)))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            outcomes.append(Restored(path, "has a damaged entry in the manifest"))
+        except OSError as problem:
+            outcomes.append(Restored(path, f"failed: {problem.strerror}"))
+        else:
+            outcomes.append(Restored(path))
+            backup.forget(entry)
+    return tuple(outcomes)
+
+
+def _restore(entry: Entry, backup: Backup) -> None:
+    restore = {"file": _restore_file, "slots": _restore_slots}[entry["kind"]]
+    if backup.boot != boot_id():
+        raise Changed(
+            "was memory of before the machine was started anew; the copy is "
+            f"{backup.folder / os.path.basename(entry['copy'])}"
+        )
+    with backup.copy_of(entry) as saved:
+        restore(entry, saved)
+
+
+def _restore_file(entry: Entry, saved: int) -> None:
+    """Only into the same directory as before, since the path may lead elsewhere by now."""
+    path, name = os.path.split(entry["path"])
+    device, inode = entry["folder"]
+    with opened_folder(path) as folder:
+        if folder_key(folder) != (device, inode):
+            raise Changed(f"was in another folder than the one that is called {path} now")
+        owner = (entry["uid"], entry["gid"]) if os.geteuid() == 0 else None
+        try:
+            create(folder, name, saved, entry["mode"], owner)
+        except FileExistsError:
+            raise Changed("there is a new file of that name, which is left as it is") from None
+
+
+def _restore_slots(entry: Entry, saved: int) -> None:
+    device, inode = entry["key"]
+    key = (int(device), int(inode))
+    layout = LAYOUTS.get(os.fstat(saved).st_size)
+    with opened(entry["path"], key) as file, leased(file.descriptor) as lease:
+        if layout is None or file.status.st_size != layout.size:
+            raise Changed("changed its size meanwhile")
+        descriptor = file.descriptor
+        image, now = (os.pread(each, layout.size, 0) for each in (saved, descriptor))
+        if not len(image) == len(now) == layout.size:
+            raise Changed("changed its size meanwhile")
+        holders = scan_holders()
+        owned = judge_rows(now, key, Lives(), holders).live or holders.mapped_by.get(key)
+        if owned or lease.use is Use.SOMEBODY:
+            raise Changed("is in use by a live process, which may take the rows any moment")
+        rows = {int(index): row_in(image, layout, int(index)) for index in entry["slots"]}
+        # A row that was not cleared in the end still has its contents.
+        gone = {index: raw for index, raw in rows.items() if row(descriptor, layout, index) != raw}
+        if any(row(descriptor, layout, index)[:4] != bytes(4) for index in gone):
+            raise Changed("another process has taken the rows")
+        for index, raw in gone.items():
+            write_row(descriptor, layout, index, raw)

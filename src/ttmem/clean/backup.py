@@ -1,7 +1,6 @@
 """Copies of what `ttmem clean` is about to change, so that it can be undone.
 
-One folder for each run, `XDG_STATE_HOME/ttmem/clean/<time>`, with the files as they were and
-`manifest.json`:
+Each run has a directory `XDG_STATE_HOME/ttmem/clean/<time>` with the original files and `manifest.json`:
 
 | key     | value                                                                                  |
 |---------|----------------------------------------------------------------------------------------|
@@ -9,14 +8,16 @@ One folder for each run, `XDG_STATE_HOME/ttmem/clean/<time>`, with the files as 
 | boot    | the kernel's boot id: `folder` and `key` (device, inode) mean nothing after a restart  |
 | entries | kind `file`: path, copy, folder, mode, uid, gid; kind `slots`: path, copy, key, slots  |
 
-The manifest is written before each change, so it may name a change that was not made in the end,
-and never lacks one that was. Nobody but the user may be able to write there.
+The manifest is written before each change, so it may contain a change that was not made in the end, but never lacks
+one that was. Only the user may be able to write there.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -25,11 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ttmem.clean.files import create, opened_private, private_folder
-from ttmem.clean.steps import ClearSlots
+from ttmem.clean.slots import write_whole
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
-from ttmem.sources.owned_files import Changed, OpenFile, folder_key
+from ttmem.process_identity import user_name
+from ttmem.sizes import human
+from ttmem.sources.owned_files import FOLDER, SAFE, Changed, key_of
 
 SCHEMA = "ttmem.clean/1"
 MANIFEST = "manifest.json"
@@ -37,10 +39,16 @@ _FRESH = f"{MANIFEST}.new"
 _KEPT_S = 30 * 86_400
 Entry = dict[str, Any]
 
+# A probe region has 21 MiB, plus 200 B for each event added with `ttmem run --events`. Anybody can create a sparse file
+# of a terabyte, which would take an hour to read.
+LARGEST = 1 << 30
+_CHUNK = 1 << 16
+_MOST_LINKS = 40  # the kernel's own limit
+
 
 @dataclass(slots=True)
 class Backup:
-    """One run's; its folder is made with its first entry."""
+    """The backup of one run. Its directory is created with the first entry."""
 
     folder: Path
     entries: list[Entry] = field(default_factory=list)
@@ -52,7 +60,7 @@ class Backup:
         return self.folder.name
 
     def keep(self, entry: Entry, descriptor: int) -> None:
-        """Copies the file, before anything is done to it."""
+        """Copies the file before it is changed."""
         entry["copy"] = f"{self._copies}.bin"
         self._copies += 1
         self.entries.append(entry)
@@ -73,7 +81,7 @@ class Backup:
             ) from problem
 
     def forget(self, entry: Entry) -> None:
-        """Nothing was done, or it was undone. If that cannot be written down, nobody is hurt."""
+        """For a change that was not made, or was undone. Failing to record that does no harm."""
         self.entries.remove(entry)
         with suppress(OSError), private_folder(self.folder) as folder:
             if self.entries:
@@ -86,7 +94,6 @@ class Backup:
 
     @contextmanager
     def copy_of(self, entry: Entry) -> Iterator[int]:
-        """Open for reading."""
         with (
             private_folder(self.folder) as folder,
             opened_private(folder, os.path.basename(entry["copy"])) as descriptor,
@@ -94,7 +101,7 @@ class Backup:
             yield descriptor
 
     def _write(self, folder: int) -> None:
-        """In one step."""
+        """Replaces the manifest atomically."""
         whole = {"schema": SCHEMA, "boot": self.boot, "entries": self.entries}
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -110,19 +117,19 @@ class Backup:
 
 
 class Backups:
-    """All runs."""
+    """The backups of all runs."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or _state_folder() / "ttmem" / "clean"
 
     def begin(self) -> Backup:
-        """A new one; those of over a month ago are removed."""
+        """Starts a new backup, and removes those older than a month."""
         name = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         try:
             self._remove_old()
             taken = sum(id.startswith(name) for id in self.ids())
         except OSError:
-            taken = 0  # the first entry will find out what is wrong
+            taken = 0  # keeping the first entry will show what is wrong
         suffix = f"-{taken + 1}" if taken else ""
         return Backup(self.folder / f"{name}{suffix}", boot=boot_id())
 
@@ -143,7 +150,7 @@ class Backups:
             return []
 
     def open(self, id: str | None = None) -> Backup:
-        """That one, or the latest."""
+        """The one with that id, or the latest."""
         try:
             known = self.ids()
         except OSError as problem:
@@ -187,24 +194,6 @@ def _empty(folder: int) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def slots_entry(step: ClearSlots) -> Entry:
-    """Rows of a region that stays."""
-    slots = [slot.index for slot in step.slots]
-    return {"kind": "slots", "path": step.path, "key": list(step.key), "slots": slots}
-
-
-def file_entry(file: OpenFile) -> Entry:
-    """A file that goes."""
-    return {
-        "kind": "file",
-        "path": file.path,
-        "folder": list(folder_key(file.folder)),
-        "mode": stat.S_IMODE(file.status.st_mode),
-        "uid": file.status.st_uid,
-        "gid": file.status.st_gid,
-    }
-
-
 def boot_id() -> str | None:
     """Changes with each start of the machine."""
     try:
@@ -216,3 +205,128 @@ def boot_id() -> str | None:
 def _state_folder() -> Path:
     given = os.environ.get("XDG_STATE_HOME", "")
     return Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
+
+
+def check_size(size: int) -> None:
+    if size > LARGEST:
+        raise Changed(f"has {human(size)}, more than any region has ({human(LARGEST)})")
+
+
+def create(
+    folder: int, name: str, source: int, mode: int = 0o600, owner: tuple[int, int] | None = None
+) -> None:
+    """A new file with the contents of `source`. It appears atomically, and never replaces another file."""
+    aside = f".ttmem-clean-{secrets.token_hex(8)}"
+    target = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE, 0o600, dir_fd=folder)
+    try:
+        _copy(source, target)
+        os.fsync(target)
+        if owner is not None:
+            os.fchown(target, *owner)
+        os.fchmod(target, mode & 0o777)
+        os.link(aside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if key_of(there) != key_of(os.fstat(target)):
+            raise Changed("was exchanged in the moment of its return")
+    finally:
+        os.close(target)
+        with suppress(OSError):
+            os.unlink(aside, dir_fd=folder)
+
+
+def _copy(source: int, target: int) -> None:
+    """Preserves holes, because a probe region is mostly empty."""
+    size = os.fstat(source).st_size
+    check_size(size)
+    os.ftruncate(target, size)
+    at = 0
+    while at < size:
+        try:
+            at = os.lseek(source, at, os.SEEK_DATA)
+        except OSError as problem:
+            if problem.errno == errno.ENXIO:
+                break  # the rest is a hole
+            raise
+        chunk = os.pread(source, min(_CHUNK, size - at), at)
+        if not chunk:
+            break
+        if chunk.count(0) != len(chunk):
+            write_whole(target, chunk, at)
+        at += len(chunk)
+    if os.fstat(source).st_size != size:
+        raise Changed("changed its size meanwhile")
+
+
+@contextmanager
+def opened_private(folder: int, name: str) -> Iterator[int]:
+    """A file owned by this user alone, for reading. OSError if it is not."""
+    descriptor = os.open(name, os.O_RDONLY | SAFE, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+        if not plain or status.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, f"{name} is no file of {user_name(os.geteuid())} alone")
+        if status.st_size > LARGEST:
+            raise OSError(errno.EFBIG, f"{name} is larger than anything that is kept here")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def private_folder(path: Path, make: bool = False) -> Iterator[int]:
+    """A directory that only this user can write to. OSError if it is not.
+
+    Every directory and link in the path must belong to the user or to the system, so that nobody else controls where
+    it leads.
+    """
+    left = [*reversed(path.absolute().parts[1:])]
+    links = _MOST_LINKS
+    folder = os.open("/", FOLDER | os.O_PATH)
+    try:
+        while left:
+            part = left.pop()
+            try:
+                status = os.stat(part, dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                if not make:
+                    raise
+                os.mkdir(part, 0o700, dir_fd=folder)
+                status = os.stat(part, dir_fd=folder, follow_symlinks=False)
+            _check_trusted(status, part)
+            if stat.S_ISLNK(status.st_mode) and links:
+                links -= 1
+                target = Path(os.readlink(part, dir_fd=folder))
+                left += [each for each in reversed(target.parts) if each != target.root]
+                if not target.is_absolute():
+                    continue
+                inner = os.open("/", FOLDER | os.O_PATH)
+            else:
+                inner = os.open(part, FOLDER | os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+            _check_trusted(os.fstat(folder), part)
+        _check_private(os.fstat(folder), path)
+        inner = os.open(".", FOLDER | os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _check_trusted(status: os.stat_result, name: str) -> None:
+    # In a user namespace, the system's directories belong to the owner of /.
+    if status.st_uid not in (os.geteuid(), 0, os.stat("/").st_uid):
+        owner = user_name(status.st_uid)
+        raise OSError(errno.EPERM, f"{name!r} on the way belongs to user {owner}")
+
+
+def _check_private(status: os.stat_result, path: Path) -> None:
+    me = os.geteuid()
+    if status.st_uid != me:
+        raise OSError(errno.EPERM, f"{path} belongs to user {user_name(status.st_uid)}")
+    # On many systems each user has a group of the same name, which may write what the user creates.
+    others = stat.S_IWOTH | (0 if me else stat.S_IWGRP)
+    if status.st_mode & others:
+        raise OSError(errno.EPERM, f"other users can write to {path}")

@@ -1,4 +1,4 @@
-"""Steps in words, the same on screen and in JSON; plan and outcome for programs: `ttmem.clean/1`."""
+"""Plan and outcome as JSON, `ttmem.clean/1`, and the text of a step, which is the same on screen."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from ttmem.clean.acting import Restored
 from ttmem.clean.backup import SCHEMA, Backup
-from ttmem.clean.steps import (
-    ClearSlots,
-    DeadSlot,
-    Outcome,
-    Plan,
-    RemoveProbe,
-    RemoveRegion,
-    Step,
-)
-from ttmem.clean.undo import Restored
+from ttmem.clean.planning import ClearSlots, Outcome, Plan, RemoveProbe, RemoveRegion, Step
+from ttmem.clean.slots import DeadSlot
 from ttmem.sizes import human
 
 NAMED = 4
@@ -26,7 +19,7 @@ _KINDS = {ClearSlots: "clear_slots", RemoveRegion: "remove_region", RemoveProbe:
 def plan_document(
     plan: Plan, outcomes: Sequence[Outcome] | None, backup: Backup | None
 ) -> dict[str, Any]:
-    """`outcomes` is None for a dry run: then nothing is done, and no step has a problem."""
+    """`outcomes` is None for a dry run."""
     dry = [Outcome(step, None) for step in plan.steps]
     return {
         "schema": SCHEMA,
@@ -49,7 +42,6 @@ def plan_document(
 
 
 def undo_document(backup: Backup, outcomes: Sequence[Restored]) -> dict[str, Any]:
-    """What came back."""
     return {
         "schema": SCHEMA,
         "undo": backup.id,
@@ -72,7 +64,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def step_words(step: Step, done: bool = False) -> str:
-    """What the step does, or has done, with the exact bytes."""
+    """What the step does, or did, with the exact number of bytes."""
     name = os.path.basename(step.path)
     if isinstance(step, ClearSlots):
         verb = "cleared" if done else "clear"

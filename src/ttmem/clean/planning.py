@@ -1,4 +1,4 @@
-"""What can be cleaned, without changing anything."""
+"""What `ttmem clean` would do, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ttmem.clean.files import check_size
-from ttmem.clean.slots import Rows, judge_rows
-from ttmem.clean.steps import (
-    ClearSlots,
-    Key,
-    LeftAlone,
-    Plan,
-    RemoveProbe,
-    RemoveRegion,
-    RemoveSocket,
-    Step,
-)
+from ttmem.clean.backup import check_size
+from ttmem.clean.slots import DeadSlot, Rows, judge_rows
 from ttmem.events import Remark
 from ttmem.process_identity import user_name
 from ttmem.sizes import human
@@ -28,20 +18,94 @@ from ttmem.sources.host.probe_facts import probe_facts
 from ttmem.sources.host.server_sockets import knock
 from ttmem.sources.host.surroundings import surroundings
 from ttmem.sources.lease import Use, leased
-from ttmem.sources.owned_files import Changed, Foreign, OpenFile, opened
+from ttmem.sources.owned_files import Changed, Foreign, Key, OpenFile, opened
 from ttmem.sources.shared_memory import scan_holders
 from ttmem.sources.shared_memory.files import RegionFile, region_files
 from ttmem.sources.shared_memory.lives import Lives
 from ttmem.sources.shared_memory.source import read_region
 
-# Layout 4 moves its totals by differences: whoever clears a row must subtract it as well, in one
-# step that only a process which maps the region can take. Its runtime does so by itself.
+# Layout 4 updates its totals by differences: clearing a row requires subtracting it as well, atomically, which only a
+# process that maps the region can do. Its runtime does so itself.
 _REAPS_BY_ITSELF = 4
 
 
 @dataclass(frozen=True, slots=True)
+class ClearSlots:
+    """The region is in use, so only the rows of dead processes are cleared. `size` determines its layout."""
+
+    path: str
+    key: Key
+    slots: tuple[DeadSlot, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveRegion:
+    """The region is not in use; `data` is its whole contents."""
+
+    path: str
+    key: Key
+    data: bytes
+    slots: tuple[DeadSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSocket:
+    """Nobody listens on it."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveProbe:
+    """A probe region whose process is dead."""
+
+    path: str
+    key: Key
+    pid: int
+    size: int
+
+
+Step = ClearSlots | RemoveRegion | RemoveSocket | RemoveProbe
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Something ttmem may not or will not touch; `command` is what the user can do."""
+
+    path: str
+    reason: str
+    command: str | None = None
+    by_force: bool = False  # the command may affect a live process
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be done, and what would be left alone."""
+
+    steps: tuple[Step, ...]
+    left: tuple[LeftAlone, ...]
+
+    def does(self, path: str) -> bool:
+        return any(step.path == path for step in self.steps)
+
+    def refuses(self, path: str) -> LeftAlone | None:
+        """Set if this file is left alone."""
+        return next((left for left in self.left if left.path == path), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`did` is the step, or the part of it that was done, or None; `problem` is None if all was done."""
+
+    step: Step
+    did: Step | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to clean: None is nowhere. `force`: believe that a pid that is not here is dead."""
+    """Where to clean; None means not at all. `force`: treat a pid that is not visible here as dead."""
 
     folder: str | None
     socket: str | None
@@ -49,7 +113,7 @@ class Scope:
 
 
 def make_plan(scope: Scope) -> Plan:
-    """Steps in the order in which they will be done."""
+    """Examines everything without changing anything. Steps are in the order in which they will be done."""
     found = [*_regions(scope), *_socket(scope)]
     return Plan(
         tuple(each for each in found if not isinstance(each, LeftAlone)),
@@ -60,7 +124,7 @@ def make_plan(scope: Scope) -> Plan:
 def _regions(scope: Scope) -> Iterator[Step | LeftAlone]:
     if scope.folder is None:
         return
-    judge = Judge(scope.force)
+    judge = _Judge(scope.force)
     for entry in region_files(scope.folder):
         if isinstance(entry, Remark):
             yield LeftAlone(entry.path or scope.folder, entry.text)
@@ -78,22 +142,22 @@ def _socket(scope: Scope) -> Iterator[Step | LeftAlone]:
     if facts.state is SocketState.STALE:
         yield _foreign_socket(scope.socket) or RemoveSocket(scope.socket)
     elif facts.state is SocketState.NO_SOCKET:
-        yield LeftAlone(scope.socket, f"{scope.socket}: no socket, and so not ttmem's")
+        yield LeftAlone(scope.socket, f"{scope.socket}: not a socket, so it is not ttmem's")
 
 
 def _foreign_socket(path: str) -> LeftAlone | None:
     try:
         uid = os.lstat(path).st_uid
     except OSError:
-        return None  # gone: the step will find out
+        return None  # gone; the step will notice
     if os.geteuid() in (0, uid):
         return None
     reason = f"{os.path.basename(path)}: belongs to user {user_name(uid)}"
     return LeftAlone(path, reason, f"sudo ttmem clean --socket {shlex.quote(path)}")
 
 
-class Judge:
-    """Looks at processes once, for all regions of one plan."""
+class _Judge:
+    """Examines regions, looking at the processes of the host only once."""
 
     def __init__(self, force: bool) -> None:
         self._force = force
@@ -151,7 +215,7 @@ class Judge:
         return ClearSlots(file.path, key, rows.dead, length)
 
     def _doubt(self, mappers: frozenset[int]) -> str | None:
-        """Why a pid that is not here may still be alive."""
+        """Why a pid that is not visible here may still be alive."""
         if self._force:
             return None
         if not self._here.host_pids:
@@ -166,7 +230,7 @@ class Judge:
         return None
 
     def probes(self, folder: str) -> Iterator[RemoveProbe | LeftAlone]:
-        """Regions of the probe whose process is dead."""
+        """Probe regions whose process is dead."""
         for facts in probe_facts(folder):
             if facts.left_over:
                 yield self._probe(facts)
@@ -182,7 +246,9 @@ class Judge:
             return _refused(facts.path, problem)
         if use is Use.SOMEBODY:
             name = os.path.basename(facts.path)
-            return LeftAlone(facts.path, f"{name}: its process is dead, but somebody reads it")
+            return LeftAlone(
+                facts.path, f"{name}: its process is dead, but another process is reading it"
+            )
         doubt = None if use is Use.NOBODY else self._doubt(frozenset())
         if doubt is not None:
             return _doubtful(facts.path, doubt)

@@ -1,8 +1,8 @@
-"""The rows of a region one by one: whose they are, clearing them, writing them back.
+"""The rows of a region: whose they are, clearing them, writing them back.
 
-A row is cleared as the runtime does it: figures and name first, the pid last, so that a process
-that looks for a free row never finds one that is half cleared. Each write is one `pwrite` into the
-live file: it is never cut, copied or replaced.
+A row is cleared like the runtime does it: figures and name first, the pid last, so that a process looking for a free
+row never finds a half-cleared one. Each write is one `pwrite` into the live file, which is never truncated, copied or
+replaced.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ttmem.clean.files import write_whole
-from ttmem.clean.steps import DeadSlot, Key
 from ttmem.events import Owner
+from ttmem.sources.owned_files import Key
 from ttmem.sources.shared_memory import Holders
 from ttmem.sources.shared_memory.layout import LAYOUTS, PROCESSES, Layout
 from ttmem.sources.shared_memory.lives import Lives
@@ -24,15 +23,26 @@ _PID = 4  # bytes, at the beginning of a row
 
 
 @dataclass(frozen=True, slots=True)
+class DeadSlot:
+    """The row of one process in a region; `raw` is its contents when it was examined."""
+
+    index: int
+    pid: int
+    name: str
+    held: int
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
-    """Of one region: those of dead processes, and whether anybody lives."""
+    """The rows of dead processes in one region, and whether any process is alive."""
 
     dead: tuple[DeadSlot, ...]
     live: bool
 
 
 def judge_rows(data: bytes, key: Key, lives: Lives, holders: Holders) -> Rows:
-    """Rows that are being released belong to nobody that could be judged."""
+    """Rows that are being released are skipped."""
     dead: list[DeadSlot] = []
     live = False
     layout = LAYOUTS[len(data)]
@@ -48,7 +58,7 @@ def judge_rows(data: bytes, key: Key, lives: Lives, holders: Holders) -> Rows:
 
 
 def owner_of(layout: Layout, raw: bytes, key: Key, lives: Lives, holders: Holders) -> Owner | None:
-    """None if nobody can be meant. Figures play no part: a dead process's may be impossible."""
+    """None if the row belongs to no process. Figures are ignored, since those of a dead process may be impossible."""
     pid, *_, updated, name = layout.slot(raw)
     slot = (pid, 0, 0, 0, 0, 0, updated, name)
     samples = SlotReader().read([slot], key, lives, holders).processes
@@ -65,23 +75,28 @@ def _used(data: bytes, layout: Layout) -> Iterator[DeadSlot]:
 
 
 def row_in(data: bytes, layout: Layout, index: int) -> bytes:
-    """Of a whole region in memory."""
     at = layout.place(index)
     return data[at : at + layout.process.size]
 
 
 def row(descriptor: int, layout: Layout, index: int) -> bytes:
-    """As it is now."""
+    """Its current contents in the file."""
     return os.pread(descriptor, layout.process.size, layout.place(index))
 
 
 def clear_row(descriptor: int, layout: Layout, index: int) -> None:
-    """Frees it."""
     write_row(descriptor, layout, index, bytes(layout.process.size))
 
 
 def write_row(descriptor: int, layout: Layout, index: int, raw: bytes) -> None:
-    """The pid last, in one write of its own."""
+    """Writes the pid last, separately."""
     at = layout.place(index)
     write_whole(descriptor, raw[_PID:], at + _PID)
     write_whole(descriptor, raw[:_PID], at)
+
+
+def write_whole(descriptor: int, data: bytes, at: int) -> None:
+    """Repeats partial writes: a full disk accepts a part first and fails only on the next attempt."""
+    while data:
+        written = os.pwrite(descriptor, data, at)
+        data, at = data[written:], at + written
