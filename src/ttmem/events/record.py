@@ -130,5 +130,5 @@ class Event(NamedTuple):
         return EVENT.pack(*self)
 
     @classmethod
-    def unpack(cls, data: bytes, offset: int = 0) -> Event:
+    def unpack(cls, data: bytes | memoryview, offset: int = 0) -> Event:
         return cls._make(EVENT.unpack_from(data, offset))

@@ -76,7 +76,7 @@ class Books:
         self._core_sets: dict[int, set[int]] = {}  # the numbers that each account has given
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
-        self._recent: deque[tuple[ProcessRecord, int, bytes]] = deque()
+        self._recent: deque[tuple[ProcessRecord, int, bytes | memoryview]] = deque()
         self._recent_bytes = 0
         self.probed = ProbedProcesses(self)
         self.faults = Faults(say)
@@ -271,20 +271,30 @@ class Books:
     ) -> None:
         """Accounts a batch, in its order, and remembers it; of an overruled process it does neither."""
         if process.counted_as is None:
-            batch = events[offset : offset + length]
-            self.account(process, batch, now, apply)
-            self.remember(process, batch, now)
+            self.account(process, events, now, apply, offset, offset + length)
+            if 2 * length >= len(
+                events
+            ):  # copying it takes longer than to keep all of it for a while
+                self.remember(process, memoryview(events)[offset : offset + length], now)
+            else:
+                self.remember(process, events[offset : offset + length], now)
 
     def account(
-        self, process: ProcessRecord, events: bytes, now: int, apply: Apply | None = None
+        self,
+        process: ProcessRecord,
+        events: bytes,
+        now: int,
+        apply: Apply | None = None,
+        at: int = 0,
+        end: int | None = None,
     ) -> None:
         """Accounts events; no list of events shows them. `apply` stands in for that of the native ledger."""
         apply = apply or self.native.apply
         now = max(0, now)  # before 1970 times are unknown
-        at = 0
+        end = len(events) if end is None else end
         while True:
-            at += EVENT_SIZE * apply(process.index, events, at, len(events) - at, now)
-            if at + EVENT_SIZE > len(events):
+            at += EVENT_SIZE * apply(process.index, events, at, end - at, now)
+            if at + EVENT_SIZE > end:
                 break
             logical_id = Event.unpack(events, at).device
             if not self._bind_late(process, logical_id):
@@ -316,7 +326,7 @@ class Books:
             process.strings[number] = text
             process.string_bytes += grown
 
-    def remember(self, process: ProcessRecord, events: bytes, now: int) -> None:
+    def remember(self, process: ProcessRecord, events: bytes | memoryview, now: int) -> None:
         """Keeps events for lists; older ones go."""
         kept = events[-LAST_BYTES:]
         if not kept:
@@ -328,7 +338,7 @@ class Books:
             held -= len(recent.popleft()[2])
         self._recent_bytes = held
 
-    def recent_events(self) -> Iterable[tuple[ProcessRecord, int, bytes]]:
+    def recent_events(self) -> Iterable[tuple[ProcessRecord, int, bytes | memoryview]]:
         """(process, time of arrival, events) of the last batches, oldest first."""
         return iter(self._recent)
 

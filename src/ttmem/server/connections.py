@@ -20,13 +20,17 @@ from ttmem.sources.socket_peer import RECEIVE, Peer, Sink
 from ttmem.wire import frames
 
 SLICE = 0.002  # seconds for who asks, then for who reports, by turns
+LOOK = (
+    0.01  # seconds until it is asked again who else has reported, while those that have are served
+)
 STEP = 0.001  # seconds on what one connection asks, before it is the turn of the next
 LITTLE = 16 << 10  # bytes at a time from who asks, or has not reported yet
 ACCEPTS_PER_TURN = 64
 MAX_OF_A_USER = 4096  # connections
 MAX_UNREAD = 32 << 20  # bytes of answers that one user's connections may leave unread
 MAX_UNFINISHED = 8 << 20  # bytes of frames that they may have half sent
-READ_RATE = 1 << 20  # bytes a second that a connection must read if its user leaves too much unread
+# Bytes in so many seconds that a connection must read if its user leaves too much unread; a busy machine is no reason.
+LEAST_READ, LOOKS = 256 << 10, 4
 
 
 class Owner(Protocol):
@@ -69,7 +73,6 @@ class Connection:
     user: User
     number: int  # its descriptor
     mask: int = select.EPOLLIN
-    reporting: bool = False
     unread: int = 0  # as its user was charged
     unfinished: int = 0
     sent_before: int | None = None  # at the last look, while its user leaves too much unread
@@ -132,8 +135,10 @@ class Connections:
         self._epoll = select.epoll()
         self._reports = select.epoll()
         self._reports_number = self._reports.fileno()
+        self._next_look = 0.0
         self._heard = False  # some of those that report have said something
         self._asked, self._reported = Turns(), Turns()
+        self._ticks = 0
         self._listening = False
         self.watch(self._reports_number)
         self._listen()
@@ -170,18 +175,18 @@ class Connections:
                 self._heard = True
             else:
                 others.append(number)
-        if (
-            knocked
-        ):  # last: a new connection must not get what was found of an old one with its number
+        if knocked:  # last: a new connection may have the number of one that was found ready
             self._accept()
         return others
 
     def serve(self) -> None:
         """Those who ask have their time, then those who report."""
         self._serve(self._asked)
-        for number, mask in self._reports.poll(0) if self._heard else ():
-            connection = self._open[number]  # none is closed here, and nobody else's
-            self._guarded(connection, self._ready, connection, mask)
+        if self._heard and (not self._reported or monotonic() >= self._next_look):
+            for number, mask in self._reports.poll(0):
+                connection = self._open[number]  # none is closed here, and nobody else's
+                self._guarded(connection, self._ready, connection, mask)
+            self._next_look = monotonic() + LOOK
         self._heard = False
         self._serve(self._reported)
         if self._quiet:
@@ -195,8 +200,10 @@ class Connections:
         if self._listener.missing():
             self._restore()
         self._listen()
-        for user in tuple(self._over):
-            self._urge(user)
+        self._ticks += 1
+        if self._ticks % LOOKS == 0:
+            for user in tuple(self._over):
+                self._urge(user)
 
     def reports(self, peer: Peer) -> None:
         """It goes to the others that do."""
@@ -223,12 +230,12 @@ class Connections:
     # -- one connection ----------------------------------------------------------------------------------------
 
     def _serve(self, turns: Turns) -> None:
-        end = monotonic() + SLICE
-        while turns:
+        now = monotonic()
+        end = now + SLICE
+        while turns and now < end:
             connection = turns.next()
-            self._guarded(connection, self._step, connection)
-            if monotonic() >= end:
-                break
+            self._guarded(connection, self._step, connection, now)
+            now = monotonic()
 
     def _ready(self, connection: Connection, mask: int) -> None:
         peer = connection.peer
@@ -241,19 +248,22 @@ class Connections:
         if mask != select.EPOLLIN:
             self._settle(connection)
 
-    def _step(self, connection: Connection) -> None:
-        peer, user = connection.peer, connection.user
-        if user in self._over and not (connection.reporting or peer.deaf):
-            user.held.add(connection)
+    def _step(self, connection: Connection, now: float) -> None:
+        peer = connection.peer
+        if peer.reporting:
+            full = peer.readable(RECEIVE, now + STEP) == RECEIVE
+        elif connection.user in self._over and not peer.deaf:
+            connection.user.held.add(connection)
+            full = False
         else:
-            (user.reporting if connection.reporting else user.asking).move_to_end(connection)
-            peer.readable(RECEIVE if connection.reporting else LITTLE, monotonic() + STEP)
-            if (patience := peer.patience) is not None:
-                self._quiet[connection] = monotonic() + patience
-            else:
-                self._quiet.pop(connection, None)
-            if peer.busy:
-                self._turns_of(connection).add(connection)
+            connection.user.asking.move_to_end(connection)
+            full = peer.readable(LITTLE, now + STEP) == LITTLE
+        if full or peer.busy:  # there is more to be had, without asking
+            self._turns_of(connection).add(connection)
+        if (patience := peer.patience) is not None:
+            self._quiet[connection] = monotonic() + patience
+        elif self._quiet:
+            self._quiet.pop(connection, None)
         self._settle(connection)
 
     def _silent(self, connection: Connection) -> None:
@@ -263,6 +273,9 @@ class Connections:
     def _settle(self, connection: Connection) -> None:
         """Brings the loop's state, and the user's account, in line with the peer's."""
         peer = connection.peer
+        same = peer.unread == connection.unread and peer.unfinished == connection.unfinished
+        if same and not (peer.unread or peer.closed) and connection.mask == select.EPOLLIN:
+            return
         if not peer.closed:
             self._charge(connection)
         if peer.closed:
@@ -281,7 +294,7 @@ class Connections:
         self._quiet.pop(connection, None)
         self._turns_of(connection).drop(connection)
         self._poll_of(connection).unregister(connection.number)
-        (user.reporting if connection.reporting else user.asking).pop(connection)
+        (user.reporting if connection.peer.reporting else user.asking).pop(connection)
         user.held.discard(connection)
         user.unfinished -= connection.unfinished
         user.unread -= connection.unread
@@ -292,21 +305,21 @@ class Connections:
 
     def _move(self, peer: Peer, reporting: bool) -> None:
         connection = self._open.get(peer.socket.fileno())
-        if connection is None or connection.peer is not peer or connection.reporting == reporting:
+        if connection is None or connection.peer is not peer or peer.reporting == reporting:
             return
         user = connection.user
         self._poll_of(connection).unregister(connection.number)
         self._turns_of(connection).drop(connection)
-        (user.reporting if connection.reporting else user.asking).pop(connection)
-        connection.reporting = reporting
-        (user.reporting if connection.reporting else user.asking)[connection] = None
+        (user.reporting if connection.peer.reporting else user.asking).pop(connection)
+        peer.reporting = reporting
+        (user.reporting if reporting else user.asking)[connection] = None
         self._poll_of(connection).register(connection.number, connection.mask)
 
     def _poll_of(self, connection: Connection) -> select.epoll:
-        return self._reports if connection.reporting else self._epoll
+        return self._reports if connection.peer.reporting else self._epoll
 
     def _turns_of(self, connection: Connection) -> Turns:
-        return self._reported if connection.reporting else self._asked
+        return self._reported if connection.peer.reporting else self._asked
 
     def _guarded(self, connection: Connection, act: Callable[..., None], *given: object) -> None:
         """A connection whose words cannot be handled is closed, and everything else goes on."""
@@ -353,7 +366,7 @@ class Connections:
         waiting = [each for each in (*user.asking, *user.reporting) if each.unread]
         for connection in sorted(waiting, key=lambda each: each.unread, reverse=True):
             before, connection.sent_before = connection.sent_before, connection.peer.sent
-            slow = before is not None and connection.peer.sent - before < READ_RATE
+            slow = before is not None and connection.peer.sent - before < LEAST_READ
             if slow and user in self._over:
                 self._owner.cut(user.uid, "a connection was closed: too many answers are unread")
                 connection.peer.evict("")

@@ -326,7 +326,8 @@ class Server:
 
     def events(self, peer: Peer, data: bytes, offset: int, length: int) -> None:
         """A batch of events."""
-        self._connections.reports(peer)
+        if not peer.reporting:
+            self._connections.reports(peer)
         process = self._account(peer)
         apply = self.books.apply if self._words is None else self._words.apply
         apply(process, data, offset, length, now_ns())
@@ -351,12 +352,14 @@ class Server:
 
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
         """A question in ttmem's own framing."""
-        self._connections.asks(peer)
+        if peer.reporting:
+            self._connections.asks(peer)
         return self._answers.query(document, now_ns())
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         """A historical question."""
-        self._connections.asks(peer)
+        if peer.reporting:
+            self._connections.asks(peer)
         return self._answers.record(head, record_size, peer.uid)
 
     def problem(self, peer: Peer, text: str, records: int) -> None:

@@ -19,6 +19,7 @@ RECEIVE = 128 << 10
 # While more than this waits to be read by a peer, nothing more is read from it: who never reads its answers waits for
 # itself, and holds at most this, one answer and one receive.
 MAX_UNREAD = 256 << 10
+FEW = 4096
 OF_A_PIECE = 256  # bytes that a waiting piece of an answer costs beside its own
 READS_OF_REST = 64  # what a socket may hold; who goes on sending is cut off
 HISTORICAL = ""  # the reporter behind all historical connections of a process: they name no other
@@ -66,6 +67,9 @@ class Peer:
         self.reporter: str | None = None  # which one of its process, if it says so
         self.hears = False  # understands what a server may say of its own accord
         self.closed = False
+        self.reporting = (
+            False  # it reports; else it asks, or has said nothing yet. The loop sets it
+        )
         self.deaf = False  # nobody will read answers
         self.unread = 0  # bytes of memory that answers take until they are read
         self.sent = 0  # bytes, so far
@@ -96,14 +100,15 @@ class Peer:
 
     @property
     def unfinished(self) -> int:
-        """Bytes that wait for the rest of their frame, or to be handled."""
-        return self._frames.waiting if self._frames is not None else 0
+        """Bytes that wait for the rest of their frame, or to be handled; a few are none."""
+        waiting = self._frames.waiting if self._frames is not None else 0
+        return waiting if waiting > FEW else 0
 
     @property
     def patience(self) -> float | None:
         """Seconds of silence after which `quiet` should be called; None: never."""
-        waits = self._records is not None and self._records.waiting
-        return self._records.patience if waits and self._records is not None else None
+        records = self._records
+        return records.patience if records is not None and records.waiting else None
 
     @property
     def protocol(self) -> str:
@@ -115,21 +120,23 @@ class Peer:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def readable(self, most: int = RECEIVE, until: float = FOREVER) -> bool:
-        """Goes on with what was received, or receives once, until that time; False if nothing more can come now."""
+    def readable(self, most: int = RECEIVE, until: float = FOREVER) -> int:
+        """Goes on with what was received, or receives once, until that time. How many bytes it received."""
+        received = 0
         if not self.busy:
             try:
                 data = self.socket.recv(most)
             except (BlockingIOError, InterruptedError):
-                return False
+                return 0
             except OSError:
                 data = b""
             if not data:
                 self._ended()
-                return False
+                return 0
+            received = len(data)
             self._feed(data)
         self._work(until)
-        return True
+        return received
 
     def quiet(self) -> None:
         """The socket was silent for a while."""
@@ -147,7 +154,7 @@ class Peer:
         """Nothing more will come; what has come counts, and nothing is answered."""
         self.hung_up()
         for _ in range(READS_OF_REST):
-            if self.closed or not self.readable():
+            if self.closed or not (self.readable() or self.busy):
                 break
         self.quiet()
         self.close()
