@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,8 +13,11 @@ import pytest
 from tests.probe.watched import Watched
 from tests.sources.region_writer import Slot, Written
 from ttmem.feeds import LocalFeed
-from ttmem.snapshots import Snapshot
+from ttmem.ledger import Books
+from ttmem.snapshots import Device, Snapshot
 from ttmem.sources.host import gather
+from ttmem.sources.probes import ProbeWatcher
+from ttmem.sources.shared_memory import SharedMemory
 
 Watch = Callable[..., Watched]
 BANK, L1_BANK, L1_SMALL_BANK = 4_277_010_304, 1_428_352, 32_768  # of the small runtime
@@ -120,3 +125,34 @@ def test_the_largest_free_block_is_known_as_soon_as_a_device_is_open(
     end_of_buffer = 0x100000 + 64 + 512
     for device in allocated:
         assert device.memory.dram.largest_free == 8 * (DRAM_BASE + BANK - end_of_buffer)
+
+
+def test_a_peak_of_a_watched_and_an_unwatched_process_is_right_or_unknown(
+    watch: Watch, tmp_path: Path
+) -> None:
+    process = watch(
+        f"mesh = lib.mesh_open(1)\n{STEPS}kept = buffer(mesh, 1, 0, 4000)\n{STEPS}"
+        f"lib.buffer_free(buffer(mesh, 2, 0, 4000))\n{STEPS}"
+    )
+    process.wait_for("next")
+    Written(1000, slots=[Slot(os.getpid(), (1 << 20, 0, 0, 0, 0))]).write(tmp_path)
+    books = Books()
+    with closing(ProbeWatcher(str(tmp_path))) as watcher:
+        counters = SharedMemory(str(tmp_path))
+
+        def look() -> Device:
+            books.probed.take(watcher.read().news, time.time_ns())
+            books.sample(counters.read().devices, (), time.time_ns())
+            (device,) = books.snapshot(time.time_ns()).devices
+            return device
+
+        look()
+        go_on(process)
+        met = look()
+        go_on(process)
+        missed = look()
+
+    held = (1 << 20) + 4096
+    assert [one.memory.dram.held for one in (met, missed)] == [held, held]
+    assert [one.memory.dram.peak for one in (met, missed)] == [held, None]
+    assert "no look has met both at their highest" in (missed.provenance["dram"].misses or "")

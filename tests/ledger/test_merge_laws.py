@@ -69,10 +69,11 @@ def test_every_byte_counts_once(
         shares = [held for (*_, where), held in found.items() if where == device.unique_id]
         for name in ("dram", "l1", "l1_small", "trace"):
             use = getattr(memory, name)
-            assert use.held == sum(getattr(share, name) for share in shares) <= use.peak
+            assert use.held == sum(getattr(share, name) for share in shares)
+            assert use.peak is None or use.held <= use.peak  # None: of events and counters together
         assert memory.cb.used == sum(share.cb for share in shares)
-        assert device.l1_peak is not None
-        assert device.l1_used == sum(share.l1_used for share in shares) <= device.l1_peak
+        assert device.l1_used == sum(share.l1_used for share in shares)
+        assert device.l1_peak is None or device.l1_used <= device.l1_peak
     assert from_json(to_json(picture)) == picture
 
 

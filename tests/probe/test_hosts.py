@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_S
+from tests.probe.launched import Launcher
 from tests.probe.watched import DISPATCHING, WRAPPER, Watched, build_runtime
 from ttmem.probe import environment
 from ttmem.probe.layout import LiveType
@@ -162,3 +163,48 @@ def test_lines_of_files_and_functions_in_any_script_are_told(watch: Watch) -> No
 
     made = [one for one in region.live() if one.type is LiveType.BUFFER]
     assert {texts[one.site] for one in made} == {f"{name}:1 größe" for name in names}
+
+
+SANITIZED = """
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+int main(int, char** arguments) {
+    void* runtime = dlopen(arguments[1], RTLD_NOW | RTLD_GLOBAL);
+    auto open = reinterpret_cast<void* (*)(int)>(dlsym(runtime, "mesh_open"));
+    using Make = void* (*)(void*, unsigned long, int, unsigned long, unsigned long);
+    auto make = reinterpret_cast<Make>(dlsym(runtime, "buffer_make"));
+    auto allocate = reinterpret_cast<int (*)(void*)>(dlsym(runtime, "buffer_allocate"));
+    const int refused = allocate(make(open(1), 1, 0, 4000, 512));
+    std::puts(refused ? "refused" : "allocated");
+    std::fflush(stdout);
+    std::_Exit(7);
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def sanitizer() -> str:
+    found = subprocess.run(
+        ["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if not os.path.isabs(found):
+        pytest.skip("the compiler has no AddressSanitizer")
+    return found
+
+
+@pytest.mark.parametrize("how", ["built", "preloaded"])
+def test_a_program_with_a_sanitizer_runs_and_is_watched(
+    sanitizer: str, how: str, launcher: Launcher, runtime: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    (tmp_path / "program.cpp").write_text(SANITIZED)
+    flags = ["-fsanitize=address"] if how == "built" else []
+    subprocess.run(["g++", *flags, "-o", program, tmp_path / "program.cpp", "-ldl"], check=True)
+    preloaded = sanitizer if how == "preloaded" else ""
+
+    done = launcher.run(str(program), str(runtime), LD_PRELOAD=preloaded)
+
+    assert (done.returncode, done.stdout) == (7, "allocated\n")
+    assert "4.0 KiB" in done.stderr
+    assert "link_order" not in done.stderr

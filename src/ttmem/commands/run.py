@@ -21,6 +21,7 @@ import argparse
 import os
 import shlex
 import sys
+from contextlib import suppress
 
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             raise BadInput(
                 "--log-kernels is printed by `ttmem run` itself; it needs a command to run"
             )
-        print(_exports(environment({}) | variables) if options.env else library_path())
+        print(_exports(environment(_kept()) | variables) if options.env else library_path())
         return 0
     if not command:
         raise BadInput("no command; write it after --: ttmem run -- python model.py")
@@ -102,7 +103,25 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     watch.begin()
     code = launched.wait(watch.look, LOOK_EVERY_S)
     watch.end()
-    return end_like(code)
+    return _without_leak_check(end_like(code))
+
+
+def _without_leak_check(code: int) -> int:
+    """Where a sanitizer is preloaded, it is in this Python too, whose leaks would change the exit code."""
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code)
+    return code
+
+
+def _kept() -> dict[str, str]:
+    """What a shell has that is added to, not replaced."""
+    from ttmem.probe.library import ASAN_VARIABLE
+
+    given = os.environ.get(ASAN_VARIABLE)
+    return {ASAN_VARIABLE: given} if given else {}
 
 
 def _variables(options: argparse.Namespace) -> dict[str, str]:

@@ -212,6 +212,9 @@ class Books:
 
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
         self.native.bind(process.index, logical_id, record.index)
+        if self.counters.samples.accounts and process.devices.get(logical_id) != record.unique_id:
+            events = list(grouped_rows(DeviceRow, self.native.devices()))[record.index]
+            self.counters.begin_mixing(record, events, self.processes)
         process.devices[logical_id] = record.unique_id
         process.without_room.discard(logical_id)
         record.vacated = False
@@ -361,7 +364,8 @@ class Books:
             self._move(process, logical_id, record, now)
         rows = self.account_rows()
         self.counters.checks.look(self.counters.samples, self.processes, rows)
-        self.counters.raise_peaks(self.devices, self._sums(rows), now)
+        events = grouped_rows(DeviceRow, self.native.devices())
+        self.counters.raise_peaks(self.devices, list(events), rows, now)
         for row in rows:
             if isinstance(row, CounterRow) and any((*row.held, row.cb_used)):
                 self.devices[row.device].counted = True

@@ -428,11 +428,29 @@ class CounterBooks:
         )
         return found[:MAX_LEFT_BEHIND]
 
-    def raise_peaks(self, devices: Iterable[DeviceRecord], sums: list[DeviceRow], now: int) -> None:
-        """One more look at the devices that have counters."""
+    def begin_mixing(
+        self, device: DeviceRecord, events: DeviceRow, processes: Mapping[int, ProcessRecord]
+    ) -> None:
+        """One more process of `processes` tells of the device by events."""
+        others = [
+            account.row(account.process.index)
+            for account, owner in owners(self.samples, processes)
+            if owner is None and account.device is device
+        ]
+        device.polled.begin_mixing(events, with_counters(events, others))
+
+    def raise_peaks(
+        self,
+        devices: Iterable[DeviceRecord],
+        events: list[DeviceRow],
+        rows: Iterable[AccountRow],
+        now: int,
+    ) -> None:
+        """One more look at the devices that have counters; `events` are the sums without them."""
+        sums = self.sums(events, rows)
         for device in devices:
             if device.sample is not None:
-                device.polled.raise_to(sums[device.index], now)
+                device.polled.raise_to(sums[device.index], events[device.index], now)
 
     def released(self, process: ProcessRecord) -> None:
         """The reading is older than the death of a process; it holds nothing from now on."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 SECONDS = 3600
+L1 = KINDS  # L1 used, after the kinds of memory
+Mark = tuple[int, int]  # bytes, time
 COLUMNS = ("time_ns", "dram", "l1", "l1_small", "trace", "cb", "l1_used")
 
 
@@ -56,49 +58,61 @@ class DeviceHistory:
 
 
 class PolledPeaks:
-    """Peaks of one device, from one look to the next."""
+    """Peaks of one device, from one look to the next.
+
+    Events have a peak of their own, to the byte. Where counters tell of other processes on the same device, the peak
+    of both together is known only if a look has met both at their highest: what counters said in between is unknown.
+    """
 
     def __init__(self) -> None:
-        self._peak = [0] * KINDS
-        self._time = [0] * KINDS
-        self._l1 = (0, 0)  # bytes, time
+        self._seen: list[Mark] = [(0, 0)] * (KINDS + 1)  # all together, by looks
+        self._told: list[Mark] = [(0, 0)] * (KINDS + 1)  # of events, by a probe
+        self._counted = [0] * (KINDS + 1)  # of counters alone, by looks
+        self.unknown: frozenset[int] = frozenset()
 
     def reset(self, row: DeviceRow) -> None:
         """Peaks start again at what is held now."""
-        self._peak, self._time, self._l1 = [*row.held], [0] * KINDS, (row.l1_used, 0)
+        self._seen = [(amount, 0) for amount in _amounts(row)]
+        self._told = [(0, 0)] * (KINDS + 1)
+        self._counted = [0] * (KINDS + 1)
 
-    def raise_to(self, row: DeviceRow, now: int) -> None:
-        """One more look."""
-        for kind, held in enumerate(row.held):
-            if held > self._peak[kind]:
-                self._peak[kind], self._time[kind] = held, now
-        if row.l1_used > self._l1[0]:
-            self._l1 = (row.l1_used, now)
+    def raise_to(self, row: DeviceRow, events: DeviceRow, now: int) -> None:
+        """One more look; `events`: without what only counters tell."""
+        for kind, (amount, of_events) in enumerate(
+            zip(_amounts(row), _amounts(events), strict=True)
+        ):
+            self._counted[kind] = max(self._counted[kind], amount - of_events)
+            if amount > self._seen[kind][0]:
+                self._seen[kind] = (amount, now)
+
+    def begin_mixing(self, nothing: DeviceRow, others: DeviceRow) -> None:
+        """A process is told of by events from now on; `others` are told of by counters."""
+        self._counted = [
+            one - none for one, none in zip(_amounts(others), _amounts(nothing), strict=True)
+        ]
 
     def raise_kind(self, kind: int, amount: int, time: int) -> None:
-        """A peak that somebody else has met."""
-        if amount > self._peak[kind]:
-            self._peak[kind], self._time[kind] = amount, time
-
-    def raise_l1(self, amount: int, time: int) -> None:
-        """The same of L1 used."""
-        if amount > self._l1[0]:
-            self._l1 = (amount, time)
+        """A peak of events that a probe has met; `L1` is that of L1 used."""
+        if amount > self._told[kind][0]:
+            self._told[kind] = (amount, time)
 
     def merged(self, row: DeviceRow) -> DeviceRow:
-        """The row with the higher of both peaks: its own, to the event, and that of the looks."""
-        peaks = [
-            max(own, polled)
-            for own, polled in zip(
-                zip(row.peak, row.peak_time, strict=True),
-                zip(self._peak, self._time, strict=True),
-                strict=True,
-            )
-        ]
-        l1_peak, l1_time = max((row.l1_peak, row.l1_peak_time), self._l1)
-        return row._replace(
-            peak=tuple(peak for peak, _ in peaks),
-            peak_time=tuple(time for _, time in peaks),
-            l1_peak=l1_peak,
-            l1_peak_time=l1_time,
+        """The row with the highest of its own peaks, to the event, and those of the looks; see `unknown`."""
+        own = [*zip(row.peak, row.peak_time, strict=True), (row.l1_peak, row.l1_peak_time)]
+        own = [max(marks) for marks in zip(own, self._told, strict=True)]
+        *kinds, l1 = (max(marks) for marks in zip(own, self._seen, strict=True))
+        self.unknown = frozenset(
+            kind
+            for kind, (mark, best) in enumerate(zip(own, (*kinds, l1), strict=True))
+            if mark[0] and self._counted[kind] and best[0] < mark[0] + self._counted[kind]
         )
+        return row._replace(
+            peak=tuple(peak for peak, _ in kinds),
+            peak_time=tuple(time for _, time in kinds),
+            l1_peak=l1[0],
+            l1_peak_time=l1[1],
+        )
+
+
+def _amounts(row: DeviceRow) -> tuple[int, ...]:
+    return (*row.held, row.l1_used)

@@ -18,6 +18,7 @@ from ttmem.ledger.anomalies import (
 )
 from ttmem.ledger.counters import RESIDENT_SINCE, CounterRow, Place
 from ttmem.ledger.devices import DeviceRecord
+from ttmem.ledger.peaks import L1
 from ttmem.ledger.probed import residency_known
 from ttmem.ledger.processes import held, process_list
 from ttmem.ledger.provenance import device_provenance
@@ -117,7 +118,7 @@ def _device(
 ) -> Device:
     declared = record.declaration
     memory = _memory(books, record, sums, rows)
-    l1_missed = record.l1_peak_missed or not _peak_known(books, record, rows)
+    l1_missed = record.l1_peak_missed or not _peak_known(books, record, rows, L1)
     l1_peak = None if l1_missed else sums.l1_peak
     return Device(
         unique_id=record.unique_id,
@@ -149,11 +150,11 @@ def _position(declared: DeviceDeclaration) -> str | None:
 def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[AccountRow]) -> Memory:
     counted = counts_only(record, rows)
     seen = not any(books.owner(row.process).probe.untracked for row in rows)
-    peak_known = _peak_known(books, record, rows)
 
     def use(kind: MemoryKind) -> MemoryUse:
         capacity = record.capacity(kind)
         now = sums.held[kind]
+        peak_known = _peak_known(books, record, rows, kind)
         known = not counted and all(row.unreserved[kind] == 0 for row in rows)
         return MemoryUse(
             capacity=capacity,
@@ -190,9 +191,11 @@ def counts_only(record: DeviceRecord, rows: list[AccountRow]) -> bool:
     return any(isinstance(row, CounterRow) for row in rows) or (record.by_counters and not rows)
 
 
-def _peak_known(books: Books, record: DeviceRecord, rows: list[AccountRow]) -> bool:
+def _peak_known(books: Books, record: DeviceRecord, rows: list[AccountRow], kind: int) -> bool:
     """Counters have no past: who looks now and then cannot tell what they said in between."""
-    return books.watchful or not (record.counted or counts_only(record, rows))
+    if books.watchful:
+        return kind not in record.polled.unknown
+    return not (record.counted or counts_only(record, rows))
 
 
 def _circular_buffers(

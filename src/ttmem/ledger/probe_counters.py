@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ttmem.events import Amounts, MemoryKind
+from ttmem.ledger.peaks import L1
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.sizes import human
@@ -199,4 +200,4 @@ def _take_l1(device: DeviceRecord, counted: ProbeCounters, now: int) -> None:
         device.l1_peak_missed = True
     else:
         peak, peak_ns = max((l1.peak, l1.peak_ns), (small.peak, small.peak_ns))
-        device.polled.raise_l1(peak, _known(peak_ns, now))
+        device.polled.raise_kind(L1, peak, _known(peak_ns, now))

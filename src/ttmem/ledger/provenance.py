@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ttmem.ledger.counters import CounterRow, source_of
@@ -27,6 +28,7 @@ _OLDER = "buffers that are older than the server, of clients that do not resend"
 _COUNTED = (
     "counted: the runtime's own counter, binary x cores of all it ever compiled; in no L1 sum"
 )
+_PEAKS = "peaks of events and counters together, where no look has met both at their highest: these are N/A"
 _PLAIN_SUM = "cores are unknown, so programs that share addresses are added up"
 
 
@@ -45,7 +47,8 @@ def device_provenance(
         "identity": record.identity,
         "capacity": record.capacity_provenance,
         **dict.fromkeys(
-            ("dram", "l1", "l1_small", "trace"), _together([buffers for buffers, _ in parts])
+            ("dram", "l1", "l1_small", "trace"),
+            _with_peaks(record, _together([buffers for buffers, _ in parts])),
         ),
         "cb": _together([circular for _, circular in parts]),
         "kernels": _kernels(books, record, told, source, len(parts) > 1),
@@ -116,6 +119,12 @@ def _together(parts: list[Provenance]) -> Provenance:
         "; ".join(name + one.method for one, name in named),
         "; ".join(name + one.misses for one, name in named if one.misses),
     )
+
+
+def _with_peaks(record: DeviceRecord, buffers: Provenance) -> Provenance:
+    if not record.polled.unknown:
+        return buffers
+    return replace(buffers, misses="; ".join(filter(None, [buffers.misses, _PEAKS])))
 
 
 def _kernels(

@@ -4,6 +4,7 @@
 variable            meaning
 =================== ============================================================================
 ``LD_PRELOAD``      the library, beside whatever was preloaded already
+``ASAN_OPTIONS``    a program with AddressSanitizer may have the library before its runtime
 ``TTMEM``           ``0`` keeps a loaded library out of the way; anything else lets it work
 ``TTMEM_TRACKING``  ``0``: start switched off; `switch` turns it on
 ``TTMEM_SITES``     ``0``: no call sites
@@ -22,6 +23,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ttmem.errors import TtmemError
+
+ASAN_VARIABLE, _ORDER = "ASAN_OPTIONS", "verify_asan_link_order"
 
 
 class NoProbe(TtmemError):
@@ -46,4 +49,16 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
     preloaded = base.get("LD_PRELOAD", "").replace(":", " ").split()
     if library not in preloaded:
         preloaded.insert(0, library)
-    return {**base, "LD_PRELOAD": ":".join(preloaded), "TTMEM": base.get("TTMEM") or "1"}
+    return {
+        **base,
+        "LD_PRELOAD": ":".join(preloaded),
+        "TTMEM": base.get("TTMEM") or "1",
+        ASAN_VARIABLE: _with_any_order(base.get(ASAN_VARIABLE, "")),
+    }
+
+
+def _with_any_order(options: str) -> str:
+    """A sanitizer's runtime ends every program in which it is not the first library: ours replaces nothing of it."""
+    if _ORDER in options:
+        return options
+    return f"{options}:{_ORDER}=0" if options else f"{_ORDER}=0"
