@@ -233,3 +233,16 @@ def test_what_was_allocated_while_tracking_was_off_is_missed_when_it_is_on_again
     assert "switched off" in (picture.devices[0].provenance["dram"].misses or "")
     l1 = picture.devices[0].memory.l1
     assert (l1.free, l1.largest_free) == (None, None)  # what nobody has seen takes some of it
+
+
+def test_buffers_beyond_the_table_are_in_the_count(watch: Watch, feed: LocalFeed) -> None:
+    started(
+        watch,
+        "mesh = lib.mesh_open(1)\nfor n in range(300): buffer(mesh, n, 0, 4000)",
+        TTMEM_LIVE=FEW,
+        TTMEM_EVENTS=FEW,
+    )
+
+    (device,) = feed.read().devices
+
+    assert (device.memory.dram.held, device.memory.dram.count) == (300 * BLOCK, 300)

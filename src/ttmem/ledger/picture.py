@@ -163,7 +163,7 @@ def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[Acco
             held=now,
             free=capacity - now if seen and capacity is not None and now <= capacity else None,
             largest_free=_largest_free(books, record, kind) if seen and not counted else None,
-            count=None if counted else sum(row.counts[kind] for row in rows),
+            count=None if counted else sum(_count(books, record, row, kind) for row in rows),
             peak=sums.peak[kind] if peak_known else None,
             peak_time_ns=sums.peak_time[kind] or None if peak_known else None,
         )
@@ -175,6 +175,11 @@ def _memory(books: Books, record: DeviceRecord, sums: DeviceRow, rows: list[Acco
         trace=use(MemoryKind.TRACE),
         cb=_circular_buffers(books, record, rows),
     )
+
+
+def _count(books: Books, record: DeviceRecord, row: AccountRow, kind: MemoryKind) -> int:
+    """Buffers beyond a probe's table are one entry in all lists, but the probe has counted them."""
+    return books.owner(row.process).probe.alive.get(record.unique_id, row.counts)[kind]
 
 
 def _largest_free(books: Books, record: DeviceRecord, kind: MemoryKind) -> int | None:

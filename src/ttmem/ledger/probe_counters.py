@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ttmem.events import Amounts, MemoryKind
-from ttmem.ledger.peaks import L1
 from ttmem.ledger.devices import DeviceRecord
+from ttmem.ledger.peaks import L1
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, LeftBehind

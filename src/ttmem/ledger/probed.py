@@ -250,9 +250,13 @@ class ProbedProcesses:
         # A reader that has seen every event needs no table. One of the past has no counters to compare with.
         lacking = self._unlisted.has(process) or not news.counters
         process.overflow = process.probe.unlisted = news.unlisted if lacking else 0
+        process.probe.alive.clear()
         for chip, counted in news.counters.items():
             if chip in process.devices:
                 process.probe.compare(process.devices[chip], counted)
+                if process.probe.unlisted:
+                    counts = tuple(kind.alive for kind in counted.kinds)
+                    process.probe.alive[process.devices[chip]] = counts
 
     def better(self, ghost: LeftBehind) -> LeftBehind:
         """What counters still name of a dead process, as its region has it where there is one."""

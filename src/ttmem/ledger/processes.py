@@ -46,6 +46,9 @@ class ProbeGaps:
     uncounted: set[int] = field(default_factory=set)  # programs that ran unseen
     table_full: bool = False  # the table was read, and had no room for all
     unlisted: int = 0  # live buffers that are told as one entry
+    alive: dict[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # how many by device and kind, where lists do not have all
     lower_bound: set[str] = field(default_factory=set)  # devices with programs that may not be told
 
     def take(self, news: ProbeNews) -> None:

@@ -241,4 +241,6 @@ def _why_not(name: RegionName, problem: BadRegion) -> Remark:
     if isinstance(problem.__cause__, PermissionError):
         return closed_file(PROBE_CLOSED, name.path, name.pid)
     kind = "foreign_probe_region" if isinstance(problem, ForeignRegion) else "probe_region"
-    return Remark(kind, str(problem), name.pid, path=name.path)
+    user = user_name(name.uid) or "unknown"
+    text = str(problem) if user in str(problem) else f"{problem} (it belongs to user {user})"
+    return Remark(kind, text, name.pid, path=name.path)
