@@ -1,7 +1,7 @@
 """`python -m chaos`: rounds of faults until the time is over, at least one of each class; then a table.
 
 CHAOS_SECONDS: how long (900). CHAOS_SEED: which faults (printed; else a new one). CHAOS_CLASSES: only these, by name.
-CHAOS_ROUND: only this round, to see a failure again.
+CHAOS_ROUND: only this round, to see a failure again. CHAOS_ROUND_SECONDS: how long faults are injected in each round.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> int:
 def _round(stage: Stage, tally: Tally, name: str, seed: str, number: int, seconds: float) -> str:
     """One round; what went wrong, if something did."""
     chance = random.Random(f"{seed}/{number}")
-    length = max(1.5, min(10.0, seconds / 40))
+    length = float(os.environ.get("CHAOS_ROUND_SECONDS") or max(1.5, min(10.0, seconds / 40)))
     stage.begin()
     tried = 0
     try:

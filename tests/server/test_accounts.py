@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from contextlib import ExitStack
+
 import pytest
 
 from tests.patience import wait_until
@@ -300,3 +303,25 @@ def test_dumps_are_printed_as_the_original_did_and_are_data_too(server: RunningS
     assert "- Buffer 0x3ffff800: 12 KB (PID" in server.output
     assert picture.detail["buffers"][0]["address"] == 0x3FFFF800
     assert picture.detail["kernels"][0]["type"] == "fabric"
+
+
+MANY = 1100  # connections; select() ends at descriptor 1,023
+
+
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4 * MANY, reason="too few descriptors allowed"
+)
+def test_a_killed_process_holds_nothing_however_many_connections_there_are(
+    server: RunningServer,
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    with ExitStack() as open_:
+        open_.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(MANY):
+            open_.enter_context(OldClient(server.path)).ask()
+        with child(f"OldClient({server.path!r}).alloc(4096, 1)") as process:
+            server.sees(lambda picture: picture.devices[0].l1_used == 4096)
+            process.kill()
+
+            server.sees(lambda picture: picture.devices[0].l1_used == 0)

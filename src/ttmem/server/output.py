@@ -134,7 +134,9 @@ def _put(file: int, text: bytes) -> tuple[int, str]:
         try:
             rest = rest[os.write(file, rest) :]
         except BlockingIOError:  # somebody else has made it non-blocking
-            select.select([], [file], [], 1.0)
+            writable = select.poll()
+            writable.register(file, select.POLLOUT)
+            writable.poll(1000)
         except OSError as problem:
             return len(text) - len(rest), problem.strerror or str(problem)
     return len(text), ""

@@ -233,8 +233,11 @@ class Server:
         process = self._processes.owner(handle)
         if process is None:
             self._connections.unwatch(handle)
-        elif select.select([handle], [], [], 0)[0]:
-            self._died(process)
+        else:
+            look = select.poll()  # select() knows no descriptor beyond 1,023
+            look.register(handle, select.POLLIN)
+            if look.poll(0):
+                self._died(process)
 
     def _died(self, process: ProcessRecord) -> None:
         """Takes what the dead process had sent, then releases everything it held."""

@@ -141,10 +141,9 @@ class UmdSensors:
         deadline = time.monotonic() + self._patience_s
         line = b""
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select(
-                [child.stdout], [], [], max(0.0, deadline - time.monotonic())
-            )
-            if not ready:
+            readable = select.poll()
+            readable.register(child.stdout, select.POLLIN)
+            if not readable.poll(1000 * max(0.0, deadline - time.monotonic())):
                 raise OSError(f"no answer within {self._patience_s:.0f} s")
             part = os.read(child.stdout.fileno(), 1 << 16)
             if not part:
