@@ -89,7 +89,7 @@ def _round(stage: Stage, tally: Tally, name: str, seed: str, number: int, second
     except (Failure, TtmemError, OSError) as failure:
         words = stage.last_words()
         stage.abandon()
-        return f"{failure}; the server's last words: {words}"
+        return f"{str(failure)[:4000]}; the server's last words: {words}"
     finally:
         tally.rounds += 1
         tally.tried += tried

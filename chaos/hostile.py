@@ -163,7 +163,8 @@ def regions(it: Attack) -> None:
     while it.going() and number < 50:
         number += 1
         unique = it.chance.choice(it.devices) * 10 + it.chance.randrange(10)
-        slots = [Slot(pid, (MOST, MOST, 0, 0, 0), b"\x1b[31mevil") for pid in it.pids]
+        # Of dead processes: live ones of root count in anybody's counter file, with a remark, by design.
+        slots = [Slot(2**22 + at, (MOST, MOST, 0, 0, 0), b"\x1b[31mevil") for at in range(9)]
         with suppress(OSError):
             Written(number=unique, slots=slots).write(it.folder)
         _probe_region(it)
