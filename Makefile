@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DIST ?= dist
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
-.PHONY: help install demo test test-ttnn check bench soak chaos pictures api fuzz fuzz-guided sanitize wheel test-fast test-pythons metrics clean
+.PHONY: help install demo test test-ttnn check bench soak chaos pictures api fuzz fuzz-guided sanitize wheel test-fast coverage test-pythons metrics clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,10 @@ wheel: install ## an sdist and one wheel for every CPython from 3.10 on, in dist
 test-fast: install ## the tests that need neither ttnn nor much time
 	@$(BIN)/python -m pytest -m "not slow"
 
+coverage: install ## lines of ttmem that the fast tests run (COVERAGE: which tests)
+	@$(BIN)/python -m coverage run -m pytest $(or $(COVERAGE),-m "not slow")
+	@$(BIN)/python -m coverage report --skip-covered
+
 test-pythons: install ## the fast tests on every CPython of this machine, with the wheel installed
 	@$(BIN)/python -m tests.house.wheel
 
@@ -74,4 +78,4 @@ metrics: install ## how large and how fragmented the source tree is
 	@$(BIN)/python -m tests.house.metrics
 
 clean: ## removes what the other targets made
-	rm -rf $(VENV) build dist src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
