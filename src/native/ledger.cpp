@@ -42,7 +42,10 @@ Ledger::Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t se
     rejections_.reserve(MAX_REJECTIONS);
 }
 
-std::uint32_t Ledger::open_process() {
+std::uint32_t Ledger::open_process(std::uint32_t owner) {
+    if (owner >= owned_.size()) {
+        owned_.resize(owner + 1);
+    }
     const auto unused = std::find_if(processes_.begin(), processes_.end(), [](const Process& p) { return !p.open; });
     const auto index = static_cast<std::uint32_t>(unused - processes_.begin());
     if (unused == processes_.end()) {
@@ -51,6 +54,7 @@ std::uint32_t Ledger::open_process() {
         *unused = Process{};
     }
     processes_[index].open = true;
+    processes_[index].owner = owner;
     return index;
 }
 
@@ -158,18 +162,26 @@ void Ledger::one(Context& at, const Event& event) {
     }
 }
 
+std::uint64_t Ledger::room_for(const Process& process) const {
+    const std::uint64_t all = max_live_ - live_;
+    const std::uint64_t taken = process.owner ? owned_[process.owner] : 0;
+    return process.owner ? std::min(all, max_live_ / 2 - std::min(max_live_ / 2, taken)) : all;
+}
+
 // Stacked circular buffers count one by one: the limit on entries also keeps every sum far below 2^63.
 bool Ledger::room(Context& at, std::uint64_t bytes, std::uint64_t id, std::uint64_t entries) {
-    if (live_ + entries > max_live_) {
+    if (entries > room_for(at.process)) {
         ++dropped_;
         report(at, Anomaly::TABLE_FULL, bytes, id);
         return false;
     }
-    live_ += entries, at.process.live += entries;
+    live_ += entries, at.process.live += entries, owned_[at.process.owner] += entries;
     return true;
 }
 
-void Ledger::give_back(Context& at, std::uint64_t entries) { live_ -= entries, at.process.live -= entries; }
+void Ledger::give_back(Context& at, std::uint64_t entries) {
+    live_ -= entries, at.process.live -= entries, owned_[at.process.owner] -= entries;
+}
 
 void Ledger::reject(Context& at, Reject reason, const Event& event) {
     ++rejected_;

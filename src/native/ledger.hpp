@@ -212,6 +212,7 @@ struct Process {
     bool open = false;
     bool follows_table = false;  // see follow_table
     std::uint8_t generation = 1;  // of the last resync; what an older one named, end_resync removes
+    std::uint32_t owner = 0;
     std::uint64_t events = 0, live = 0;
     std::unordered_map<std::uint32_t, std::uint32_t> bound;  // logical id -> device
     std::unordered_map<std::uint32_t, std::shared_ptr<const CoreMask>> cores;
@@ -239,7 +240,10 @@ class Ledger {
 public:
     Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed);
 
-    std::uint32_t open_process();
+    // Processes of one owner share half of the table, so that no owner can lock out the others; owner 0 has no limit.
+    std::uint32_t open_process(std::uint32_t owner = 0);
+    // How many more entries the process may have.
+    std::uint64_t room_for(const Process& process) const;
     void release_process(std::uint32_t process);
     std::uint32_t add_device();
     // Makes the index that of a new device. False: something is alive on it, or a process is bound to it and `unbind` is not set.
@@ -343,6 +347,7 @@ private:
     void sweep(std::uint32_t process, bool everything);
 
     std::uint64_t max_live_, max_steps_;
+    std::vector<std::uint64_t> owned_{0};  // live entries, by owner
     std::uint64_t live_ = 0, steps_ = 0, order_ = 0, rejected_ = 0, dropped_ = 0;
     Table<Buffer, BufferKey, KeyHash> buffers_;
     Table<CircularBuffer, Key, KeyHash> circular_buffers_;

@@ -11,6 +11,8 @@
 
 namespace {
 
+constexpr unsigned int MAX_OWNERS = 1u << 20;
+
 using namespace ttmem;
 
 struct Object {
@@ -86,7 +88,17 @@ bool device_exists(PyObject* self, unsigned int device) {
     return false;
 }
 
-PyObject* open_process(PyObject* self, PyObject*) { return PyLong_FromUnsignedLong(ledger_of(self).open_process()); }
+PyObject* open_process(PyObject* self, PyObject* args) {
+    unsigned int owner = 0;
+    if (!PyArg_ParseTuple(args, "|I", &owner)) {
+        return nullptr;
+    }
+    if (owner > MAX_OWNERS) {
+        PyErr_SetString(PyExc_OverflowError, "too many owners");
+        return nullptr;
+    }
+    return PyLong_FromUnsignedLong(ledger_of(self).open_process(owner));
+}
 
 PyObject* add_device(PyObject* self, PyObject*) {
     if (ledger_of(self).devices().size() >= 0xFFFF) {
@@ -217,6 +229,14 @@ PyObject* process_live(PyObject* self, PyObject* args) {
         return nullptr;
     }
     return PyLong_FromUnsignedLongLong(ledger_of(self).processes()[process].live);
+}
+
+PyObject* process_room(PyObject* self, PyObject* args) {
+    unsigned int process;
+    if (!PyArg_ParseTuple(args, "I", &process) || !process_exists(self, process)) {
+        return nullptr;
+    }
+    return PyLong_FromUnsignedLongLong(ledger_of(self).room_for(ledger_of(self).processes()[process]));
 }
 
 PyObject* accounts(PyObject* self, PyObject* args) {
@@ -354,7 +374,7 @@ PyObject* decode(PyObject*, PyObject* args) {
 }
 
 PyMethodDef methods[] = {
-    {"open_process", method<open_process>, METH_NOARGS, nullptr},
+    {"open_process", method<open_process>, METH_VARARGS, nullptr},
     {"release_process", method<on_index<&Ledger::release_process, process_exists>>, METH_VARARGS, nullptr},
     {"add_device", method<add_device>, METH_NOARGS, nullptr},
     {"clear_device", method<clear_device>, METH_VARARGS, nullptr},
@@ -367,6 +387,7 @@ PyMethodDef methods[] = {
     {"reset_peak", method<on_index<&Ledger::reset_peak, device_exists>>, METH_VARARGS, nullptr},
     {"apply", method<apply>, METH_VARARGS, nullptr},
     {"apply_in_words", method<apply_in_words>, METH_VARARGS, nullptr},
+    {"process_room", method<process_room>, METH_VARARGS, nullptr},
     {"process_live", method<process_live>, METH_VARARGS, nullptr},
     {"accounts", method<accounts>, METH_VARARGS, nullptr},
     {"devices", method<devices>, METH_NOARGS, nullptr},

@@ -87,7 +87,8 @@ class Books:
         self, facts: ProcessFacts, source: str = "socket", part_of: ProcessRecord | None = None
     ) -> ProcessRecord:
         """A new account, of a new process or of one more reporter; identity is the caller's business."""
-        process = ProcessRecord(self.native.open_process(), facts, {source}, part_of=part_of)
+        index = self.native.open_process(self._shares.number(facts.user))
+        process = ProcessRecord(index, facts, {source}, part_of=part_of)
         if part_of is not None:
             part_of.parts.append(process)
         process.counted_as = self.probed.overruled_by(facts)
@@ -240,10 +241,9 @@ class Books:
             for logical_id in tuple(process.without_room):
                 if self._bind_late(process, logical_id):
                     process.incomplete = f"there is room for device {logical_id} now"
-        room = self.max_live - self.native.live()
         for row in self.findings():
             full = row.anomaly == anomalies.FindingCode.TABLE_FULL
-            if full and room >= min(row.times, max(1, self.max_live // 10)):
+            if full and self.native.process_room(row.process) >= min(row.times, max(1, self.max_live // 10)):
                 self.processes[row.process].incomplete = "the table of live entries has room again"
         return [
             (process, process.incomplete)

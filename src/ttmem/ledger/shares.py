@@ -10,6 +10,7 @@ from ttmem.process_identity import user_name
 from ttmem.snapshots import Anomaly
 
 MOST = 64  # sorts of refusals that are told apart
+MOST_USERS = 65_536  # with limits of their own; more than that share them
 DEVICES = 64
 ACCOUNTS = 8192  # processes times devices
 TEXT = 64 << 20  # bytes of names, core sets and declarations
@@ -46,10 +47,17 @@ class Shares:
         self._limits = limits
         self._unlimited = {None, user_name(0), user_name(os.geteuid())}
         self._taken: dict[str, Counter[str | None]] = {}
+        self._numbers: dict[str | None, int] = {}
 
     def limited(self, user: str | None) -> bool:
         """Is there a limit for that user?"""
         return user not in self._unlimited
+
+    def number(self, user: str | None) -> int:
+        """For the native ledger, which gives each numbered user half of its table; 0 has no limit."""
+        if not self.limited(user):
+            return 0
+        return self._numbers.setdefault(user, len(self._numbers) % MOST_USERS + 1)
 
     def take(self, user: str | None, what: str, amount: int, most: int) -> bool:
         """False if that would be more than its share."""
