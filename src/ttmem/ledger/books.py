@@ -243,7 +243,9 @@ class Books:
                     process.incomplete = f"there is room for device {logical_id} now"
         for row in self.findings():
             full = row.anomaly == anomalies.FindingCode.TABLE_FULL
-            if full and self.native.process_room(row.process) >= min(row.times, max(1, self.max_live // 10)):
+            if full and self.native.process_room(row.process) >= min(
+                row.times, max(1, self.max_live // 10)
+            ):
                 self.processes[row.process].incomplete = "the table of live entries has room again"
         return [
             (process, process.incomplete)
