@@ -103,7 +103,7 @@ def test_what_a_simulated_workload_reports_is_as_the_schemas_say(tmp_path: Path)
         code, _, error = finish("simulate", "leak", "--steps", "3", "--rate", "0", "--socket", path)
         assert code == 0, error
         with simulated(path, "cnn", "--size", "small"):
-            wanted = ("programs", "circular_buffers", "kernels", "l1_buffers", "resident", "cores")
+            wanted = ("programs", "circular_buffers", "kernels", "l1_buffers", "cores", "history")
 
             def complete() -> bool:
                 seen = printed("ps", "--socket", path, *ALL_DETAILS)
