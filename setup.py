@@ -12,7 +12,7 @@ HEADERS = sorted(str(path) for path in NATIVE.rglob("*.hpp"))
 RECORDS = NATIVE / "probe" / "records_module.cpp"
 EXPORTS = str(NATIVE / "probe" / "exports.map")
 
-COMPILE = ["-std=c++17", "-O2", "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"]
+COMPILE = ["-std=c++17", "-O3", "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"]
 LINK = ["-Wl,--strip-all"]
 STABLE_ABI = [("Py_LIMITED_API", "0x030A0000")]
 

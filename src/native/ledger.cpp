@@ -22,15 +22,6 @@ std::uint64_t finding_key(Anomaly anomaly, std::uint64_t process, std::uint64_t 
 
 }  // namespace
 
-std::size_t KeyHash::operator()(const Key& key) const {
-    const std::uint64_t where = (std::uint64_t{key.process} << 32) | (std::uint64_t{key.device} << 16) | key.kind;
-    return mix(key.id ^ seed) ^ mix(key.second + 0x9E3779B97F4A7C15ull * (where ^ seed));
-}
-
-std::size_t KeyHash::operator()(const BufferKey& key) const {
-    return (*this)(Key{key.id, 0, key.process, key.device, key.kind});
-}
-
 Ledger::Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed)
     : max_live_(max_live),
       max_steps_(max_steps),

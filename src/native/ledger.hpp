@@ -11,6 +11,7 @@
 
 #include "coverage.hpp"
 #include "event.hpp"
+#include "links.hpp"
 #include "live_blocks.hpp"
 #include "recent_frees.hpp"
 #include "table.hpp"
@@ -64,8 +65,13 @@ struct BufferKey {
 
 struct KeyHash {
     std::uint64_t seed;  // random per ledger: ids come from clients, and must not be able to collide on purpose
-    std::size_t operator()(const Key& key) const;
-    std::size_t operator()(const BufferKey& key) const;
+    std::size_t operator()(const Key& key) const {
+        const std::uint64_t where = (std::uint64_t{key.process} << 32) | (std::uint64_t{key.device} << 16) | key.kind;
+        return mix(key.id ^ seed) ^ mix(key.second + 0x9E3779B97F4A7C15ull * (where ^ seed));
+    }
+    std::size_t operator()(const BufferKey& key) const {
+        return (*this)(Key{key.id, 0, key.process, key.device, key.kind});
+    }
 };
 
 // Entries of one process are chained, so that releasing a dead process costs what it held and no more.

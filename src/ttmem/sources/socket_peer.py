@@ -15,7 +15,7 @@ from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head
 from ttmem.wire.record_stream import Broken, Item, Problem, Question, RecordStream, Reports
 
-RECEIVE = 128 << 10
+RECEIVE = 256 << 10
 # While more than this waits to be read by a peer, nothing more is read from it: who never reads its answers waits for
 # itself, and holds at most this, one answer and one receive.
 MAX_UNREAD = 256 << 10
