@@ -195,9 +195,13 @@ def test_a_process_that_stops_is_alive(source: SharedMemory, tmp_path: Path, spa
     assert source.read().devices[0].in_use == Amounts(*HELD)
 
 
-def test_a_ghost_whose_slot_is_written_to_lives_where_we_cannot_see_it(
-    source: SharedMemory, tmp_path: Path
+@pytest.mark.parametrize(
+    ("all_in_sight", "owner"), [(False, Owner.ELSEWHERE), (True, Owner.DEAD)]
+)
+def test_a_ghost_whose_slot_is_written_to_lives_only_where_processes_can_be_out_of_sight(
+    tmp_path: Path, all_in_sight: bool, owner: Owner
 ) -> None:
+    source = SharedMemory(str(tmp_path), all_in_sight=all_in_sight)
     gone = subprocess.Popen(["true"])
     gone.wait()
     Written(slots=[Slot(gone.pid, HELD)]).write(tmp_path)
@@ -207,9 +211,9 @@ def test_a_ghost_whose_slot_is_written_to_lives_where_we_cannot_see_it(
     (after,) = source.read().devices
 
     assert before.processes[0].owner is Owner.DEAD
-    assert after.processes[0].owner is Owner.ELSEWHERE
-    assert after.in_use == Amounts(*HELD)
-    assert after.remarks[0].kind == "elsewhere"
+    assert after.processes[0].owner is owner
+    assert after.in_use == (Amounts(*HELD) if owner.counts else Amounts())
+    assert (after.remarks[0].kind == "elsewhere") is owner.counts
 
 
 def test_two_slots_of_one_process_are_added(

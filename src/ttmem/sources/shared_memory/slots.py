@@ -34,8 +34,8 @@ class Found(NamedTuple):
 class SlotReader:
     """Reads the slots of one region, time after time."""
 
-    def __init__(self) -> None:
-        self._moving = Moving()
+    def __init__(self, all_in_sight: bool = False) -> None:
+        self._moving = Moving(all_in_sight)
         self._names: tuple[bytes, ...] = ()
         self._texts: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ttmem.events import DeviceSample, ProcessSample, Remark
-from ttmem.process_identity import user_name
+from ttmem.process_identity import sees_all_processes, user_name
 from ttmem.sources.closed_files import by_user
 from ttmem.sources.shared_memory.capacity import Capacities
 from ttmem.sources.shared_memory.files import Contents, RegionFile, read_contents, region_files
@@ -39,7 +39,8 @@ class Reading:
 class SharedMemory:
     """Reads regions again and again; keep one object, it remembers what it learned.
 
-    `descriptor` is a cluster descriptor to take capacities from, before all other sources.
+    `descriptor` is a cluster descriptor to take capacities from, before all other sources. `all_in_sight`: no process
+    of another PID namespace can be hidden; None: find out.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class SharedMemory:
         descriptor: str | None = None,
         holders: HoldersWatch | None = None,
         capacities: Capacities | None = None,
+        all_in_sight: bool | None = None,
     ) -> None:
         self._folder = folder
+        self._all_in_sight = sees_all_processes() if all_in_sight is None else all_in_sight
         self._holders = holders or HoldersWatch()
         self._capacities = capacities or Capacities(descriptor)
         self._lives = Lives()
@@ -92,7 +95,10 @@ class SharedMemory:
         )
 
     def _forget_all_but(self, numbers: set[int]) -> None:
-        self._readers = {number: self._readers.get(number) or SlotReader() for number in numbers}
+        self._readers = {
+            number: self._readers.get(number) or SlotReader(self._all_in_sight)
+            for number in numbers
+        }
         self._capacities.forget_all_but(numbers)
 
     def _regions(self, remarks: list[Remark]) -> list[tuple[RegionFile, Contents, Region]]:
