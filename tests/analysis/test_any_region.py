@@ -13,7 +13,7 @@ from tests.probe.watched import Watched
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.probe.layout import HEADER_SIZE
 from ttmem.sources.probe_region import BadRegion, ProbeRegion
-from ttmem.views.failure_text import render_failure
+from ttmem.views.failures import render_failure
 from ttmem.views.run_summary import render_summary
 
 SCRIPT = """

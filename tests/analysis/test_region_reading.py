@@ -12,7 +12,7 @@ from tests.probe.watched import Watched
 from ttmem.analysis.peaks import Setting, peaks
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.events import MemoryKind
-from ttmem.views.failure_text import render_failure
+from ttmem.views.failures import render_failure
 
 
 def test_a_peak_keeps_its_size_when_the_device_is_opened_again_with_another(

@@ -195,9 +195,7 @@ def test_a_process_that_stops_is_alive(source: SharedMemory, tmp_path: Path, spa
     assert source.read().devices[0].in_use == Amounts(*HELD)
 
 
-@pytest.mark.parametrize(
-    ("all_in_sight", "owner"), [(False, Owner.ELSEWHERE), (True, Owner.DEAD)]
-)
+@pytest.mark.parametrize(("all_in_sight", "owner"), [(False, Owner.ELSEWHERE), (True, Owner.DEAD)])
 def test_a_ghost_whose_slot_is_written_to_lives_only_where_processes_can_be_out_of_sight(
     tmp_path: Path, all_in_sight: bool, owner: Owner
 ) -> None:

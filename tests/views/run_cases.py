@@ -16,7 +16,7 @@ from ttmem.analysis.process_picture import (
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe.layout import Counted
-from ttmem.views.failure_text import render_failure
+from ttmem.views.failures import render_failure
 from ttmem.views.run_summary import render_summary
 
 MIB = 1 << 20

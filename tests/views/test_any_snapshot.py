@@ -9,8 +9,8 @@ from tests.views.snapshots import snapshots, texts
 from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
+from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import dump_groups
-from ttmem.views.dump_table import render_dump
 from ttmem.views.names import short_ids
 from ttmem.views.table import render
 from ttmem.views.text import clean, clip, columns, wrap

@@ -6,8 +6,8 @@ from tests.views.builders import KIB, MIB, device, snapshot, use
 from tests.views.cases import four_devices
 from tests.views.dump_case import dump_case
 from ttmem.commands.dump import with_boards
+from ttmem.views.dump import NOTHING, SHARED, render_dump
 from ttmem.views.dump_groups import dump_groups
-from ttmem.views.dump_table import NOTHING, SHARED, render_dump
 from ttmem.views.table import render
 
 

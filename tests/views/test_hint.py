@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.views.builders import MIB, circular, device, snapshot
 from ttmem.snapshots import Snapshot
-from ttmem.views.hint import hint
+from ttmem.views.notes import hint
 
 
 def picture(cb: int, l1: int = 0, seconds: int = 0) -> Snapshot:

@@ -12,8 +12,7 @@ from tests.views.cases import four_devices
 from tests.views.test_pictures import compare
 from ttmem.events import Amounts
 from ttmem.snapshots import Snapshot
-from ttmem.views.group_table import group_document, render_groups
-from ttmem.views.live_groups import What, live_groups
+from ttmem.views.groups import What, group_document, live_groups, render_groups
 
 KIB = 1024
 MIB = 1024 * KIB

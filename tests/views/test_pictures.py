@@ -12,8 +12,8 @@ import pytest
 from tests.views import builders
 from tests.views.cases import CASES
 from tests.views.dump_case import dump_case
+from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import dump_groups
-from ttmem.views.dump_table import render_dump
 from ttmem.views.table import render
 from ttmem.views.text import columns
 

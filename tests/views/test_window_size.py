@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from ttmem.views.window import terminal_size
+from ttmem.views.terminal import terminal_size
 
 
 @pytest.mark.parametrize("columns", [None, "0", "-3", "wide", "100"])

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from ttmem import __version__
 from ttmem.errors import TtmemError
-from ttmem.views.window import terminal_size
+from ttmem.views.terminal import terminal_size
 
 VERBS = ("demo", "top", "ps", "run", "serve", "dump", "doctor", "clean", "simulate")
 

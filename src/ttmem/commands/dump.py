@@ -32,8 +32,8 @@ from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.process_identity import user_name
 from ttmem.snapshots import Device, Losses, Snapshot, to_json
 from ttmem.sources.closed_files import CLOSED
+from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import DeviceDump, dump_groups
-from ttmem.views.dump_table import render_dump
 from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 

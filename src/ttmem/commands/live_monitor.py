@@ -15,8 +15,7 @@ from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import depth_of
 from ttmem.views.monitor.watch import Choice, Follower, Reading, Watch
-from ttmem.views.terminal import lacks_signs, wants_color
-from ttmem.views.window import terminal_size
+from ttmem.views.terminal import lacks_signs, terminal_size, wants_color
 
 SIZE_OF_A_PIPE = (120, 40)
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from ttmem.commands.options import add_snapshot_options, add_umd_option, path
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
-from ttmem.views.groupings import BY
+from ttmem.views.groups import BY
 from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
 from ttmem.views.text import clean, wrap
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ttmem.analysis.last_failures import LastFailures
     from ttmem.feeds import Feed
     from ttmem.sources.umd import Discovery
-    from ttmem.views.note import Note
+    from ttmem.views.notes import Note
 
 TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would alternate
 
@@ -178,7 +178,7 @@ def _failures(options: argparse.Namespace, snapshot: Snapshot) -> list[Note]:
     folder = _folder_with_regions(options)
     if folder is None:
         return []
-    from ttmem.views.failure_notes import failure_notes
+    from ttmem.views.failures import failure_notes
 
     pids = {process.pid for process in snapshot.processes}
     return failure_notes(_last_failures(folder).of(pids), snapshot.time_ns)
@@ -201,12 +201,10 @@ def _folder_with_regions(options: argparse.Namespace) -> str | None:
 
 def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
     """--by: live bytes grouped by what allocated them."""
-    from ttmem.views.group_table import group_document, render_groups
+    from ttmem.views.groups import group_document, live_groups, render_groups
     from ttmem.views.idle import without_idle
     from ttmem.views.ink import paint
-    from ttmem.views.live_groups import live_groups
-    from ttmem.views.note import note_lines
-    from ttmem.views.source_notes import remark_notes
+    from ttmem.views.notes import note_lines, remark_notes
 
     grouped = live_groups(snapshot, options.by)
     if options.json:

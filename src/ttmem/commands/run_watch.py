@@ -23,8 +23,7 @@ from ttmem.sources.probe_region import (
     find_regions,
 )
 from ttmem.sources.probes import free_and_size, make_room, take_refusals
-from ttmem.views.failure_text import render_failure
-from ttmem.views.origins import SITES_OFF, UNKNOWN_SITE
+from ttmem.views.failures import SITES_OFF, UNKNOWN_SITE, render_failure
 from ttmem.views.run_summary import Unwatched, render_summary
 from ttmem.views.terminal import spelled, wants_color, width
 from ttmem.views.text import clean

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ttmem.clean import Backup, LeftAlone, Outcome, Plan, RemoveRegion, Restored, Step
 from ttmem.clean.document import step_words
 from ttmem.views.ink import Line, Style, indent, ink, paragraph
-from ttmem.views.note import Note
+from ttmem.views.notes import Note
 from ttmem.views.sections import section, stack
 
 # A machine with 32 chips has 32 idle regions: one line tells of all of them.

@@ -1,4 +1,4 @@
-"""What is still allocated, grouped by device, kind and process."""
+"""What is allocated, grouped by device, kind and process: rows and columns of `ttmem dump`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from typing import Any
 
 from ttmem.events import Amounts
 from ttmem.snapshots import Device, Process, Snapshot
-from ttmem.views.names import in_order
-from ttmem.views.source_notes import COUNTERS
+from ttmem.views.names import in_order, short_command, time_of_day
+from ttmem.views.notes import COUNTERS
 
 Entry = Mapping[str, Any]  # one buffer, circular buffer or kernel of a snapshot's details
 CB = "CB"
@@ -177,3 +178,38 @@ def _largest(entries: list[Entry], size: Callable[[Entry], int], top: int) -> tu
         return -size(entry), int(entry.get("id") or 0)
 
     return tuple(heapq.nsmallest(top or len(entries), entries, key=place))
+
+
+@dataclass(frozen=True, slots=True)
+class DumpColumns:
+    """How columns are called, and what tells one process from another."""
+
+    figures: tuple[str, ...]
+    owner: str
+    owner_of: Callable[[Group], str | None]
+    age: str
+    until_ns: Callable[[Group], int | None]  # entries of a group are that old at that time
+
+
+def columns_of_now(time_ns: int) -> DumpColumns:
+    """Of what is allocated."""
+    return DumpColumns(
+        figures=("REQUESTED", "HELD", "SHARE"),
+        owner="COMMAND",
+        owner_of=lambda group: group.command and short_command(group.command),
+        age="AGE",
+        until_ns=lambda _: time_ns,
+    )
+
+
+def columns_of_ended(zone: tzinfo | None) -> DumpColumns:
+    """Of what was never freed: a region keeps no command, so its end is what a run is known by."""
+    return DumpColumns(
+        figures=("REQUESTED", "HELD"),
+        owner="ENDED",
+        owner_of=lambda group: (
+            None if group.ended_ns is None else time_of_day(group.ended_ns, zone)
+        ),
+        age="LIVED",
+        until_ns=lambda group: group.ended_ns,
+    )

@@ -1,14 +1,36 @@
-"""Devices of which there is nothing to say: a chip that was used once, and left an empty region behind.
-
-They stay in the data. On a screen they would hide those that are in use.
-"""
+"""What is said where no device, or no process, is there to show."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ttmem.snapshots import Device, Snapshot
-from ttmem.views.no_device import IDLE
+from ttmem.sources.closed_files import COUNTERS_CLOSED
+from ttmem.views.text import clean
+
+NO_PROCESS = "no process reports"
+NO_REPORT = (
+    "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
+)
+NARROWED = "narrowed"  # of a picture's host: devices were left out, none fits what was asked for
+IDLE = "idle"  # of a picture's host: all devices were left out, as nobody uses them
+NOT_IN_USE = "no device is in use"
+NONE_OF_THEM = "none of the devices that there are was asked for"
+
+
+def no_device(snapshot: Snapshot) -> str:
+    """In the words of the picture's source."""
+    if snapshot.host.get(NARROWED):
+        return NONE_OF_THEM
+    if snapshot.host.get(IDLE):
+        return NOT_IN_USE
+    folder = snapshot.host.get("shared_memory")
+    if folder is None:
+        return NO_REPORT
+    counters = f"no region of stock ttnn (tt_device_*_memory) in {clean(str(folder))}"
+    if any(remark.kind == COUNTERS_CLOSED for remark in snapshot.remarks):
+        counters += " can be read"
+    return f"{NO_REPORT}; {counters}" if snapshot.host.get("server") else counters
 
 
 def without_idle(snapshot: Snapshot) -> tuple[Snapshot, int]:

@@ -1,4 +1,4 @@
-"""How devices and processes are called on screen."""
+"""How things are named on screen: devices, processes, sites, ages and times."""
 
 from __future__ import annotations
 
@@ -6,10 +6,53 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime, tzinfo
 
 from ttmem.events import CardSample
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.text import ELLIPSIS, clean
+
+
+def age(nanoseconds: int) -> str:
+    """'12 s', '4 min', '3 h', '2 d'."""
+    seconds = max(nanoseconds, 0) // 1_000_000_000
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
+
+
+def moment(time_ns: int, zone: tzinfo | None = None) -> str:
+    """'2026-08-22 14:03:11 UTC'."""
+    when = _local(time_ns, zone)
+    return "time unknown" if when is None else when.strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def time_of_day(time_ns: int, zone: tzinfo | None) -> str:
+    """'14:03:11'."""
+    when = _local(time_ns, zone)
+    return "unknown" if when is None else when.strftime("%H:%M:%S")
+
+
+def clock(time_ns: int, zone: tzinfo | None) -> str:
+    """'14:03:11.250'."""
+    when = _local(time_ns, zone)
+    if when is None:
+        return "unknown"
+    return f"{when:%H:%M:%S}.{time_ns // MILLISECOND % 1000:03}"
+
+
+def _local(time_ns: int, zone: tzinfo | None) -> datetime | None:
+    """None for a time that no calendar has: clocks of other processes may say anything."""
+    try:
+        return datetime.fromtimestamp(time_ns // SECOND, zone).astimezone(zone)
+    except (OverflowError, OSError, ValueError):
+        return None
+
 
 SHORTEST_ID = 9
 LONGEST_NUMBER = 3  # digits: no host has a thousand devices

@@ -1,16 +1,193 @@
-"""What stands under the tables: anomalies, losses, why numbers are missing, hints."""
+"""Notes below a table: losses, anomalies, hints, and what a source cannot tell."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
+from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, Device, Snapshot
-from ttmem.views.hint import hint
-from ttmem.views.ink import Style
+from ttmem.views.device_facts import cb_measure
+from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
 from ttmem.views.kernel_table import partial_sentence
-from ttmem.views.names import DeviceNames
-from ttmem.views.note import Note
-from ttmem.views.source_notes import is_quiet
+from ttmem.views.names import DeviceNames, age
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence after its sign."""
+
+    sign: str
+    style: Style
+    text: str
+
+    def lines(self, width: int) -> list[Line]:
+        """In as many lines as it needs."""
+        by = len(self.sign) + 2
+        return indent(paragraph(self.text, width - by), by, ink(f" {self.sign}", self.style))
+
+    def line(self, width: int) -> Line:
+        """In one line; the cut shows."""
+        return clip_line((*ink(f" {self.sign} ", self.style), *ink(self.text)), width)
+
+
+def note_lines(notes: Iterable[Note], width: int, whole: bool = True) -> list[Line]:
+    """The notes, one under the other; else than `whole`, each is cut to one line."""
+    if not whole:
+        return [note.line(width) for note in notes]
+    return [line for note in notes for line in note.lines(width)]
+
+
+LEFT = (
+    "ghost",
+    "reused_pid",
+    "replaced_program",
+)  # the table of what dead processes left behind has them
+DISAGREE = "totals_disagree", "chips_disagree"
+QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # no number of the picture is wrong by it
+MANY_DISAGREE = (
+    "the totals that the runtime stored are not the sum of the live processes; the processes count"
+)
+COUNTERS = "shared memory"
+THREADS_SEEN = "shared memory v4"
+BLIND = "dataflow buffers, kernel code"
+SEE = "(docs/shared-memory.md)"
+BY_COUNTERS = "requested bytes, by the counters of stock ttnn, which do not see:"
+
+
+def remark_notes(snapshot: Snapshot) -> list[Note]:
+    """Of the host: files that were skipped, processes that publish nothing."""
+    return [Note("!", Style.WARN, remark.text) for remark in snapshot.remarks]
+
+
+def quiet_notes(snapshot: Snapshot) -> list[Note]:
+    """Of devices: what is odd in a region, and changes no sum."""
+    names = DeviceNames(snapshot.devices)
+    left = {left.pid for left in snapshot.left_behind}
+    where: dict[str, list[str]] = {}
+    disagreeing: dict[str, list[str]] = {}
+    for device in snapshot.devices:
+        for anomaly in device.anomalies:
+            if anomaly.kind in DISAGREE:
+                disagreeing.setdefault(device.unique_id, []).append(anomaly.text)
+            elif anomaly.kind in QUIET and not (anomaly.kind in LEFT and anomaly.pid in left):
+                where.setdefault(anomaly.text, []).append(device.unique_id)
+    if len(disagreeing) == 1:
+        ((unique_id, texts),) = disagreeing.items()
+        for text in texts:
+            where[text] = [unique_id]
+    elif disagreeing:
+        where[MANY_DISAGREE] = list(disagreeing)
+    return [
+        Note("-", Style.FAINT, f"{names.sentence(devices)}: {text}")
+        for text, devices in where.items()
+    ]
+
+
+def is_quiet(anomaly: Anomaly) -> bool:
+    """Does it leave every number of the picture right?"""
+    return anomaly.kind in QUIET
+
+
+def blind_notes(snapshot: Snapshot) -> list[Note]:
+    """What the counters of the stock runtime cannot see; provenance has it in full."""
+    seen: dict[str, list[str]] = {}
+    for device in snapshot.devices:
+        dram = device.provenance.get("dram")
+        if dram is not None and COUNTERS in dram.source:
+            blind = BLIND if device.kernels.counted is None else BLIND.partition(",")[0]
+            if THREADS_SEEN not in dram.source:
+                blind = f"buffers of other threads, {blind}"
+            seen.setdefault(f"{blind} {SEE}", []).append(device.unique_id)
+    names = DeviceNames(snapshot.devices)
+    return [
+        Note("-", Style.FAINT, f"{names.sentence(devices)}: {BY_COUNTERS} {blind}")
+        for blind, devices in seen.items()
+    ]
+
+
+PAGE = "docs/circular-buffers.md"
+SMALLEST = 1 << 20  # bytes; below that there is nothing to gain
+SHARE = 4  # a quarter of the capacity; a device that is nearly empty needs no advice
+
+
+def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
+    """Sentences; none if circular buffers are neither most of L1 nor growing."""
+    names = DeviceNames(snapshot.devices)
+    growth = {d.unique_id: _growth(d, earlier) for d in snapshot.devices}
+    growing = [unique_id for unique_id, more in growth.items() if more > 0]
+    large = [device for device in snapshot.devices if _is_large(device)]
+    out = []
+    if growing:
+        more = human(sum(growth[unique_id] for unique_id in growing))
+        since = age(snapshot.time_ns - earlier.time_ns) if earlier else ""
+        out.append(
+            f"circular buffers grew by {more} in {since} on {names.sentence(growing)}: programs of"
+            f" new shapes are being cached; flat means that all shapes are known ({PAGE})"
+        )
+    if large:
+        out.append(_large(large, names, flat=earlier is not None and not growing))
+    shared = [device for device in snapshot.devices if _shares_beyond_capacity(device)]
+    if shared:
+        out.append(_shared(shared, names))
+    return out
+
+
+def _growth(device: Device, earlier: Snapshot | None) -> int:
+    before = earlier.device(device.unique_id) if earlier else None
+    if before is None or not _matters(device):
+        return 0
+    now, then = device.memory.cb, before.memory.cb
+    if now.demand is None or then.demand is None:
+        return now.used - then.used
+    return now.demand - then.demand
+
+
+def _is_large(device: Device) -> bool:
+    used = device.memory.cb.used
+    return used >= SMALLEST and 2 * used > device.l1_used and _matters(device)
+
+
+def _matters(device: Device) -> bool:
+    """An unknown capacity may be a small one."""
+    capacity = _capacity(device)
+    return capacity is None or SHARE * device.memory.cb.used >= capacity
+
+
+def _shares_beyond_capacity(device: Device) -> bool:
+    """The plain sum is impossible as a use of L1: whoever sees it elsewhere wants to know why."""
+    cb = device.memory.cb
+    if cb.cached is None or cb.demand is None:
+        return False
+    return cb.demand > max(cb.cached, _capacity(device) or cb.demand)
+
+
+def _shared(devices: list[Device], names: DeviceNames) -> str:
+    demand = human(sum(device.memory.cb.demand or 0 for device in devices))
+    cached = human(sum(device.memory.cb.cached or 0 for device in devices))
+    where = names.sentence(device.unique_id for device in devices)
+    return (
+        f"the circular buffers of all cached programs on {where} add up to {demand}, more than L1 has;"
+        f" they share addresses and take {cached} together ({PAGE})"
+    )
+
+
+def _large(devices: list[Device], names: DeviceNames, flat: bool) -> str:
+    amount = human(sum(device.memory.cb.used for device in devices))
+    where = names.sentence(device.unique_id for device in devices)
+    by_demand = any(cb_measure(device.memory.cb) != "cached" for device in devices)
+    return (
+        f"circular buffers of cached programs hold {amount} of L1 on {where}"
+        f"{' and stay flat: all shapes are cached' if flat else ''}"
+        f"{' (a plain sum: programs that share addresses are added up)' if by_demand else ''}"
+        f"; fewer distinct shapes, or clearing the program cache, frees them ({PAGE})"
+    )
+
+
+def _capacity(device: Device) -> int | None:
+    """For advice, that of the defaults is good enough."""
+    return device.l1_capacity if device.l1_capacity is not None else device.l1_capacity_default
+
 
 WORST = ("over_capacity", "allocation_failed")  # impossible sums, then what broke an application
 PROBE = "probe"  # what is beyond its table is in all sums, and said by an anomaly

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import LeftBehind, Process, Snapshot
-from ttmem.views.ages import age
 from ttmem.views.device_facts import AMOUNT, fact
 from ttmem.views.grid import Column, Grid
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
-from ttmem.views.names import DeviceNames, short_command
+from ttmem.views.names import DeviceNames, age, short_command
 from ttmem.views.text import columns
 
 LEAST_COMMAND = 20

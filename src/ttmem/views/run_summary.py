@@ -13,11 +13,10 @@ from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.sizes import human, several
 from ttmem.sources.probe_folder import DEFAULT_DIRECTORY
-from ttmem.views.failure_text import kind_name
+from ttmem.views.failures import callers, kind_name, made_by
 from ttmem.views.grid import GAP, Column, Grid
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers
-from ttmem.views.origins import callers, made_by
 
 NOTHING_SEEN = "no process of this command opened a device, so there is nothing to tell"
 NEVER_USED = "never used"

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from ttmem.errors import BadInput
 from ttmem.events import Amounts
 from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
+from ttmem.views.idle import NARROWED
 from ttmem.views.names import in_order
-from ttmem.views.no_device import NARROWED
-from ttmem.views.source_notes import is_quiet
+from ttmem.views.notes import is_quiet
 from ttmem.views.text import clean
 
 NAMED = 8  # devices in one sentence

@@ -1,35 +1,115 @@
-"""`ttmem ps`: one picture as a table."""
+"""`ttmem ps` as text: what fits into the window, and what is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from ttmem.sizes import several
 from ttmem.snapshots import Device, Snapshot
 from ttmem.sources.closed_files import COUNTERS_CLOSED
-from ttmem.views.device_table import Shape, device_table
-from ttmem.views.extent import ALL, Extent, fitting
-from ttmem.views.idle import idle_sentence, without_idle
+from ttmem.views.devices import Shape, device_table
+from ttmem.views.idle import NO_PROCESS, idle_sentence, no_device, without_idle
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernel_table import kernel_lines, kernel_type_table
 from ttmem.views.names import in_order
-from ttmem.views.no_device import NO_PROCESS, no_device
-from ttmem.views.note import Note, note_lines
 from ttmem.views.notes import (
+    Note,
     anomaly_notes,
+    blind_notes,
     dead_notes,
     hint_notes,
     loss_notes,
     missing_notes,
+    note_lines,
     partial_notes,
+    quiet_notes,
+    remark_notes,
 )
 from ttmem.views.process_table import left_behind_table, process_table
-from ttmem.views.sections import section, stack
-from ttmem.views.source_notes import blind_notes, quiet_notes, remark_notes
+from ttmem.views.sections import section, stack, title_lines
 from ttmem.views.telemetry_table import telemetry_table
-from ttmem.views.title import title_lines
+
+LEAST_PROCESSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a picture has."""
+
+    hints: bool = True
+    kernels: bool = True
+    left_behind: bool = True  # the table; else one line
+    devices: Shape = Shape.WHOLE
+    by_type: bool = True
+    telemetry: bool = True
+    processes: int | None = None  # rows; None: all
+    airy: bool = True  # empty lines, and all of the title
+    commands: bool = True  # may have lines of their own
+    whole_notes: bool = True  # else one line for each
+    most_devices: int | None = None
+    most_notes: int | None = None
+
+
+ALL = Extent()
+
+
+def fitting(fits: Callable[[Extent], bool], processes: int, devices: int, notes: int) -> Extent:
+    """The largest extent that fits, or the smallest one there is."""
+    extent = ALL
+    for extent in _smaller():
+        if fits(extent):
+            return extent
+    for name, least, count in (
+        ("processes", LEAST_PROCESSES, processes),
+        ("airy", None, 0),
+        ("commands", None, 0),
+        ("whole_notes", None, 0),
+        ("most_devices", 1, devices),
+        ("most_notes", 1, notes),
+    ):
+        if least is None:
+            extent = _with(extent, name, False)
+            if fits(extent):
+                return _grown(extent, "processes", processes, fits)
+        elif count > least:
+            extent = _with(extent, name, least)
+            if fits(extent):
+                return _grown(extent, name, count, fits)
+    return extent
+
+
+def _smaller() -> Iterator[Extent]:
+    """What goes first, in that order."""
+    yield (extent := ALL)
+    yield (extent := replace(extent, hints=False))
+    yield (extent := replace(extent, kernels=False))
+    yield (extent := replace(extent, left_behind=False))
+    yield (extent := replace(extent, devices=Shape.DENSE))
+    yield (extent := replace(extent, devices=Shape.LINE))
+    yield (extent := replace(extent, by_type=False))
+    yield replace(extent, telemetry=False)
+
+
+def _grown(extent: Extent, name: str, count: int, fits: Callable[[Extent], bool]) -> Extent:
+    """As many rows as fit."""
+    fewest = getattr(extent, name)
+    if fewest is None:
+        return extent
+    low, high = fewest, count - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(_with(extent, name, middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return _with(extent, name, low)
+
+
+def _with(extent: Extent, name: str, value: object) -> Extent:
+    return replace(extent, **{name: value})  # type: ignore[arg-type]  # each step names its own type
+
 
 NO_COUNTERS = "no process publishes counters"
 NO_READABLE = "no process publishes counters that can be read"

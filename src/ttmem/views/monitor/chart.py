@@ -13,9 +13,9 @@ from ttmem.snapshots import MemoryUse
 from ttmem.views.device_facts import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink, pad
 from ttmem.views.meter import is_over, level, percentage
-from ttmem.views.moments import time_of_day
 from ttmem.views.monitor.figures import Kind, amount, of_limit
 from ttmem.views.monitor.state import Look, Series, Units
+from ttmem.views.names import time_of_day
 
 LEVELS, ASCII_LEVELS = "▂▃▄▅▆▇█", ".:-=+*#"
 NOTHING, ASCII_NOTHING = "▁", "_"

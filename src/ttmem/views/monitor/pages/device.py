@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from ttmem.snapshots import Device, Kernels, MemoryUse, Provenance
 from ttmem.views.device_facts import cb_measure
+from ttmem.views.idle import no_device
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad, paragraph
 from ttmem.views.meter import level
-from ttmem.views.moments import time_of_day
 from ttmem.views.monitor.chart import Subject, panel
 from ttmem.views.monitor.figures import (
     CB,
@@ -31,10 +31,8 @@ from ttmem.views.monitor.pages.device_lines import DeviceParts
 from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
 from ttmem.views.monitor.pages.rows import BY_DRAM, ProcessRow, process_columns, process_rows
 from ttmem.views.monitor.state import Drawn, Look, terms
-from ttmem.views.no_device import no_device
-from ttmem.views.note import note_lines
-from ttmem.views.notes import anomaly_notes, missing_notes
-from ttmem.views.source_notes import quiet_notes
+from ttmem.views.names import time_of_day
+from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, quiet_notes
 
 
 def provenance_lines(device: Device, width: int) -> list[Line]:

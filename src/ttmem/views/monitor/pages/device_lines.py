@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
-from ttmem.views.ages import age
 from ttmem.views.ink import Line, Span, Style, faint, ink, line_columns, pad
 from ttmem.views.meter import PERCENT
 from ttmem.views.monitor.chart import SECOND, TimeColumns, first_needed, sparkline
@@ -27,7 +26,7 @@ from ttmem.views.monitor.figures import (
 )
 from ttmem.views.monitor.listing import GAP, GUTTER, row_line
 from ttmem.views.monitor.state import Look
-from ttmem.views.names import logical, short_ids, short_pci
+from ttmem.views.names import age, logical, short_ids, short_pci
 
 
 class Place(NamedTuple):

@@ -21,7 +21,6 @@ from ttmem.views.ink import (
     line_columns,
     paragraph,
 )
-from ttmem.views.moments import clock
 from ttmem.views.monitor.figures import counter_fact, fact_lines
 from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, label, number, phrase
 from ttmem.views.monitor.pages.rows import (
@@ -34,9 +33,16 @@ from ttmem.views.monitor.pages.rows import (
     words,
 )
 from ttmem.views.monitor.state import Drawn, Look, Units, terms
-from ttmem.views.note import Note, note_lines
-from ttmem.views.notes import anomaly_notes, loss_notes, missing_notes
-from ttmem.views.source_notes import is_quiet, remark_notes
+from ttmem.views.names import clock
+from ttmem.views.notes import (
+    Note,
+    anomaly_notes,
+    is_quiet,
+    loss_notes,
+    missing_notes,
+    note_lines,
+    remark_notes,
+)
 from ttmem.views.text import ELLIPSIS, clean, columns
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ttmem.snapshots import Device, Ring, Snapshot
-from ttmem.views.ages import age
 from ttmem.views.device_facts import AMOUNT
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.kernel_table import TYPES, partial_sentence
@@ -25,6 +24,7 @@ from ttmem.views.monitor.pages.rows import (
     words,
 )
 from ttmem.views.monitor.state import Drawn, Look, Units, terms
+from ttmem.views.names import age
 
 BAR = 24  # columns of the bar with its percentage, where there is room
 

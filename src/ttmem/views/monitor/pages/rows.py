@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from ttmem.events import KINDS, Amounts
 from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
-from ttmem.views.ages import age
 from ttmem.views.device_facts import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink
 from ttmem.views.monitor.figures import amount_fact
 from ttmem.views.monitor.listing import ListColumn, number
 from ttmem.views.monitor.state import Look, Units
-from ttmem.views.names import DeviceNames, short_command
+from ttmem.views.names import DeviceNames, age, short_command
 from ttmem.views.process_table import is_away
 from ttmem.views.text import columns
 

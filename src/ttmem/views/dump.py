@@ -1,28 +1,115 @@
-"""`ttmem dump`: what is still allocated, as text."""
+"""`ttmem dump` as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from functools import partial
 
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
 from ttmem.sources.closed_files import CLOSED
-from ttmem.views.dump_columns import DumpColumns, columns_of_ended, columns_of_now
-from ttmem.views.dump_entries import entry_lines, known
-from ttmem.views.dump_groups import CB, DeviceDump, Group
+from ttmem.views.dump_groups import (
+    CB,
+    DeviceDump,
+    DumpColumns,
+    Entry,
+    Group,
+    columns_of_ended,
+    columns_of_now,
+)
 from ttmem.views.grid import Column, Grid
 from ttmem.views.idle import without_idle
-from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
+from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.meter import share_text
-from ttmem.views.names import logical, model, short_pci
-from ttmem.views.note import Note, note_lines
-from ttmem.views.notes import loss_notes, unlisted_notes
+from ttmem.views.names import age, logical, model, short_pci
+from ttmem.views.notes import (
+    Note,
+    blind_notes,
+    loss_notes,
+    note_lines,
+    remark_notes,
+    unlisted_notes,
+)
 from ttmem.views.process_table import left_behind_table
-from ttmem.views.sections import page, section
-from ttmem.views.source_notes import blind_notes, remark_notes
-from ttmem.views.title import title_lines
+from ttmem.views.sections import page, section, title_lines
+
+INDENT = 5
+
+
+def entry_lines(group: Group, columns: DumpColumns, width: int) -> list[Line]:
+    """The largest entries of a group, and how many more there are."""
+    if not group.largest:
+        return []
+    titled = _columns(group, columns)
+    rows = [[cell(entry) for _, cell in titled] for entry in group.largest]
+    grid = Grid([column for column, _ in titled], rows)
+    room = width - INDENT - (grid.width - grid.widths[-1])
+    last = min(grid.widths[-1], max(room, len(grid.columns[-1].title)))
+    lines = [clip_line(line, width - INDENT) for line in grid.lines(last)]
+    more = (group.count or 0) - len(group.largest)
+    if more:
+        lines.append(faint(f"… {more:,} more, {human(group.rest)}; --top 0 lists all"))
+    return indent(lines, INDENT)
+
+
+def known(text: str | None) -> Line:
+    """The text, or N/A."""
+    return faint("N/A") if text is None else ink(text)
+
+
+Cell = Callable[[Entry], Line]
+
+
+def _columns(group: Group, columns: DumpColumns) -> list[tuple[Column, Cell]]:
+    """Ids and addresses have columns of their own; ids that are addresses are not repeated."""
+    ids = any(entry.get("id") not in (None, entry.get("address")) for entry in group.largest)
+    addresses = group.kind == CB or any(entry.get("address") for entry in group.largest)
+    size = "FOOTPRINT" if "footprint" in group.largest[0] else "SIZE"
+    return [
+        (Column(size, right=True), _size),
+        (Column(columns.age, right=True), partial(_age, columns.until_ns(group))),
+        *([(Column("ID", right=True), _id)] if ids else []),
+        *([(Column("ADDRESS", right=True), _address)] if addresses else []),
+        *([(Column("ORIGIN"), _origin_cell)] if any(map(_origin, group.largest)) else []),
+    ]
+
+
+def _size(entry: Entry) -> Line:
+    return ink(human(int(entry.get("footprint", entry.get("requested", entry.get("size", 0))))))
+
+
+def _age(until_ns: int | None, entry: Entry) -> Line:
+    time_ns = int(entry.get("time_ns") or 0)
+    return faint(age(until_ns - time_ns) if time_ns and until_ns else "N/A")
+
+
+def _id(entry: Entry) -> Line:
+    return known(None if entry.get("id") is None else f"{int(entry['id']):#x}")
+
+
+def _address(entry: Entry) -> Line:
+    return known(None if entry.get("address") is None else f"{int(entry['address']):#x}")
+
+
+def _origin_cell(entry: Entry) -> Line:
+    return faint(_origin(entry))
+
+
+def _origin(entry: Entry) -> str:
+    """References, name and call site, as far as they are known."""
+    program, references = entry.get("program"), int(entry.get("references") or 1)
+    texts = [
+        f"{references:,} references" if references > 1 else None,
+        entry.get("name"),
+        f"program {program}" if program else None,
+        f"{entry['cores']} cores" if entry.get("cores") else None,
+        "on an L1 buffer" if entry.get("global") else None,
+        entry.get("site"),
+    ]
+    return "  ".join(str(text) for text in texts if text)
+
 
 NOTHING = "nothing is allocated"
 NOTHING_READ = "nothing is allocated, as far as it can be read"

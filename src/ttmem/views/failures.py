@@ -1,16 +1,79 @@
-"""An allocation that failed, in ten lines: asked for, free, exhausted or fragmented, and who holds the memory."""
+"""Failed allocations, explained: who asked, for how much, who holds the rest."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator
+
 from ttmem.analysis.explanation import Explanation, Verdict
 from ttmem.analysis.holders import Holder
+from ttmem.analysis.last_failures import LastFailure
 from ttmem.analysis.process_picture import Origin
 from ttmem.events import MemoryKind
-from ttmem.sizes import human
+from ttmem.sizes import human, several
 from ttmem.views.ink import Line, Style, faint, ink, pad, paint
-from ttmem.views.names import numbers
-from ttmem.views.origins import callers, made_by
-from ttmem.views.text import columns
+from ttmem.views.names import age, numbers
+from ttmem.views.notes import Note
+from ttmem.views.text import ELLIPSIS, clean, clip, columns
+
+UNKNOWN_OP = "outside of any op"
+UNKNOWN_SITE = "no line of Python"
+SITES_OFF = "call sites are off"
+CALLERS = 8  # of a stack; the rest is counted
+
+
+def made_by(origin: Origin, room: int) -> str:
+    """'ttnn.matmul  model.py:42 forward  in decode'. In little room, the file and its line stay to the last."""
+    if not origin.sought:
+        return clip(f"{SITES_OFF}{_in_phase(origin)}", room)
+    innermost = (origin.site or UNKNOWN_SITE).split("\n", 1)[0]
+    place, function = _parts(clean(innermost.removeprefix(os.getcwd() + os.sep)))
+    phase = _in_phase(origin)
+    op = clean(origin.op or UNKNOWN_OP)
+    bare_op = op.rpartition(".")[2]
+    for head, end in ((op, function + phase), (op, phase), (bare_op, phase), (bare_op, "")):
+        for shown in _with_fewer_folders(place):
+            text = f"{head}  {shown}{end}"
+            if columns(text) <= room:
+                return text
+    left = room - columns(shown) - 2
+    return f"{clip(bare_op, left)}  {shown}" if left > 2 else clip(shown, room)
+
+
+def callers(origin: Origin, room: int) -> list[str]:
+    """The rest of a whole stack, innermost first: 'called by model.py:42 forward'; nothing if only a line is known."""
+    frames = (origin.site or "").split("\n")[1:]
+    lines = [
+        f"called by {_short(frame, room - columns('called by '))}" for frame in frames[:CALLERS]
+    ]
+    if len(frames) > CALLERS:
+        lines.append(f"and {several(len(frames) - CALLERS, 'more caller')}")
+    return lines
+
+
+def _short(frame: str, room: int) -> str:
+    place, function = _parts(clean(frame.removeprefix(os.getcwd() + os.sep)))
+    texts = [f"{shown}{function}" for shown in _with_fewer_folders(place)]
+    return next((text for text in texts if columns(text) <= room), clip(texts[-1], room))
+
+
+def _in_phase(origin: Origin) -> str:
+    return f"  in {clean(origin.phase)}" if origin.phase else ""
+
+
+def _parts(site: str) -> tuple[str, str]:
+    """'/src/model.py:42 forward' -> '/src/model.py:42' and ' forward'."""
+    place, space, function = site.rpartition(" ")
+    return (place, space + function) if ":" in place else (site, "")
+
+
+def _with_fewer_folders(place: str) -> Iterator[str]:
+    yield place
+    while os.sep in place:
+        place = place.split(os.sep, 1)[1]
+        yield f"{ELLIPSIS}{os.sep}{place}"
+    yield place
+
 
 HOLDERS = 5
 _LABEL = 11
@@ -122,3 +185,22 @@ def _held(holders: tuple[Holder, ...], by: str, width: int) -> list[Line]:
         text = _who(one.origin, before, width, rest)
         lines.append(_fact(by if at == 0 else "", text))
     return lines
+
+
+ROOM = 100  # of op and line
+
+
+def failure_notes(failures: Iterable[LastFailure], now_ns: int) -> list[Note]:
+    """'pid 4711: no room for a buffer in L1 of device 0, 12 s ago: 4.0 MiB, asked by ...; exhausted: ...'."""
+    return [Note("!", Style.ALARM, _sentence(one, now_ns)) for one in failures]
+
+
+def _sentence(last: LastFailure, now_ns: int) -> str:
+    why = last.explanation
+    when = f"{age(now_ns - last.time_ns)} ago"
+    if last.count > 1:
+        when += f", the last of {last.count:,} failures"
+    by_core = why.failure.what != "buffer"
+    size = f"{human(why.needed)} on each core" if by_core else human(why.asked)
+    who = made_by(why.failure.origin, ROOM)
+    return f"pid {last.pid}: {headline(why)}, {when}: {size}, asked by {who}; {verdict(why)}"
