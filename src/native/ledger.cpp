@@ -155,8 +155,11 @@ void Ledger::one(Context& at, const Event& event) {
 
 std::uint64_t Ledger::room_for(const Process& process) const {
     const std::uint64_t all = max_live_ - live_;
-    const std::uint64_t taken = process.owner ? owned_[process.owner] : 0;
-    return process.owner ? std::min(all, max_live_ / 2 - std::min(max_live_ / 2, taken)) : all;
+    if (process.owner == 0) {
+        return all;
+    }
+    const std::uint64_t share = (max_live_ + 1) / 2;
+    return std::min(all, share - std::min(share, owned_[process.owner]));
 }
 
 // Stacked circular buffers count one by one: the limit on entries also keeps every sum far below 2^63.
