@@ -12,6 +12,31 @@ from hypothesis import settings
 settings.register_profile("any machine", deadline=None)  # a test suite times nothing
 settings.load_profile("any machine")
 
+HERE = Path(__file__).parent
+# With ttnn, a compiler, many processes, or thousands of examples: `make test-fast` leaves them out.
+SLOW = (
+    "analysis",
+    "benchmarks",
+    "client/test_healing.py",
+    "client/test_interrupts.py",
+    "hw/test_descriptor.py",
+    "model/test_ctrl_c.py",
+    "model/test_demo.py",
+    "model/test_simulate.py",
+    "probe",
+    "server",
+    "ttnn",
+    "views/monitor",
+    "views/test_any_snapshot.py",
+    "views/test_ps_telemetry.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(HERE).as_posix().startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _ctrl_c_works() -> None:
