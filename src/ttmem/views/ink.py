@@ -66,7 +66,7 @@ def faint(text: str) -> Line:
     return ink(text, Style.FAINT)
 
 
-@lru_cache(1 << 13)  # the monitor measures the same thousand lines for each picture
+@lru_cache(1 << 11)  # the monitor measures the same thousand lines for each screen; each is kilobytes
 def line_columns(line: Line) -> int:
     """How wide a line is."""
     return sum(columns(text) for text, _ in line)
@@ -83,7 +83,7 @@ def pad(line: Line, room: int, right: bool = False) -> Line:
     return line if line_columns(line) > room else fitted(line, room, right)
 
 
-@lru_cache(1 << 13)
+@lru_cache(1 << 12)
 def fitted(line: Line, room: int, right: bool = False) -> Line:
     """The line in exactly `room` columns: cut, or filled."""
     missing = room - line_columns(line)

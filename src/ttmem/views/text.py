@@ -38,7 +38,7 @@ def columns(text: str) -> int:
     return len(text) if text.isascii() else _columns(text)
 
 
-@lru_cache(1 << 13)
+@lru_cache(1 << 11)
 def _columns(text: str) -> int:
     """A monitor measures the same bars again and again."""
     return sum(map(_columns_of, text))
