@@ -66,7 +66,9 @@ def faint(text: str) -> Line:
     return ink(text, Style.FAINT)
 
 
-@lru_cache(1 << 11)  # the monitor measures the same thousand lines for each screen; each is kilobytes
+@lru_cache(
+    1 << 11
+)  # the monitor measures the same thousand lines for each screen; each is kilobytes
 def line_columns(line: Line) -> int:
     """How wide a line is."""
     return sum(columns(text) for text, _ in line)
