@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ttmem.commands.demo import DemoProcesses
 from ttmem.feeds import ServerFeed
+from ttmem.text import columns
 from ttmem.views.ink import Line, Style
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import Depth, Rgb, Theme
 from ttmem.views.monitor.watch import Choice, Follower, Watch
-from ttmem.views.text import columns
 
 FOLDER = Path(__file__).parent / "pictures"
 SIZE = (120, 36)

@@ -1,6 +1,93 @@
-"""Text that others wrote, made safe for a terminal."""
+"""Text that is safe to print, measured in terminal columns.
+
+Commands, names and paths come from other processes: whatever could move the cursor, hide or reorder
+text is shown as an escape (`\\x1b`) instead of being obeyed.
+"""
 
 from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+ELLIPSIS = "…"
+_WORD = re.compile(r"\d[\d.,]* (?:[KMGT]i)?B\b\S*|\S+")  # a size stays on one line with its unit
+_EMOJI_SELECTOR = "\ufe0f"  # makes the sign before it two columns wide, in some terminals only
+
+
+def clean(text: str) -> str:
+    """The text with everything that is not plainly visible escaped."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(letter: str) -> str:
+    if letter == _EMOJI_SELECTOR:
+        return ""
+    if letter.isprintable():
+        return letter
+    if unicodedata.category(letter) == "Zs":
+        return " "
+    return letter.encode("unicode_escape").decode("ascii")
+
+
+def columns(text: str) -> int:
+    """How many terminal columns a clean text takes."""
+    return len(text) if text.isascii() else _columns(text)
+
+
+@lru_cache(1 << 11)
+def _columns(text: str) -> int:
+    """A monitor measures the same bars again and again."""
+    return sum(map(_columns_of, text))
+
+
+@lru_cache(1 << 12)
+def _columns_of(letter: str) -> int:
+    if unicodedata.category(letter) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def clip(text: str, room: int) -> str:
+    """The beginning of a clean text, with an ellipsis where it was cut."""
+    if columns(text) <= room:
+        return text
+    if room < 1:
+        return ""
+    return _beginning(text, room - 1) + ELLIPSIS
+
+
+def _beginning(text: str, room: int) -> str:
+    used = 0
+    for at, letter in enumerate(text):
+        used += _columns_of(letter)
+        if used > room:
+            return text[:at]
+    return text
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """A clean text in lines of at most `room` columns, broken at spaces where there are any."""
+    lines = [""]
+    for word in _words(text, max(room, 2)):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if columns(joined) <= room:
+            lines[-1] = joined
+        else:
+            lines.append(word)
+    return lines
+
+
+def _words(text: str, room: int) -> Iterator[str]:
+    for word in _WORD.findall(text):
+        while columns(word) > room:
+            piece = _beginning(word, room)
+            yield piece
+            word = word[len(piece) :]
+        yield word
 
 
 def printable(text: str | bytes, instead: str = "?") -> str:

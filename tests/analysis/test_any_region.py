@@ -14,7 +14,7 @@ from ttmem.analysis.region_reading import RegionReading
 from ttmem.probe.layout import HEADER_SIZE
 from ttmem.sources.probe_region import BadRegion, ProbeRegion
 from ttmem.views.failures import render_failure
-from ttmem.views.run_summary import render_summary
+from ttmem.views.summary import render_summary
 
 SCRIPT = """
 mesh = lib.mesh_open(3)

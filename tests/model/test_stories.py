@@ -10,7 +10,7 @@ from ttmem.model import open_device, open_mesh_device
 from ttmem.model.dispatch import launch_program
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
-from ttmem.views.table import render
+from ttmem.views.ps import render
 
 MIB = 1 << 20
 

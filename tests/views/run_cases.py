@@ -17,7 +17,7 @@ from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe.layout import Counted
 from ttmem.views.failures import render_failure
-from ttmem.views.run_summary import render_summary
+from ttmem.views.summary import render_summary
 
 MIB = 1 << 20
 DEVICE = DeviceDeclaration(

@@ -9,11 +9,11 @@ from tests.views.snapshots import snapshots, texts
 from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
+from ttmem.text import clean, clip, columns, wrap
 from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import dump_groups
 from ttmem.views.names import short_ids
-from ttmem.views.table import render
-from ttmem.views.text import clean, clip, columns, wrap
+from ttmem.views.ps import render
 
 widths = st.integers(40, 240)
 any_snapshot = settings(

@@ -8,7 +8,7 @@ from tests.views.dump_case import dump_case
 from ttmem.commands.dump import with_boards
 from ttmem.views.dump import NOTHING, SHARED, render_dump
 from ttmem.views.dump_groups import dump_groups
-from ttmem.views.table import render
+from ttmem.views.ps import render
 
 
 def test_groups_are_per_kind_and_process_largest_first() -> None:

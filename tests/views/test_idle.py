@@ -8,9 +8,9 @@ from tests.views.builders import device, use
 from tests.views.cases import one_device
 from ttmem.events import Amounts
 from ttmem.snapshots import Device, LeftBehind
-from ttmem.views.idle import idle_sentence, without_idle
 from ttmem.views.monitor.watch import Choice
-from ttmem.views.table import render
+from ttmem.views.ps import render
+from ttmem.views.selection import idle_sentence, without_idle
 
 
 def _blank(unique_id: str) -> Device:

@@ -12,10 +12,10 @@ import pytest
 from tests.views import builders
 from tests.views.cases import CASES
 from tests.views.dump_case import dump_case
+from ttmem.text import columns
 from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import dump_groups
-from ttmem.views.table import render
-from ttmem.views.text import columns
+from ttmem.views.ps import render
 
 PICTURES = Path(__file__).parent / "pictures"
 WIDTHS = (80, 120, 200)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.views.cases import readme
-from ttmem.views.table import render
+from ttmem.views.ps import render
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -8,9 +8,9 @@ from tests.views.run_cases import clash, failures, out_of_memory, process, summa
 from tests.views.test_pictures import WIDTHS, compare
 from ttmem.analysis.explanation import explain
 from ttmem.analysis.process_picture import FailedAllocation
+from ttmem.text import columns
 from ttmem.views.failures import render_failure
-from ttmem.views.run_summary import render_summary
-from ttmem.views.text import columns
+from ttmem.views.summary import render_summary
 
 
 @pytest.mark.parametrize("width", WIDTHS)

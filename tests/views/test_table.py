@@ -18,8 +18,8 @@ from tests.views.builders import snapshot as make_snapshot
 from tests.views.cases import CASES
 from ttmem.events import Amounts
 from ttmem.snapshots import Losses, Snapshot
+from ttmem.views.ps import render
 from ttmem.views.selection import select
-from ttmem.views.table import render
 
 
 def table(snapshot: Snapshot, width: int = 120) -> str:

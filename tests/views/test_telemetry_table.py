@@ -11,10 +11,10 @@ from tests.views.builders import device
 from tests.views.telemetry_cases import TELEMETRY_CASES, galaxy, n300_and_an_idle_card
 from tests.views.test_pictures import WIDTHS, compare
 from ttmem.errors import BadInput
+from ttmem.text import columns
 from ttmem.views.names import board, model
+from ttmem.views.ps import render
 from ttmem.views.selection import select
-from ttmem.views.table import render
-from ttmem.views.text import columns
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.views.text import clean, clip, columns, wrap
+from ttmem.text import clean, clip, columns, wrap
 
 
 @pytest.mark.parametrize(

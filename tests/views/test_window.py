@@ -7,9 +7,9 @@ import pytest
 from tests.views.builders import device, everything, process, snapshot, use
 from tests.views.cases import CASES, everything_at_once, four_devices, sixty_processes
 from ttmem.snapshots import Device, Snapshot
-from ttmem.views.table import render
+from ttmem.text import columns
+from ttmem.views.ps import render
 from ttmem.views.terminal import cut
-from ttmem.views.text import columns
 
 
 def window(picture: Snapshot, height: int, width: int = 80) -> str:

@@ -57,7 +57,7 @@ def _clean(options: argparse.Namespace) -> int:
     from ttmem.clean.document import plan_document
     from ttmem.sources.probe_folder import check_folders
     from ttmem.sources.shared_memory.folder import shm_folder
-    from ttmem.views.clean_sheet import clean_lines
+    from ttmem.views.doctor import clean_lines
     from ttmem.wire.socket_path import socket_path
 
     usual = not (options.shm or options.socket)
@@ -79,7 +79,7 @@ def _clean(options: argparse.Namespace) -> int:
 def _undo(options: argparse.Namespace) -> int:
     from ttmem.clean import Backups, undo
     from ttmem.clean.document import undo_document
-    from ttmem.views.clean_sheet import undo_lines
+    from ttmem.views.doctor import undo_lines
 
     backup = Backups().open(options.undo or None)
     outcomes = undo(backup)

@@ -23,7 +23,7 @@ from ttmem.commands.simulate import end_all, how_it_ended
 from ttmem.errors import BadInput, TtmemError
 from ttmem.sizes import human, several
 from ttmem.snapshots import Device, Snapshot
-from ttmem.views.table import render
+from ttmem.views.ps import render
 from ttmem.views.terminal import Screen, spelled, wants_color, width
 
 LONGEST = 24 * 3600.0

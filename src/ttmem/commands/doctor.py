@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.sources.host import gather
     from ttmem.sources.probe_folder import check_folders
     from ttmem.sources.shared_memory.folder import shm_folder
-    from ttmem.views.doctor_sheet import doctor_sheet
+    from ttmem.views.doctor import doctor_sheet
     from ttmem.wire.socket_path import socket_path
 
     check_folders(options.shm)

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING
 from ttmem.commands.options import add_snapshot_options, add_umd_option, path
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
+from ttmem.text import clean, wrap
 from ttmem.views.groups import BY
 from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
-from ttmem.views.text import clean, wrap
 
 if TYPE_CHECKING:
     from ttmem.analysis.last_failures import LastFailures
@@ -158,7 +158,7 @@ def _shown(
         return _grouped(options, snapshot)
     if options.json:
         return as_json(to_json(snapshot), sys.stdout.isatty() and options.watch is None)
-    from ttmem.views.table import render  # 15 ms that JSON does not need
+    from ttmem.views.ps import render  # 15 ms that JSON does not need
 
     text = render(
         snapshot,
@@ -202,9 +202,9 @@ def _folder_with_regions(options: argparse.Namespace) -> str | None:
 def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
     """--by: live bytes grouped by what allocated them."""
     from ttmem.views.groups import group_document, live_groups, render_groups
-    from ttmem.views.idle import without_idle
     from ttmem.views.ink import paint
     from ttmem.views.notes import note_lines, remark_notes
+    from ttmem.views.selection import without_idle
 
     grouped = live_groups(snapshot, options.by)
     if options.json:

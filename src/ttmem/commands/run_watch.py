@@ -23,10 +23,10 @@ from ttmem.sources.probe_region import (
     find_regions,
 )
 from ttmem.sources.probes import free_and_size, make_room, take_refusals
+from ttmem.text import clean
 from ttmem.views.failures import SITES_OFF, UNKNOWN_SITE, render_failure
-from ttmem.views.run_summary import Unwatched, render_summary
+from ttmem.views.summary import Unwatched, render_summary
 from ttmem.views.terminal import spelled, wants_color, width
-from ttmem.views.text import clean
 
 NAMED = 8  # pids in one line
 PLACES = 5  # per process, whose failures are explained in full

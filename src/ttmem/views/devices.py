@@ -5,25 +5,135 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import zip_longest
 
 from ttmem.sizes import human
-from ttmem.snapshots import Device
-from ttmem.views.device_facts import (
-    AMOUNT,
-    DeviceFacts,
-    Figures,
-    cb_measure,
-    device_facts,
-    requested_text,
-    trace_text,
-)
-from ttmem.views.grid import Column, Grid
+from ttmem.snapshots import CircularBuffers, Device
 from ttmem.views.ink import EMPTY, Line, Span, faint, flow, indent, ink, line_columns, pad
 from ttmem.views.meter import PERCENT, level, meter, of_capacity, percentage
-from ttmem.views.names import logical, model, short_ids, short_pci
+from ttmem.views.names import board, logical, model, short_ids, short_pci
+from ttmem.views.table import GAP, Column, Table, beside
 
-GAP = 2
+Figures = tuple[int, int | None]  # used, capacity
+AMOUNT = len("896.0 KiB")  # room for any amount but '1000.0 MiB', which is rare
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A label with an amount, and the columns it is given, whatever the amount is now."""
+
+    line: Line
+    takes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """Texts and figures of one device."""
+
+    number: str
+    board: str
+    model: str
+    unique_id: str
+    pci: str | None
+    dram: Figures
+    l1: Figures
+    beside_dram: tuple[Fact, ...]
+    l1_parts: tuple[Fact, ...]
+
+    @property
+    def pci_line(self) -> list[Line]:
+        """The PCI address, if there is one."""
+        return [faint(self.pci)] if self.pci else []
+
+    @property
+    def beside_room(self) -> int:
+        """Columns to plan for what stands beside DRAM, on one line."""
+        return _room(self.beside_dram, "  ")
+
+    @property
+    def parts_room(self) -> int:
+        """Columns to plan for the parts of L1, on one line."""
+        return _room(self.l1_parts, " ")
+
+    def beside(self, room: int) -> list[Line]:
+        """'requested 4.4 GiB  TRACE 22.5 MiB / 64.0 MiB': what else is to say of DRAM."""
+        return flow([one.line for one in self.beside_dram], room)
+
+    def parts(self, room: int) -> list[Line]:
+        """'= L1 2.2 MiB + L1_SMALL 0 B + CB 29.8 MiB cached': what L1 used is made of."""
+        return flow([one.line for one in self.l1_parts], room, " ")
+
+
+def _room(facts: Sequence[Fact], gap: str) -> int:
+    return sum(one.takes + len(gap) for one in facts) - len(gap) if facts else 0
+
+
+def device_facts(device: Device) -> DeviceFacts:
+    """The facts of a device."""
+    return DeviceFacts(
+        number=logical(device),
+        board=board(device),
+        model=model(device),
+        unique_id=device.unique_id,
+        pci=short_pci(device),
+        dram=(device.memory.dram.held, device.memory.dram.capacity),
+        l1=(device.l1_used, device.l1_capacity),
+        beside_dram=_beside_dram(device),
+        l1_parts=_l1_parts(device),
+    )
+
+
+def fact(label: str, value: str) -> Line:
+    """'CB 29.8 MiB'."""
+    return (*faint(f"{label} "), *ink(value))
+
+
+def trace_text(device: Device) -> str | None:
+    """'22.5 MiB / 64.0 MiB'; None where there is neither a trace nor a region for it."""
+    trace = device.memory.trace
+    if not trace.held and not trace.capacity:
+        return None
+    return human(trace.held) + ("" if trace.capacity is None else f" / {human(trace.capacity)}")
+
+
+def requested_text(device: Device) -> str | None:
+    """What was asked for, where lock-step allocation took more."""
+    dram = device.memory.dram
+    return human(dram.requested) if dram.requested != dram.held else None
+
+
+def cb_measure(cb: CircularBuffers) -> str:
+    """Which number stands in the L1 sum: 'cached', 'resident', 'demand', 'mixed' over processes, or ''."""
+    if not cb.used:
+        return ""
+    if cb.cached is not None:
+        return "cached"
+    if cb.demand is None and cb.used == cb.resident:
+        return "resident"
+    return "demand" if cb.used == cb.demand else "mixed"
+
+
+def _beside_dram(device: Device) -> tuple[Fact, ...]:
+    texts = (("requested", requested_text(device)), ("TRACE", trace_text(device)))
+    return tuple(_steady(label, text) for label, text in texts if text is not None)
+
+
+def _l1_parts(device: Device) -> tuple[Fact, ...]:
+    memory = device.memory
+    circular = f"{human(memory.cb.used)} {cb_measure(memory.cb) or ' ' * len('cached')}"
+    return (
+        _steady("= L1", human(memory.l1.held)),
+        _steady("+ L1_SMALL", human(memory.l1_small.held)),
+        _steady("+ CB", circular),
+    )
+
+
+def _steady(label: str, text: str) -> Fact:
+    """The amount at the beginning of the text is given the room of any amount."""
+    growth = max(AMOUNT - len(" ".join(text.split()[:2])), 0)
+    line = fact(label, text.rstrip())
+    return Fact(line, len(label) + 1 + len(text) + growth)
+
+
 LEAST_METER = 16  # '!! over capacity'
 MOST_METER = 34
 
@@ -78,17 +188,6 @@ def heads(titles: Sequence[str], rooms: Sequence[int]) -> list[Line]:
     return beside([[faint(title)] for title in titles], rooms)
 
 
-def beside(blocks: Sequence[Sequence[Line]], rooms: Sequence[int]) -> list[Line]:
-    """Blocks of lines next to each other, one column in from the left."""
-    out: list[Line] = []
-    for cells in zip_longest(*blocks, fillvalue=EMPTY):
-        line: list[Span] = [Span(" ")]
-        for cell, room in zip(cells[:-1], rooms[:-1], strict=True):
-            line += [*pad(cell, room), Span(" " * GAP)]
-        out.append((*line, *cells[-1]))
-    return out
-
-
 DRAM, L1 = "DRAM used / capacity", "L1 used / capacity"  # the columns with bars
 ID_ROOMS = (24, 15)
 MEASURE = len(" cached")
@@ -104,7 +203,7 @@ def one_line(devices: Sequence[Device], width: int) -> list[Line]:
     return []
 
 
-def _grid(devices: Sequence[Device], id_room: int) -> Grid:
+def _grid(devices: Sequence[Device], id_room: int) -> Table:
     dram = [(device.memory.dram.held, device.memory.dram.capacity) for device in devices]
     short = short_ids((device.unique_id for device in devices), id_room)
     l1 = [(device.l1_used, device.l1_capacity) for device in devices]
@@ -122,10 +221,10 @@ def _grid(devices: Sequence[Device], id_room: int) -> Grid:
         (Column("CB       ", True, AMOUNT + MEASURE), [_circular(device) for device in devices]),
     ]
     rows = list(zip(*(cells for _, cells in columns), strict=True))
-    return Grid([column for column, _ in columns], rows)
+    return Table([column for column, _ in columns], rows)
 
 
-def _with_bars(grid: Grid, devices: Sequence[Device], bars: int) -> Grid:
+def _with_bars(grid: Table, devices: Sequence[Device], bars: int) -> Table:
     titles = [column.title for column in grid.columns]
     at_dram, at_l1 = titles.index(DRAM), titles.index(L1)
     rows = []
@@ -307,7 +406,7 @@ def _short(sheet: DeviceSheet, width: int) -> list[Line]:
             return indent(_short_grid(sheet, names, min(bar, MOST_METER)).lines(), 1)
     columns = [Column(title, right=True) for title in ("ID", "DRAM", "", "L1", "")]
     rows = [[ink(one.number), *_bare(one.dram), *_bare(one.l1)] for one in sheet.facts]
-    return indent(Grid(columns, rows, gap=1).lines(), 1)
+    return indent(Table(columns, rows, gap=1).lines(), 1)
 
 
 def _board_and_id(one: DeviceFacts, short: dict[str, str]) -> Line:
@@ -322,7 +421,7 @@ def _no_name(one: DeviceFacts, short: dict[str, str]) -> Line:
     return EMPTY
 
 
-def _short_grid(sheet: DeviceSheet, names: Sequence[Line], bar: int) -> Grid:
+def _short_grid(sheet: DeviceSheet, names: Sequence[Line], bar: int) -> Table:
     room = sheet.cell + 1 + bar
     named = any(names)
     columns = [
@@ -340,7 +439,7 @@ def _short_grid(sheet: DeviceSheet, names: Sequence[Line], bar: int) -> Grid:
         ]
         for one, name in zip(sheet.facts, names, strict=True)
     ]
-    return Grid(columns, rows)
+    return Table(columns, rows)
 
 
 def _bare(figures: Figures) -> tuple[Line, Line]:

@@ -19,8 +19,6 @@ from ttmem.views.dump_groups import (
     columns_of_ended,
     columns_of_now,
 )
-from ttmem.views.grid import Column, Grid
-from ttmem.views.idle import without_idle
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.meter import share_text
 from ttmem.views.names import age, logical, model, short_pci
@@ -32,8 +30,9 @@ from ttmem.views.notes import (
     remark_notes,
     unlisted_notes,
 )
-from ttmem.views.process_table import left_behind_table
-from ttmem.views.sections import page, section, title_lines
+from ttmem.views.processes import left_behind_table
+from ttmem.views.selection import without_idle
+from ttmem.views.table import Column, Table, page, section, title_lines
 
 INDENT = 5
 
@@ -44,10 +43,10 @@ def entry_lines(group: Group, columns: DumpColumns, width: int) -> list[Line]:
         return []
     titled = _columns(group, columns)
     rows = [[cell(entry) for _, cell in titled] for entry in group.largest]
-    grid = Grid([column for column, _ in titled], rows)
-    room = width - INDENT - (grid.width - grid.widths[-1])
-    last = min(grid.widths[-1], max(room, len(grid.columns[-1].title)))
-    lines = [clip_line(line, width - INDENT) for line in grid.lines(last)]
+    grid = Table([column for column, _ in titled], rows)
+    lines = [
+        clip_line(line, width - INDENT) for line in (grid.fitting(width - INDENT) or grid).lines()
+    ]
     more = (group.count or 0) - len(group.largest)
     if more:
         lines.append(faint(f"… {more:,} more, {human(group.rest)}; --top 0 lists all"))
@@ -72,7 +71,7 @@ def _columns(group: Group, columns: DumpColumns) -> list[tuple[Column, Cell]]:
         (Column(columns.age, right=True), partial(_age, columns.until_ns(group))),
         *([(Column("ID", right=True), _id)] if ids else []),
         *([(Column("ADDRESS", right=True), _address)] if addresses else []),
-        *([(Column("ORIGIN"), _origin_cell)] if any(map(_origin, group.largest)) else []),
+        *([(Column("ORIGIN", grow=1), _origin_cell)] if any(map(_origin, group.largest)) else []),
     ]
 
 
@@ -219,28 +218,28 @@ def _device(dump: DeviceDump, columns: DumpColumns, width: int) -> list[Line]:
     )
     if dump.memory:
         rows = [_memory_cells(group, columns) for group in dump.memory]
-        grid = Grid(_titles(*columns.figures, owner=columns.owner), rows)
+        grid = Table(_titles(*columns.figures, owner=columns.owner), rows)
         lines += _groups(dump.memory, grid, columns, width)
     if dump.kernels:
         remark = "kernel code, in no sum; footprint: if resident everywhere"
         lines += indent(paragraph(remark, width - 1, Style.FAINT), 1)
         rows = [_cells(group, columns, ink(human(group.held))) for group in dump.kernels]
-        grid = Grid(_titles("FOOTPRINT", owner=columns.owner), rows)
+        grid = Table(_titles("FOOTPRINT", owner=columns.owner), rows)
         lines += _groups(dump.kernels, grid, columns, width)
     return lines
 
 
 def _titles(*figures: str, owner: str) -> list[Column]:
     numbers = [Column(title, right=True) for title in ("PID", "COUNT", *figures)]
-    return [Column("KIND"), *numbers, Column(owner)]
+    return [Column("KIND"), *numbers, Column(owner, grow=1)]
 
 
-def _groups(groups: Sequence[Group], grid: Grid, columns: DumpColumns, width: int) -> list[Line]:
-    room = width - 1 - (grid.width - grid.widths[-1])
-    if room < len("COMMAND"):
+def _groups(groups: Sequence[Group], grid: Table, columns: DumpColumns, width: int) -> list[Line]:
+    fitting = grid.fitting(width - 1)
+    if fitting is None:
         rows = [replace(grid, rows=[cells]).facts(width) for cells in grid.rows]
     else:
-        head, *single = indent(grid.lines(last=room), 1)
+        head, *single = indent(fitting.lines(), 1)
         rows = [[line] for line in single]
         rows[0].insert(0, head)
     out: list[Line] = []

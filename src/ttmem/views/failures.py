@@ -11,10 +11,10 @@ from ttmem.analysis.last_failures import LastFailure
 from ttmem.analysis.process_picture import Origin
 from ttmem.events import MemoryKind
 from ttmem.sizes import human, several
+from ttmem.text import ELLIPSIS, clean, clip, columns
 from ttmem.views.ink import Line, Style, faint, ink, pad, paint
 from ttmem.views.names import age, numbers
 from ttmem.views.notes import Note
-from ttmem.views.text import ELLIPSIS, clean, clip, columns
 
 UNKNOWN_OP = "outside of any op"
 UNKNOWN_SITE = "no line of Python"

@@ -12,13 +12,12 @@ from typing import Any
 from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot, to_json
-from ttmem.views.grid import Column, Grid
-from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink
+from ttmem.text import clean
+from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
 from ttmem.views.names import short_command
 from ttmem.views.notes import loss_notes, note_lines
-from ttmem.views.sections import page, section, title_lines
-from ttmem.views.text import clean
+from ttmem.views.table import Column, Table, page, section, title_lines
 
 BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the key of a buffer's row
 
@@ -158,7 +157,7 @@ def render_groups(
     unnamed = _unnamed(snapshot, grouped.by, recorded or {})
     rows = [_row(group, grouped, _name(group, unnamed, commands)) for group in grouped.groups]
     rows.append(_row(grouped.total, grouped, ink("total", Style.TITLE)))
-    lines = _lines(Grid(_columns(grouped), rows), width)
+    lines = Table(_columns(grouped), rows).fitted_lines(width)
     sections = [
         title_lines(snapshot, width, zone),
         section(f"LIVE BYTES BY {_TITLES[grouped.by]}", "of all devices shown", lines)
@@ -172,7 +171,7 @@ def render_groups(
 def _columns(grouped: Grouped) -> list[Column]:
     trace = ["TRACE"] if grouped.total.held.trace else []
     numbers = ("DRAM", "SHARE", "L1 used", "SHARE", *trace, "BUFFERS")
-    return [*(Column(title, right=True) for title in numbers), Column(_TITLES[grouped.by])]
+    return [*(Column(title, right=True) for title in numbers), Column(_TITLES[grouped.by], grow=1)]
 
 
 def _row(group: LiveGroup, grouped: Grouped, name: Line) -> list[Line]:
@@ -212,13 +211,6 @@ def _name(group: LiveGroup, unnamed: str, commands: Mapping[int, str | None]) ->
         command = commands.get(group.key)
         return ink(f"{group.key}  {short_command(command) if command else ''}".rstrip())
     return ink(clean(str(group.key)))
-
-
-def _lines(grid: Grid, width: int) -> list[Line]:
-    room = width - 1 - (grid.width - grid.widths[-1])
-    if room < len("CALL SITE"):
-        return grid.facts(width)
-    return [clip_line(line, width) for line in indent(grid.lines(last=room), 1)]
 
 
 def _amounts(group: LiveGroup) -> dict[str, int | None]:

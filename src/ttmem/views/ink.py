@@ -10,7 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from ttmem.views.text import clean, clip, columns, wrap
+from ttmem.text import clean, clip, columns, wrap
 
 
 class Style(Enum):

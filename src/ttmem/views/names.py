@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 
 from ttmem.events import CardSample
 from ttmem.snapshots import Device, Snapshot
-from ttmem.views.text import ELLIPSIS, clean
+from ttmem.text import ELLIPSIS, clean
 
 
 def age(nanoseconds: int) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, Device, Snapshot
-from ttmem.views.device_facts import cb_measure
+from ttmem.views.devices import cb_measure
 from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
-from ttmem.views.kernel_table import partial_sentence
+from ttmem.views.kernels import partial_sentence
 from ttmem.views.names import DeviceNames, age
 
 

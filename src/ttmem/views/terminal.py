@@ -8,7 +8,7 @@ import re
 import sys
 from typing import TextIO
 
-from ttmem.views.text import clip, columns
+from ttmem.text import clip, columns
 
 
 def terminal_size(otherwise: tuple[int, int] = (80, 24)) -> os.terminal_size:

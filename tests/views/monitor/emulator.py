@@ -12,7 +12,7 @@ import struct
 import termios
 from types import TracebackType
 
-from ttmem.views.text import columns
+from ttmem.text import columns
 
 _PIECE = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|([^\x1b])")
 _CUT = re.compile(r"\x1b(\[[?0-9;]*)?$")  # a sequence without its end

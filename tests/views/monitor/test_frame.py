@@ -12,8 +12,8 @@ from tests.views.cases import four_devices
 from tests.views.monitor.monitors import Desk
 from tests.views.monitor.page_pictures import compare
 from ttmem.snapshots import Losses
+from ttmem.text import columns
 from ttmem.views.monitor.frame import LOWEST, NARROWEST
-from ttmem.views.text import columns
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "monitor.md"
 

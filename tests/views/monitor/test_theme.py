@@ -6,10 +6,10 @@ import io
 
 import pytest
 
+from ttmem.text import columns
 from ttmem.views.ink import Style, ink
 from ttmem.views.monitor.theme import Depth, Theme, depth_of
 from ttmem.views.terminal import lacks_signs, plain_signs
-from ttmem.views.text import columns
 
 SHADES = {Style.BORDER, Style.HEAT_0, Style.HEAT_1}  # lines and cells, no text to read
 

@@ -10,7 +10,7 @@ from operator import sub
 from typing import NamedTuple
 
 from ttmem.snapshots import MemoryUse
-from ttmem.views.device_facts import AMOUNT
+from ttmem.views.devices import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink, pad
 from ttmem.views.meter import is_over, level, percentage
 from ttmem.views.monitor.figures import Kind, amount, of_limit

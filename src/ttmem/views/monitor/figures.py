@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
-from ttmem.views.device_facts import AMOUNT
+from ttmem.views.devices import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.meter import PERCENT, is_over, level, meter, percentage
 from ttmem.views.monitor.state import Look, Units

@@ -7,11 +7,11 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from ttmem.snapshots import Losses, Snapshot
+from ttmem.text import clean, columns, wrap
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, fitted, ink, line_columns
 from ttmem.views.monitor.state import Drawn, State, Target
 from ttmem.views.monitor.watch import chosen_names
 from ttmem.views.names import moment
-from ttmem.views.text import clean, columns, wrap
 
 # Five lines of pixels per letter.
 _LETTERS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ttmem.snapshots import Snapshot
+from ttmem.text import columns
 from ttmem.views.ink import EMPTY, Line, Style, faint, indent, ink, paragraph
 from ttmem.views.monitor.state import Drawn, Page, terms
 from ttmem.views.names import DeviceNames
-from ttmem.views.text import columns
 
 FOOTER = (
     ("q", "quit"),

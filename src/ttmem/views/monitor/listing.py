@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from ttmem.text import ELLIPSIS, clean, clip
+from ttmem.text import columns as columns_of
+from ttmem.views import table
 from ttmem.views.ink import (
     EMPTY,
     Line,
@@ -23,12 +26,10 @@ from ttmem.views.ink import (
     paragraph,
 )
 from ttmem.views.monitor.state import Drawn, Look, State, Target
-from ttmem.views.text import ELLIPSIS, clean, clip
-from ttmem.views.text import columns as columns_of
 
 Row = TypeVar("Row")
 Cell = tuple[Line, int, bool]  # its text, its width, and whether it stands at the right
-GAP = 2
+GAP = table.GAP
 MARK = 1  # column beside a title for the direction of the sort
 
 
@@ -132,14 +133,9 @@ def fit(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int) -> l
     """The columns that fit into `room`, with the cells of the rows in sight."""
     lines = [[column.line(row) for row in rows] for column in columns]
     widths = [_width(column, cells) for column, cells in zip(columns, lines, strict=True)]
-    kept = list(range(len(columns)))
-    for at in sorted(kept, key=lambda at: (-columns[at].rank, -at)):
-        if columns[at].rank == 0 or _total(widths, kept) <= room:
-            break
-        kept.remove(at)
-    _share(columns, kept, widths, room - _total(widths, kept))
     return [
-        Fitted(at, lines[at], widths[at], columns[at].right, columns[at].keep_end) for at in kept
+        Fitted(at, lines[at], width, columns[at].right, columns[at].keep_end)
+        for at, width in table.fit(columns, widths, room).items()
     ]
 
 
@@ -157,23 +153,6 @@ def clip_start(line: Line, room: int) -> Line:
 
 def _width(column: ListColumn[Row], cells: Sequence[Line]) -> int:
     return max([column.least, *map(line_columns, cells)]) if column.right else column.least
-
-
-def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
-    return sum(widths[at] for at in kept) + GAP * (len(kept) - 1)
-
-
-def _share(
-    columns: Sequence[ListColumn[Row]], kept: Sequence[int], widths: list[int], rest: int
-) -> None:
-    """Gives the rest of the room to the columns that grow."""
-    weight = sum(columns[at].grow for at in kept)
-    for at in kept:
-        if rest > 0 and columns[at].grow:
-            part = rest * columns[at].grow // weight
-            widths[at] += part
-            rest -= part
-            weight -= columns[at].grow
 
 
 def filtered(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], text: str) -> Sequence[Row]:

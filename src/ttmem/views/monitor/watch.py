@@ -15,10 +15,9 @@ from ttmem.errors import TtmemError
 from ttmem.feeds import Feed
 from ttmem.snapshots import Device, Snapshot
 from ttmem.snapshots.detail import DETAILS
-from ttmem.views.idle import idle_sentence, without_idle
 from ttmem.views.monitor.state import Series
 from ttmem.views.names import in_order
-from ttmem.views.selection import is_device, none_of, select
+from ttmem.views.selection import idle_sentence, is_device, none_of, select, without_idle
 
 RETRY = 0.5  # seconds at least between two attempts while there is trouble
 PARTING = 0.2  # seconds to wait for the thread at the end; one that hangs dies with the process

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ttmem.events import Amounts, MemoryKind
 from ttmem.sizes import several
 from ttmem.snapshots import Device, MemoryUse, Snapshot
+from ttmem.text import columns
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.monitor.figures import amount_fact, device_title, fact_lines
 from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase
@@ -24,7 +25,6 @@ from ttmem.views.monitor.pages.rows import (
 from ttmem.views.monitor.state import Drawn, Look, Units, terms
 from ttmem.views.monitor.watch import chosen_names
 from ttmem.views.names import age
-from ttmem.views.text import columns
 
 BY_SIZE = 2  # sorted by REQUESTED until the user chooses
 KIND_STYLES = {

@@ -8,8 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from ttmem.snapshots import Device, Kernels, MemoryUse, Provenance
-from ttmem.views.device_facts import cb_measure
-from ttmem.views.idle import no_device
+from ttmem.views.devices import cb_measure
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad, paragraph
 from ttmem.views.meter import level
 from ttmem.views.monitor.chart import Subject, panel
@@ -33,6 +32,7 @@ from ttmem.views.monitor.pages.rows import BY_DRAM, ProcessRow, process_columns,
 from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import time_of_day
 from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, quiet_notes
+from ttmem.views.selection import no_device
 
 
 def provenance_lines(device: Device, width: int) -> list[Line]:

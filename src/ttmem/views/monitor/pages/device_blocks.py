@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from ttmem.text import columns
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, ink, line_columns, pad
 from ttmem.views.meter import PERCENT
 from ttmem.views.monitor.figures import Pairs
@@ -22,7 +23,6 @@ from ttmem.views.monitor.pages.device_lines import (
     span_text,
 )
 from ttmem.views.names import DeviceNames, logical, model, short_ids, short_pci
-from ttmem.views.text import columns
 
 GAP = 2
 LEAST_BAR, SHORT_BAR = 5, 4  # cells; the short one before there are no blocks at all

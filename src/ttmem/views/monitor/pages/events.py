@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ttmem.events import Flag, Notice, Op
 from ttmem.snapshots import Anomaly, Losses, Snapshot
+from ttmem.text import ELLIPSIS, clean, columns
 from ttmem.views.ink import (
     EMPTY,
     Line,
@@ -43,7 +44,6 @@ from ttmem.views.notes import (
     note_lines,
     remark_notes,
 )
-from ttmem.views.text import ELLIPSIS, clean, columns
 
 
 def alarm_lines(snapshot: Snapshot, width: int) -> list[Line]:

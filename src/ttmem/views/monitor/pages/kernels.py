@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ttmem.snapshots import Device, Ring, Snapshot
-from ttmem.views.device_facts import AMOUNT
+from ttmem.views.devices import AMOUNT
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
-from ttmem.views.kernel_table import TYPES, partial_sentence
+from ttmem.views.kernels import TYPES, partial_sentence
 from ttmem.views.meter import PERCENT, is_over, meter
 from ttmem.views.monitor.figures import amount_fact, counter_fact, device_title, fact_lines
 from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase

@@ -7,7 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
-from ttmem.views.idle import NO_PROCESS, no_device
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.meter import PERCENT, is_over
 from ttmem.views.monitor.figures import DRAM, L1, Kind, Pair, amount_room, of_limit, stacked_meter
@@ -24,6 +23,7 @@ from ttmem.views.monitor.pages.rows import (
     process_totals,
 )
 from ttmem.views.monitor.state import Drawn, Look, State, Target, Units, terms
+from ttmem.views.selection import NO_PROCESS, no_device
 
 BARS = (16, 8, 0)
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from ttmem.events import KINDS, Amounts
 from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
-from ttmem.views.device_facts import AMOUNT
+from ttmem.text import columns
+from ttmem.views.devices import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink
 from ttmem.views.monitor.figures import amount_fact
 from ttmem.views.monitor.listing import ListColumn, number
 from ttmem.views.monitor.state import Look, Units
 from ttmem.views.names import DeviceNames, age, short_command
-from ttmem.views.process_table import is_away
-from ttmem.views.text import columns
+from ttmem.views.processes import is_away
 
 Entry = Mapping[str, Any]
 ProgramKey = tuple[int | None, str | None, int | None]  # pid, device, program

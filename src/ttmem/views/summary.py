@@ -14,9 +14,9 @@ from ttmem.probe.layout import Counted
 from ttmem.sizes import human, several
 from ttmem.sources.probe_folder import DEFAULT_DIRECTORY
 from ttmem.views.failures import callers, kind_name, made_by
-from ttmem.views.grid import GAP, Column, Grid
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers
+from ttmem.views.table import GAP, Column, Table
 
 NOTHING_SEEN = "no process of this command opened a device, so there is nothing to tell"
 NEVER_USED = "never used"
@@ -149,12 +149,12 @@ def _with_origins(
     columns: Sequence[Column], rows: Sequence[tuple[list[Line], Origin | None]], width: int
 ) -> list[Line]:
     """Rows that end with who did it, in the room that is left; nobody, if the origin is None."""
-    room = max(width - Grid(columns, [cells for cells, _ in rows]).width - GAP, LEAST_ROOM)
+    room = max(width - Table(columns, [cells for cells, _ in rows]).width - GAP, LEAST_ROOM)
     whole = [
         [*cells, ink(made_by(origin, room)) if origin else faint(NEVER_USED)]
         for cells, origin in rows
     ]
-    head, *lines = Grid([*columns, Column("MADE BY")], whole).lines()
+    head, *lines = Table([*columns, Column("MADE BY")], whole).lines()
     under = [callers(origin, width - CALLERS_AT) if origin else [] for _, origin in rows]
     return [
         head,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import LeftBehind, Process, Snapshot
-from ttmem.views.device_facts import AMOUNT, fact
-from ttmem.views.grid import Column, Grid
+from ttmem.text import columns
+from ttmem.views.devices import AMOUNT, fact
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, age, short_command
-from ttmem.views.text import columns
+from ttmem.views.table import Column, Table
 
 LEAST_COMMAND = 20
 DEVICES_ROOM = 13
@@ -121,16 +121,13 @@ def _table(
 ) -> list[Line]:
     everyone = [*rows, *totals]
     grid = _grid(everyone, who)
-    room = width - 1 - grid.width - grid.gap
-    if room >= LEAST_COMMAND:
-        wide = Grid(
-            [*grid.columns, Column("COMMAND")],
-            [
-                [*cells, ink(row.command, row.style)]
-                for cells, row in zip(grid.rows, everyone, strict=True)
-            ],
+    if width - 1 - grid.width - grid.gap >= LEAST_COMMAND:
+        rows_ = zip(grid.rows, everyone, strict=True)
+        wide = Table(
+            [*grid.columns, Column("COMMAND", grow=1)],
+            [[*cells, ink(row.command, row.style)] for cells, row in rows_],
         )
-        return indent(wide.lines(last=room), 1)
+        return wide.fitted_lines(width)
     closer = grid.fitting(width - 1)
     if closer and commands:
         return _folded(closer, everyone, width)
@@ -140,7 +137,7 @@ def _table(
     return _stacked(everyone, width, commands)
 
 
-def _slim(rows: Sequence[Row]) -> Grid:
+def _slim(rows: Sequence[Row]) -> Table:
     """For a window that is neither wide nor high: pids, and L1 as one amount."""
     columns = [Column(title, right=True) for title in ("PID", "DRAM", "TRACE", "L1 used")]
     cells = [
@@ -150,10 +147,10 @@ def _slim(rows: Sequence[Row]) -> Grid:
         ]
         for row in rows
     ]
-    return Grid(columns, cells)
+    return Table(columns, cells)
 
 
-def _grid(rows: Sequence[Row], who: str) -> Grid:
+def _grid(rows: Sequence[Row], who: str) -> Table:
     columns = [
         Column("PID", right=True),
         Column(who),
@@ -169,10 +166,10 @@ def _grid(rows: Sequence[Row], who: str) -> Grid:
         ]
         for row in rows
     ]
-    return Grid(columns, cells)
+    return Table(columns, cells)
 
 
-def _folded(grid: Grid, rows: Sequence[Row], width: int) -> list[Line]:
+def _folded(grid: Table, rows: Sequence[Row], width: int) -> list[Line]:
     head, *body = grid.lines()
     by = grid.widths[0] + grid.gap
     out = [head]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from ttmem.sizes import human
 from ttmem.snapshots import Device, Kernels, Snapshot
-from ttmem.views.device_facts import fact
-from ttmem.views.grid import Column, Grid
+from ttmem.views.devices import fact
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, flow, indent, ink
 from ttmem.views.meter import of_capacity
 from ttmem.views.names import DeviceNames
+from ttmem.views.table import Column, Table
 
 MANY = 8  # devices; beyond that, neighbours with the same figures share a line
 TYPES = ("application", "fabric", "dispatch")
@@ -58,7 +58,7 @@ def _grouped(devices: Sequence[Device], same: bool) -> list[list[Device]]:
     return groups
 
 
-def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
+def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Table:
     marked = any(one.partial for one in kernels)
     counted = any(one.counted is not None for one in kernels)
     columns = [
@@ -84,10 +84,10 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Grid:
         ]
         for title, one in zip(titles, kernels, strict=True)
     ]
-    return Grid(columns, rows)
+    return Table(columns, rows)
 
 
-def _over(grid: Grid) -> Line:
+def _over(grid: Table) -> Line:
     """What the three columns of footprints mean, and where the binaries are."""
     widths, gap = grid.widths, grid.gap
     before = sum(widths[:2]) + 2 * gap
@@ -133,11 +133,10 @@ def kernel_type_table(snapshot: Snapshot, width: int) -> list[Line]:
     grid = _type_grid(snapshot)
     if not grid.rows:
         return []
-    fitting = grid.fitting(width - 1)
-    return grid.facts(width) if fitting is None else indent(fitting.lines(), 1)
+    return grid.fitted_lines(width)
 
 
-def _type_grid(snapshot: Snapshot) -> Grid:
+def _type_grid(snapshot: Snapshot) -> Table:
     titles = (
         "ID",
         "TYPE",
@@ -157,7 +156,7 @@ def _type_grid(snapshot: Snapshot) -> Grid:
     for device in snapshot.devices:
         if _has_kernels(device.kernels):
             rows += _type_rows(names.some([device.unique_id]), device, counts)
-    return Grid(columns, rows)
+    return Table(columns, rows)
 
 
 Counts = Counter[tuple[str, str]]  # kernels by device and type

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ttmem.events import CardSample, Telemetry
 from ttmem.snapshots import Device, Snapshot
-from ttmem.views.device_facts import fact
-from ttmem.views.grid import Column, Grid
+from ttmem.views.devices import fact
 from ttmem.views.ink import Line, Span, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, board, model, short_pci
+from ttmem.views.table import Column, Table
 
 HOT = 0.9  # of the limit
 MOST_REASONS = 8
@@ -138,7 +138,7 @@ def _grid(
     limits: bool,
     whole: bool = False,
     pci: bool = False,
-) -> Grid:
+) -> Table:
     columns = [Column("ID", right=True), Column("DEVICE"), *([Column("PCI")] if pci else [])]
     columns += [
         Column(TITLES[name], name != "firmware", _least(rows, name, limits)) for name in fields
@@ -152,7 +152,7 @@ def _grid(
         ]
         for row in rows
     ]
-    return Grid(columns, lines)
+    return Table(columns, lines)
 
 
 def _least(rows: Sequence[Row], name: str, limits: bool) -> int:

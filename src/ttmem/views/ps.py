@@ -1,0 +1,292 @@
+"""`ttmem ps` as text: what fits into the window, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from ttmem.sizes import several
+from ttmem.snapshots import Device, Snapshot
+from ttmem.sources.closed_files import COUNTERS_CLOSED
+from ttmem.views.devices import Shape, device_table
+from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
+from ttmem.views.kernels import kernel_lines, kernel_type_table
+from ttmem.views.names import in_order
+from ttmem.views.notes import (
+    Note,
+    anomaly_notes,
+    blind_notes,
+    dead_notes,
+    hint_notes,
+    loss_notes,
+    missing_notes,
+    note_lines,
+    partial_notes,
+    quiet_notes,
+    remark_notes,
+)
+from ttmem.views.processes import left_behind_table, process_table
+from ttmem.views.selection import NO_PROCESS, idle_sentence, no_device, without_idle
+from ttmem.views.table import section, stack, title_lines
+from ttmem.views.telemetry import telemetry_table
+
+LEAST_PROCESSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a picture has."""
+
+    hints: bool = True
+    kernels: bool = True
+    left_behind: bool = True  # the table; else one line
+    devices: Shape = Shape.WHOLE
+    by_type: bool = True
+    telemetry: bool = True
+    processes: int | None = None  # rows; None: all
+    airy: bool = True  # empty lines, and all of the title
+    commands: bool = True  # may have lines of their own
+    whole_notes: bool = True  # else one line for each
+    most_devices: int | None = None
+    most_notes: int | None = None
+
+
+ALL = Extent()
+
+
+def fitting(fits: Callable[[Extent], bool], processes: int, devices: int, notes: int) -> Extent:
+    """The largest extent that fits, or the smallest one there is."""
+    extent = ALL
+    for extent in _smaller():
+        if fits(extent):
+            return extent
+    for name, least, count in (
+        ("processes", LEAST_PROCESSES, processes),
+        ("airy", None, 0),
+        ("commands", None, 0),
+        ("whole_notes", None, 0),
+        ("most_devices", 1, devices),
+        ("most_notes", 1, notes),
+    ):
+        if least is None:
+            extent = _with(extent, name, False)
+            if fits(extent):
+                return _grown(extent, "processes", processes, fits)
+        elif count > least:
+            extent = _with(extent, name, least)
+            if fits(extent):
+                return _grown(extent, name, count, fits)
+    return extent
+
+
+def _smaller() -> Iterator[Extent]:
+    """What goes first, in that order."""
+    yield (extent := ALL)
+    yield (extent := replace(extent, hints=False))
+    yield (extent := replace(extent, kernels=False))
+    yield (extent := replace(extent, left_behind=False))
+    yield (extent := replace(extent, devices=Shape.DENSE))
+    yield (extent := replace(extent, devices=Shape.LINE))
+    yield (extent := replace(extent, by_type=False))
+    yield replace(extent, telemetry=False)
+
+
+def _grown(extent: Extent, name: str, count: int, fits: Callable[[Extent], bool]) -> Extent:
+    """As many rows as fit."""
+    fewest = getattr(extent, name)
+    if fewest is None:
+        return extent
+    low, high = fewest, count - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(_with(extent, name, middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return _with(extent, name, low)
+
+
+def _with(extent: Extent, name: str, value: object) -> Extent:
+    return replace(extent, **{name: value})  # type: ignore[arg-type]  # each step names its own type
+
+
+NO_COUNTERS = "no process publishes counters"
+NO_READABLE = "no process publishes counters that can be read"
+CHOICES = ("--device", "--pid")  # how `ttmem ps` shows less, and so all of it
+BY_TYPE = "* if resident everywhere; from LOADS on: of the whole device"
+
+
+def render(
+    snapshot: Snapshot,
+    *,
+    width: int,
+    color: bool,
+    kernels: bool = False,
+    earlier: Snapshot | None = None,
+    zone: tzinfo | None = None,
+    height: int | None = None,
+    chosen: bool = False,
+    choices: Sequence[str] = CHOICES,
+    failures: Sequence[Note] = (),
+) -> str:
+    """The whole picture, no line wider than `width`; or what fits `height` lines, if given.
+
+    `earlier`: hints tell growing from flat. `chosen`: the snapshot is a part of a picture, so losses
+    of others are not named. `choices`: the options that help, besides a taller window.
+    `failures`: notes that come first, because somebody's program is failing.
+    """
+    shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
+    ordered = in_order(shown)
+    told = telemetry_table(ordered, width)
+    picture = _Picture(
+        ordered, width, kernels, earlier, zone, chosen, choices, idle, told, failures
+    )
+    return paint(picture.lines(height), width, color)
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    snapshot: Snapshot
+    width: int
+    kernels: bool
+    earlier: Snapshot | None
+    zone: tzinfo | None
+    chosen: bool
+    choices: Sequence[str]
+    idle: int  # devices that are left out, because there is nothing to say of them
+    telemetry: list[
+        Line
+    ]  # made once: it is shown whole or not at all, and a fitting height is tried for
+    failures: Sequence[Note] = ()
+
+    def lines(self, height: int | None) -> list[Line]:
+        if height is None:
+            return self._made(ALL)
+        extent = fitting(
+            lambda extent: len(self._made(extent)) <= height,
+            len(self.snapshot.processes),
+            len(self.snapshot.devices),
+            len(self._notes(ALL)),
+        )
+        lines = self._made(extent)
+        return lines if len(lines) <= height else [*lines[: height - 1], lines[-1]]
+
+    def _made(self, extent: Extent) -> list[Line]:
+        snapshot, width = self.snapshot, self.width
+        sections = [
+            title_lines(snapshot, width, self.zone, short=not extent.airy),
+            section("DEVICES", idle_sentence(self.idle), self._devices(extent)),
+            self._kernel_code() if extent.kernels else [],
+            self._by_type() if extent.by_type else [],
+            section("TELEMETRY", "", self.telemetry) if extent.telemetry else [],
+            section("PROCESSES", "", self._processes(extent)),
+            self._left_behind() if extent.left_behind else [],
+            self._note_lines(extent),
+            self._left_out(extent),
+        ]
+        return stack(sections, extent.airy)
+
+    def _devices(self, extent: Extent) -> list[Line]:
+        devices = self.snapshot.devices
+        if not devices:
+            return indent(paragraph(no_device(self.snapshot), self.width - 1, Style.FAINT), 1)
+        most = extent.most_devices
+        if most is None or most >= len(devices):
+            return device_table(devices, self.width, extent.devices)
+        shown = sorted(devices, key=_fullness, reverse=True)[:most]
+        lines = device_table([d for d in devices if d in shown], self.width, extent.devices)
+        return [
+            *lines,
+            faint(f" and {several(len(devices) - most, 'more device')}, none of them fuller"),
+        ]
+
+    def _kernel_code(self) -> list[Line]:
+        lines = kernel_lines(self.snapshot.devices, self.width)
+        return section("KERNEL CODE", "of each device, in no sum", lines)
+
+    def _by_type(self) -> list[Line]:
+        if not self.kernels:
+            return []
+        table = kernel_type_table(self.snapshot, self.width)
+        return section("KERNELS BY TYPE", BY_TYPE, table or [ink(" no kernel has been reported")])
+
+    def _processes(self, extent: Extent) -> list[Line]:
+        if not self.snapshot.processes:
+            local = not self.snapshot.host.get("server") and self.snapshot.host.get("shared_memory")
+            closed = any(remark.kind == COUNTERS_CLOSED for remark in self.snapshot.remarks)
+            counters = NO_READABLE if closed else NO_COUNTERS
+            return [faint(f" {counters if local else NO_PROCESS}")]
+        return process_table(self.snapshot, self.width, extent.processes, extent.commands)
+
+    def _left_behind(self) -> list[Line]:
+        table = left_behind_table(self.snapshot, self.width)
+        return section("LEFT BEHIND", "by dead processes, in no sum", table)
+
+    def _notes(self, extent: Extent) -> list[Note]:
+        snapshot = self.snapshot
+        return [
+            *self.failures,
+            *anomaly_notes(snapshot),
+            *remark_notes(snapshot),
+            *loss_notes(snapshot, self.chosen),
+            *(() if extent.left_behind else dead_notes(snapshot)),
+            *missing_notes(snapshot),
+            *partial_notes(snapshot),
+            *quiet_notes(snapshot),
+            *(blind_notes(snapshot) if extent.hints else ()),
+            *(hint_notes(snapshot, self.earlier) if extent.hints else ()),
+        ]
+
+    def _note_lines(self, extent: Extent) -> list[Line]:
+        notes = self._notes(extent)
+        shown = notes[: extent.most_notes]
+        lines = note_lines(shown, self.width, whole=extent.whole_notes)
+        if len(shown) < len(notes):
+            lines.append(faint(f" and {several(len(notes) - len(shown), 'more note')}"))
+        return lines
+
+    def _left_out(self, extent: Extent) -> list[Line]:
+        """What is not shown, the most important first, and how to see it."""
+        said = self._missing(extent)
+        if not said:
+            return []
+        ways = ["a taller window", *self.choices]
+        how = ", ".join(ways[:-1]) + " or " + ways[-1] if len(ways) > 1 else ways[0]
+        full = f"{how} shows: {', '.join(said)}"
+        short = f"hidden: {', '.join(said)}"
+        return [clip_line(faint(full if len(full) <= self.width else short), self.width)]
+
+    def _missing(self, extent: Extent) -> list[str]:
+        snapshot, out = self.snapshot, []
+        if extent.processes is not None and len(snapshot.processes) > extent.processes:
+            hidden = len(snapshot.processes) - extent.processes
+            out.append(several(hidden, "more process", "more processes"))
+        if extent.most_devices is not None and len(snapshot.devices) > extent.most_devices:
+            out.append(several(len(snapshot.devices) - extent.most_devices, "more device"))
+        if not extent.whole_notes and self._notes(extent):
+            out.append("all of the notes")
+        if self._processes(replace(extent, commands=True)) != self._processes(extent):
+            out.append("commands")
+        if not extent.telemetry and self.telemetry:
+            out.append("telemetry")
+        if not extent.by_type and self.kernels:
+            out.append("kernels by type")
+        if not extent.left_behind and snapshot.left_behind:
+            out.append("who left memory behind")
+        if self._devices(replace(extent, devices=Shape.WHOLE)) != self._devices(extent):
+            out.append("more of each device")
+        if not extent.kernels and self._kernel_code():
+            out.append("kernel code")
+        if not extent.hints and len(self._notes(replace(extent, hints=True))) > len(
+            self._notes(extent)
+        ):
+            out.append("hints")
+        return out
+
+
+def _fullness(device: Device) -> float:
+    dram, l1 = device.memory.dram, device.l1_capacity
+    return max(
+        dram.held / dram.capacity if dram.capacity else 0.0, device.l1_used / l1 if l1 else 0.0
+    )
