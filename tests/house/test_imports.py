@@ -28,8 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sources": FOUNDATION | {"hw", "events", "wire", "probe"},
     "client": FOUNDATION | {"hw", "events", "wire"},
     "ledger": FOUNDATION | {"hw", "events", "wire", "snapshots", "_native"},
-    "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger"},
-    "feeds": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger", "client"},
+    "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger", "recording"},
+    "recording": FOUNDATION | {"events", "wire", "snapshots", "ledger", "_native"},
+    "feeds": FOUNDATION
+    | {"hw", "events", "wire", "snapshots", "sources", "ledger", "client", "recording"},
     "analysis": FOUNDATION | {"events", "probe", "sources"},
     "clean": FOUNDATION | {"events", "sources"},
     "doctor": FOUNDATION | {"events", "sources", "clean"},
@@ -40,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "sources", "server"}
-    | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe"},
+    | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe", "recording"},
     "__main__": {"commands"},
     "__init__": {"api", "errors", "events", "probe", "snapshots"},
 }

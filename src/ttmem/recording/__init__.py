@@ -1,0 +1,7 @@
+"""Recordings: a run kept in a file, and read back at any instant of it."""
+
+from __future__ import annotations
+
+from ttmem.recording.recording import Batch, Info, Marker, RecordedProcess, Recording
+
+__all__ = ["Batch", "Info", "Marker", "RecordedProcess", "Recording"]

@@ -1,0 +1,234 @@
+"""The chunks of a recording (docs/recording-format.md describes every byte).
+
+A recording is a sequence of chunks and nothing else: it has no footer and no table of contents, so that a file whose
+writer was killed is complete up to its last whole chunk. Each chunk has a header of 64 bytes, little-endian:
+
+====== ==== ======== =============================================================================
+offset size field    meaning
+====== ==== ======== =============================================================================
+0      4s   magic    F7 54 54 4D ("TTM")
+4      u8   type     `ChunkType`; readers skip types they do not know
+5      u8   version  of the payload; readers skip a chunk, and refuse a FILE chunk, of a later version
+6      u16  flags    bit 0: the payload is a zstd frame; bit 1: it continues in the next chunk
+8      u32  stored   bytes of payload in the file
+12     u32  raw      bytes of payload after decompression, at most 16 MiB
+16     u64  position number of journal records before this chunk, since the journal began
+24     u32  records  journal records in this chunk; 0 except in RECORDS
+28     u32  lost     journal records that were lost immediately before this chunk
+32     u64  first    time (ns since 1970) reached before the first record
+40     u64  last     time reached with the last record; never less than `first`
+48     u64  stream   a random number, the same in all chunks of one recording
+56     u32  payload  CRC-32 of the payload as stored
+60     u32  header   CRC-32 of the 60 bytes above
+====== ==== ======== =============================================================================
+
+`stream` keeps a reader that searches for the next chunk after a damaged one from taking bytes inside a payload, which
+may be chosen by a watched program, for a chunk.
+
+The payload of RECORDS is 64 byte planes: the first bytes of all records, then all second bytes, and so on, which
+compresses to less than half of what the records themselves do. Other payloads are JSON, except the state of the
+ledger, whose format belongs to `Ledger.save`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from ttmem.errors import TtmemError
+from ttmem.events import EVENT_SIZE
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+VERSION = 1
+MAGIC = b"\xf7TTM"
+MAX_RAW = 16 << 20
+CHUNK_RECORDS = 16_384  # fewer compress worse (4,096: +11 %), more make seeking slower
+LEVEL = 3  # of zstd
+COMPRESSED, CONTINUED = 1, 2
+_U32 = 0xFFFFFFFF
+
+_FIELDS = Struct("<4sBBHIIQIIQQQI")
+_CRC = Struct("<I")
+HEADER_SIZE = _FIELDS.size + _CRC.size
+
+
+class ChunkType(IntEnum):
+    """What a chunk holds."""
+
+    FILE = 1  # JSON: who recorded, where and when; the first chunk of a file
+    RECORDS = 2  # journal records, as byte planes
+    STRINGS = 3  # JSON: {account: {number: text}}
+    CONTEXT = 4  # JSON: what else a snapshot needs, as far as it has changed
+    STATE = 5  # the state of the ledger at this position: with the documents before it, a key frame
+    MARKS = 6  # JSON: markers
+    HISTORY = 7  # JSON: one sample of each device
+    END = 8  # the writer closed the file
+
+
+class BadChunk(TtmemError):
+    """A chunk is torn, was modified, or belongs to a later version."""
+
+
+class Header(NamedTuple):
+    """The fields of the table above, in its order, without magic and its own checksum."""
+
+    type: int
+    version: int
+    flags: int
+    stored: int
+    raw: int
+    position: int
+    records: int
+    lost: int
+    first: int
+    last: int
+    stream: int
+    payload_crc: int
+
+    @property
+    def continued(self) -> bool:
+        return bool(self.flags & CONTINUED)
+
+    @property
+    def end(self) -> int:
+        """The position after its last record."""
+        return self.position + self.records
+
+    def pack(self) -> bytes:
+        fields = _FIELDS.pack(MAGIC, *self)
+        return fields + _CRC.pack(crc32(fields))
+
+    @classmethod
+    def unpack(cls, data: bytes | memoryview) -> Header:
+        """BadChunk if it cannot have been written like this."""
+        if len(data) < HEADER_SIZE or data[:4] != MAGIC:
+            raise BadChunk("no chunk begins here")
+        _, *fields = _FIELDS.unpack_from(data)
+        if _CRC.unpack_from(data, _FIELDS.size)[0] != crc32(data[: _FIELDS.size]):
+            raise BadChunk("its header was modified")
+        header = cls(*fields)
+        records = header.type == ChunkType.RECORDS
+        if (
+            header.raw > MAX_RAW
+            or header.stored > MAX_RAW + 4096
+            or header.last < header.first
+            or header.end >= 1 << 63
+            or (records and header.raw != header.records * EVENT_SIZE)
+            or (not records and header.records)
+        ):
+            raise BadChunk("its header contradicts itself")
+        return header
+
+
+def encode(
+    kind: ChunkType,
+    payload: bytes,
+    stream: int,
+    *,
+    position: int = 0,
+    records: int = 0,
+    lost: int = 0,
+    first: int = 0,
+    last: int = 0,
+    flags: int = 0,
+) -> bytes:
+    """One chunk as it stands in a file."""
+    stored = zstd.compress(payload, LEVEL)
+    flags |= COMPRESSED
+    if len(stored) >= len(payload):
+        stored, flags = payload, flags & ~COMPRESSED
+    header = Header(
+        kind,
+        VERSION,
+        flags,
+        len(stored),
+        len(payload),
+        position,
+        records,
+        min(lost, _U32),
+        first,
+        max(first, last),
+        stream,
+        crc32(stored),
+    )
+    return header.pack() + stored
+
+
+def encode_records(
+    records: bytes, stream: int, *, position: int, lost: int = 0, first: int = 0, last: int = 0
+) -> bytes:
+    """One RECORDS chunk of at most MAX_RAW bytes."""
+    return encode(
+        ChunkType.RECORDS,
+        to_planes(records),
+        stream,
+        position=position,
+        records=len(records) // EVENT_SIZE,
+        lost=lost,
+        first=first,
+        last=last,
+    )
+
+
+def encode_long(
+    kind: ChunkType, payload: bytes, stream: int, *, position: int, time: int
+) -> Iterator[bytes]:
+    """A payload of any length, as one chunk or several."""
+    ends = range(MAX_RAW, len(payload) + MAX_RAW, MAX_RAW) or (0,)
+    for end in ends:
+        flags = CONTINUED if end < len(payload) else 0
+        part = payload[max(0, end - MAX_RAW) : end]
+        yield encode(kind, part, stream, position=position, first=time, last=time, flags=flags)
+
+
+def decode(header: Header, stored: bytes) -> bytes:
+    """The payload; of RECORDS, the records. BadChunk if it is not what was written."""
+    if len(stored) != header.stored:
+        raise BadChunk("it is cut off")
+    if crc32(stored) != header.payload_crc:
+        raise BadChunk("its payload was modified")
+    if header.version > VERSION:
+        raise BadChunk(f"it has format version {header.version}; this ttmem reads {VERSION}")
+    payload = stored
+    if header.flags & COMPRESSED:
+        try:
+            # Never more than one byte beyond what was promised, however much the frame would expand to.
+            payload = zstd.ZstdDecompressor().decompress(stored, header.raw + 1)
+        except zstd.ZstdError as problem:
+            raise BadChunk(f"its payload cannot be decompressed ({problem})") from None
+    if len(payload) != header.raw:
+        raise BadChunk(f"its payload does not have the {header.raw:,} bytes of its header")
+    return from_planes(payload) if header.type == ChunkType.RECORDS else payload
+
+
+def to_planes(records: bytes | memoryview) -> bytes:
+    return b"".join([bytes(records[byte::EVENT_SIZE]) for byte in range(EVENT_SIZE)])
+
+
+def from_planes(planes: bytes) -> bytes:
+    count = len(planes) // EVENT_SIZE
+    records = bytearray(len(planes))
+    for byte in range(EVENT_SIZE):
+        records[byte::EVENT_SIZE] = planes[byte * count : (byte + 1) * count]
+    return bytes(records)
+
+
+def to_document(payload: bytes) -> Any:
+    """JSON that somebody else may have written; BadChunk if it is none."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as problem:
+        raise BadChunk(f"its document cannot be read ({problem})") from None
+
+
+def from_document(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
