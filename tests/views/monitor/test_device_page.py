@@ -119,12 +119,13 @@ def test_a_peak_before_the_span_is_in_the_table_only() -> None:
     assert row.split()[-3:] == ["77.0", "MiB", "13:56:31"]
 
 
-@pytest.mark.parametrize("span", SPANS)
-def test_the_chart_shows_the_chosen_span(span: int) -> None:
+@pytest.mark.parametrize(("span", "shown"), [(60, 60), (300, 300), (900, 900), (3600, 900)])
+def test_the_chart_shows_the_chosen_span_if_there_is_as_much_history(span: int, shown: int) -> None:
+    """Of 400 seconds of history an hour would show mostly nothing."""
     picture = draw(DevicePage(), look_back(CASES["one_device"](), 200, 56, State(span=span)))
     axis = next(line for line in picture if re.match(r" +\d\d:\d\d:\d\d ", line))
     first, last = (datetime.strptime(text, "%H:%M:%S") for text in axis.split()[:2])
-    assert abs((last - first).total_seconds() - span) <= span / 20
+    assert abs((last - first).total_seconds() - shown) <= shown / 20
 
 
 def test_other_charts_are_a_key_away() -> None:

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import GIB, KIB, MIB, NOW, circular, device, process, snapshot, use
+from tests.views.builders import KIB, MIB, NOW, circular, device, process, snapshot, use
 from tests.views.cases import CASES
 from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw, look_at
 from tests.views.monitor.pasts import look_back
 from tests.views.snapshots import snapshots
 from ttmem.events import Amounts
 from ttmem.sizes import human
-from ttmem.snapshots import Anomaly, Memory, Snapshot
+from ttmem.snapshots import Anomaly, Memory, Process, Snapshot
 from ttmem.views.ink import Style
 from ttmem.views.monitor.pages.overview import Overview
 from ttmem.views.monitor.state import Look, State, Units, change_device
@@ -44,24 +44,48 @@ def test_devices_and_processes_are_both_in_sight(width: int, height: int) -> Non
     assert "7000" in picture
 
 
-def test_four_large_devices_have_more_than_a_line_each_in_a_usual_window() -> None:
-    one = device(0, dram=use(5 * GIB, 32 * GIB), cb=circular(74 * MIB), l1_capacity=153 * MIB)
-    four = [replace(one, unique_id=str(at), logical_id=at) for at in range(4)]
-    picture = "\n".join(draw(Overview(), look_at(snapshot(four), 80, 21)))
+def workers(count: int) -> list[Process]:
+    return [process(7000 + n, f"python serve.py --rank {n}", {}) for n in range(count)]
 
-    assert picture.count("CB 74.0 MiB") == 4
+
+def test_four_devices_with_two_lines_each_and_eight_processes_fit_into_80x24() -> None:
+    """Three of the 24 lines are the frame's."""
+    host = replace(CASES["four_devices"](), processes=tuple(workers(8)), left_behind=())
+    picture = draw(Overview(), look_back(with_room(host), 80, 21))
+
+    assert sum("largest" in line for line in picture) == 4
+    assert all(any(str(one.pid) in line for line in picture) for one in host.processes)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 21), (120, 37), (200, 60)])
+def test_a_device_has_two_lines_however_large_the_window_is(width: int, height: int) -> None:
+    picture = draw(Overview(), look_back(with_room(CASES["four_devices"]()), width, height))
+    numbered = [at for at, line in enumerate(picture) if re.match(r"[> ] [0-3]  n300", line)]
+
+    assert [at - numbered[0] for at in numbered] == [0, 2, 4, 6]
+    assert "7.0 MiB" in picture[numbered[0] + 1]  # the largest free block
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_what_is_free_in_l1_is_not_taken_for_room_beside_circular_buffers(
+def test_the_largest_free_block_of_l1_is_not_taken_for_what_is_free_beside_circular_buffers(
     width: int, height: int
 ) -> None:
     made = device(0, cb=circular(74 * MIB))
-    l1 = use(2 * MIB, 80 * MIB)
+    l1 = replace(use(2 * MIB, 80 * MIB), largest_free=78 * MIB)
     of = snapshot([replace(made, memory=replace(made.memory, l1=l1))])
     picture = "\n".join(draw(Overview(), look_at(of, width, height)))
 
-    assert "if no CBs: free 78.0 MiB" in picture
+    assert re.search(r"largest (free without|w/o) CBs 78.0 MiB", picture)
+
+
+def test_the_trend_covers_the_time_of_which_there_are_samples() -> None:
+    look = look_back(CASES["one_device"]())
+    (chip,) = look.snapshot.devices
+    young = {name: series[-8:] for name, series in look.history[chip.unique_id].items()}
+    picture = "\n".join(draw(Overview(), look._replace(history={chip.unique_id: young})))
+
+    assert "last 10 s" in picture
+    assert "last 5 min" in "\n".join(draw(Overview(), look))
 
 
 def test_thirty_two_devices_have_a_line_each_where_there_is_height() -> None:
@@ -220,7 +244,7 @@ def test_any_snapshot_fits_any_size(
 def test_the_sums_are_those_of_the_snapshot(any_host: Snapshot) -> None:
     picture = draw(Overview(), look_at(any_host, 400, 60))
     assert total_of(picture) == (expected_total(any_host) if any_host.processes else "")
-    if any_host.devices:
+    if len(any_host.devices) > 1:
         dram = human(sum(one.memory.dram.held for one in any_host.devices))
         l1 = human(sum(one.l1_used for one in any_host.devices))
         assert f" DRAM {dram} / " in picture[0]
@@ -254,10 +278,10 @@ def test_a_clock_that_stands_before_every_sample_draws_no_past() -> None:
 # -- nothing moves -------------------------------------------------------------------------------
 
 
-def test_four_devices_at_120_columns_have_the_same_four_lines_each() -> None:
+def test_four_devices_have_the_same_two_lines_each() -> None:
     picture = draw(Overview(), look_back(with_room(CASES["four_devices"]()), 120, 36))
     first = next(at for at, line in enumerate(picture) if line.startswith("> 0"))
-    blocks = [picture[at : at + 4] for at in range(first, first + 16, 4)]
+    blocks = [picture[at : at + 2] for at in range(first, first + 8, 2)]
     assert [block[0][2:4].strip() for block in blocks] == ["0", "1", "2", "3"]
     assert {shape(block) for block in blocks} == {shape(blocks[0])}
     assert all(set(block[-1]) & set("▂▃▄▅▆▇█") for block in blocks)
@@ -312,5 +336,5 @@ def test_tab_and_the_arrows_choose_the_same_device_for_every_view() -> None:
 
 @pytest.mark.parametrize(("units", "unit"), [(Units.MEBIBYTES, "MiB"), (Units.BYTES, "B")])
 def test_amounts_have_their_unit_whatever_it_is(units: Units, unit: str) -> None:
-    host = draw(Overview(), look_back(CASES["one_device"](), 200, 56, State(units=units)))[0]
+    host = draw(Overview(), look_back(CASES["four_devices"](), 200, 56, State(units=units)))[0]
     assert re.search(rf"DRAM [\d,.]+ {unit} / [\d,.]+ {unit} ", host)

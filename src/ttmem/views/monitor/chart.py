@@ -259,7 +259,7 @@ def panel(subject: Subject, series: Series, look: Look, width: int, height: int)
     if cells < LEAST_CELLS:
         label, cells = -1, max(width, 1)
     grain = raster(look.ascii)
-    columns = TimeColumns.of(series, look.snapshot.time_ns, look.state.span, cells * grain.across)
+    columns = TimeColumns.of(series, look.snapshot.time_ns, look.span, cells * grain.across)
     past = Past.of(subject, series, columns)
     top = scale(past.peak, subject.use.capacity)
     drawn = chart(

@@ -44,13 +44,6 @@ def amount(units: Units, count: int | None, style: Style = Style.PLAIN) -> Line:
     return faint("N/A") if count is None else ink(units.text(count), style)
 
 
-def amount_room(units: Units, counts: Iterable[int | None]) -> int:
-    """Columns in which each of these amounts fits, and what it may become: text shall not jump."""
-    if units is Units.BINARY:
-        return AMOUNT
-    return max((len(units.text(count)) for count in counts), default=0)
-
-
 def of_limit(units: Units, used: int | None, limit: int | None) -> Line:
     """'2.0 MiB / 4.3 MiB'; one N/A if neither is known."""
     return faint("N/A") if used is None and limit is None else Pairs(units).line(used, limit)

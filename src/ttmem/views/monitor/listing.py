@@ -30,6 +30,7 @@ from ttmem.views.monitor.state import Drawn, Look, State, Target
 Row = TypeVar("Row")
 Cell = tuple[Line, int, bool]  # its text, its width, and whether it stands at the right
 GAP = table.GAP
+UNLIMITED = 1 << 30
 MARK = 1  # column beside a title for the direction of the sort
 
 
@@ -42,12 +43,16 @@ class ListColumn(Generic[Row]):
     key: Callable[[Row], Any] | None = None  # what it sorts by; None for a row: unknown, last
     right: bool = False  # numbers stand at the right
     width: int = 0  # at least, beside the title's
-    grow: int = 0  # its share of the room that is left
-    rank: int = 0  # 0 stays; of the others the highest goes first when there is no room
+    grow: int = 0  # its share of the columns that are left over
+    most: int = UNLIMITED  # how wide it may grow
+    rank: int = 0  # 0 stays; of the others the highest is dropped first
+    draw: Callable[[Row, int], Line] | None = None  # instead of `cell`: made for its width
     largest_first: bool = False  # how it sorts before it is reversed
     keep_end: bool = False  # where the cells are paths: the beginning is cut, not the line number
 
-    def line(self, row: Row) -> Line:
+    def line(self, row: Row, width: int) -> Line:
+        if self.draw is not None:
+            return self.draw(row, width)
         found = self.cell(row)
         if found is None:
             return faint("N/A")
@@ -131,12 +136,15 @@ class Fitted:
 
 def fit(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int) -> list[Fitted]:
     """The columns that fit into `room`, with the cells of the rows in sight."""
-    lines = [[column.line(row) for row in rows] for column in columns]
+    lines = [[] if column.draw else [column.line(row, 0) for row in rows] for column in columns]
     widths = [_width(column, cells) for column, cells in zip(columns, lines, strict=True)]
-    return [
-        Fitted(at, lines[at], width, columns[at].right, columns[at].keep_end)
-        for at, width in table.fit(columns, widths, room).items()
-    ]
+    fitted = []
+    for at, wide in table.fit(columns, widths, room).items():
+        column = columns[at]
+        width = min(wide, max(column.most, widths[at]))
+        cells = [column.line(row, width) for row in rows] if column.draw else lines[at]
+        fitted.append(Fitted(at, cells, width, column.right, column.keep_end))
+    return fitted
 
 
 def clip_start(line: Line, room: int) -> Line:

@@ -13,7 +13,8 @@ from ttmem.snapshots import Device, Snapshot
 from ttmem.views.ink import Line
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
-SPANS = (60, 300, 900, 3600)  # seconds of history a chart can show
+SPANS = (60, 300, 900, 3600)  # seconds of history that a chart shows at most
+SHORT_SPANS = (10, 20, 30)  # while there is no more history than that
 
 
 class Units(Enum):
@@ -119,6 +120,14 @@ class Look(NamedTuple):
     zone: tzinfo | None = None  # of times on screen; None is local
     ascii: bool = False  # the terminal has no block or Braille signs
     pids: tuple[int, ...] = ()  # of --pid: lists are of these, figures of devices are of all
+
+    @property
+    def span(self) -> int:
+        """Seconds that charts show: what the user chose, or less while there is less history."""
+        first = min((times[0] for s in self.history.values() if (times := s["time_ns"])), default=0)
+        there = (self.snapshot.time_ns - first) // 1_000_000_000
+        steps = [step for step in (*SHORT_SPANS, *SPANS) if there <= step < self.state.span]
+        return steps[0] if steps else self.state.span
 
     @property
     def device(self) -> Device | None:

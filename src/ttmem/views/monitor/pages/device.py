@@ -26,7 +26,6 @@ from ttmem.views.monitor.figures import (
     fact_lines,
 )
 from ttmem.views.monitor.listing import GUTTER, ListColumn, Listing, fit, row_line
-from ttmem.views.monitor.pages.device_lines import DeviceParts
 from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
 from ttmem.views.monitor.pages.rows import BY_DRAM, ProcessRow, process_columns, process_rows
 from ttmem.views.monitor.state import Drawn, Look, terms
@@ -152,8 +151,13 @@ def circular_facts(device: Device, look: Look) -> list[Line]:
     cb = device.memory.cb
     measure = cb_measure(cb)
     said = [(*faint("in L1 used: "), *ink(measure))] if measure else []
-    three = DeviceParts(look, device).circular_facts()
-    return [*three, amount_fact("dataflow", cb.dataflow, look), *said]
+    named = (
+        ("CB resident", cb.resident),
+        ("cached", cb.cached),
+        ("demand", cb.demand),
+        ("dataflow", cb.dataflow),
+    )
+    return [*(amount_fact(label, count, look) for label, count in named), *said]
 
 
 def _hit_rate(kernels: Kernels) -> Line:

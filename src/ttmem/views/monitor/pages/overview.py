@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.meter import PERCENT, is_over
-from ttmem.views.monitor.figures import DRAM, L1, Kind, Pair, amount_room, of_limit, stacked_meter
+from ttmem.views.monitor.figures import DRAM, L1, Kind, Pair, of_limit, stacked_meter
 from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.pages.device_blocks import device_blocks, fleet
-from ttmem.views.monitor.pages.device_lines import DeviceArea, DeviceParts, Place, device_lines
+from ttmem.views.monitor.pages.devices import (
+    DeviceArea,
+    Place,
+    Shown,
+    device_blocks,
+    device_cells,
+    device_lines,
+)
 from ttmem.views.monitor.pages.events import alarm_lines
 from ttmem.views.monitor.pages.rows import (
     BY_DRAM,
@@ -81,9 +87,8 @@ def _is_over(device: Device) -> bool:
 
 LOW = 10  # lines; below that only devices and processes have room
 AIRY = 30  # lines; from that on, empty lines stand between the parts
-BLOCK = 8  # lines for a device at most
 LEAST_TABLE = 8  # lines that processes keep, if they need them, when devices have one line each
-SHARE = 0.55  # of the height, that devices with more lines than one may take
+SHARE = 0.55  # of the height, that devices with two lines each may take
 
 
 class OverviewLayout(NamedTuple):
@@ -113,7 +118,9 @@ class OverviewLayout(NamedTuple):
 
 def _totals(look: Look) -> list[Line]:
     devices = look.snapshot.devices
-    return [totals_line(devices, look.state.units, look.width, look.ascii)] if devices else []
+    if len(devices) < 2:
+        return []
+    return [totals_line(devices, look.state.units, look.width, look.ascii)]
 
 
 def _legend(rows: Sequence[ProcessRow], width: int) -> list[Line]:
@@ -121,61 +128,47 @@ def _legend(rows: Sequence[ProcessRow], width: int) -> list[Line]:
 
 
 def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceArea:
-    """The most that fits: blocks, a line for each, a cell for each."""
-    room = amount_room(look.state.units, _amounts(look.snapshot.devices))
-    devices = [DeviceParts(look, device, room) for device in look.snapshot.devices]
+    """Two lines for each device, one line, or a cell: the largest form that leaves `wanted` lines for processes."""
+    devices = [Shown(device, look) for device in look.snapshot.devices]
     if not devices:
         lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
         return DeviceArea([clip_line(line, look.width) for line in lines[: max(free - 1, 1)]])
-    roomy = max(free - wanted, int(free * SHARE))
-    for most in range(BLOCK, 1, -1):
-        if len(devices) * 2 + 1 <= roomy:
-            area = device_blocks(devices, look.width, most, chosen)
-            if area is not None and len(area.lines) <= roomy:
-                return area
-    if len(devices) + 1 <= free - min(wanted, LEAST_TABLE):
-        line = device_lines(devices, look.width, chosen)
-        if line is not None:
-            return line
+    two, one = 2 * len(devices) + 1, len(devices) + 1
+    crowded = one + wanted > free  # not even one line for each device leaves all the processes
+    if two + wanted <= free or (crowded and two <= int(free * SHARE)):
+        blocks = device_blocks(devices, look.width, chosen)
+        if blocks is not None:
+            return blocks
+    if one <= free - min(wanted, LEAST_TABLE):
+        lines_each = device_lines(devices, look.width, chosen)
+        if lines_each is not None:
+            return lines_each
     least = min(wanted, max(free // 3, 2))
-    return fleet(devices, look.width, max(free - least, 1), chosen)
-
-
-def _amounts(devices: Sequence[Device]) -> Iterator[int | None]:
-    """The largest that are shown of each device."""
-    for device in devices:
-        memory = device.memory
-        yield from (memory.dram.held, memory.dram.capacity, device.l1_used, device.l1_capacity)
-        yield memory.cb.demand
+    return device_cells(devices, look.width, max(free - least, 1), chosen)
 
 
 HELP = terms("""
 HOST | sums over the devices shown; a capacity only if that of each device is known
 ID | the number that applications use; it changes with TT_VISIBLE_DEVICES
-UNIQUE ID | the chip; shortened in the middle, never so that two look the same
-PCI | address of the card; the domain is left out if it is 0000
-DRAM used / capacity | held DRAM buffers / what can be allocated
-L1 used / capacity | L1 + L1_SMALL + CB / what can be allocated; kernel code is not in it
-█ L1 | held L1 buffers: reserved bytes where they are known, else requested ones
-▓ L1_SMALL | held buffers of the small region
-▒ CB | circular buffers: 'cached' where addresses are known, else 'demand'; mixed: both
-CB resident | what lies there now: the last dispatched program on each core
-CB cached | per core, the union of address ranges over a process's live programs
-CB demand | the plain sum; it may exceed L1, because programs share addresses
-free, largest | free DRAM and its largest block, where the source tells them
-if no CBs: free | what L1 buffers could take, and in one block, if no program had circular buffers; beside those
-    that are cached there is less
-TRACE | held trace buffers / their region; set apart, not part of DRAM used
-KERNEL RING | where kernel code lies while it runs: occupied / capacity, in no sum
-LAST 5 min | the highest second of each column, against the capacity; [ and ] change it
-bars | green below 75 %, yellow from 75 %, red from 90 %; '!' is more than there is
+DEVICE | board and PCI address (the domain is left out if it is 0000), and the chip's unique id
+DRAM used / capacity | allocated DRAM buffers / what can be allocated
+L1 used / capacity | L1 + L1_SMALL + CB of all cores / what can be allocated; kernel code is not included. The Cores
+    page shows the addresses in use on each core, which is less where processes share addresses
+█ L1 | L1 buffers: reserved bytes where they are known, else requested bytes
+▓ L1_SMALL | buffers of the small region
+▒ CB | circular buffers: 'cached' where addresses are known, else 'demand'; the Device page shows all three measures
+largest free | the largest free block, where the source reports it; a larger buffer cannot be allocated
+without CBs | the allocator of L1 buffers does not know of circular buffers: they may lie inside this block
+last 5 min | the highest value in each column, against the capacity; at most the time chosen with [ and ]
+bars | green below 75 %, yellow from 75 %, red from 90 %; '!' is more than the capacity
 <1%  >99% | more than nothing; not quite all
-PROCESSES | how many are alive, and what they hold together
-DRAM ... CB | per process over all its devices, in the measure of the devices' sums
-AGE | since the process began; of a dead one, since it died
-x | left behind: what a process held when it died; in no sum
+PROCESSES | how many are alive, and the sum of what they have allocated
+DRAM ... CB | per process over all its devices, measured as in the sums of the devices
+AGE | since the process started; of a dead one, since it died
+x | left behind: what a process had allocated when it died; not included in any sum
 ! | its client lost events, or has more buffers than it can resend
-* | its connection is closed; it keeps its memory until it dies or reports again
+* | its connection is closed; its memory counts until it exits or reconnects
+Enter | on a device: everything about it; on a process: its buffers
 """)
 
 
