@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DIST ?= dist
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
-.PHONY: help install demo test test-ttnn check bench soak chaos pictures api fuzz fuzz-guided sanitize wheel test-fast coverage test-pythons metrics clean
+.PHONY: help install tools demo test test-ttnn check bench soak chaos pictures tables api fuzz fuzz-guided sanitize wheel test-fast coverage test-pythons metrics clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -19,11 +20,14 @@ $(STAMP): pyproject.toml setup.py $(NATIVE)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+tools: install ## installs the programs that tests check our files with, into .tools and .venv
+	@.ci/tools
+
 demo: install ## a workload, a server and the table, with no card
 	@$(BIN)/ttmem demo
 
-test: install ## the tests
-	@$(BIN)/python -m pytest
+test: install ## the tests (TESTS: which)
+	@$(BIN)/python -m pytest $(TESTS)
 
 test-ttnn: install ## the tests beside the real runtime, stock ttnn on mock devices
 	@$(BIN)/python -m pytest tests/ttnn
@@ -44,6 +48,9 @@ chaos: install ## 15 minutes (CHAOS_SECONDS) of faults, every total compared; CH
 
 pictures: install ## the pictures of the README and the docs, from the real program
 	@$(BIN)/python -m docs.make_pictures
+
+tables: install ## src/native/tables.hpp: the numbers and columns that Python and C++ share
+	@$(BIN)/python src/native/make_tables.py
 
 api: install ## docs/api.md, from the docstrings
 	@$(BIN)/python -m docs.make_api
@@ -67,8 +74,8 @@ wheel: install ## an sdist and one wheel for every CPython from 3.10 on, in dist
 test-fast: install ## the tests that need neither ttnn nor much time
 	@$(BIN)/python -m pytest -m "not slow"
 
-coverage: install ## lines of ttmem that the fast tests run (COVERAGE: which tests)
-	@$(BIN)/python -m coverage run -m pytest $(or $(COVERAGE),-m "not slow")
+coverage: install ## the fast tests, and which lines of ttmem they run; fails below the floor in pyproject.toml
+	@$(BIN)/python -m coverage run -m pytest $(or $(TESTS),-m "not slow")
 	@$(BIN)/python -m coverage report --skip-covered
 
 test-pythons: install ## the fast tests on every CPython of this machine, with the wheel installed
@@ -78,4 +85,4 @@ metrics: install ## how large and how fragmented the source tree is
 	@$(BIN)/python -m tests.house.metrics
 
 clean: ## removes what the other targets made
-	rm -rf $(VENV) build dist src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf $(VENV) .tools build dist src/*.egg-info src/ttmem/_native*.so src/ttmem/probe/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

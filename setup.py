@@ -13,6 +13,7 @@ RECORDS = NATIVE / "probe" / "records_module.cpp"
 EXPORTS = str(NATIVE / "probe" / "exports.map")
 
 COMPILE = ["-std=c++17", "-O3", "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"]
+COMPILE += ["-Werror=missing-field-initializers"]  # a row of tables.hpp has all of its columns
 LINK = ["-Wl,--strip-all"]
 STABLE_ABI = [("Py_LIMITED_API", "0x030A0000")]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ settings.register_profile("any machine", deadline=None)  # a test suite times no
 settings.load_profile("any machine")
 
 HERE = Path(__file__).parent
+TOOLS = HERE.parent / ".tools" / "bin"  # of `make tools`
+os.environ["PATH"] = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
 # With ttnn, a compiler, many processes, or thousands of examples: `make test-fast` leaves them out.
 SLOW = (
     "analysis",
@@ -36,6 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(HERE).as_posix().startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a test that is skipped because a program is not installed has failed."""
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true" and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if "is not installed" in reason or "could not import" in reason:
+            report.outcome = "failed"
+            report.longrepr = f"{reason}; `make tools` installs what tests need"
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

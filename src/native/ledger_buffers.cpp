@@ -125,7 +125,7 @@ void Ledger::count_buffer(Context& at, const Buffer& buffer, bool in) {
     at.account.held[kind] += sign * buffer.held();
     at.account.count[kind] += sign;
     at.account.unreserved[kind] += buffer.reserved ? 0 : sign;
-    if (kind != KIND_SYSTEM) {
+    if (kind != KIND_SYSTEM_MEMORY) {
         at.device.held[kind] += sign * buffer.held();
         at.device.count[kind] += sign;
         place_buffer(at.device, buffer, in);

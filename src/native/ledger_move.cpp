@@ -11,7 +11,7 @@ namespace {
 
 void move_sums(const Account& account, Device& from, Device& to) {
     for (int kind = 0; kind < KINDS; ++kind) {
-        if (kind != KIND_SYSTEM) {
+        if (kind != KIND_SYSTEM_MEMORY) {
             from.held[kind] -= account.held[kind];
             to.held[kind] += account.held[kind];
             from.count[kind] -= account.count[kind];
@@ -96,7 +96,7 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
         }
     });
     const auto place = [this](Device& where, const Buffer& buffer, bool in) {
-        if (buffer.key.kind != KIND_SYSTEM) {
+        if (buffer.key.kind != KIND_SYSTEM_MEMORY) {
             place_buffer(where, buffer, in);
         }
     };

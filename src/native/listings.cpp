@@ -11,9 +11,9 @@ template <typename T>
 using Ranked = std::pair<std::uint64_t, const T*>;
 
 // The `limit` highest ranks first. Ranks stand beside the pointers: comparing them touches no entry again.
-template <typename T>
+template <typename T, typename Row>
 PyObject* listing(const Ledger& ledger, const Narrowed& by, Chain<T> Process::* chain,
-                  std::uint64_t (*rank)(const T&), void (*row)(Rows&, const T&), bool (*wanted)(const T&) = nullptr) {
+                  std::uint64_t (*rank)(const T&), Row (*row)(const T&), bool (*wanted)(const T&) = nullptr) {
     std::vector<Ranked<T>> items;
     for (const Process& process : ledger.processes()) {
         for (const T* item = (process.*chain).head; item; item = item->next) {
@@ -27,17 +27,75 @@ PyObject* listing(const Ledger& ledger, const Narrowed& by, Chain<T> Process::* 
         std::partial_sort(items.begin(), items.begin() + by.limit, items.end(), higher);
         items.resize(static_cast<std::size_t>(by.limit));
     }
-    Rows rows;
-    rows.reserve(items.size(), 14);
+    Rows<Row> rows;
+    rows.reserve(items.size());
     for (const Ranked<T>& item : items) {
-        row(rows, *item.second);
+        rows << row(*item.second);
     }
     return rows.bytes();
 }
 
-void buffer_row(Rows& rows, const Buffer& b) {
-    rows << b.key.process << b.key.device << b.key.kind << b.key.id << b.size << b.reserved << b.address << b.time
-         << b.references << b.name << b.site << b.phase;
+BufferRow buffer_row(const Buffer& b) {
+    return {.process = b.key.process,
+            .device = b.key.device,
+            .kind = b.key.kind,
+            .id = b.key.id,
+            .size = b.size,
+            .reserved = b.reserved,
+            .address = b.address,
+            .time = b.time,
+            .references = b.references,
+            .name = b.name,
+            .site = b.site,
+            .phase = b.phase};
+}
+
+CircularBufferRow circular_buffer_row(const CircularBuffer& cb) {
+    return {.process = cb.key.process,
+            .device = cb.key.device,
+            .flags = cb.flags,
+            .address = cb.address,
+            .size = cb.size,
+            .per_core = cb.per_core,
+            .program = cb.program ? cb.program->key.id : 0,
+            .time = cb.time,
+            .references = cb.references,
+            .cores = cb.cores};
+}
+
+KernelRow kernel_row(const Kernel& k) {
+    return {.process = k.key.process,
+            .device = k.key.device,
+            .type = k.type,
+            .id = k.key.id,
+            .binary = k.binary,
+            .binary_known = k.binary_known,
+            .cores = k.cores,
+            .footprint = k.footprint,
+            .content = k.content,
+            .program = k.program ? k.program->key.id : 0,
+            .dispatches = k.dispatches(),
+            .time = k.time,
+            .name = k.name,
+            .site = k.site,
+            .loads = k.loads};
+}
+
+ProgramRow program_row(const Program& p) {
+    return {.process = p.key.process,
+            .device = p.key.device,
+            .id = p.key.id,
+            .status = p.status,
+            .status_known = p.status_known,
+            .dispatches = p.dispatches,
+            .hits = p.hits,
+            .misses = p.misses,
+            .last_dispatch = p.last_dispatch,
+            .resident = p.resident_bytes,
+            .resident_cores = static_cast<std::uint64_t>(p.resident.count()),
+            .name = p.name,
+            .site = p.site,
+            .last_site = p.last_site};
 }
 
 PyObject* mask_bytes(const CoreMask& mask) {
@@ -103,31 +161,17 @@ PyObject* l1_buffer_rows(const Ledger& ledger, const Narrowed& by) {
 
 PyObject* circular_buffer_rows(const Ledger& ledger, const Narrowed& by) {
     return listing<CircularBuffer>(
-        ledger, by, &Process::circular_buffers, [](const CircularBuffer& cb) { return cb.size; },
-        [](Rows& rows, const CircularBuffer& cb) {
-            rows << cb.key.process << cb.key.device << cb.flags << cb.address << cb.size << cb.per_core
-                 << (cb.program ? cb.program->key.id : 0) << cb.time << cb.references << cb.cores;
-        });
+        ledger, by, &Process::circular_buffers, [](const CircularBuffer& cb) { return cb.size; }, circular_buffer_row);
 }
 
 PyObject* kernel_rows(const Ledger& ledger, const Narrowed& by) {
     return listing<Kernel>(
-        ledger, by, &Process::kernels, [](const Kernel& k) { return k.footprint; },
-        [](Rows& rows, const Kernel& k) {
-            rows << k.key.process << k.key.device << k.type << k.key.id << k.binary << (k.binary_known ? 1 : 0)
-                 << k.cores << k.footprint << k.content << (k.program ? k.program->key.id : 0) << k.dispatches()
-                 << k.time << k.name << k.site << k.loads;
-        });
+        ledger, by, &Process::kernels, [](const Kernel& k) { return k.footprint; }, kernel_row);
 }
 
 PyObject* program_rows(const Ledger& ledger, const Narrowed& by) {
     return listing<Program>(
-        ledger, by, &Process::programs, [](const Program& p) { return p.last_dispatch; },
-        [](Rows& rows, const Program& p) {
-            rows << p.key.process << p.key.device << p.key.id << p.status << (p.status_known ? 1 : 0) << p.dispatches
-                 << p.hits << p.misses << p.last_dispatch << p.resident_bytes << p.resident.count() << p.name << p.site
-                 << p.last_site;
-        });
+        ledger, by, &Process::programs, [](const Program& p) { return p.last_dispatch; }, program_row);
 }
 
 PyObject* core_map(const Ledger& ledger, std::uint32_t device) {

@@ -240,7 +240,7 @@ PyObject* process_room(PyObject* self, PyObject* args) {
 }
 
 PyObject* accounts(PyObject* self, PyObject* args) {
-    Rows rows;
+    Rows<AccountRow> rows;
     const std::vector<Process>& processes = ledger_of(self).processes();
     std::size_t index = 0, end = processes.size();
     Py_ssize_t only = -1;  // of all processes
@@ -254,12 +254,36 @@ PyObject* accounts(PyObject* self, PyObject* args) {
     for (; index < end; ++index) {
         for (const auto& [device, entry] : processes[index].accounts) {
             const Account& a = *entry;
-            rows << index << device << a.requested << a.held << a.count << a.unreserved << a.cb_demand << a.cb_count
-                 << a.cb_unplaced << a.cb_cached.total() << (a.cb_map_full ? 1 : 0) << a.cb_resident
-                 << a.cb_dataflow.total() << a.cb_used() << a.footprint << a.kernels << a.dram_binaries
-                 << a.unknown_binaries << a.programs << a.counters << (a.cache_seen ? 1 : 0) << a.cache_entries
-                 << (a.cache_entries_known ? 1 : 0) << a.ring.occupied << a.ring.capacity << a.ring.wraps
-                 << a.ring.syncs << a.ring.programs << a.ring.time << processes[index].live;
+            rows << AccountRow{.process = index,
+                               .device = device,
+                               .requested = a.requested,
+                               .held = a.held,
+                               .counts = a.count,
+                               .unreserved = a.unreserved,
+                               .cb_demand = a.cb_demand,
+                               .cb_count = a.cb_count,
+                               .cb_unplaced = a.cb_unplaced,
+                               .cb_cached = a.cb_cached.total(),
+                               .cb_map_full = a.cb_map_full,
+                               .cb_resident = a.cb_resident,
+                               .cb_dataflow = a.cb_dataflow.total(),
+                               .cb_used = a.cb_used(),
+                               .footprint = a.footprint,
+                               .kernels = a.kernels,
+                               .dram_binaries = a.dram_binaries,
+                               .unknown_binaries = a.unknown_binaries,
+                               .programs = a.programs,
+                               .counters = columns(a.counters),
+                               .cache_seen = a.cache_seen,
+                               .cache_entries = a.cache_entries,
+                               .cache_entries_known = a.cache_entries_known,
+                               .ring_occupied = a.ring.occupied,
+                               .ring_capacity = a.ring.capacity,
+                               .ring_wraps = a.ring.wraps,
+                               .ring_syncs = a.ring.syncs,
+                               .ring_programs = a.ring.programs,
+                               .ring_time = a.ring.time,
+                               .live = processes[index].live};
         }
     }
     return rows.bytes();
@@ -285,10 +309,20 @@ PyObject* usage(PyObject* self, PyObject* args) {
 }
 
 PyObject* devices(PyObject* self, PyObject*) {
-    Rows rows;
+    Rows<DeviceRow> rows;
     for (const Device& d : ledger_of(self).devices()) {
-        rows << d.held << d.peak << d.peak_time << d.cb_used << d.l1_used() << d.l1_peak << d.l1_peak_time
-             << d.contents.size() << d.distinct_bytes << d.unknown_contents << d.counters << (d.cache_seen ? 1 : 0);
+        rows << DeviceRow{.held = d.held,
+                          .peak = d.peak,
+                          .peak_time = d.peak_time,
+                          .cb_used = d.cb_used,
+                          .l1_used = d.l1_used(),
+                          .l1_peak = d.l1_peak,
+                          .l1_peak_time = d.l1_peak_time,
+                          .distinct = d.contents.size(),
+                          .distinct_bytes = d.distinct_bytes,
+                          .unknown_contents = d.unknown_contents,
+                          .counters = columns(d.counters),
+                          .cache_seen = d.cache_seen};
     }
     return rows.bytes();
 }
@@ -325,9 +359,14 @@ PyObject* largest_free(PyObject* self, PyObject* args) {
 }
 
 PyObject* findings(PyObject* self, PyObject*) {
-    Rows rows;
+    Rows<FindingRow> rows;
     for (const Finding& f : ledger_of(self).findings()) {
-        rows << static_cast<std::uint64_t>(f.anomaly) << f.process << f.device << f.times << f.bytes << f.last_id;
+        rows << FindingRow{.anomaly = static_cast<std::uint64_t>(f.anomaly),
+                           .process = f.process,
+                           .device = f.device,
+                           .times = f.times,
+                           .bytes = f.bytes,
+                           .last_id = f.last_id};
     }
     return rows.bytes();
 }

@@ -1,4 +1,4 @@
-// Rows of unsigned 64-bit numbers, little-endian; ttmem/wire/rows.py names the columns.
+// Rows of unsigned 64-bit numbers, little-endian, as tables.hpp draws them.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -10,25 +10,17 @@
 
 namespace ttmem {
 
+template <typename Row>
 class Rows {
 public:
-    Rows& operator<<(std::uint64_t value) {
-        text_.append(reinterpret_cast<const char*>(&value), sizeof value);
-        return *this;
-    }
-    template <std::size_t N>
-    Rows& operator<<(const std::uint64_t (&values)[N]) {
-        for (const std::uint64_t value : values) {
-            *this << value;
-        }
-        return *this;
-    }
-    Rows& operator<<(const Counters& c) { return *this << c.loads << c.unloads << c.dispatches << c.hits << c.misses; }
+    void operator<<(const Row& row) { text_.append(reinterpret_cast<const char*>(&row), sizeof row); }
     PyObject* bytes() const { return PyBytes_FromStringAndSize(text_.data(), static_cast<Py_ssize_t>(text_.size())); }
-    void reserve(std::size_t rows, std::size_t columns) { text_.reserve(rows * columns * 8); }
+    void reserve(std::size_t rows) { text_.reserve(rows * sizeof(Row)); }
 
 private:
     std::string text_;
 };
+
+inline CounterColumns columns(const Counters& c) { return {c.loads, c.unloads, c.dispatches, c.hits, c.misses}; }
 
 }  // namespace ttmem

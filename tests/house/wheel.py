@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.interpreters import Interpreter, find_interpreters
+from tests.interpreters import SUPPORTED, Interpreter, find_interpreters
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -49,7 +49,10 @@ def main() -> int:
     shutil.rmtree(build_folder, ignore_errors=True)
     wheel = build(build_folder / "dist")
     failed = []
-    for interpreter in find_interpreters():
+    found = find_interpreters()
+    if missing := sorted({*SUPPORTED} - {each.series for each in found}):
+        print(f"not on this machine: CPython {', '.join(missing)}", flush=True)
+    for interpreter in found:
         started = time.monotonic()
         venv = build_folder / interpreter.series
         programs = install(interpreter, wheel, venv, "hypothesis>=6.100", "pytest>=8")

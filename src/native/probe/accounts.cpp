@@ -9,13 +9,13 @@ namespace {
 std::uint64_t held(const LiveEntry& entry) { return entry.reserved ? entry.reserved : entry.requested; }
 
 void raise_peak(Counter& counter, std::uint64_t now_held, const LiveEntry& entry, std::uint64_t capacity) {
-    std::uint64_t peak = counter.peak.load(std::memory_order_relaxed);
+    std::uint64_t peak = counter.peak.load(order::ALONE);
     while (now_held > peak) {
-        if (counter.peak.compare_exchange_weak(peak, now_held, std::memory_order_relaxed)) {
-            counter.peak_ns.store(entry.time, std::memory_order_relaxed);
-            counter.peak_name.store(entry.name, std::memory_order_relaxed);
-            counter.peak_site.store(entry.site, std::memory_order_relaxed);
-            counter.peak_capacity.store(capacity, std::memory_order_relaxed);
+        if (counter.peak.compare_exchange_weak(peak, now_held, order::ALONE)) {
+            counter.peak_ns.store(entry.time, order::ALONE);
+            counter.peak_name.store(entry.name, order::ALONE);
+            counter.peak_site.store(entry.site, order::ALONE);
+            counter.peak_capacity.store(capacity, order::ALONE);
             return;
         }
     }
@@ -28,18 +28,18 @@ std::uint64_t capacity_of(const Region& region, std::uint32_t device, std::uint3
 
 void add(Region& region, std::uint32_t device, std::uint32_t kind, const LiveEntry& entry) {
     Counter& counter = region.counter(device, kind);
-    counter.requested.fetch_add(entry.requested, std::memory_order_relaxed);
-    const std::uint64_t now_held = counter.reserved.fetch_add(held(entry), std::memory_order_relaxed) + held(entry);
-    counter.allocations.fetch_add(1, std::memory_order_relaxed);
-    if (now_held > counter.peak.load(std::memory_order_relaxed)) {
+    counter.requested.fetch_add(entry.requested, order::ALONE);
+    const std::uint64_t now_held = counter.reserved.fetch_add(held(entry), order::ALONE) + held(entry);
+    counter.allocations.fetch_add(1, order::ALONE);
+    if (now_held > counter.peak.load(order::ALONE)) {
         raise_peak(counter, now_held, entry, capacity_of(region, device, kind));
     }
 }
 
 void subtract(Counter& counter, const LiveEntry& entry) {
-    counter.requested.fetch_sub(entry.requested, std::memory_order_relaxed);
-    counter.reserved.fetch_sub(held(entry), std::memory_order_relaxed);
-    counter.frees.fetch_add(1, std::memory_order_relaxed);
+    counter.requested.fetch_sub(entry.requested, order::ALONE);
+    counter.reserved.fetch_sub(held(entry), order::ALONE);
+    counter.frees.fetch_add(1, order::ALONE);
 }
 
 std::uint64_t live_type(const LiveEntry& entry) { return entry.key >> 56; }
@@ -161,18 +161,18 @@ void count_nothing(Region& region, std::uint64_t mask) {
         std::uint64_t left = 0;
         for (std::uint32_t kind = 0; kind < COUNTED; ++kind) {
             Counter& counter = region.counter(index, kind);
-            const std::uint64_t made = counter.allocations.load(std::memory_order_relaxed);
-            left += kind < KINDS ? made - counter.frees.load(std::memory_order_relaxed) : 0;
-            counter.frees.store(made, std::memory_order_relaxed);
-            counter.requested.store(0, std::memory_order_relaxed);
-            counter.reserved.store(0, std::memory_order_relaxed);
+            const std::uint64_t made = counter.allocations.load(order::ALONE);
+            left += kind < KINDS ? made - counter.frees.load(order::ALONE) : 0;
+            counter.frees.store(made, order::ALONE);
+            counter.requested.store(0, order::ALONE);
+            counter.reserved.store(0, order::ALONE);
         }
         most = std::max(most, left);
     });
-    std::uint64_t known = region.header->live_uncounted.load(std::memory_order_relaxed);
+    std::uint64_t known = region.header->live_uncounted.load(order::ALONE);
     while (!region.header->live_uncounted.compare_exchange_weak(known, known - std::min(known, most))) {
     }
-    region.header->forgotten.fetch_add(std::min(known, most), std::memory_order_relaxed);
+    region.header->forgotten.fetch_add(std::min(known, most), order::ALONE);
 }
 
 }  // namespace ttmem::probe

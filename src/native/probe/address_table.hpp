@@ -16,7 +16,7 @@ template <typename Value, std::uint32_t COUNT>
 class AddressTable {
 public:
     Value* find(std::uint64_t key) {
-        Places* places = places_.load(std::memory_order_acquire);
+        Places* places = places_.load(order::OBSERVE);
         return places ? search(*places, key) : nullptr;
     }
 
@@ -33,10 +33,10 @@ public:
             const std::uint32_t place = (first(key) + step) & (COUNT - 1);
             if (exchange(places->keys[place], 0, BUSY)) {
                 places->values[place].clear();
-                places->keys[place].store(key, std::memory_order_release);
+                places->keys[place].store(key, order::PUBLISH);
                 Value* first_of_all = search(*places, key);  // another thread may have put it in meanwhile
                 if (first_of_all != &places->values[place]) {
-                    places->keys[place].store(0, std::memory_order_release);
+                    places->keys[place].store(0, order::PUBLISH);
                 }
                 return first_of_all;
             }
@@ -45,7 +45,7 @@ public:
     }
 
     void remove(std::uint64_t key) {
-        Places* places = places_.load(std::memory_order_acquire);
+        Places* places = places_.load(order::OBSERVE);
         for (std::uint32_t step = 0; places && step < WINDOW; ++step) {
             if (exchange(places->keys[(first(key) + step) & (COUNT - 1)], key, 0)) {
                 return;
@@ -73,14 +73,14 @@ private:
 
     // Looks before it locks: most places are another's.
     static bool exchange(std::atomic<std::uint64_t>& key, std::uint64_t expected, std::uint64_t fresh) {
-        return key.load(std::memory_order_relaxed) == expected &&
-               key.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel);
+        return key.load(order::GLANCE) == expected &&
+               key.compare_exchange_strong(expected, fresh, order::TAKE_OVER);
     }
 
     static Value* search(Places& places, std::uint64_t key) {
         for (std::uint32_t step = 0; step < WINDOW; ++step) {
             const std::uint32_t place = (first(key) + step) & (COUNT - 1);
-            if (places.keys[place].load(std::memory_order_acquire) == key) {
+            if (places.keys[place].load(order::OBSERVE) == key) {
                 return &places.values[place];
             }
         }
@@ -88,7 +88,7 @@ private:
     }
 
     Places* all() {
-        Places* places = places_.load(std::memory_order_acquire);
+        Places* places = places_.load(order::OBSERVE);
         if (!places) {
             void* memory = mmap(nullptr, sizeof(Places), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             if (memory == MAP_FAILED) {

@@ -79,7 +79,7 @@ Way decide(const void* buffer) {
 }  // namespace
 
 bool buffer_id(const void* buffer, std::uint64_t& id) {
-    const Way known = way.load(std::memory_order_relaxed);
+    const Way known = way.load(order::ALONE);
     if (known == Way::FUNCTIONS) {
         id = unique_id(buffer);
     } else {
@@ -88,13 +88,13 @@ bool buffer_id(const void* buffer, std::uint64_t& id) {
     return known == Way::FUNCTIONS || known == Way::FIELDS;
 }
 
-bool ids_are_numbers() { return way.load(std::memory_order_relaxed) == Way::FUNCTIONS; }
+bool ids_are_numbers() { return way.load(order::ALONE) == Way::FUNCTIONS; }
 
 bool buffer_facts(const void* buffer, BufferFacts& facts) {
-    Way known = way.load(std::memory_order_relaxed);
+    Way known = way.load(order::ALONE);
     if (known == Way::UNDECIDED) {
         known = decide(buffer);
-        way.store(known, std::memory_order_relaxed);
+        way.store(known, order::ALONE);
     }
     if (known == Way::FUNCTIONS) {
         facts = {unique_id(buffer), size_of(buffer), device_of(buffer), type_of(buffer), layout_of(buffer)};

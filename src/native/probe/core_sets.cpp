@@ -19,7 +19,7 @@ std::atomic<bool> busy{false};
 
 std::uint32_t find(std::uint64_t check, std::uint32_t& place) {
     for (place = check >> 11 & (PLACES - 1);; place = (place + 1) & (PLACES - 1)) {
-        const std::uint64_t there = known[place].check.load(std::memory_order_acquire);
+        const std::uint64_t there = known[place].check.load(order::OBSERVE);
         if (there == check) {
             return known[place].number;
         }
@@ -62,15 +62,15 @@ CoreSet intern_cores(Region& region, const Rectangle* rectangles, std::size_t co
     if (const std::uint32_t number = find(record.check, place)) {
         return {number, record.total};
     }
-    const std::uint32_t number = region.header->cores.load(std::memory_order_relaxed);
+    const std::uint32_t number = region.header->cores.load(order::GUARDED);
     if (number >= region.counts[CORES]) {
-        region.header->tables_without_room.fetch_add(1, std::memory_order_relaxed);
+        region.header->tables_without_room.fetch_add(1, order::ALONE);
         return {0, record.total};
     }
     region.cores[number] = record;
-    region.header->cores.store(number + 1, std::memory_order_release);
+    region.header->cores.store(number + 1, order::PUBLISH);
     known[place].number = number;
-    known[place].check.store(record.check, std::memory_order_release);
+    known[place].check.store(record.check, order::PUBLISH);
     return {number, record.total};
 }
 

@@ -26,7 +26,7 @@ std::atomic<std::uint32_t> known_sets{0};
 void describe(DeviceRecord& record, std::uint32_t chip, const DeviceFacts* facts) {
     DeviceRecord fresh{};
     fresh.chip = chip;
-    fresh.identified = identified[chip].load(std::memory_order_acquire);
+    fresh.identified = identified[chip].load(order::OBSERVE);
     fresh.unique_id = fresh.identified ? unique_ids[chip] : 0;
     if (facts) {
         std::memcpy(fresh.bank_size, facts->bank_size, sizeof fresh.bank_size);
@@ -43,9 +43,9 @@ void describe(DeviceRecord& record, std::uint32_t chip, const DeviceFacts* facts
 }
 
 std::uint32_t write_set(Region& region, std::uint64_t mask) {
-    const std::uint32_t number = region.header->sets.load(std::memory_order_relaxed);
+    const std::uint32_t number = region.header->sets.load(order::GUARDED);
     if (number >= region.counts[SETS]) {
-        region.header->tables_without_room.fetch_add(1, std::memory_order_relaxed);
+        region.header->tables_without_room.fetch_add(1, order::ALONE);
         return 0;
     }
     SetRecord& record = region.sets[number];
@@ -54,7 +54,7 @@ std::uint32_t write_set(Region& region, std::uint64_t mask) {
         record.chips[record.count++] = static_cast<std::uint16_t>(chip_at[index]);
     });
     record.check = checksum(&record, sizeof record);
-    region.header->sets.store(number + 1, std::memory_order_release);
+    region.header->sets.store(number + 1, order::PUBLISH);
     return SET_OF_DEVICES | number;
 }
 
@@ -64,7 +64,7 @@ int device_index(Region& region, std::uint32_t chip, const DeviceFacts* facts) {
     if (chip >= MAX_CHIP) {
         return -1;
     }
-    const std::uint16_t known = index_of_chip[chip].load(std::memory_order_acquire);
+    const std::uint16_t known = index_of_chip[chip].load(order::OBSERVE);
     if (known && !facts) {
         return known - 1;
     }
@@ -72,17 +72,17 @@ int device_index(Region& region, std::uint32_t chip, const DeviceFacts* facts) {
     if (!lock) {
         return -1;
     }
-    std::uint32_t index = index_of_chip[chip].load(std::memory_order_relaxed);
+    std::uint32_t index = index_of_chip[chip].load(order::GUARDED);
     if (!index) {
-        index = region.header->devices.load(std::memory_order_relaxed) + 1;
+        index = region.header->devices.load(order::GUARDED) + 1;
         if (index > region.counts[DEVICES]) {
-            region.header->tables_without_room.fetch_add(1, std::memory_order_relaxed);
+            region.header->tables_without_room.fetch_add(1, order::ALONE);
             return -1;
         }
         chip_at[index - 1] = chip;
         describe(region.devices[index - 1], chip, facts);
-        region.header->devices.store(index, std::memory_order_release);
-        index_of_chip[chip].store(static_cast<std::uint16_t>(index), std::memory_order_release);
+        region.header->devices.store(index, order::PUBLISH);
+        index_of_chip[chip].store(static_cast<std::uint16_t>(index), order::PUBLISH);
     } else if (facts) {
         describe(region.devices[index - 1], chip, facts);
     }
@@ -93,37 +93,37 @@ DeviceGroup group_of_mask(Region& region, std::uint64_t mask) {
     if (!(mask & (mask - 1))) {
         return mask ? DeviceGroup{mask, chip_at[__builtin_ctzll(mask)]} : DeviceGroup{0, 0};
     }
-    const std::uint32_t known = known_sets.load(std::memory_order_acquire);
+    const std::uint32_t known = known_sets.load(order::OBSERVE);
     for (std::uint32_t i = 0; i < known; ++i) {
-        if (sets[i].mask.load(std::memory_order_relaxed) == mask) {
+        if (sets[i].mask.load(order::GUARDED) == mask) {
             return {mask, sets[i].number};
         }
     }
     ShortLock lock(busy);
-    const std::uint32_t place = known_sets.load(std::memory_order_relaxed);
+    const std::uint32_t place = known_sets.load(order::GUARDED);
     const std::uint32_t number = lock && place < 256 ? write_set(region, mask) : 0;
     if (!number) {
         return {0, 0};
     }
     sets[place].number = number;
-    sets[place].mask.store(mask, std::memory_order_relaxed);
-    known_sets.store(place + 1, std::memory_order_release);
+    sets[place].mask.store(mask, order::GUARDED);
+    known_sets.store(place + 1, order::PUBLISH);
     return {mask, number};
 }
 
 std::uint64_t mask_of(std::uint32_t named) {
     if (named & SET_OF_DEVICES) {
         const std::uint32_t place = named & ~SET_OF_DEVICES;
-        return place < known_sets.load(std::memory_order_acquire) ? sets[place].mask.load(std::memory_order_relaxed) : 0;
+        return place < known_sets.load(order::OBSERVE) ? sets[place].mask.load(order::GUARDED) : 0;
     }
-    const std::uint16_t index = named < MAX_CHIP ? index_of_chip[named].load(std::memory_order_acquire) : 0;
+    const std::uint16_t index = named < MAX_CHIP ? index_of_chip[named].load(order::OBSERVE) : 0;
     return index ? 1ull << (index - 1) : 0;
 }
 
 void remember_unique_id(std::uint32_t chip, std::uint64_t unique_id) {
     if (chip < MAX_CHIP) {
         unique_ids[chip] = unique_id;
-        identified[chip].store(true, std::memory_order_release);
+        identified[chip].store(true, order::PUBLISH);
     }
 }
 

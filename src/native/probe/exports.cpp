@@ -10,7 +10,7 @@ using namespace ttmem;
 using namespace ttmem::probe;
 
 int ttmem_probe_track(int on) {
-    Region* region = mapped_region.load(std::memory_order_acquire);
+    Region* region = mapped_region.load(order::OBSERVE);
     if (!region) {
         return -1;
     }
@@ -21,7 +21,7 @@ int ttmem_probe_track(int on) {
 std::uint32_t ttmem_probe_enter_phase(const char* name) {
     const bool tracking = tracking_region();
     // Also while it is off: what comes after it is on belongs to the phase.
-    const Recording recording(mapped_region.load(std::memory_order_acquire));
+    const Recording recording(mapped_region.load(order::OBSERVE));
     if (!recording || !name) {
         return 0;
     }

@@ -75,7 +75,7 @@ void failed(const Recording& recording, const Failure& failure, const char* mess
     record.length = static_cast<std::uint32_t>(std::min(std::strlen(message), sizeof record.message));
     std::memcpy(record.message, message, record.length);
     record.check = checksum(&record, sizeof record);
-    const std::uint64_t number = region.header->failures.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t number = region.header->failures.fetch_add(1, order::ALONE);
     region.failures[number % region.counts[FAILURES]] = record;
     Event event{};
     event.op = ALLOCATION_FAILED;

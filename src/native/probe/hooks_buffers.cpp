@@ -5,8 +5,8 @@
 #include "attribution.hpp"
 #include "buffer_facts.hpp"
 #include "failures.hpp"
+#include "features.hpp"
 #include "recording.hpp"
-#include "runtime.hpp"
 #include "runtime_devices.hpp"
 #include "strings.hpp"
 
@@ -31,14 +31,14 @@ constexpr std::uint32_t DRAM = 0;
 TTMEM_HOT_DATA std::atomic<std::uint64_t> newest{0};
 
 void remember_newest(std::uint64_t id) {
-    std::uint64_t known = newest.load(std::memory_order_relaxed);
-    while (id > known && !newest.compare_exchange_weak(known, id, std::memory_order_relaxed)) {
+    std::uint64_t known = newest.load(order::ALONE);
+    while (id > known && !newest.compare_exchange_weak(known, id, order::ALONE)) {
     }
 }
 
 bool may_be_held(const void* buffer) {
     std::uint64_t id;
-    return buffer_id(buffer, id) && (!ids_are_numbers() || id <= newest.load(std::memory_order_relaxed));
+    return buffer_id(buffer, id) && (!ids_are_numbers() || id <= newest.load(order::GUARDED));
 }
 
 // Allocation is in lock-step: the block of one bank, in every bank. Blocks are multiples of the DRAM alignment, also
@@ -92,7 +92,7 @@ void allocated(const Recording& recording, const void* buffer) {
         entry.name = intern(region, what, sizeof what - 1);
     }
     if (!hold(region, thread, entry, group, ALLOC)) {
-        region.header->live_uncounted.fetch_add(1, std::memory_order_relaxed);
+        region.header->live_uncounted.fetch_add(1, order::ALONE);
     }
 }
 
@@ -103,13 +103,13 @@ void freed_unknown(const Recording& recording, const void* buffer, const BufferF
         return;
     }
     // One of those without room, if it cannot be one that was never seen.
-    const bool seen = !region.header->unseen.load(std::memory_order_relaxed);
-    std::uint64_t without_entry = seen ? region.header->live_uncounted.load(std::memory_order_relaxed) : 0;
+    const bool seen = !region.header->unseen.load(order::ALONE);
+    std::uint64_t without_entry = seen ? region.header->live_uncounted.load(order::ALONE) : 0;
     while (without_entry && !region.header->live_uncounted.compare_exchange_weak(without_entry, without_entry - 1)) {
     }
     const DeviceGroup group = group_of_device(region, facts.device);
     if (!without_entry || !group.mask) {
-        region.header->unpaired_frees.fetch_add(1, std::memory_order_relaxed);
+        region.header->unpaired_frees.fetch_add(1, order::ALONE);
         return;
     }
     entry.devices = group.named;
@@ -164,8 +164,8 @@ void on_allocated(void* tracker, const void* buffer) {
     on_allocated_real(tracker, buffer);
     if (const Recording recording; recording) {
         see(allocated, recording, buffer);
-    } else if (Region* region = mapped_region.load(std::memory_order_acquire); region && !tracking_region()) {
-        region->header->unseen.fetch_add(1, std::memory_order_relaxed);
+    } else if (Region* region = mapped_region.load(order::OBSERVE); region && !tracking_region()) {
+        region->header->unseen.fetch_add(1, order::ALONE);
     }
 }
 
@@ -197,5 +197,9 @@ std::uint64_t on_allocate(void* allocator, void* buffer) {
         throw;
     }
 }
+
+static const Feature buffers{"buffers", on_allocated_real, on_freed_real, buffer_address};
+static const Feature reserved{"reserved bytes", size_per_bank, buffer_allocator, alignment_of, number_of_banks};
+static const Feature failures{"failed allocations", on_allocate_real};
 
 }  // namespace ttmem::probe

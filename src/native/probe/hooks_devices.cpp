@@ -4,7 +4,6 @@
 #include "notices.hpp"
 #include "python_operations.hpp"
 #include "recording.hpp"
-#include "runtime.hpp"
 #include "runtime_devices.hpp"
 
 namespace ttmem::probe {
@@ -28,7 +27,7 @@ template <typename Goes>
 void release_left(const Recording& recording, Goes goes) {
     Region& region = recording.region();
     for (std::uint32_t place = 0; place < region.counts[LIVE]; ++place) {
-        const std::uint64_t key = region.live_keys[place].load(std::memory_order_acquire);
+        const std::uint64_t key = region.live_keys[place].load(order::OBSERVE);
         const std::uint64_t type = key >> 56;
         const bool on_a_device = type == BUFFER || type == CIRCULAR_BUFFER || type == KERNEL;
         if (on_a_device && goes(region.live[place])) {
@@ -90,7 +89,7 @@ TTMEM_HOOK(std::uint64_t, on_mesh_close, TT_MESH_DEVICE "10close_implEPNS1_10Mes
 std::uint64_t on_mesh_close(void* mesh, void* handle) {
     const std::uint32_t number = handle ? mesh_number(handle) : 0;
     const std::uint64_t done = on_mesh_close_real(mesh, handle);
-    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording && number) {
+    if (const Recording recording{mapped_region.load(order::OBSERVE)}; recording && number) {
         release_left(recording, [&](const LiveEntry& entry) { return entry.mesh == number; });
     }
     return done;
@@ -99,11 +98,11 @@ std::uint64_t on_mesh_close(void* mesh, void* handle) {
 TTMEM_HOOK(bool, on_close, "_ZN2tt8tt_metal6Device5closeEv", void*)
 bool on_close(void* device) {
     DeviceGroup group{0, 0};
-    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording) {
+    if (const Recording recording{mapped_region.load(order::OBSERVE)}; recording) {
         group = group_of_device(recording.region(), device);
     }
     const bool done = on_close_real(device);
-    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording && group.mask && done) {
+    if (const Recording recording{mapped_region.load(order::OBSERVE)}; recording && group.mask && done) {
         closed(recording, group);
     }
     devices_changed();
@@ -145,5 +144,12 @@ void on_trace_released(void* mesh, const std::uint32_t* id) {
         traced(recording, TRACE_RELEASED, mesh, number, nullptr);
     }
 }
+
+static const Feature devices{"devices", on_close_real};
+static const Feature capacities{"capacities", on_mesh_made_real};
+static const Feature closed_meshes{"closed meshes", on_mesh_close_real};
+static const Feature unique_ids{"unique ids", on_statistics_real};
+static const Feature traces{"traces", on_trace_begun_real, on_trace_captured_real, on_trace_replayed_real,
+                            on_trace_released_real};
 
 }  // namespace ttmem::probe

@@ -8,9 +8,9 @@
 
 #include "core_sets.hpp"
 #include "failures.hpp"
+#include "features.hpp"
 #include "programs.hpp"
 #include "recording.hpp"
-#include "runtime.hpp"
 #include "runtime_devices.hpp"
 
 namespace ttmem::probe {
@@ -56,19 +56,19 @@ void collect(Region& region, ProgramLayout& layout, const PendingCb& seen) {
     if (layout.count < MAX_PENDING) {
         layout.pending[layout.count++] = seen;
     } else {
-        region.header->live_without_room.fetch_add(1, std::memory_order_relaxed);
+        region.header->live_without_room.fetch_add(1, order::ALONE);
     }
 }
 
 // Nobody but its workload knows whether a program will run; one that is in none runs when it has passed the checks.
 void passed(const void* program) {
-    if (!waiting_layouts.load(std::memory_order_relaxed)) {
+    if (!waiting_layouts.load(order::GUARDED)) {
         return;  // it was laid out before, and is checked once more
     }
     if (const Recording recording; recording) {
         const std::uint64_t id = program_id(program);
         const ProgramParts* parts = parts_of(id, false);
-        if (parts && !parts->accepted_by_dispatch.load(std::memory_order_relaxed)) {
+        if (parts && !parts->accepted_by_dispatch.load(order::GUARDED)) {
             accept_layout(recording.region(), recording.thread(), id);
         }
     }
@@ -191,5 +191,10 @@ void on_free_cbs(void* program) {
     }
     on_free_cbs_real(program);
 }
+
+static const Feature circular_buffers{"circular buffers", on_lay_out_cbs_real, on_cb_real, ranges_of};
+static const Feature dataflow_buffers{"dataflow buffers", on_lay_out_dfbs_real, on_mark_real};
+static const Feature scratchpads{"scratchpads", on_lay_out_scratchpads_real, on_mark_real};
+static const Feature failures{"failed allocations", on_validate_cbs_real};
 
 }  // namespace ttmem::probe

@@ -6,10 +6,10 @@
 #include "accounts.hpp"
 #include "attribution.hpp"
 #include "core_sets.hpp"
+#include "features.hpp"
 #include "notices.hpp"
 #include "programs.hpp"
 #include "recording.hpp"
-#include "runtime.hpp"
 #include "runtime_devices.hpp"
 #include "strings.hpp"
 
@@ -135,7 +135,6 @@ private:
     std::uint8_t before_ = 0;
 };
 
-constexpr std::uint8_t FABRIC = 1, DISPATCH = 2;
 
 }  // namespace
 
@@ -150,7 +149,7 @@ void on_created(const void* program) {
 TTMEM_HOOK(void, on_destroyed, TT_INSPECTOR "17program_destroyedEPKNS0_6detail11ProgramImplE", const void*)
 void on_destroyed(const void* program) {
     // Also of one that was made while tracking was off: it may have joined a workload.
-    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording) {
+    if (const Recording recording{mapped_region.load(order::OBSERVE)}; recording) {
         release_program(recording.region(), recording.thread(), program_id(program));
     }
     on_destroyed_real(program);
@@ -191,21 +190,24 @@ void on_finalize(void* program, void* device) {
 
 TTMEM_HOOK(bool, on_compile_fabric, "_ZN2tt8tt_metal6Device14compile_fabricEv", void*)
 bool on_compile_fabric(void* device) {
-    const TypeScope scope(FABRIC);
+    const TypeScope scope(KERNEL_FABRIC);
     return on_compile_fabric_real(device);
 }
 
 TTMEM_HOOK(void, on_configure_fabric, "_ZN2tt8tt_metal6Device16configure_fabricEv", void*)
 void on_configure_fabric(void* device) {
-    const TypeScope scope(FABRIC);
+    const TypeScope scope(KERNEL_FABRIC);
     on_configure_fabric_real(device);
 }
 
 TTMEM_HOOK(void, on_configure_dispatch,
            "_ZN2tt8tt_metal6Device32configure_command_queue_programsEPNS0_16DispatchTopologyE", void*, void*)
 void on_configure_dispatch(void* device, void* topology) {
-    const TypeScope scope(DISPATCH);
+    const TypeScope scope(KERNEL_DISPATCH);
     on_configure_dispatch_real(device, topology);
 }
+
+static const Feature programs{"programs", on_created_real, on_destroyed_real};
+static const Feature kernels{"kernels", on_kernel_real, elf_files, packed_size, kernel_ranges};
 
 }  // namespace ttmem::probe

@@ -1,9 +1,9 @@
 // Dispatch: binaries on their way, programs launched, the operation that they belong to.
 #include "attribution.hpp"
+#include "features.hpp"
 #include "notices.hpp"
 #include "programs.hpp"
 #include "recording.hpp"
-#include "runtime.hpp"
 #include "runtime_devices.hpp"
 #include "strings.hpp"
 #include "workloads.hpp"
@@ -23,22 +23,22 @@ const void* implementation_of(const void* handle) { return *static_cast<const vo
 void add_program(const void* workload, const void* range, const void* program, bool unseen, bool dispatch_seen) {
     WorkloadParts* parts = workload_parts(workload, true);
     if (parts && unseen) {
-        parts->dispatches.store(1, std::memory_order_relaxed);
+        parts->dispatches.store(1, order::GUARDED);
     }
-    const std::uint32_t place = parts ? parts->count.load(std::memory_order_relaxed) : MAX_WORKLOAD_PROGRAMS;
+    const std::uint32_t place = parts ? parts->count.load(order::GUARDED) : MAX_WORKLOAD_PROGRAMS;
     const bool room = place < MAX_WORKLOAD_PROGRAMS;
     const std::uint64_t id = program_id(implementation_of(program));
     join_workload(id, mesh_range(range), room && dispatch_seen);
     if (room) {
-        parts->programs[place].id.store(id, std::memory_order_relaxed);
-        parts->count.store(place + 1, std::memory_order_release);
+        parts->programs[place].id.store(id, order::GUARDED);
+        parts->count.store(place + 1, order::PUBLISH);
     }
 }
 
 // Remembered with the workload, which is always dispatched by the same queue while its devices are open.
 bool find_groups(Region& region, WorkloadParts& parts, const void* queue) {
-    const std::uint64_t now = device_generation.load(std::memory_order_acquire);
-    if (parts.queue.load(std::memory_order_relaxed) == queue && parts.generation.load(std::memory_order_relaxed) == now) {
+    const std::uint64_t now = device_generation.load(order::OBSERVE);
+    if (parts.queue.load(order::GUARDED) == queue && parts.generation.load(order::GUARDED) == now) {
         return true;
     }
     const void* mesh = mesh_of_queue(queue);
@@ -47,14 +47,14 @@ bool find_groups(Region& region, WorkloadParts& parts, const void* queue) {
     }
     std::uint64_t devices = 0;
     for_each_program(parts, [&](WorkloadProgram& program) {
-        const DeviceGroup group = group_of_program(region, program.id.load(std::memory_order_relaxed), mesh);
-        program.mask.store(group.mask, std::memory_order_relaxed);
-        program.named.store(group.named, std::memory_order_relaxed);
+        const DeviceGroup group = group_of_program(region, program.id.load(order::GUARDED), mesh);
+        program.mask.store(group.mask, order::GUARDED);
+        program.named.store(group.named, order::GUARDED);
         devices |= group.mask;
     });
     if (devices) {
-        parts.queue.store(queue, std::memory_order_relaxed);
-        parts.generation.store(now, std::memory_order_relaxed);
+        parts.queue.store(queue, order::GUARDED);
+        parts.generation.store(now, order::GUARDED);
     }
     return devices;
 }
@@ -63,7 +63,7 @@ void tell_of_first(const Recording& recording, WorkloadParts& parts, const void*
     const void* mesh = mesh_of_queue(queue);
     const std::uint8_t status = mesh ? binary_status(workload, static_cast<std::uint64_t>(mesh_id(mesh))) : 0;
     for_each_program(parts, [&](const WorkloadProgram& program) {
-        const std::uint64_t id = program.id.load(std::memory_order_relaxed);
+        const std::uint64_t id = program.id.load(order::GUARDED);
         if (!program.group().mask) {
             return;  // it runs on chips of another host
         }
@@ -88,7 +88,7 @@ void count_entry(Region& region, WorkloadParts& parts) {
 TTMEM_RECORDS void accept(const Recording& recording, WorkloadParts* parts) {
     if (parts) {
         for_each_program(*parts, [&](const WorkloadProgram& program) {
-            accept_layout(recording.region(), recording.thread(), program.id.load(std::memory_order_relaxed));
+            accept_layout(recording.region(), recording.thread(), program.id.load(order::GUARDED));
         });
     }
 }
@@ -96,17 +96,17 @@ TTMEM_RECORDS void accept(const Recording& recording, WorkloadParts* parts) {
 void dispatched(const Recording& recording, const void* workload, const void* queue) {
     Region& region = recording.region();
     WorkloadParts* parts = workload_parts(workload, false);
-    if (waiting_layouts.load(std::memory_order_relaxed)) {  // the program of a cached operation was laid out anew
+    if (waiting_layouts.load(order::GUARDED)) {  // the program of a cached operation was laid out anew
         accept(recording, parts);
     }
     if (!parts || !find_groups(region, *parts, queue)) {
         return;
     }
-    const bool hit = parts->dispatches.fetch_add(1, std::memory_order_relaxed) > 0;
+    const bool hit = parts->dispatches.fetch_add(1, order::ALONE) > 0;
     if (!hit) {
         tell_of_first(recording, *parts, workload, queue);
     }
-    if (!parts->cached_on.load(std::memory_order_relaxed)) {
+    if (!parts->cached_on.load(order::GUARDED)) {
         count_entry(region, *parts);
     }
     const Attribution who = attribute(region, recording.thread());
@@ -115,9 +115,9 @@ void dispatched(const Recording& recording, const void* workload, const void* qu
         if (!group.mask) {
             return;
         }
-        Event event = notice(PROGRAM_DISPATCH, group, program.id.load(std::memory_order_relaxed));
+        Event event = notice(PROGRAM_DISPATCH, group, program.id.load(order::GUARDED));
         event.flags = hit ? CACHE_HIT : CACHE_MISS;
-        event.name = who.name ? who.name : parts->name.load(std::memory_order_relaxed);
+        event.name = who.name ? who.name : parts->name.load(order::GUARDED);
         event.site = who.site;
         append(region, recording.thread(), event);
         count(region, group.mask, &Activity::dispatches);
@@ -132,7 +132,7 @@ public:
         if (const Recording recording; recording) {
             expect_event(recording.region());
             const WorkloadParts* parts = workload_parts(workload, true);
-            if (parts && !parts->dispatches.load(std::memory_order_relaxed)) {
+            if (parts && !parts->dispatches.load(order::GUARDED)) {
                 thread_ = &recording.thread();
                 ++thread_->loading_binaries;
             }
@@ -178,7 +178,7 @@ TTMEM_HOOK(void, on_add_program, TT_WORKLOAD "11add_programERKNS1_19MeshCoordina
            const void*, void*)
 void on_add_program(void* workload, const void* range, void* program) {
     // Also while tracking is off: its dispatches may come when it is on. The first one comes at once, and unseen.
-    if (const Recording recording{mapped_region.load(std::memory_order_acquire)}; recording) {
+    if (const Recording recording{mapped_region.load(order::OBSERVE)}; recording) {
         add_program(workload, range, program, !tracking_region(), on_enqueue_real.address());
     }
     on_add_program_real(workload, range, program);
@@ -188,7 +188,7 @@ void on_add_program(void* workload, const void* range, void* program) {
 TTMEM_HOOK(void, on_load_binaries, TT_WORKLOAD "13load_binariesERNS1_16MeshCommandQueueE", void*, void*)
 void on_load_binaries(void* workload, void* queue) {
     on_load_binaries_real(workload, queue);
-    if (waiting_layouts.load(std::memory_order_relaxed)) {
+    if (waiting_layouts.load(order::GUARDED)) {
         if (const Recording recording; recording) {
             accept(recording, workload_parts(workload, false));
         }
@@ -199,10 +199,10 @@ TTMEM_HOOK(void, on_workload_end, TT_WORKLOAD "D1Ev", void*)
 void on_workload_end(void* workload) {
     on_workload_end_real(workload);
     const WorkloadParts* parts = workload_parts(workload, false);
-    Region* region = mapped_region.load(std::memory_order_acquire);
+    Region* region = mapped_region.load(order::OBSERVE);
     if (parts && region) {
-        for_each_device(parts->cached_on.load(std::memory_order_relaxed), [&](std::uint32_t index) {
-            region->activity[index].cache_entries.fetch_sub(1, std::memory_order_relaxed);
+        for_each_device(parts->cached_on.load(order::GUARDED), [&](std::uint32_t index) {
+            region->activity[index].cache_entries.fetch_sub(1, order::ALONE);
         });
     }
     remove_workload(workload);
@@ -218,11 +218,16 @@ void on_operation(const void* workload, std::uint64_t runtime_id, std::size_t le
                   std::uint64_t trace) {
     if (const Recording recording; recording && name && length) {
         WorkloadParts* parts = workload_parts(workload, true);
-        if (parts && !parts->name.load(std::memory_order_relaxed)) {
-            parts->name.store(intern(recording.region(), name, length), std::memory_order_relaxed);
+        if (parts && !parts->name.load(order::GUARDED)) {
+            parts->name.store(intern(recording.region(), name, length), order::GUARDED);
         }
     }
     on_operation_real(workload, runtime_id, length, name, specs, trace);
 }
+
+static const Feature dispatches{"dispatches", on_enqueue_real, on_add_program_real};
+static const Feature binaries{"kernel binaries", on_enqueue_real, binary_status};
+static const Feature cache{"program cache", on_enqueue_real, on_add_program_real, on_workload_end_real};
+static const Feature names{"operation names", on_operation_real};
 
 }  // namespace ttmem::probe

@@ -29,12 +29,12 @@
 // Counters are absolute and stand alone: they stay right when events are lost.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "../event.hpp"
+#include "memory_order.hpp"
 
 namespace ttmem::probe {
 
@@ -43,44 +43,18 @@ constexpr std::uint32_t VERSION = 2;
 constexpr std::size_t HEADER_SIZE = 4096;
 constexpr std::uint32_t MAX_DEVICES = 64;  // a 32-chip Galaxy, twice
 constexpr std::uint32_t MAX_RANGES = 16;   // rectangles of one core set
+constexpr std::uint32_t MAX_FEATURES = 64;
 constexpr std::uint32_t SET_OF_DEVICES = 0x80000000u;  // Event::device names a set of chips, not one
 
-enum Section : std::uint32_t {
-    COUNTERS, ACTIVITY, RING, LIVE_KEYS, LIVE, STRINGS, TEXT, DEVICES, SETS, CORES, FEATURES, FAILURES, SECTIONS
-};
-
-enum State : std::uint32_t { MAKING = 0, IN_USE = 1, ENDED = 2 };
-enum Option : std::uint32_t { CALL_SITES = 1, STACKS = 2 };
+constexpr std::uint32_t SECTIONS = FAILURES + 1;
 
 // A program's number is its id in the runtime + 1: 0 means 'none' everywhere.
 
-// Counters: the runtime's five kinds, then what programs hold in L1.
-enum Counted : std::uint32_t { CB_DEMAND = 5, DATAFLOW_DEMAND = 6, KERNEL_BINARIES = 7, COUNTED = 8 };
+constexpr std::uint32_t COUNTED = KERNEL_BINARIES + 1;  // counters of a device: the runtime's kinds, then Counted
 
-// Event::op of what the ledger does not take; below 64 are its own.
-enum Notice : std::uint8_t {
-    DEVICE_OPENED = 64,
-    DEVICE_CLOSED = 65,
-    PROGRAM_CREATED = 66,
-    PROGRAM_COMPILED = 67,
-    PROGRAM_FINALIZED = 68,
-    TRACE_BEGUN = 69,
-    TRACE_CAPTURED = 70,
-    TRACE_REPLAYED = 71,
-    TRACE_RELEASED = 72,
-    ALLOCATION_FAILED = 73,
-    PHASE_ENTERED = 74,
-};
-
-// The upper 8 bits of a live key. An id is cut to 56 bits.
+// A live key is a LiveType in the upper 8 bits, and an id, cut to 56.
 // LiveEntry::flags beside the bits of Event::flags: a DRAM buffer that holds kernel binaries.
 constexpr std::uint16_t HOLDS_BINARIES = 256;
-
-// LEFT_BUFFER: alive no more, it went with its device and nobody freed it. It gives its place to whoever needs one.
-// LAID_OUT: a circular buffer of a program that the runtime may still reject; not alive yet.
-enum LiveType : std::uint64_t {
-    BUFFER = 1, CIRCULAR_BUFFER = 2, PROGRAM = 3, KERNEL = 4, LEFT_BUFFER = 5, LAID_OUT = 6
-};
 
 struct SectionPlace {
     std::uint64_t offset;

@@ -33,14 +33,14 @@ inline void expect(const Region& region, std::uint64_t key) {
 }
 
 inline bool claim_place(std::atomic<std::uint64_t>& key, std::uint64_t holder) {
-    return key.load(std::memory_order_relaxed) == holder &&
-           key.compare_exchange_strong(holder, TAKEN, std::memory_order_acq_rel);
+    return key.load(order::GLANCE) == holder &&
+           key.compare_exchange_strong(holder, TAKEN, order::TAKE_OVER);
 }
 
 inline void write_entry(Region& region, std::uint32_t place, LiveEntry& entry) {
     entry.check = checksum(&entry, sizeof entry);
     region.live[place] = entry;
-    region.live_keys[place].store(entry.key, std::memory_order_release);
+    region.live_keys[place].store(entry.key, order::PUBLISH);
 }
 
 // False if there is no room. What only tells of the past makes room.
@@ -50,22 +50,22 @@ inline bool insert(Region& region, LiveEntry& entry) {
     for (std::uint32_t step = 0; step < WINDOW; ++step) {
         const std::uint32_t place = (first + step) & mask;
         if (claim_place(region.live_keys[place], 0)) {
-            region.header->live.fetch_add(1, std::memory_order_relaxed);
+            region.header->live.fetch_add(1, order::ALONE);
             write_entry(region, place, entry);
             return true;
         }
     }
     for (std::uint32_t step = 0; step < WINDOW; ++step) {
         const std::uint32_t place = (first + step) & mask;
-        const std::uint64_t holder = region.live_keys[place].load(std::memory_order_relaxed);
+        const std::uint64_t holder = region.live_keys[place].load(order::GLANCE);
         if (holder >> 56 == LEFT_BUFFER && claim_place(region.live_keys[place], holder)) {
-            region.header->forgotten.fetch_add(1, std::memory_order_relaxed);
-            region.header->live.fetch_add(1, std::memory_order_relaxed);
+            region.header->forgotten.fetch_add(1, order::ALONE);
+            region.header->live.fetch_add(1, order::ALONE);
             write_entry(region, place, entry);
             return true;
         }
     }
-    region.header->live_without_room.fetch_add(1, std::memory_order_relaxed);
+    region.header->live_without_room.fetch_add(1, order::ALONE);
     return false;
 }
 
@@ -80,7 +80,7 @@ inline void keep_left(Region& region, LiveEntry& entry) {
             return;
         }
     }
-    region.header->forgotten.fetch_add(1, std::memory_order_relaxed);
+    region.header->forgotten.fetch_add(1, order::ALONE);
 }
 
 inline LiveEntry* find(Region& region, std::uint64_t wanted) {
@@ -88,7 +88,7 @@ inline LiveEntry* find(Region& region, std::uint64_t wanted) {
     const std::uint32_t mask = region.counts[LIVE] - 1;
     for (std::uint32_t step = 0; step < WINDOW; ++step) {
         const std::uint32_t place = (first + step) & mask;
-        if (region.live_keys[place].load(std::memory_order_acquire) == wanted) {
+        if (region.live_keys[place].load(order::OBSERVE) == wanted) {
             return &region.live[place];
         }
     }
@@ -105,10 +105,10 @@ inline bool take(Region& region, std::uint64_t wanted, LiveEntry& entry) {
     entry = *found;
     std::uint64_t expected = wanted;
     std::atomic<std::uint64_t>& key = region.live_keys[found - region.live];
-    if (!key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel)) {
+    if (!key.compare_exchange_strong(expected, 0, order::TAKE_OVER)) {
         return false;
     }
-    region.header->live.fetch_sub(1, std::memory_order_relaxed);
+    region.header->live.fetch_sub(1, order::ALONE);
     return true;
 }
 

@@ -18,7 +18,7 @@ inline Event notice(std::uint8_t op, const DeviceGroup& group, std::uint64_t id)
 // One more of something, on each device of a group.
 inline void count(Region& region, std::uint64_t mask, std::atomic<std::uint64_t> Activity::* what) {
     for_each_device(mask, [&](std::uint32_t index) {
-        (region.activity[index].*what).fetch_add(1, std::memory_order_relaxed);
+        (region.activity[index].*what).fetch_add(1, order::ALONE);
     });
 }
 

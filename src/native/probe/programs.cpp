@@ -3,7 +3,7 @@
 #include "accounts.hpp"
 #include "address_table.hpp"
 #include "attribution.hpp"
-#include "runtime.hpp"
+#include "features.hpp"
 
 namespace ttmem::probe {
 
@@ -13,6 +13,7 @@ namespace {
 
 AddressTable<ProgramParts, 65536> programs;
 Function<std::uint64_t(const void*)> get_id{"_ZNK2tt8tt_metal6detail11ProgramImpl6get_idEv"};
+const Feature ids{"programs", get_id};
 
 void drop_layout(Region& region, std::uint64_t program, ProgramParts& parts) {
     LiveEntry entry;
@@ -20,7 +21,7 @@ void drop_layout(Region& region, std::uint64_t program, ProgramParts& parts) {
     for (std::uint32_t index = 0; index < count; ++index) {
         take(region, part_key(LAID_OUT, program, index), entry);
     }
-    waiting_layouts.fetch_sub(count ? 1 : 0, std::memory_order_relaxed);
+    waiting_layouts.fetch_sub(count ? 1 : 0, order::ALONE);
 }
 
 // What a new layout takes the place of. Circular buffers and dataflow buffers never meet in one program, but are laid out
@@ -35,7 +36,7 @@ void release_replaced(Region& region, const ThreadState& thread, std::uint64_t p
             dataflow = entry->flags & DATAFLOW;
         }
     }
-    const std::uint32_t count = parts.circular_buffers.load(std::memory_order_relaxed);
+    const std::uint32_t count = parts.circular_buffers.load(order::GUARDED);
     std::uint32_t used = 0;  // numbers up to the last one that stays; those after it are given again
     for (std::uint32_t index = 0; index < count; ++index) {
         const std::uint64_t key = part_key(CIRCULAR_BUFFER, program, index);
@@ -46,7 +47,7 @@ void release_replaced(Region& region, const ThreadState& thread, std::uint64_t p
             used = index + 1;
         }
     }
-    parts.circular_buffers.store(used, std::memory_order_relaxed);
+    parts.circular_buffers.store(used, order::GUARDED);
 }
 
 }  // namespace
@@ -62,32 +63,32 @@ std::uint64_t program_id(const void* program) { return program && get_id.address
 
 void join_workload(std::uint64_t program, const MeshRange& range, bool dispatch_seen) {
     if (ProgramParts* parts = parts_of(program, true)) {
-        parts->first.store(range.first, std::memory_order_relaxed);
-        parts->last.store(range.last, std::memory_order_relaxed);
-        parts->dimensions.store(range.dimensions, std::memory_order_release);
-        parts->accepted_by_dispatch.store(dispatch_seen, std::memory_order_relaxed);
+        parts->first.store(range.first, order::GUARDED);
+        parts->last.store(range.last, order::GUARDED);
+        parts->dimensions.store(range.dimensions, order::PUBLISH);
+        parts->accepted_by_dispatch.store(dispatch_seen, order::GUARDED);
     }
 }
 
 DeviceGroup group_of_program(Region& region, std::uint64_t program, const void* device) {
     ProgramParts* parts = parts_of(program, false);
-    const std::uint32_t dimensions = parts ? parts->dimensions.load(std::memory_order_acquire) : 0;
+    const std::uint32_t dimensions = parts ? parts->dimensions.load(order::OBSERVE) : 0;
     if (!dimensions) {
         return group_of_device(region, device);
     }
-    const std::uint64_t now = device_generation.load(std::memory_order_acquire);
-    if (parts->generation.load(std::memory_order_acquire) == now &&
-        parts->device.load(std::memory_order_relaxed) == device) {
-        return {parts->mask.load(std::memory_order_relaxed), parts->named.load(std::memory_order_relaxed)};
+    const std::uint64_t now = device_generation.load(order::OBSERVE);
+    if (parts->generation.load(order::OBSERVE) == now &&
+        parts->device.load(order::GUARDED) == device) {
+        return {parts->mask.load(order::GUARDED), parts->named.load(order::GUARDED)};
     }
-    const MeshRange range{dimensions, parts->first.load(std::memory_order_relaxed),
-                          parts->last.load(std::memory_order_relaxed)};
+    const MeshRange range{dimensions, parts->first.load(order::GUARDED),
+                          parts->last.load(order::GUARDED)};
     const DeviceGroup group = group_in_range(region, device, range);
     if (group.mask) {
-        parts->mask.store(group.mask, std::memory_order_relaxed);
-        parts->named.store(group.named, std::memory_order_relaxed);
-        parts->device.store(device, std::memory_order_relaxed);
-        parts->generation.store(now, std::memory_order_release);
+        parts->mask.store(group.mask, order::GUARDED);
+        parts->named.store(group.named, order::GUARDED);
+        parts->device.store(device, order::GUARDED);
+        parts->generation.store(now, order::PUBLISH);
     }
     return group;
 }
@@ -104,7 +105,7 @@ void keep_layout(Region& region, ThreadState& thread) {
     const LiveEntry* owner = find(region, live_key(PROGRAM, layout.program));
     const Attribution who = attribute(region, thread);
     const std::uint64_t time = now_ns();
-    std::uint32_t kept = parts->laid_out.load(std::memory_order_relaxed);
+    std::uint32_t kept = parts->laid_out.load(order::GUARDED);
     const bool waited = kept;
     for (int i = 0; i < layout.count; ++i) {
         const PendingCb& pending = layout.pending[i];
@@ -127,8 +128,8 @@ void keep_layout(Region& region, ThreadState& thread) {
         entry.flags = pending.flags;
         kept += insert(region, entry);
     }
-    parts->laid_out.store(kept, std::memory_order_relaxed);
-    waiting_layouts.fetch_add(kept && !waited ? 1 : 0, std::memory_order_relaxed);
+    parts->laid_out.store(kept, order::GUARDED);
+    waiting_layouts.fetch_add(kept && !waited ? 1 : 0, order::ALONE);
 }
 
 void accept_layout(Region& region, const ThreadState& thread, std::uint64_t program) {
@@ -137,7 +138,7 @@ void accept_layout(Region& region, const ThreadState& thread, std::uint64_t prog
     if (!count) {
         return;
     }
-    waiting_layouts.fetch_sub(1, std::memory_order_relaxed);
+    waiting_layouts.fetch_sub(1, order::ALONE);
     release_replaced(region, thread, program, *parts, count);
     const std::uint64_t time = now_ns();
     for (std::uint32_t index = 0; index < count; ++index) {

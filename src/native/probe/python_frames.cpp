@@ -102,7 +102,7 @@ bool shows_nothing(const void* thread) {
     constexpr int ENOUGH = 64;
     static std::atomic<int> looked_at{0};
     const PythonLayout* layout = layout_of_version();
-    return layout && !current_frame(*layout, thread) && looked_at.fetch_add(1, std::memory_order_relaxed) < ENOUGH;
+    return layout && !current_frame(*layout, thread) && looked_at.fetch_add(1, order::ALONE) < ENOUGH;
 }
 
 Python find_python(const void* thread, ThisThread this_thread) {
@@ -148,19 +148,19 @@ const void* state_of(const Python& python, ThreadState& own) {
 
 // Null for a thread without Python, which says nothing of the others.
 const Python* python_of(ThreadState& own, const void*& thread) {
-    const Python* known = found.load(std::memory_order_acquire);
+    const Python* known = found.load(order::OBSERVE);
     if (known) {
         thread = state_of(*known, own);
         return thread ? known : nullptr;
     }
-    if (not_asked_for.load(std::memory_order_relaxed)) {
-        not_asked_for.fetch_sub(1, std::memory_order_relaxed);
+    if (not_asked_for.load(order::ALONE)) {
+        not_asked_for.fetch_sub(1, order::ALONE);
         return nullptr;
     }
     const auto this_thread =
         reinterpret_cast<ThisThread>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
     if (!this_thread) {
-        not_asked_for.store(SELDOM, std::memory_order_relaxed);
+        not_asked_for.store(SELDOM, order::ALONE);
     }
     thread = this_thread ? this_thread() : nullptr;
     if (!thread || shows_nothing(thread)) {
@@ -360,7 +360,7 @@ void stop_walks() {
 void forget_walks() { walks.store(0); }
 
 const char* call_sites_missing() {
-    const Python* known = found.load(std::memory_order_acquire);
+    const Python* known = found.load(order::OBSERVE);
     return known ? known->problem : nullptr;
 }
 

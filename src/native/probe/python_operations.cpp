@@ -86,7 +86,7 @@ void register_at_exit() {
 int list_operations(void*) {
     asked = false;
     register_at_exit();
-    Region* region = mapped_region.load(std::memory_order_acquire);
+    Region* region = mapped_region.load(order::OBSERVE);
     void* modules = python<void*()>("PyImport_GetModuleDict")();
     void* module = modules ? python<void*(void*, const char*)>("PyDict_GetItemString")(modules, "ttnn.decorators")
                            : nullptr;
@@ -118,7 +118,7 @@ void* list_in_own_thread(void*) {
 void do_not_wait_for_main() {
     constexpr std::uint32_t ENOUGH = 32;  // questions that the main thread left open
     static std::atomic<std::uint32_t> open_questions{0};
-    if (open_questions.fetch_add(1, std::memory_order_relaxed) != ENOUGH) {
+    if (open_questions.fetch_add(1, order::ALONE) != ENOUGH) {
         return;
     }
     pthread_attr_t detached;
@@ -138,8 +138,8 @@ void do_not_wait_for_main() {
 std::uint32_t operation_name(const void* operation) {
     const auto key = reinterpret_cast<std::uint64_t>(operation);
     if (Name* known = names.find(key)) {
-        const std::uint32_t number = known->number.load(std::memory_order_relaxed);
-        if (!number && asked.load(std::memory_order_relaxed)) {
+        const std::uint32_t number = known->number.load(order::ALONE);
+        if (!number && asked.load(order::ALONE)) {
             do_not_wait_for_main();
         }
         return number;

@@ -71,7 +71,7 @@ void fill_header(Header& header, const Plan& plan, const Settings& settings, std
     header.strings = 1;  // number 0 means 'none' everywhere
     header.cores = 1;
     header.tracking = settings.tracking ? 1 : 0;
-    header.state.store(IN_USE, std::memory_order_release);
+    header.state.store(IN_USE, order::PUBLISH);
 }
 
 // The child of a fork has its parent's memory, but holds nothing on any device: it starts from nothing.
@@ -136,7 +136,7 @@ __attribute__((destructor)) void end_in_order() {
     Region* region = mapped_region.load();
     if (region && region->header->pid == static_cast<std::uint32_t>(getpid())) {  // no child that forked past us
         region->header->ended_ns = now_ns();
-        region->header->state.store(ENDED, std::memory_order_release);
+        region->header->state.store(ENDED, order::PUBLISH);
     }
 }
 
@@ -144,7 +144,7 @@ __attribute__((destructor)) void end_in_order() {
 
 Region* make_region() {
     if (making.exchange(true)) {
-        return mapped_region.load(std::memory_order_acquire);  // another thread is at it: nobody waits
+        return mapped_region.load(order::OBSERVE);  // another thread is at it: nobody waits
     }
     const NoCancellation whole;
     Region* region = nullptr;
@@ -152,9 +152,9 @@ Region* make_region() {
         region = try_to_make();
     } catch (...) {  // no memory for a path
     }
-    tracking_word.store(region ? &region->header->tracking : &refused, std::memory_order_release);
-    mapped_region.store(region, std::memory_order_release);
-    return region && region->header->tracking.load(std::memory_order_relaxed) ? region : nullptr;
+    tracking_word.store(region ? &region->header->tracking : &refused, order::PUBLISH);
+    mapped_region.store(region, order::PUBLISH);
+    return region && region->header->tracking.load(order::ALONE) ? region : nullptr;
 }
 
 std::uint64_t now_ns() {

@@ -38,17 +38,17 @@ Region* make_region();
 
 // Null: say nothing about this call.
 inline Region* tracking_region() {
-    if (!tracking_word.load(std::memory_order_acquire)->load(std::memory_order_relaxed)) {
+    if (!tracking_word.load(order::OBSERVE)->load(order::ALONE)) {
         return nullptr;
     }
-    Region* region = mapped_region.load(std::memory_order_acquire);
+    Region* region = mapped_region.load(order::OBSERVE);
     return region ? region : make_region();
 }
 
 // Null unless something is held: what was seen being made is followed to its end, also while tracking is off.
 inline Region* holding_region() {
-    Region* region = mapped_region.load(std::memory_order_acquire);
-    return region && region->header->live.load(std::memory_order_relaxed) ? region : nullptr;
+    Region* region = mapped_region.load(order::OBSERVE);
+    return region && region->header->live.load(order::GUARDED) ? region : nullptr;
 }
 
 // Whoever will record something after a call of the runtime has what it needs brought in meanwhile.
@@ -57,7 +57,7 @@ inline void expect_event(const Region& region) {
     __builtin_prefetch(&header, 0);
     __builtin_prefetch(&header.live, 1);
     const char* slot = reinterpret_cast<const char*>(
-        &region.ring[header.tickets.load(std::memory_order_relaxed) & (region.counts[RING] - 1)]);
+        &region.ring[header.tickets.load(order::GLANCE) & (region.counts[RING] - 1)]);
     __builtin_prefetch(slot, 1);
     __builtin_prefetch(slot + 64, 1);
 }

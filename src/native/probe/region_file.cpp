@@ -26,7 +26,7 @@ Plan plan_for(std::uint32_t events, std::uint32_t live) {
         {MAX_DEVICES, sizeof(DeviceRecord)},
         {256, sizeof(SetRecord)},
         {4096, sizeof(CoresRecord)},
-        {64, sizeof(FeatureRecord)},
+        {MAX_FEATURES, sizeof(FeatureRecord)},
         {64, sizeof(FailureRecord)},
     };
     Plan plan;

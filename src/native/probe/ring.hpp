@@ -17,12 +17,12 @@ struct ClaimedSlot {
 };
 
 inline ClaimedSlot claim(Region& region) {
-    const std::uint64_t ticket = region.header->tickets.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t ticket = region.header->tickets.fetch_add(1, order::ALONE);
     Slot& slot = region.ring[ticket & (region.counts[RING] - 1)];
-    std::uint64_t before = slot.check.load(std::memory_order_relaxed);
+    std::uint64_t before = slot.check.load(order::GLANCE);
     if (before == BEING_WRITTEN ||
-        !slot.check.compare_exchange_strong(before, BEING_WRITTEN, std::memory_order_acq_rel)) {
-        region.header->given_up.fetch_add(1, std::memory_order_relaxed);
+        !slot.check.compare_exchange_strong(before, BEING_WRITTEN, order::TAKE_OVER)) {
+        region.header->given_up.fetch_add(1, order::ALONE);
         return {nullptr, ticket};
     }
     return {&slot, ticket};
@@ -40,7 +40,7 @@ inline void fill(const Region& region, ClaimedSlot claimed, const ThreadState& t
     static_assert(sizeof record == sizeof(Slot), "a slot without its atomic");
     std::memcpy(reinterpret_cast<char*>(claimed.slot) + 8, reinterpret_cast<const char*>(&record) + 8,
                 sizeof record - 8);
-    claimed.slot->check.store(checksum(&record, sizeof record), std::memory_order_release);
+    claimed.slot->check.store(checksum(&record, sizeof record), order::PUBLISH);
     // The ring is larger than the caches: the next event finds its slot on the way.
     const char* next =
         reinterpret_cast<const char*>(&region.ring[(claimed.ticket + 1) & (region.counts[RING] - 1)]);

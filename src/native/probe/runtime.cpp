@@ -53,7 +53,7 @@ std::atomic<void*> library{nullptr};
 
 // A runtime of another name is whoever has the function, beside us.
 void* runtime_library(const char* function) {
-    void* known = library.load(std::memory_order_acquire);
+    void* known = library.load(order::OBSERVE);
     if (known) {
         return known;
     }
@@ -72,7 +72,7 @@ void* runtime_library(const char* function) {
         }
     }
     if (known) {
-        library.store(known, std::memory_order_release);
+        library.store(known, order::PUBLISH);
     }
     return known;
 }
@@ -83,7 +83,7 @@ void* Symbol::find() {
     void* handle = runtime_library(name_);
     void* found = dlsym(handle ? handle : RTLD_NEXT, name_);
     if (found || handle) {
-        address_.store(found, std::memory_order_release);
+        address_.store(found, order::PUBLISH);
     }
     return found;
 }

@@ -1,10 +1,10 @@
 // Functions of the runtime, found by name in the libtt_metal.so that this process has loaded.
 #pragma once
 
-#include <atomic>
 #include <utility>
 
 #include "hot.hpp"
+#include "memory_order.hpp"
 
 namespace ttmem::probe {
 
@@ -15,7 +15,7 @@ public:
 
     // Null if this runtime does not have it.
     void* address() {
-        void* known = address_.load(std::memory_order_acquire);
+        void* known = address_.load(order::OBSERVE);
         return known == unknown() ? find() : known;
     }
     const char* name() const { return name_; }

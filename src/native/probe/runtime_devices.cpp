@@ -6,7 +6,6 @@
 #include "address_table.hpp"
 #include "careful_read.hpp"
 #include "features.hpp"
-#include "runtime.hpp"
 
 namespace ttmem::probe {
 
@@ -48,11 +47,15 @@ Function<std::uint64_t(const void*, const int*)> bank_size{TT_ALLOCATOR "13get_b
 Function<std::uint64_t(const void*, const unsigned char*)> base_address{
     TT_ALLOCATOR "23get_base_allocator_addrERKNS0_10HalMemTypeE"};
 
+const Feature devices{"devices", mesh_vtable, mesh_id_method, mesh_device_ids};
+const Feature capacities{"capacities", impl_device_ids, impl_allocator, number_of_banks, bank_size};
+const Feature ranges{"program ranges", range_start, range_end, numbers_of, view_of, find_chip};
+
 struct KnownDevice {
     std::atomic<std::uint64_t> mask;
     std::atomic<std::uint64_t> generation;
     std::atomic<std::uint32_t> named;
-    void clear() { generation.store(0, std::memory_order_relaxed); }
+    void clear() { generation.store(0, order::GUARDED); }
 };
 
 AddressTable<KnownDevice, 1024> known;
@@ -144,11 +147,11 @@ DeviceGroup group_of_chips(Region& region, const Ids& chips, const DeviceFacts* 
 
 template <typename Find>
 DeviceGroup remembered(const void* object, Find find) {
-    const std::uint64_t now = device_generation.load(std::memory_order_acquire);
+    const std::uint64_t now = device_generation.load(order::OBSERVE);
     const auto key = reinterpret_cast<std::uint64_t>(object);
     KnownDevice* entry = known.find(key);
-    if (entry && entry->generation.load(std::memory_order_acquire) == now) {
-        return {entry->mask.load(std::memory_order_relaxed), entry->named.load(std::memory_order_relaxed)};
+    if (entry && entry->generation.load(order::OBSERVE) == now) {
+        return {entry->mask.load(order::GUARDED), entry->named.load(order::GUARDED)};
     }
     DeviceGroup group{0, 0};
     try {
@@ -156,9 +159,9 @@ DeviceGroup remembered(const void* object, Find find) {
     } catch (...) {  // a device that is being torn down may refuse to answer
     }
     if (group.mask && (entry = known.find_or_insert(key))) {
-        entry->mask.store(group.mask, std::memory_order_relaxed);
-        entry->named.store(group.named, std::memory_order_relaxed);
-        entry->generation.store(now, std::memory_order_release);
+        entry->mask.store(group.mask, order::GUARDED);
+        entry->named.store(group.named, order::GUARDED);
+        entry->generation.store(now, order::PUBLISH);
     }
     return group;
 }
@@ -197,7 +200,7 @@ const void* mesh_of_queue(const void* queue) {
     static std::atomic<bool> somewhere_else{false};
     auto** table = static_cast<void**>(mesh_vtable.address());
     const void *mesh, *its_table;
-    if (!table || somewhere_else.load(std::memory_order_relaxed)) {
+    if (!table || somewhere_else.load(order::ALONE)) {
         return nullptr;
     }
     for (int at = sizeof(void*); at <= LAST_WORD; at += sizeof(void*)) {
@@ -257,7 +260,7 @@ DeviceGroup declare_mesh(Region& region, const void* mesh) {
     }
 }
 
-void devices_changed() { device_generation.fetch_add(1, std::memory_order_acq_rel); }
+void devices_changed() { device_generation.fetch_add(1, order::TAKE_OVER); }
 
 void forget_runtime_devices() { known.forget(); }
 

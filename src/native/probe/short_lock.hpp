@@ -1,7 +1,7 @@
 // For the rare paths (a new string, a new set of devices). Who cannot have it soon goes without: nobody waits long.
 #pragma once
 
-#include <atomic>
+#include "memory_order.hpp"
 
 namespace ttmem::probe {
 
@@ -9,12 +9,12 @@ class ShortLock {
 public:
     explicit ShortLock(std::atomic<bool>& held) : held_(held) {
         for (int attempt = 0; attempt < 20'000 && !mine_; ++attempt) {
-            mine_ = !held_.exchange(true, std::memory_order_acquire);
+            mine_ = !held_.exchange(true, order::OBSERVE);
         }
     }
     ~ShortLock() {
         if (mine_) {
-            held_.store(false, std::memory_order_release);
+            held_.store(false, order::PUBLISH);
         }
     }
     ShortLock(const ShortLock&) = delete;

@@ -21,10 +21,10 @@ Known* known = nullptr;  // twice as many places as there may be strings
 
 std::uint32_t add(Region& region, const char* text, std::uint32_t length, std::uint64_t hash) {
     Header& header = *region.header;
-    const std::uint32_t number = header.strings.load(std::memory_order_relaxed);
-    const std::uint32_t offset = header.text_bytes.load(std::memory_order_relaxed);
+    const std::uint32_t number = header.strings.load(order::GUARDED);
+    const std::uint32_t offset = header.text_bytes.load(order::GUARDED);
     if (number >= region.counts[STRINGS] || offset + length > region.counts[TEXT]) {
-        header.strings_without_room.fetch_add(1, std::memory_order_relaxed);
+        header.strings_without_room.fetch_add(1, order::ALONE);
         return 0;
     }
     std::memcpy(region.text + offset, text, length);
@@ -32,8 +32,8 @@ std::uint32_t add(Region& region, const char* text, std::uint32_t length, std::u
     record.offset = offset;
     record.length = length;
     record.check = checksum(&record, sizeof record, hash);
-    header.text_bytes.store(offset + length, std::memory_order_relaxed);
-    header.strings.store(number + 1, std::memory_order_release);
+    header.text_bytes.store(offset + length, order::GUARDED);
+    header.strings.store(number + 1, order::PUBLISH);
     return number;
 }
 

@@ -3,8 +3,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include <atomic>
 #include <cstdint>
+
+#include "memory_order.hpp"
 
 namespace ttmem::probe {
 
@@ -15,7 +16,7 @@ std::size_t guarded_size = 0;
 struct sigaction before;
 
 void on_bus_error(int number, siginfo_t* info, void* context) {
-    const std::uintptr_t base = guarded.load(std::memory_order_acquire);
+    const std::uintptr_t base = guarded.load(order::OBSERVE);
     const auto fault = reinterpret_cast<std::uintptr_t>(info->si_addr);
     if (base && fault >= base && fault - base < guarded_size) {
         mmap(reinterpret_cast<void*>(base), guarded_size, PROT_READ | PROT_WRITE,
@@ -36,11 +37,11 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void stop_guarding() { guarded.store(0, std::memory_order_release); }
+void stop_guarding() { guarded.store(0, order::PUBLISH); }
 
 void guard_against_truncation(void* memory, std::size_t size) {
     guarded_size = size;
-    guarded.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_release);
+    guarded.store(reinterpret_cast<std::uintptr_t>(memory), order::PUBLISH);
     struct sigaction now;
     if (sigaction(SIGBUS, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_bus_error)) {
         return;  // a forked child has it already

@@ -16,7 +16,7 @@ struct WorkloadProgram {
     std::atomic<std::uint64_t> mask;
     std::atomic<std::uint32_t> named;
     DeviceGroup group() const {
-        return {mask.load(std::memory_order_relaxed), named.load(std::memory_order_relaxed)};
+        return {mask.load(order::GUARDED), named.load(order::GUARDED)};
     }
 };
 
@@ -45,7 +45,7 @@ void remove_workload(const void* workload);
 
 template <typename Action>
 void for_each_program(WorkloadParts& parts, Action action) {
-    const std::uint32_t count = parts.count.load(std::memory_order_acquire);
+    const std::uint32_t count = parts.count.load(order::OBSERVE);
     for (std::uint32_t i = 0; i < count && i < MAX_WORKLOAD_PROGRAMS; ++i) {
         action(parts.programs[i]);
     }

@@ -23,7 +23,7 @@ number = programs in the ring. COUNTERS carries absolute values: id = loads, siz
 address = cache hits, number = cache misses. CACHE_ENTRIES carries size = entries. PROGRAM_NAME tells who made a program
 that is already known: id, name, site. Values from 64 on are a `Notice`.
 
-Invariant: `native/event.hpp` has the same layout; a test compares them.
+Invariant: `native/event.hpp` has the same layout, which a test compares; `make tables` writes the enums below for C++.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Op(IntEnum):
 
 
 class Notice(IntEnum):
-    """An `Event.op` that the ledger ignores and lists of events show; numbered as in `native/probe/layout.hpp`."""
+    """An `Event.op` that the ledger ignores and lists of events show."""
 
     DEVICE_OPENED = 64
     DEVICE_CLOSED = 65

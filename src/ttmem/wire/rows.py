@@ -1,4 +1,4 @@
-"""Rows of the native ledger: unsigned 64-bit columns, little-endian, in the order of `native/module.cpp`.
+"""Rows of the native ledger: unsigned 64-bit columns, little-endian. `make tables` writes the same columns for C++.
 
 Accounts and devices stay inside the server; buffers, circular buffers, kernels and programs also travel as attachments
 of an answer, so that a million of them costs the server one copy.
@@ -167,30 +167,32 @@ _GROUPS: dict[str, int] = {
 Row = TypeVar("Row", bound=tuple[object, ...])
 
 
-def _widths(row: type[tuple[object, ...]]) -> list[tuple[str, int]]:
+def widths(row: type[tuple[object, ...]]) -> list[tuple[str, int]]:
+    """How many columns each name has; 0: one, and not a group."""
     names: tuple[str, ...] = row._fields  # type: ignore[attr-defined]
-    return [(name, _GROUPS.get(name, 0)) for name in names]
+    groups = _GROUPS if issubclass(row, (AccountRow, DeviceRow)) else {}
+    return [(name, groups.get(name, 0)) for name in names]
 
 
 def blank_row(row: type[Row]) -> Row:
     """A row of zeros."""
-    return grouped_rows(row, bytes(8 * sum(width or 1 for _, width in _widths(row))))[0]
+    return grouped_rows(row, bytes(8 * sum(width or 1 for _, width in widths(row))))[0]
 
 
 def flat_rows(row: type[Row], data: bytes | memoryview) -> Iterator[Row]:
     """Rows without groups, at the speed of `iter_unpack`."""
     make = row._make  # type: ignore[attr-defined]
-    return map(make, Struct(f"<{len(_widths(row))}Q").iter_unpack(data))
+    return map(make, Struct(f"<{len(widths(row))}Q").iter_unpack(data))
 
 
 def grouped_rows(row: type[Row], data: bytes) -> list[Row]:
     """Rows with groups: the listed names take several columns."""
-    widths = _widths(row)
+    columns = widths(row)
     out: list[Row] = []
-    for flat in Struct(f"<{sum(width or 1 for _, width in widths)}Q").iter_unpack(data):
+    for flat in Struct(f"<{sum(width or 1 for _, width in columns)}Q").iter_unpack(data):
         values: list[object] = []
         at = 0
-        for name, width in widths:
+        for name, width in columns:
             if width:
                 group = flat[at : at + width]
                 values.append(CounterColumns._make(group) if name == "counters" else group)

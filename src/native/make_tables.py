@@ -1,0 +1,93 @@
+"""Writes tables.hpp: the numbers and the columns that Python and C++ share, from the Python side: `make tables`.
+
+An enum becomes a C++ enum, a row of `ttmem.wire.rows` a struct with one member for each column. The file is checked in,
+so that a build needs no Python; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, IntFlag
+from pathlib import Path
+
+from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind, Notice, Op
+from ttmem.probe import layout
+from ttmem.wire import rows
+
+FILE = Path(__file__).with_name("tables.hpp")
+HEAD = """\
+// Made by make_tables.py (`make tables`) from the Python of the same names. Edit that instead.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace ttmem {
+
+// Columns of a row that belong together: one for each kind of memory, or of kernel.
+template <std::size_t N>
+struct Columns {
+    Columns(const std::uint64_t (&from)[N]) { std::copy_n(from, N, values); }
+    std::uint64_t values[N];
+};
+
+}  // namespace ttmem
+"""
+ROWS = (
+    rows.CounterColumns,
+    rows.AccountRow,
+    rows.DeviceRow,
+    rows.BufferRow,
+    rows.CircularBufferRow,
+    rows.KernelRow,
+    rows.ProgramRow,
+    rows.FindingRow,
+)
+
+
+def tables() -> str:
+    event = (Op, Notice, Flag)
+    region = (layout.Section, layout.State, layout.Option, layout.Counted, layout.LiveType)
+    parts = [
+        HEAD,
+        "namespace ttmem {\n",
+        *map(_enum, event),
+        _enum(MemoryKind, "KIND_"),
+        f"constexpr int KINDS = {len(MemoryKind)};\n",
+        _enum(KernelType, "KERNEL_"),
+        f"constexpr int KERNEL_TYPES = {len(KernelType)};\n",
+        _enum(BinaryStatus),
+        *map(_struct, ROWS),
+        "}  // namespace ttmem\n",
+        "namespace ttmem::probe {\n",
+        *map(_enum, region),
+        "}  // namespace ttmem::probe\n",
+    ]
+    return "\n".join(parts)
+
+
+def _enum(enum: type[Enum], prefix: str = "") -> str:
+    bits = 16 if issubclass(enum, IntFlag) else 8
+    members = [f"{prefix}{each.name} = {each.value}," for each in enum]
+    return _block(f"enum {enum.__name__} : std::uint{bits}_t", members)
+
+
+def _struct(row: type[tuple[object, ...]]) -> str:
+    return _block(f"struct {row.__name__}", list(_columns(row)))
+
+
+def _columns(row: type[tuple[object, ...]]) -> Iterator[str]:
+    for name, width in rows.widths(row):
+        if name == "counters":
+            yield f"{rows.CounterColumns.__name__} {name};"
+        else:
+            yield f"Columns<{width}> {name};" if width else f"std::uint64_t {name};"
+
+
+def _block(head: str, members: list[str]) -> str:
+    return "\n".join([f"{head} {{", *(f"    {each}" for each in members), "};", ""])
+
+
+if __name__ == "__main__":
+    FILE.write_text(tables())
