@@ -11,7 +11,7 @@ from benchmarks.table import Row
 from ttmem.events import EVENT_SIZE, Event, Op
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.books import LAST_BYTES
-from ttmem.process_identity import process_facts
+from ttmem.procfs import process_facts
 
 MILLION = amount(1_000_000, 20_000)
 CORES = 110

@@ -14,8 +14,8 @@ from benchmarks.ground import amount
 from benchmarks.table import Row
 from ttmem.events.record import EVENT_SIZE
 from ttmem.probe.layout import Section
-from ttmem.sources.probe_region.cursor import Cursor
-from ttmem.sources.probe_region.region_file import RegionFile
+from ttmem.sources.probe.region_file import RegionFile
+from ttmem.sources.probe.ring import Cursor
 
 TIMING = Path(__file__).with_name("probe_timing.cpp")
 PREPARE = "lib.time_events.argtypes = [address, u64, u64, address]\nout = (ctypes.c_double * 2)()\n"

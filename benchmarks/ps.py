@@ -17,7 +17,7 @@ from benchmarks.server import running_server
 from benchmarks.shared_memory import DEVICES, PROCESSES, region
 from benchmarks.table import Row
 from ttmem.api import snapshot
-from ttmem.sources.shared_memory.layout import STOCK
+from ttmem.sources.counters.layout import STOCK
 
 RUNS = amount(15, 1)
 KILLS = amount(10, 2)

@@ -12,8 +12,9 @@ from statistics import median
 
 from benchmarks.ground import Failed, amount, owners
 from benchmarks.table import Row
-from ttmem.sources.shared_memory import HoldersWatch, SharedMemory, scan_holders
-from ttmem.sources.shared_memory.layout import STOCK
+from ttmem.sources.counters.layout import STOCK
+from ttmem.sources.counters.proc_scan import ProcScanner, scan_proc
+from ttmem.sources.counters.source import CounterSource
 
 DEVICES = 32
 PROCESSES = 64
@@ -69,13 +70,13 @@ def measure() -> list[Row]:
                     file.read()
 
         publish(0)
-        source = SharedMemory(folder, holders=HoldersWatch(period_s=float("inf")))
+        source = CounterSource(folder, scanner=ProcScanner(period_s=float("inf")))
         if {len(device.processes) for device in source.read().devices} != {PROCESSES}:
             raise Failed("the source does not see every process")
         changing = _median_ms(source.read, publish)
         plain_ms = _median_ms(plain)
         begun = time.perf_counter()
-        scan_holders()
+        scan_proc()
         scan = 1000 * (time.perf_counter() - begun)
     what = f"{DEVICES} regions x {PROCESSES} live processes"
     return [

@@ -31,7 +31,7 @@ from benchmarks.server import running_server
 from ttmem.api import snapshot
 from ttmem.client import AllocationClient, MemoryKind
 from ttmem.errors import TtmemError
-from ttmem.process_identity import peer_credentials
+from ttmem.procfs import peer_credentials
 
 WARM = 0.2  # of the time: imports, caches, the first pictures and the first round of every list
 WINDOW = 0.2  # of the time: the first of these after that is compared with the last

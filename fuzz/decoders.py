@@ -21,13 +21,14 @@ from ttmem.events import EVENT, EVENT_SIZE, DeviceDeclaration
 from ttmem.events.samples import in_use
 from ttmem.probe import layout
 from ttmem.probe.layout import Section
-from ttmem.sources.probe_region import BadRegion, ProbeRegion
-from ttmem.sources.shared_memory import Holders
-from ttmem.sources.shared_memory.findings import cross_checks, table_remarks
-from ttmem.sources.shared_memory.layout import LAYOUTS, UnknownLayout, Unsettled, decode
-from ttmem.sources.shared_memory.lives import Lives
-from ttmem.sources.shared_memory.slots import SlotReader
-from ttmem.sources.socket_peer import Peer
+from ttmem.sources.counters.layout import LAYOUTS, UnknownLayout, Unsettled, decode
+from ttmem.sources.counters.proc_scan import ProcScan
+from ttmem.sources.counters.process_states import ProcessStates
+from ttmem.sources.counters.remarks import cross_checks, table_remarks
+from ttmem.sources.counters.slots import SlotReader
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import BadRegion
+from ttmem.sources.socket.peer import Peer
 from ttmem.wire.frames import parse_answer, preamble
 from ttmem.wire.historical import Head
 from ttmem.wire.record_stream import Broken, Item, RecordStream, Reports
@@ -131,7 +132,7 @@ def _events(items: list[Item]) -> bytes:
 class _Ground:
     """The golden regions, and who is alive: asked once for each pid, not for each input."""
 
-    lives: Lives
+    lives: ProcessStates
     regions: list[tuple[int, bytes]]
 
 
@@ -140,7 +141,9 @@ def _ground() -> _Ground:
     paths = sorted((GOLDEN / "regions").iterdir())
     golden = [(int(path.name.split("_")[2]), path.read_bytes()) for path in paths]
     golden += [(number, data[:9248]) for number, data in golden if len(data) == 9280]
-    return _Ground(Lives(), [(number, _with_a_live_process(data)) for number, data in golden])
+    return _Ground(
+        ProcessStates(), [(number, _with_a_live_process(data)) for number, data in golden]
+    )
 
 
 def _with_a_live_process(data: bytes) -> bytes:
@@ -166,7 +169,7 @@ def shared_memory(data: bytes) -> None:
         return
     if len(ground.lives) > 1000:
         ground.lives.close()
-    found = SlotReader().read(region.slots, (0, 0), ground.lives, Holders(), os.getuid())
+    found = SlotReader().read(region.slots, (0, 0), ground.lives, ProcScan(), os.getuid())
     remarks = [*found.remarks, *table_remarks(region), *cross_checks(found.in_use, region)]
     assert max(found.in_use) < MAX_SUM
     assert found.in_use == in_use(found.processes)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from fuzz.probe_regions import Bench
 from ttmem.events.record import EVENT_SIZE
-from ttmem.sources.probe_region import BadRegion, ProbeRegion
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import BadRegion
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "data" / "probe_regions" / "version-1.gz"
 SLOWEST_S = 5.0

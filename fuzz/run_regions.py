@@ -12,18 +12,19 @@ from pathlib import Path
 
 from fuzz.region_oracle import Five, in_use
 from fuzz.regions import region
-from ttmem.sources.shared_memory import Holders, HoldersWatch, Reading, SharedMemory
-from ttmem.sources.shared_memory.capacity import Capacities
+from ttmem.hw.discovery import Capacities
+from ttmem.sources.counters.proc_scan import ProcScan, ProcScanner
+from ttmem.sources.counters.source import CounterReading, CounterSource
 
 NUMBERS = (7, 0x72701, 4476187513037, 143238000421664, 2**64 - 1)
 SLOWEST_S = 5.0
 
 
-class _NoHolders(HoldersWatch):
+class _NoScan(ProcScanner):
     """Containers of this machine must not decide what a region holds."""
 
-    def picture(self, puzzling: Callable[[], bool] = bool) -> Holders:
-        return Holders()
+    def latest(self, puzzling: Callable[[], bool] = bool) -> ProcScan:
+        return ProcScan()
 
 
 def run(count: int, seed: int) -> int:
@@ -43,7 +44,7 @@ def run(count: int, seed: int) -> int:
                 data = region(rng, chip, pids)
                 path = Path(folder, f"tt_device_{chip}_memory")
                 path.write_bytes(data)
-                source = SharedMemory(folder, holders=_NoHolders(), capacities=capacities)
+                source = CounterSource(folder, scanner=_NoScan(), capacities=capacities)
                 read += _check(source, data, chip)
                 path.unlink()
                 if number % 10_000 == 0 and number:
@@ -59,7 +60,7 @@ def run(count: int, seed: int) -> int:
     return 0
 
 
-def _check(source: SharedMemory, data: bytes, chip: int) -> bool:
+def _check(source: CounterSource, data: bytes, chip: int) -> bool:
     begun = time.monotonic()
     reading = source.read()
     assert time.monotonic() - begun < SLOWEST_S
@@ -75,5 +76,5 @@ def _check(source: SharedMemory, data: bytes, chip: int) -> bool:
     return bool(reading.devices)
 
 
-def _sum(reading: Reading) -> Five | None:
+def _sum(reading: CounterReading) -> Five | None:
     return tuple(reading.devices[0].in_use) if reading.devices else None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from ttmem.events import MemoryKind
 from ttmem.server.server import Server
-from ttmem.sources.socket_peer import Peer
+from ttmem.sources.socket.peer import Peer
 
 MAX_LIVE = 2_000
 

@@ -12,7 +12,8 @@ from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
 from ttmem.analysis.region_reading import RegionReading
 from ttmem.probe.layout import HEADER_SIZE
-from ttmem.sources.probe_region import BadRegion, ProbeRegion
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import BadRegion
 from ttmem.views.failures import render_failure
 from ttmem.views.summary import render_summary
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.ground import owners
 from benchmarks.shared_memory import region
 
-from ttmem.sources.shared_memory.layout import STOCK
+from ttmem.sources.counters.layout import STOCK
 
 SHM = Path("/dev/shm")
 

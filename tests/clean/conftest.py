@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ttmem.clean import Backups, Plan, Scope, make_plan
-from ttmem.sources.host.surroundings import surroundings
+from ttmem.sources.host import surroundings
 
 Planner = Callable[[], Plan]
 Start = Callable[[], int]

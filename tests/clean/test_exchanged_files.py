@@ -20,8 +20,7 @@ from tests.patience import PATIENCE_S
 from tests.sources.region_writer import Slot, Written
 from ttmem.clean import Backups, Plan, RemoveSocket, Restored, carry_out, undo
 from ttmem.errors import BadInput
-from ttmem.sources.lease import leased
-from ttmem.sources.owned_files import Changed, opened, remove
+from ttmem.sources.owned_files import Changed, leased, opened, remove
 
 HELD = (4096, 2048, 0, 0, 512)
 TEBIBYTE = 1 << 40

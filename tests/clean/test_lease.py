@@ -11,8 +11,7 @@ import pytest
 
 from tests.clean.conftest import Mapper
 from tests.patience import PATIENCE_S
-from ttmem.sources.lease import Use, leased
-from ttmem.sources.owned_files import Changed, opened, remove
+from ttmem.sources.owned_files import Changed, Use, leased, opened, remove
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.clean.conftest import Mapper, Planner, Start
 from tests.sources.region_writer import Slot, Written
 from ttmem.clean import Backups, ClearSlots, RemoveRegion, carry_out
 from ttmem.events import Amounts, Owner
-from ttmem.sources.shared_memory import SharedMemory
+from ttmem.sources.counters.source import CounterSource
 
 HELD = (4096, 2048, 0, 0, 512)
 ROW = 120
@@ -75,7 +75,7 @@ def test_after_cleaning_exactly_the_living_are_listed(
 
     carry_out(plan(), backups)
 
-    (device,) = SharedMemory(str(shm)).read().devices
+    (device,) = CounterSource(str(shm)).read().devices
     assert [(each.pid, each.owner) for each in device.processes] == [(keeper, Owner.LIVE)]
     assert device.in_use == Amounts(*HELD)
 

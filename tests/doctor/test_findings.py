@@ -10,7 +10,8 @@ from tests.doctor.hosts import CARD, HOST, SURROUNDINGS, host, process, region
 from ttmem.clean import LeftAlone, Plan, RemoveRegion
 from ttmem.doctor import Finding, Level, examine
 from ttmem.events import Owner, Remark
-from ttmem.sources.host import FolderFacts, HostFacts, ProbeFacts, SocketFacts, SocketState
+from ttmem.sources.host import FolderFacts, HostFacts, ProbeFacts
+from ttmem.sources.socket.knock import SocketFacts, SocketState
 
 GHOST = Remark("ghost", "process 4711 (python) has died", 4711, 4096)
 CLEAN = "ttmem clean --yes"

@@ -10,13 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.doctor.probe_writer import SIZE, write_probe_region
-from ttmem.process_identity import start_time_ns
-from ttmem.sources.host import SocketState
-from ttmem.sources.host.card_facts import card_facts, driver_version
-from ttmem.sources.host.probe_facts import probe_facts
-from ttmem.sources.host.runtimes import runtimes_in_use
-from ttmem.sources.host.server_sockets import knock
-from ttmem.sources.host.surroundings import proc_hides
+from ttmem.procfs import start_time_ns
+from ttmem.sources.host import card_facts, driver_version, probe_facts, proc_hides, runtimes_in_use
+from ttmem.sources.socket.knock import SocketState, knock
 
 
 def _mapped(path: Path) -> mmap.mmap:

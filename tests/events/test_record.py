@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ttmem.events import EVENT_SIZE, DeviceDeclaration, Event, KernelType, MemoryKind, Op
 from ttmem.hw import device_spec
 from ttmem.ledger import Books
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 from ttmem.wire.rows import BufferRow, KernelRow, flat_rows
 
 U8, U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (8, 16, 32, 64))

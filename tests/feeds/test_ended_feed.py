@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tests.probe.watched import Watched
 from ttmem.feeds.ended_feed import never_freed
-from ttmem.sources.probes import ProbeWatcher, remove_expired
+from ttmem.sources.probe.ended import remove_expired
+from ttmem.sources.probe.watcher import ProbeWatcher
 
 Watch = Callable[..., Watched]
 HOUR_NS = 3_600_000_000_000

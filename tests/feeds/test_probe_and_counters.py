@@ -15,9 +15,9 @@ from tests.sources.region_writer import Slot, Written
 from ttmem.feeds import LocalFeed
 from ttmem.ledger import Books
 from ttmem.snapshots import Device, Snapshot
+from ttmem.sources.counters.source import CounterSource
 from ttmem.sources.host import gather
-from ttmem.sources.probes import ProbeWatcher
-from ttmem.sources.shared_memory import SharedMemory
+from ttmem.sources.probe.watcher import ProbeWatcher
 
 Watch = Callable[..., Watched]
 BANK, L1_BANK, L1_SMALL_BANK = 4_277_010_304, 1_428_352, 32_768  # of the small runtime
@@ -138,7 +138,7 @@ def test_a_peak_of_a_watched_and_an_unwatched_process_is_right_or_unknown(
     Written(1000, slots=[Slot(os.getpid(), (1 << 20, 0, 0, 0, 0))]).write(tmp_path)
     books = Books()
     with closing(ProbeWatcher(str(tmp_path))) as watcher:
-        counters = SharedMemory(str(tmp_path))
+        counters = CounterSource(str(tmp_path))
 
         def look() -> Device:
             books.probed.take(watcher.read().news, time.time_ns())

@@ -15,7 +15,7 @@ from ttmem.errors import NoServer
 from ttmem.feeds import HostFeed, LocalFeed, ServerFeed
 from ttmem.feeds.telemetry import TelemetryFeed, telemetry_feed
 from ttmem.snapshots import Device, Snapshot, from_json, to_json
-from ttmem.sources.telemetry import TelemetrySource
+from ttmem.sources.telemetry.source import TelemetrySource
 
 DESCRIPTORS = Path(__file__).parents[1] / "data" / "cluster_descriptors"
 FIRST, SECOND = 17716556166399396846, 9000000000000000123  # chips with ids of their own

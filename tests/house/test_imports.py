@@ -13,12 +13,12 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "ttmem"
 
 # What each package may import besides itself.
-FOUNDATION = {"clock", "errors", "sizes", "process_identity", "text"}
+FOUNDATION = {"clock", "errors", "sizes", "procfs", "text"}
 MAY_IMPORT: dict[str, set[str]] = {
     "clock": set(),
     "errors": set(),
     "sizes": {"errors"},
-    "process_identity": {"clock", "text"},
+    "procfs": {"clock", "text"},
     "text": set(),
     "hw": FOUNDATION,
     "events": FOUNDATION | {"hw"},
@@ -88,7 +88,7 @@ def test_importing_ttmem_loads_one_file() -> None:
         "import ttmem.client",
         "import ttmem.api",
         "import ttmem.commands.ps",
-        "import ttmem.sources.shared_memory",
+        "import ttmem.sources.counters",
     ],
 )
 def test_client_snapshot_and_ps_need_neither_numpy_nor_yaml_nor_native_code(statement: str) -> None:

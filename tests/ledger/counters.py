@@ -14,7 +14,7 @@ from ttmem.events import (
     Remark,
 )
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 
 BORN = 1_700_000_000_000_000_000
 NOW = BORN + 1_000_000_000

@@ -10,7 +10,7 @@ from tests.ledger.counters import NOW, region, slot
 from ttmem.events import EVENT_SIZE, Amounts, DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.hw import device_spec
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 
 TRACE = 64 << 20
 

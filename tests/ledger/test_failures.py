@@ -6,7 +6,7 @@ from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice
 from ttmem.events.probe_news import ProbeNews
 from ttmem.ledger import Books
 from ttmem.ledger.details import event_document
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import Anomaly
 
 FACTS = ProcessFacts(41, 1000, "alice", "python model.py")

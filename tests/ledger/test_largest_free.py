@@ -14,7 +14,7 @@ from ttmem.ledger import Books, ProcessRecord
 from ttmem.model.allocator import Allocator
 from ttmem.model.errors import OutOfMemory
 from ttmem.model.layouts import Sizing
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import MemoryUse
 
 KINDS = (MemoryKind.DRAM, MemoryKind.L1, MemoryKind.L1_SMALL, MemoryKind.TRACE)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ledger.oracle import Cores, Oracle
 from ttmem.events import DeviceDeclaration, Event, Flag, KernelType, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 
 DEVICES = 2
 PROCESSES = 3

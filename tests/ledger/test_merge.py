@@ -8,7 +8,7 @@ from tests.ledger.counters import BORN, NOW, alloc, facts, region, report, slot
 from ttmem.events import Amounts, DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.hw import device_spec
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.process_identity import ProcessFacts, start_time_ns
+from ttmem.procfs import ProcessFacts, start_time_ns
 from ttmem.snapshots import from_json, to_json
 
 

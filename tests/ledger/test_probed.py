@@ -12,7 +12,7 @@ from ttmem.events import Amounts, DeviceDeclaration, Event, Flag, KernelType, Me
 from ttmem.events.probe_news import KilledProcess, KindCounter, ProbeCounters, ProbeNews
 from ttmem.ledger import Books
 from ttmem.ledger.details import Details
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import ProgramRow, flat_rows
 

@@ -10,7 +10,7 @@ import pytest
 from tests.ledger.counters import facts
 from ttmem.events import Event, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.process_identity import user_name
+from ttmem.procfs import user_name
 
 
 def told(books: Books, process: ProcessRecord, count: int, op: Op = Op.ALLOC) -> None:

@@ -9,7 +9,7 @@ from ttmem.events import MemoryKind, Op
 from ttmem.events.record import EVENT_SIZE, Event
 from ttmem.probe.layout import Counted, LiveType
 from ttmem.probe.phases import phase
-from ttmem.sources.probe_region import Batch
+from ttmem.sources.probe.ring import Batch
 
 Watch = Callable[..., Watched]
 

@@ -9,7 +9,7 @@ from tests.probe.watched import DISPATCHING, Watched
 from ttmem.events import MemoryKind, Op
 from ttmem.events.record import Event, Flag
 from ttmem.probe.layout import HOLDS_BINARIES, Counted, LiveType, Notice
-from ttmem.sources.probe_region import ProbeRegion
+from ttmem.sources.probe.region import ProbeRegion
 
 Watch = Callable[..., Watched]
 CONTROLS = """

@@ -19,7 +19,8 @@ from tests.probe.test_captured import events_of
 from tests.probe.watched import Watched
 from ttmem.events import MemoryKind, Op
 from ttmem.probe import environment, layout
-from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions, switch
+from ttmem.sources.probe.region import ProbeRegion, switch
+from ttmem.sources.probe.region_file import BadRegion, find_regions
 
 Watch = Callable[..., Watched]
 
@@ -63,7 +64,7 @@ def test_a_killed_reader_troubles_neither_process_nor_other_readers(watch: Watch
     region = process.region()
     source = (
         "import sys\n"
-        "from ttmem.sources.probe_region import ProbeRegion\n"
+        "from ttmem.sources.probe.region import ProbeRegion\n"
         "region = ProbeRegion(sys.argv[1])\n"
         "while True: region.new_events(), region.live(); print(1, flush=True)"
     )
@@ -340,8 +341,8 @@ def test_other_files_are_no_regions(tmp_path: Path) -> None:
 # A reader that has every descriptor it may have in use, and looks at a live process.
 WITHOUT_DESCRIPTORS = """
 import os, resource, sys
-from ttmem.process_identity import is_alive, start_time_ns
-from ttmem.sources.probe_region import ProbeRegion
+from ttmem.procfs import is_alive, start_time_ns
+from ttmem.sources.probe.region import ProbeRegion
 region = ProbeRegion(sys.argv[1])
 started = start_time_ns(region.pid)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))

@@ -12,7 +12,7 @@ import pytest
 from tests.probe.test_captured import events_of
 from ttmem.events import MemoryKind, Op
 from ttmem.probe.layout import Counted, LiveType, Notice, State
-from ttmem.sources.probe_region import ProbeRegion
+from ttmem.sources.probe.region import ProbeRegion
 
 GOLDEN = Path(__file__).parents[1] / "data" / "probe_regions"
 

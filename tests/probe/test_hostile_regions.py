@@ -20,10 +20,16 @@ from ttmem.feeds import LocalFeed
 from ttmem.ledger import Books
 from ttmem.probe import layout
 from ttmem.probe.layout import Section
-from ttmem.sources.probe_region import ProbeRegion, TooMuch, find_regions
-from ttmem.sources.probe_region.names import AT_ONCE, MOST_OF_A_USER, RegionScan
-from ttmem.sources.probes import ProbeWatcher, ended_regions
-from ttmem.sources.probes.ended import last_words
+from ttmem.sources.probe.ended import ended_processes, final_news
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import (
+    AT_ONCE,
+    MOST_OF_A_USER,
+    RegionScan,
+    TooMuch,
+    find_regions,
+)
+from ttmem.sources.probe.watcher import ProbeWatcher
 
 Watch = Callable[..., Watched]
 HOLDS = "mesh = lib.mesh_open(1); kept = buffer(mesh, 1, 0, 4000)"
@@ -123,8 +129,8 @@ def test_an_empty_ring_hides_nothing_of_what_a_dead_process_held(
     with_empty_ring(path)
 
     with reading_at_most(8 * path.stat().st_size):
-        (ended,) = ended_regions(str(tmp_path))
-        words = last_words(str(path))
+        (ended,) = ended_processes(str(tmp_path))
+        words = final_news(str(path))
 
     assert words is not None
     assert [len(one.live or b"") for one in (ended.news, words)] == [64, 64]

@@ -16,7 +16,8 @@ from ttmem.events import MemoryKind, Op
 from ttmem.feeds import LocalFeed
 from ttmem.probe.layout import Counted, LiveType
 from ttmem.snapshots import Device
-from ttmem.sources.probe_region import Activity, Counter, ProbeRegion
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.tables import Activity, Counter
 
 Watch = Callable[..., Watched]
 CORES = 4  # of every circular buffer

@@ -15,7 +15,7 @@ from ttmem.errors import NothingToRead
 from ttmem.events import MemoryKind
 from ttmem.feeds import LocalFeed
 from ttmem.probe.layout import Counted
-from ttmem.sources.probes import ended_regions
+from ttmem.sources.probe.ended import ended_processes
 
 Watch = Callable[..., Watched]
 MESHES = """
@@ -96,7 +96,7 @@ def test_who_comes_after_an_exec_finds_the_region_of_an_ended_process(watch: Wat
 
     with pytest.raises(NothingToRead, match="have ended"):
         LocalFeed(str(process.folder), alone=True).read()
-    (ended,) = ended_regions(str(process.folder))
+    (ended,) = ended_processes(str(process.folder))
     with closing(process.region()) as region:
         assert not region.process_alive()
     assert (ended.news.facts.pid, ended.in_order) == (process.process.pid, False)
@@ -113,7 +113,7 @@ def test_what_was_held_at_exec_is_told_though_the_next_program_opens_a_device(
     )
     process.wait_for("again")
 
-    (ended,) = ended_regions(str(process.folder))
+    (ended,) = ended_processes(str(process.folder))
     with closing(LocalFeed(str(process.folder))) as feed:
         picture = feed.read()
 

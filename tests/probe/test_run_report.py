@@ -8,8 +8,8 @@ import sys
 import time
 
 from tests.probe.launched import Launcher
-from ttmem.sources.probe_region import find_regions
-from ttmem.sources.probes import ended_regions
+from ttmem.sources.probe.ended import ended_processes
+from ttmem.sources.probe.region_file import find_regions
 
 TOO_MUCH = 2 << 40
 
@@ -286,7 +286,7 @@ def test_a_killed_command_ended_when_it_was_killed(launcher: Launcher) -> None:
         os.kill(name.pid, signal.SIGKILL)
         run.wait()
 
-    (found,) = ended_regions(str(launcher.folder))
+    (found,) = ended_processes(str(launcher.folder))
 
     assert found.ended_ns is not None
     assert idle < found.ended_ns < time.time_ns()

@@ -10,7 +10,7 @@ from tests.doctor.probe_writer import SIZE, write_probe_region
 from tests.probe.launched import Launcher
 from tests.probe.watched import Watched
 from ttmem.probe.layout import HEADER
-from ttmem.sources.probes import room
+from ttmem.sources.probe import ended
 
 NO_PROCESS = 1 << 22  # above every pid
 LEAKS = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); lib.mesh_close(mesh)"
@@ -41,7 +41,7 @@ def test_a_run_leaves_its_region_for_a_dump(launcher: Launcher) -> None:
 
 
 def test_a_new_run_removes_the_oldest_dead_regions_beyond_64_mib(launcher: Launcher) -> None:
-    most = room.MOST_KEPT // SIZE
+    most = ended.MOST_KEPT // SIZE
     dead = dead_regions(launcher.folder, most + 3)
 
     launcher.run("true")
@@ -54,12 +54,12 @@ def test_a_leak_outlives_any_number_of_clean_runs(launcher: Launcher) -> None:
     launcher.run(*launcher.program(LEAKS))
     (leaky,) = launcher.folder.glob("ttmem_*")
     os.utime(leaky, ns=(0, 0))
-    dead_regions(launcher.folder, room.MOST_KEPT // SIZE)
+    dead_regions(launcher.folder, ended.MOST_KEPT // SIZE)
 
     done = launcher.run("true")
 
     assert leaky.exists()
-    assert len(list(launcher.folder.glob("ttmem_*"))) < room.MOST_KEPT // SIZE
+    assert len(list(launcher.folder.glob("ttmem_*"))) < ended.MOST_KEPT // SIZE
     assert "to make room" not in done.stderr
 
 
@@ -87,7 +87,7 @@ def test_a_leak_that_had_to_go_is_named(
 def test_regions_of_live_processes_and_of_runs_that_go_on_stay(
     tmp_path: Path, launcher: Launcher
 ) -> None:
-    dead = dead_regions(tmp_path, room.MOST_KEPT // SIZE + 3)
+    dead = dead_regions(tmp_path, ended.MOST_KEPT // SIZE + 3)
     launched_by(dead[0], os.getpid())
 
     launcher.run("true")

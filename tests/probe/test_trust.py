@@ -19,9 +19,9 @@ from tests.probe.launched import Launcher
 from tests.probe.watched import PRELUDE, Watched
 from ttmem.feeds import LocalFeed
 from ttmem.probe import environment
-from ttmem.sources.probe_region import BadRegion, ForeignRegion, ProbeRegion, find_regions
-from ttmem.sources.probes import ended_regions
-from ttmem.sources.probes.ended import last_words
+from ttmem.sources.probe.ended import ended_processes, final_news
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import BadRegion, ForeignRegion, find_regions
 
 Watch = Callable[..., Watched]
 HOLDS = "mesh = lib.mesh_open(1); kept = buffer(mesh, 1, 0, 4000)"
@@ -84,7 +84,7 @@ def test_a_region_of_another_user_than_its_live_process_counts_nowhere(
     assert f"belongs to user {OTHER}" in remark.text
     with pytest.raises(ForeignRegion):
         ProbeRegion(str(path))
-    assert list(ended_regions(str(tmp_path))) == []
+    assert list(ended_processes(str(tmp_path))) == []
 
 
 @needs_root
@@ -134,8 +134,8 @@ def test_the_region_of_a_dead_process_tells_of_its_owner_whoever_has_the_pid_now
     path.write_bytes(data)
     give_away(path)
 
-    (ended,) = ended_regions(str(tmp_path))
-    words = last_words(str(path))
+    (ended,) = ended_processes(str(tmp_path))
+    words = final_news(str(path))
 
     assert words is not None
     assert [one.facts.user for one in (ended.news, words)] == [OTHER, OTHER]
@@ -222,9 +222,9 @@ def test_a_process_in_a_container_is_known_by_the_pid_that_it_has_here(
         (name,) = find_regions(str(tmp_path))
         with closing(LocalFeed(str(tmp_path))) as feed:
             picture = feed.read()
-        ended = list(ended_regions(str(tmp_path)))
+        ended = list(ended_processes(str(tmp_path)))
         process.communicate("\n")
-        after = list(ended_regions(str(tmp_path)))
+        after = list(ended_processes(str(tmp_path)))
 
     (known,) = picture.processes
     assert (name.pid, known.container_pid) == (inside, inside)

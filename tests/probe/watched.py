@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from ttmem.probe import environment
-from ttmem.sources.probe_region import ProbeRegion, find_regions
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import find_regions
 
 WRAPPER = shlex.split(os.environ.get("TTMEM_TEST_WRAPPER", ""))  # of `make sanitize`
 SOURCES = Path(__file__).parent / "runtime"

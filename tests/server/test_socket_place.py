@@ -20,7 +20,7 @@ from tests.other_user import OTHER, needs_root
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer
-from ttmem.process_identity import user_id
+from ttmem.procfs import user_id
 
 # Binds as somebody else where clients look by default, and answers nobody; then runs `ttmem ARGUMENTS` as root.
 _FALSE_SERVER = """

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
-from ttmem.sources.shared_memory.capacity import Capacities
+from ttmem.hw.discovery import Capacities
+from ttmem.sources.counters.proc_scan import ProcScanner
+from ttmem.sources.counters.source import CounterSource
 
 Spawn = Callable[[], "subprocess.Popen[bytes]"]
 
@@ -30,10 +31,10 @@ def spawn() -> Iterator[Spawn]:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> SharedMemory:
+def source(tmp_path: Path) -> CounterSource:
     """Reads `tmp_path`, on a machine without a driver; /proc is walked once."""
-    return SharedMemory(
+    return CounterSource(
         str(tmp_path),
-        holders=HoldersWatch(period_s=float("inf")),
+        scanner=ProcScanner(period_s=float("inf")),
         capacities=Capacities(sysfs=str(tmp_path / "no sysfs")),
     )

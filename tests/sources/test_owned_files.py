@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.other_user import give_away, needs_root
-from ttmem.sources.lease import Use, leased
-from ttmem.sources.owned_files import Key, opened, remove_own
+from ttmem.sources.owned_files import Key, Use, leased, opened, remove_own
 
 
 def key_of(path: Path) -> Key:

@@ -13,8 +13,8 @@ import pytest
 
 from tests.sources.sysfs_tree import add_card, add_n300
 from ttmem.events import Telemetry, TelemetryLimits
-from ttmem.sources.cards import Card, card
-from ttmem.sources.telemetry import Look, TelemetrySource, read_card, read_sensors
+from ttmem.hw.cards import Card, card
+from ttmem.sources.telemetry.source import Look, TelemetrySource, read_card, read_sensors
 
 
 def _only(root: Path) -> Telemetry:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.sources.sysfs_tree import N300_LOCAL, N300_REMOTE, add_n300
-from ttmem.sources.telemetry import Look, TelemetrySource
-from ttmem.sources.umd import UmdSensors
+from ttmem.sources.telemetry.source import Look, TelemetrySource
+from ttmem.sources.telemetry.umd import UmdSensors
 
 PACKAGE = f"""
 import os

@@ -8,15 +8,15 @@ from pathlib import Path
 from tests.ttnn.bench.machine import Machine
 from ttmem.clean import Backups, Plan, Scope, carry_out, make_plan
 from ttmem.events import Owner
-from ttmem.sources.host.surroundings import surroundings
-from ttmem.sources.shared_memory import SharedMemory
+from ttmem.sources.counters.source import CounterSource
+from ttmem.sources.host import surroundings
 
 TENSOR = "ttnn.zeros((1024, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)"
 TENSOR_BYTES = 2 * 1024 * 1024
 
 
 def _owners(region: Path) -> dict[int, tuple[Owner, int]]:
-    devices = SharedMemory(str(region.parent)).read().devices
+    devices = CounterSource(str(region.parent)).read().devices
     (device,) = (each for each in devices if each.path == str(region))
     return {each.pid: (each.owner, each.counters.dram) for each in device.processes}
 

@@ -12,7 +12,7 @@ from tests.ttnn.bench.session import Session
 from tests.ttnn.probed import Machines, by_probe, by_runtime, region_of, start
 from ttmem.feeds import LocalFeed
 from ttmem.probe.layout import Counted
-from ttmem.sources.probe_region import ProbeRegion
+from ttmem.sources.probe.region import ProbeRegion
 
 TENSOR = "ttnn.zeros((64, 64), ttnn.bfloat16, ttnn.TILE_LAYOUT, {})"
 DEADLINE_S = 120

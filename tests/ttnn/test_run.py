@@ -19,7 +19,8 @@ from ttmem.events import Op
 from ttmem.events.record import EVENT, Event
 from ttmem.probe.layout import SIDE
 from ttmem.sizes import human
-from ttmem.sources.probe_region import ProbeRegion, find_regions
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import find_regions
 
 PATIENCE_S = 600
 Made = tuple[str | None, str | None, str | None]  # op, site, phase

@@ -8,7 +8,7 @@ from tests.views.builders import GIB, MIB, N300_DRAM, device, snapshot, use, wit
 from ttmem.events import CardSample, Telemetry, TelemetryLimits
 from ttmem.events.samples import no_telemetry
 from ttmem.snapshots import Device, Snapshot
-from ttmem.sources.telemetry import REMOTE
+from ttmem.sources.telemetry.source import REMOTE
 
 WORMHOLE = Telemetry(
     temperature_c=51.3,

@@ -85,7 +85,7 @@ void start_over_in_child() {
     making = false;
 }
 
-// An empty file needs no room: `ttmem run` counts it and takes it away (sources/probes/refusals.py).
+// An empty file needs no room: `ttmem run` counts it and takes it away (sources/probe/ended.py).
 void tell_launcher(const Settings& settings) {
     if (settings.launcher) {
         const std::string path = settings.directory + "/ttmem_no_room_" + std::to_string(settings.launcher) + "_" +

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from ttmem.analysis.explanation import Explanation
 from ttmem.analysis.region_reading import RegionReading
-from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import BadRegion, find_regions
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from contextlib import closing, suppress
 
 from ttmem.probe.layout import Option
-from ttmem.sources.probe_region import BadRegion, ProbeRegion, find_regions
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import BadRegion, find_regions
 
 
 def recorded_sites(folder: str, pids: Collection[int]) -> dict[int, bool]:

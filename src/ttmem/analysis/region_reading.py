@@ -20,7 +20,8 @@ from ttmem.events import MemoryKind, runtime_messages
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe.layout import Counted, Option, State
 from ttmem.sizes import several
-from ttmem.sources.probe_region import Activity, Counter, Failure, Losses, ProbeRegion
+from ttmem.sources.probe.region import Losses, ProbeRegion
+from ttmem.sources.probe.tables import Activity, Counter, Failure
 
 USER_SIZED = (
     MemoryKind.L1_SMALL,

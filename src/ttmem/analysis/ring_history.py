@@ -13,7 +13,8 @@ from typing import NamedTuple
 from ttmem.events import Notice, Op
 from ttmem.events.record import EVENT_SIZE, Event, Flag
 from ttmem.probe.layout import SIDE, LiveType
-from ttmem.sources.probe_region import Batch, LiveThing
+from ttmem.sources.probe.ring import Batch
+from ttmem.sources.probe.tables import LiveEntry
 
 
 class Block(NamedTuple):
@@ -32,7 +33,7 @@ class Block(NamedTuple):
 class RingHistory:
     """The events that the ring still has, and the state after them."""
 
-    def __init__(self, live: Iterable[LiveThing], batch: Batch) -> None:
+    def __init__(self, live: Iterable[LiveEntry], batch: Batch) -> None:
         """`live` is read first: what changes between the two readings is in the ring, and is undone with the rest."""
         self._now = {(block.id, block.chip): block for block in _blocks(live)}
         self._batch = batch
@@ -64,7 +65,7 @@ class RingHistory:
                     alive.pop((event.id, event.device), None)
         return list(alive.values()), self._phase(failed[-1])
 
-    def never_freed(self, gone: Iterable[LiveThing]) -> list[Block]:
+    def never_freed(self, gone: Iterable[LiveEntry]) -> list[Block]:
         """What is alive or went with its device: `gone` of the table, and what the ring has beside it."""
         frees = map(self._event, self._places(Op.FREE))
         closed = [self._freed(event) for event in frees if event.flags & Flag.WITH_DEVICE]
@@ -105,7 +106,7 @@ class RingHistory:
         )
 
 
-def _blocks(live: Iterable[LiveThing]) -> Iterable[Block]:
+def _blocks(live: Iterable[LiveEntry]) -> Iterable[Block]:
     for thing in live:
         if thing.type is LiveType.BUFFER:
             held = thing.reserved or thing.requested

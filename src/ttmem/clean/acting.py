@@ -10,19 +10,21 @@ from ttmem.clean.backup import Backup, Backups, Entry, boot_id, create
 from ttmem.clean.planning import ClearSlots, Outcome, Plan, RemoveProbe, RemoveRegion, Step
 from ttmem.clean.slots import DeadSlot, clear_row, judge_rows, owner_of, row, row_in, write_row
 from ttmem.errors import TtmemError
-from ttmem.sources.lease import Lease, Use, leased
+from ttmem.sources.counters.layout import LAYOUTS
+from ttmem.sources.counters.proc_scan import scan_proc
+from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.owned_files import (
     Changed,
+    Lease,
     OpenFile,
+    Use,
     folder_key,
+    leased,
     opened,
     opened_folder,
     remove,
 )
-from ttmem.sources.shared_memory import scan_holders
-from ttmem.sources.shared_memory.layout import LAYOUTS
-from ttmem.sources.shared_memory.lives import Lives
-from ttmem.sources.socket_listener import remove_stale
+from ttmem.sources.socket.listener import remove_stale
 
 
 def carry_out(plan: Plan, backups: Backups) -> tuple[tuple[Outcome, ...], Backup | None]:
@@ -58,11 +60,11 @@ def _clear(step: ClearSlots, backup: Backup) -> Outcome:
     problem = None
     with opened(step.path, step.key) as file:
         _check_size(file, step.size)
-        holders, lives, layout = scan_holders(), Lives(), LAYOUTS[step.size]
+        scan, states, layout = scan_proc(), ProcessStates(), LAYOUTS[step.size]
         entry = _slots_entry(step)
         backup.keep(entry, file.descriptor)
         for slot in step.slots:
-            owner = owner_of(layout, slot.raw, step.key, lives, holders)
+            owner = owner_of(layout, slot.raw, step.key, states, scan)
             # The final check before the write: the row must be exactly as it was when the plan was made.
             still = row(file.descriptor, layout, slot.index) == slot.raw
             if not owner or owner.counts or not still:
@@ -95,9 +97,9 @@ def _remove_region(step: RemoveRegion, backup: Backup) -> None:
             raise Changed("was written to meanwhile")
         if (
             lease.use is Use.UNKNOWN
-            and judge_rows(step.data, step.key, Lives(), scan_holders()).live
+            and judge_rows(step.data, step.key, ProcessStates(), scan_proc()).live
         ):
-            raise Changed("names a process that lives now")
+            raise Changed("names a process that states now")
         _remove(file, lease, backup)
 
 
@@ -203,8 +205,8 @@ def _restore_slots(entry: Entry, saved: int) -> None:
         image, now = (os.pread(each, layout.size, 0) for each in (saved, descriptor))
         if not len(image) == len(now) == layout.size:
             raise Changed("changed its size meanwhile")
-        holders = scan_holders()
-        owned = judge_rows(now, key, Lives(), holders).live or holders.mapped_by.get(key)
+        scan = scan_proc()
+        owned = judge_rows(now, key, ProcessStates(), scan).live or scan.mapped_by.get(key)
         if owned or lease.use is Use.SOMEBODY:
             raise Changed("is in use by a live process, which may take the rows any moment")
         rows = {int(index): row_in(image, layout, int(index)) for index in entry["slots"]}

@@ -29,7 +29,7 @@ from typing import Any
 from ttmem.clean.slots import write_whole
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
-from ttmem.process_identity import user_name
+from ttmem.procfs import user_name
 from ttmem.sizes import human
 from ttmem.sources.owned_files import FOLDER, SAFE, Changed, key_of
 

@@ -10,19 +10,15 @@ from dataclasses import dataclass
 from ttmem.clean.backup import check_size
 from ttmem.clean.slots import DeadSlot, Rows, judge_rows
 from ttmem.events import Remark
-from ttmem.process_identity import user_name
+from ttmem.procfs import user_name
 from ttmem.sizes import human
-from ttmem.sources.host import SocketState
-from ttmem.sources.host.facts import ProbeFacts
-from ttmem.sources.host.probe_facts import probe_facts
-from ttmem.sources.host.server_sockets import knock
-from ttmem.sources.host.surroundings import surroundings
-from ttmem.sources.lease import Use, leased
-from ttmem.sources.owned_files import Changed, Foreign, Key, OpenFile, opened
-from ttmem.sources.shared_memory import scan_holders
-from ttmem.sources.shared_memory.files import RegionFile, region_files
-from ttmem.sources.shared_memory.lives import Lives
-from ttmem.sources.shared_memory.source import read_region
+from ttmem.sources.counters.files import CounterFile, counter_files
+from ttmem.sources.counters.proc_scan import scan_proc
+from ttmem.sources.counters.process_states import ProcessStates
+from ttmem.sources.counters.source import read_counter_file
+from ttmem.sources.host import ProbeFacts, probe_facts, surroundings
+from ttmem.sources.owned_files import Changed, Foreign, Key, OpenFile, Use, leased, opened
+from ttmem.sources.socket.knock import SocketState, knock
 
 # Layout 4 updates its totals by differences: clearing a row requires subtracting it as well, atomically, which only a
 # process that maps the region can do. Its runtime does so itself.
@@ -125,7 +121,7 @@ def _regions(scope: Scope) -> Iterator[Step | LeftAlone]:
     if scope.folder is None:
         return
     judge = _Judge(scope.force)
-    for entry in region_files(scope.folder):
+    for entry in counter_files(scope.folder):
         if isinstance(entry, Remark):
             yield LeftAlone(entry.path or scope.folder, entry.text)
         else:
@@ -162,13 +158,13 @@ class _Judge:
     def __init__(self, force: bool) -> None:
         self._force = force
         self._here = surroundings()
-        self._holders = scan_holders()
-        self._lives = Lives()
-        self._contained = {pid for pids in self._holders.in_containers.values() for pid in pids}
+        self._scan = scan_proc()
+        self._states = ProcessStates()
+        self._contained = {pid for pids in self._scan.in_containers.values() for pid in pids}
 
-    def region(self, file: RegionFile) -> ClearSlots | RemoveRegion | LeftAlone | None:
+    def region(self, file: CounterFile) -> ClearSlots | RemoveRegion | LeftAlone | None:
         """None if there is nothing to clean."""
-        seen = read_region(file)
+        seen = read_counter_file(file)
         if seen is None:
             return None
         if isinstance(seen, Remark):
@@ -176,8 +172,8 @@ class _Judge:
             return LeftAlone(file.path, seen.text, helps)
         contents, region = seen
         data, key = contents.copy.data, contents.key
-        rows = judge_rows(data, key, self._lives, self._holders)
-        mappers = self._holders.mapped_by.get(key, frozenset())
+        rows = judge_rows(data, key, self._states, self._scan)
+        mappers = self._scan.mapped_by.get(key, frozenset())
         try:
             with opened(file.path, key) as there:
                 use = Use.SOMEBODY if rows.live or mappers else _use(there)
@@ -192,7 +188,7 @@ class _Judge:
 
     def _clearing(
         self,
-        file: RegionFile,
+        file: CounterFile,
         key: Key,
         rows: Rows,
         version: int,

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ttmem.events import Owner
+from ttmem.sources.counters.layout import LAYOUTS, PROCESSES, Layout
+from ttmem.sources.counters.proc_scan import ProcScan
+from ttmem.sources.counters.process_states import ProcessStates
+from ttmem.sources.counters.slots import SlotReader
 from ttmem.sources.owned_files import Key
-from ttmem.sources.shared_memory import Holders
-from ttmem.sources.shared_memory.layout import LAYOUTS, PROCESSES, Layout
-from ttmem.sources.shared_memory.lives import Lives
-from ttmem.sources.shared_memory.slots import SlotReader
 from ttmem.text import printable
 
 _PID = 4  # bytes, at the beginning of a row
@@ -41,13 +41,13 @@ class Rows:
     live: bool
 
 
-def judge_rows(data: bytes, key: Key, lives: Lives, holders: Holders) -> Rows:
+def judge_rows(data: bytes, key: Key, states: ProcessStates, scan: ProcScan) -> Rows:
     """Rows that are being released are skipped."""
     dead: list[DeadSlot] = []
     live = False
     layout = LAYOUTS[len(data)]
     for slot in _used(data, layout):
-        owner = owner_of(layout, slot.raw, key, lives, holders)
+        owner = owner_of(layout, slot.raw, key, states, scan)
         if owner is None:
             continue
         if owner.counts:
@@ -57,11 +57,13 @@ def judge_rows(data: bytes, key: Key, lives: Lives, holders: Holders) -> Rows:
     return Rows(tuple(dead), live)
 
 
-def owner_of(layout: Layout, raw: bytes, key: Key, lives: Lives, holders: Holders) -> Owner | None:
+def owner_of(
+    layout: Layout, raw: bytes, key: Key, states: ProcessStates, scan: ProcScan
+) -> Owner | None:
     """None if the row belongs to no process. Figures are ignored, since those of a dead process may be impossible."""
     pid, *_, updated, name = layout.slot(raw)
     slot = (pid, 0, 0, 0, 0, 0, updated, name)
-    samples = SlotReader().read([slot], key, lives, holders).processes
+    samples = SlotReader().read([slot], key, states, scan).processes
     return samples[0].owner if samples else None
 
 

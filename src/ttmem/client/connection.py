@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from ttmem.errors import BadInput, ClosedToYou, NoServer, NotTrusted, Refused, TtmemError
-from ttmem.process_identity import peer_credentials, process_facts, user_name
+from ttmem.procfs import peer_credentials, process_facts, user_name
 from ttmem.text import printable
 from ttmem.wire.frame_stream import FrameError, FrameStream
 from ttmem.wire.frames import Frame, json_frame, preamble

@@ -55,15 +55,14 @@ def run(options: argparse.Namespace) -> int:
 def _clean(options: argparse.Namespace) -> int:
     from ttmem.clean import Backups, Scope, carry_out, make_plan
     from ttmem.clean.document import plan_document
-    from ttmem.sources.probe_folder import check_folders
-    from ttmem.sources.shared_memory.folder import shm_folder
+    from ttmem.sources.shm import check_directories, counter_directory
     from ttmem.views.doctor import clean_lines
     from ttmem.wire.socket_path import socket_path
 
     usual = not (options.shm or options.socket)
     if usual or options.shm:
-        check_folders(options.shm)
-    folder = shm_folder(options.shm) if usual or options.shm else None
+        check_directories(options.shm)
+    folder = counter_directory(options.shm) if usual or options.shm else None
     socket = socket_path(options.socket) if usual or options.socket else None
     plan = make_plan(Scope(folder, socket, options.force))
     outcomes, backup = carry_out(plan, Backups()) if options.yes else (None, None)

@@ -30,13 +30,12 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.clean import Scope, make_plan
     from ttmem.doctor import Level, document, examine, worst
     from ttmem.sources.host import gather
-    from ttmem.sources.probe_folder import check_folders
-    from ttmem.sources.shared_memory.folder import shm_folder
+    from ttmem.sources.shm import check_directories, counter_directory
     from ttmem.views.doctor import doctor_sheet
     from ttmem.wire.socket_path import socket_path
 
-    check_folders(options.shm)
-    folder, socket = shm_folder(options.shm), socket_path(options.socket)
+    check_directories(options.shm)
+    folder, socket = counter_directory(options.shm), socket_path(options.socket)
     facts = gather(folder, socket)
     findings = examine(facts, make_plan(Scope(folder, socket)))
     if options.json:

@@ -29,9 +29,9 @@ from typing import Any
 from ttmem.clock import now_ns
 from ttmem.commands.options import add_snapshot_options
 from ttmem.errors import BadInput, NoServer, TtmemError
-from ttmem.process_identity import user_name
+from ttmem.procfs import user_name
 from ttmem.snapshots import Device, Losses, Snapshot, to_json
-from ttmem.sources.closed_files import CLOSED
+from ttmem.sources.shm import CLOSED
 from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import DeviceDump, dump_groups
 from ttmem.views.selection import NotThere, select

@@ -37,7 +37,7 @@ from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
 if TYPE_CHECKING:
     from ttmem.analysis.last_failures import LastFailures
     from ttmem.feeds import Feed
-    from ttmem.sources.umd import Discovery
+    from ttmem.hw.umd import Discovery
     from ttmem.views.notes import Note
 
 TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would alternate
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 def _discovery(wanted: bool, once: bool) -> Discovery | None:
     if not wanted:
         return None
-    from ttmem.sources.umd import discovery
+    from ttmem.hw.umd import discovery
 
     return discovery(wanted=True, once=once)
 
@@ -193,9 +193,9 @@ def _last_failures(folder: str) -> LastFailures:
 
 
 def _folder_with_regions(options: argparse.Namespace) -> str | None:
-    from ttmem.sources.probe_folder import has_regions, probe_folder
+    from ttmem.sources.shm import has_regions, probe_directory
 
-    folder = probe_folder(options.shm)
+    folder = probe_directory(options.shm)
     return folder if has_regions(folder) else None
 
 

@@ -150,10 +150,10 @@ def _positive(name: str, number: int | None) -> str | None:
 
 def _folder(given: str | None) -> str:
     """The same as for `ttmem ps` and `top`, by the same variables."""
-    from ttmem.sources.probe_folder import check_folders, probe_folder
+    from ttmem.sources.shm import check_directories, probe_directory
 
-    check_folders(given)
-    return os.path.abspath(probe_folder(given))
+    check_directories(given)
+    return os.path.abspath(probe_directory(given))
 
 
 def _log(options: argparse.Namespace) -> str | None:

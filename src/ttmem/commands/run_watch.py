@@ -14,15 +14,10 @@ from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.probe.layout import Option
 from ttmem.sizes import several
-from ttmem.sources.probe_region import (
-    BadRegion,
-    Batch,
-    ProbeRegion,
-    RegionName,
-    RegionScan,
-    find_regions,
-)
-from ttmem.sources.probes import free_and_size, make_room, take_refusals
+from ttmem.sources.probe.ended import free_and_total, prune_dead_regions, take_unwatched
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import BadRegion, RegionEntry, RegionScan, find_regions
+from ttmem.sources.probe.ring import Batch
 from ttmem.text import clean
 from ttmem.views.failures import SITES_OFF, UNKNOWN_SITE, render_failure
 from ttmem.views.summary import Unwatched, render_summary
@@ -49,8 +44,8 @@ class RunWatch:
         self._seen_until: dict[str, int] = {}  # time of the last failure per region
         self._told: dict[str, dict[Origin, set[object]]] = {}
         self._alive: set[str] = set()
-        take_refusals(directory, os.getpid())  # left by an earlier process with this pid
-        self._forgotten = make_room(directory)
+        take_unwatched(directory, os.getpid())  # left by an earlier process with this pid
+        self._forgotten = prune_dead_regions(directory)
 
     def begin(self) -> None:
         """Names processes whose leaks had to be discarded for this run, since a leak check would now pass."""
@@ -88,13 +83,13 @@ class RunWatch:
 
     def _unwatched(self) -> Unwatched | None:
         """Processes that found no space for a region, or a directory in which none can be created."""
-        pids = tuple(take_refusals(self._directory, os.getpid()))
+        pids = tuple(take_unwatched(self._directory, os.getpid()))
         writable = os.access(self._directory, os.W_OK | os.X_OK)
         if not pids and writable:
             return None
-        return Unwatched(pids, self._directory, writable, free_and_size(self._directory))
+        return Unwatched(pids, self._directory, writable, free_and_total(self._directory))
 
-    def _find(self, names: Iterable[RegionName]) -> None:
+    def _find(self, names: Iterable[RegionEntry]) -> None:
         for name in names:
             if name.uid != os.geteuid() or name.path in self._strangers:
                 continue

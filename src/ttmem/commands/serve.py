@@ -86,16 +86,15 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--summary logs summaries and --quiet does not; give one of them")
     if options.shm and options.no_shm:
         raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
+    from ttmem.hw.umd import discovery
     from ttmem.server.device_options import DeviceOptions
     from ttmem.server.log import LIMIT, LogHandler
     from ttmem.server.output import Output
     from ttmem.server.server import Server
-    from ttmem.sources.probe_folder import check_folders, probe_folder
-    from ttmem.sources.shared_memory.folder import shm_folder
-    from ttmem.sources.umd import discovery
+    from ttmem.sources.shm import check_directories, counter_directory, probe_directory
 
     if not options.no_shm:
-        check_folders(options.shm)
+        check_directories(options.shm)
     log = Output(None if sys.stderr is None else sys.stderr.fileno(), LIMIT)
     logging.basicConfig(
         handlers=[LogHandler(log)],
@@ -105,9 +104,9 @@ def run(options: argparse.Namespace) -> int:
     server = Server(
         socket_path(options.socket),
         group=options.group,
-        shm=None if options.no_shm else shm_folder(options.shm),
+        shm=None if options.no_shm else counter_directory(options.shm),
         discovery=discovery(wanted=options.umd),
-        probes=None if options.no_shm else probe_folder(options.shm),
+        probes=None if options.no_shm else probe_directory(options.shm),
         defaults=DeviceOptions(options.board, options.cluster, options.l1_capacity),
         log_events=options.log_events or options.log_dispatches,
         log_dispatches=options.log_dispatches,

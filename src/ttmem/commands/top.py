@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints one picture, or runs the monitor."""
     from ttmem.commands import live_monitor  # the pages would make every other verb start later
     from ttmem.feeds import open_feed
-    from ttmem.sources.umd import discovery
+    from ttmem.hw.umd import discovery
 
     show = live_monitor.print_once if options.once else live_monitor.watch_live
     found = discovery(wanted=options.umd, once=options.once)

@@ -12,8 +12,9 @@ from ttmem.doctor.finding import CLEAN, Finding, Level, remark_finding
 from ttmem.doctor.regions import cleanable, probe_findings, region_findings
 from ttmem.events import Owner
 from ttmem.sizes import human
-from ttmem.sources.host import HostFacts, SocketFacts, SocketState
-from ttmem.sources.shared_memory.folder import DEFAULT_FOLDER
+from ttmem.sources.host import HostFacts
+from ttmem.sources.shm import DEFAULT_DIRECTORY
+from ttmem.sources.socket.knock import SocketFacts, SocketState
 
 # A region takes three pages; a runtime that finds no space for them dies of SIGBUS at its first write.
 # Other libraries put far larger things there, so it is worth a warning earlier than that.
@@ -48,7 +49,7 @@ def _possible(finding: Finding, plan: Plan | None, folder: str) -> Finding:
 
 def _named(finding: Finding, folder: str) -> Finding:
     """Regions outside the default directory are cleaned only if it is named."""
-    if finding.command != CLEAN or folder == DEFAULT_FOLDER:
+    if finding.command != CLEAN or folder == DEFAULT_DIRECTORY:
         return finding
     return replace(finding, command=f"ttmem clean --shm {shlex.quote(folder)} --yes")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ttmem.events import Remark
-from ttmem.sources.closed_files import COUNTERS_CLOSED
+from ttmem.sources.shm import COUNTERS_CLOSED
 
 CLEAN = "ttmem clean --yes"
 

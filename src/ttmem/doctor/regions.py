@@ -10,8 +10,8 @@ from typing import Any
 from ttmem.clean import Plan
 from ttmem.doctor.finding import CLEAN, Finding, Level, remark_finding
 from ttmem.sizes import human
-from ttmem.sources.closed_files import HELP, PROBE_CLOSED, sentence
 from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts
+from ttmem.sources.shm import HELP, PROBE_CLOSED, sentence
 
 _LEFT = ("ghost", "reused_pid", "replaced_program")
 _REAPED = "none needed: this runtime (layout 4) clears it when the next process opens the device"

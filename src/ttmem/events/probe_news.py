@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ttmem.events.device import DeviceDeclaration
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 
 
 class KindCounter(NamedTuple):

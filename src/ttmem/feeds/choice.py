@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from ttmem.errors import BadInput
-from ttmem.sources.probe_folder import check_folders
+from ttmem.sources.shm import check_directories
 from ttmem.wire.socket_path import SOCKET_VARIABLE
 
 if TYPE_CHECKING:
     from ttmem.feeds.feed import Feed
-    from ttmem.sources.umd import Discovery
+    from ttmem.hw.umd import Discovery
 
 
 def open_feed(
@@ -27,7 +27,7 @@ def open_feed(
     if socket == "":
         raise BadInput("--socket '' names no socket; leave it out for the usual one")
     if shm is not None:
-        check_folders(shm)
+        check_directories(shm)
         from ttmem.feeds.local_feed import LocalFeed
 
         return LocalFeed(shm, alone=True, discovery=discovery)
@@ -35,7 +35,7 @@ def open_feed(
         from ttmem.feeds.server_feed import ServerFeed
 
         return ServerFeed(socket)
-    check_folders()
+    check_directories()
     from ttmem.feeds.host_feed import HostFeed
 
     return HostFeed(discovery=discovery)

@@ -22,14 +22,14 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     # Here, and not at the top: asking a server needs neither accounts nor native code.
     from ttmem.ledger import Books
     from ttmem.ledger.details import Details
-    from ttmem.sources.probe_folder import probe_folder
-    from ttmem.sources.probes import closed_regions, ended_regions
+    from ttmem.sources.probe.ended import ended_processes, unreadable_regions
+    from ttmem.sources.shm import probe_directory
 
     books = Books()
     now = now_ns()
-    place = probe_folder(folder)
-    closed = closed_regions(place)
-    told = list(ended_regions(place, closed))
+    place = probe_directory(folder)
+    closed = unreadable_regions(place)
+    told = list(ended_processes(place, closed))
     if not told and not closed:
         return None
     books.probed.take([one.news for one in told], now)

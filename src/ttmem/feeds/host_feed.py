@@ -12,7 +12,7 @@ from ttmem.feeds.server_feed import ServerFeed
 from ttmem.snapshots import Snapshot
 
 if TYPE_CHECKING:
-    from ttmem.sources.umd import Discovery
+    from ttmem.hw.umd import Discovery
 
 
 class HostFeed:

@@ -15,11 +15,11 @@ from ttmem.events import Remark
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Snapshot
 from ttmem.snapshots.detail import expand
-from ttmem.sources.probe_folder import has_regions, probe_folder
+from ttmem.sources.shm import has_regions, probe_directory
 
 if TYPE_CHECKING:
-    from ttmem.sources.probes import ProbeWatcher
-    from ttmem.sources.umd import Discovery
+    from ttmem.hw.umd import Discovery
+    from ttmem.sources.probe.watcher import ProbeWatcher
 
 SECOND_NS = 1_000_000_000
 LONGEST_READING_S = 10.0  # of the processor, for all regions
@@ -47,20 +47,21 @@ class LocalFeed:
         discovery: Discovery | None = None,
     ) -> None:
         # Here, and not at the top: asking a server needs neither accounts nor native code.
+        from ttmem.hw.discovery import Capacities
         from ttmem.ledger import Books
-        from ttmem.sources.shared_memory import HoldersWatch, SharedMemory
-        from ttmem.sources.shared_memory.capacity import Capacities
-        from ttmem.sources.shared_memory.folder import shm_folder
+        from ttmem.sources.counters.proc_scan import ProcScanner
+        from ttmem.sources.counters.source import CounterSource
+        from ttmem.sources.shm import counter_directory
 
-        self.folder = shm_folder(folder)
+        self.folder = counter_directory(folder)
         self._make_books = partial(Books, watchful=False)
         self._books = self._make_books()
-        self._source = SharedMemory(
+        self._source = CounterSource(
             self.folder,
-            holders=HoldersWatch(hurried=True),
+            scanner=ProcScanner(hurried=True),
             capacities=Capacities(discovery=discovery),
         )
-        self._probe_folder = probe_folder(folder)
+        self._probe_folder = probe_directory(folder)
         self._probes: ProbeWatcher | None = None  # until there is a region to read
         self._ticked = 0
         self._alone = alone
@@ -104,7 +105,8 @@ class LocalFeed:
             if not has_regions(self._probe_folder):
                 return ()
             # Here, and not at the top: most hosts have none, and `ttmem ps` shall start fast.
-            from ttmem.sources.probes import ProbeWatcher, remove_expired
+            from ttmem.sources.probe.ended import remove_expired
+            from ttmem.sources.probe.watcher import ProbeWatcher
 
             remove_expired(self._probe_folder)
             self._probes = ProbeWatcher(self._probe_folder)

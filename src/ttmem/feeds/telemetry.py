@@ -14,11 +14,10 @@ from ttmem.events.samples import no_telemetry
 from ttmem.feeds.feed import Feed
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.hw import bus_of, galaxy_position
+from ttmem.hw.cards import Card, checked_root
 from ttmem.snapshots import Device, Losses, Snapshot
-from ttmem.sources.cards import Card
-from ttmem.sources.shared_memory.folder import shm_folder
-from ttmem.sources.sysfs import checked_root
-from ttmem.sources.telemetry import Look, TelemetryReading, TelemetrySource
+from ttmem.sources.shm import counter_directory
+from ttmem.sources.telemetry.source import Look, TelemetryReading, TelemetrySource
 
 NUMBER_ONLY = "this device is known by its number only, which names no card"
 NO_CARD = "no card of this host has the device's unique id, serial number or PCI address"
@@ -72,14 +71,15 @@ def telemetry_feed(
     root = checked_root(sysfs)
     if not umd:
         return TelemetryFeed(feed, TelemetrySource(root), settled=settled)
-    from ttmem.sources.umd import UmdSensors, check_umd
+    from ttmem.hw.umd import check_umd
+    from ttmem.sources.telemetry.umd import UmdSensors
 
     check_umd()
     return TelemetryFeed(feed, TelemetrySource(root, umd=UmdSensors()), settled=settled)
 
 
 def _blank() -> Snapshot:
-    host = {"name": os.uname().nodename, "ttmem": __version__, "shared_memory": shm_folder()}
+    host = {"name": os.uname().nodename, "ttmem": __version__, "shared_memory": counter_directory()}
     return Snapshot(now_ns(), host, (), (), (), Losses(0, 0, 0))
 
 

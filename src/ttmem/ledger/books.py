@@ -23,7 +23,7 @@ from ttmem.ledger.devices import (
 from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, added_up, held, holding
 from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 

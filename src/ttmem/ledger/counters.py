@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ttmem.events import Amounts, DeviceSample, MemoryKind, Owner, ProcessSample, Remark
 from ttmem.ledger.devices import MAX_DEVICES, DeviceRecord, DeviceRegister, made_up_id
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
-from ttmem.process_identity import ProcessFacts, is_alive, process_facts
+from ttmem.procfs import ProcessFacts, is_alive, process_facts
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, CrossCheck, LeftBehind
 from ttmem.wire.rows import AccountRow, DeviceRow, blank_row

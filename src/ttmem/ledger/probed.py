@@ -15,7 +15,7 @@ from ttmem.ledger.anomalies import FailedAllocations
 from ttmem.ledger.counters import same
 from ttmem.ledger.probe_counters import KilledProcesses, ProbeChecks, ProbePeaks
 from ttmem.ledger.processes import ProcessRecord
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow
 

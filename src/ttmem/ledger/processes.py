@@ -9,7 +9,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events import Amounts, DeviceDeclaration
-from ttmem.process_identity import ProcessFacts
+from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import Anomaly, CrossCheck, Process
 from ttmem.wire.rows import AccountRow, CounterColumns
 

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 
-from ttmem.process_identity import user_name
+from ttmem.procfs import user_name
 from ttmem.snapshots import Anomaly
 
 MOST = 64  # sorts of refusals that are told apart

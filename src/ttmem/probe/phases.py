@@ -11,14 +11,16 @@ runs, and outside between a `yield` and the next step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager, suppress
+from functools import wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeVar, cast
 
-from ttmem.probe.inside_phase import inside_phase
-from ttmem.probe.open_phases import OpenPhase, innermost, library, still_open, thread
+from ttmem.probe.open_phases import OpenPhase, Step, innermost, library, still_open, thread
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+_Callable = Callable[..., Any]
+Function = TypeVar("Function", bound=_Callable)
 
 
 def phase(name: str) -> Phase:
@@ -77,7 +79,73 @@ class _WatchedPhase(Phase):
         return next(reversed(here or self._open), None)
 
     def __call__(self, function: Function) -> Function:
-        return cast(Function, inside_phase(function, self, self._name))
+        return cast(Function, _inside_phase(function, self, self._name))
 
 
 _NOTHING = Phase()
+
+
+def _inside_phase(function: _Callable, phase: AbstractContextManager[None], name: str) -> _Callable:
+    """Wraps `function` into the same kind of callable: a generator stays a generator, a coroutine a coroutine."""
+    if isgeneratorfunction(function):
+        return _generator(function, name)
+    if isasyncgenfunction(function):
+        return _async_generator(function, name)
+
+    @wraps(function)
+    def inside(*arguments: Any, **named: Any) -> Any:
+        with phase:
+            return function(*arguments, **named)
+
+    @wraps(function)
+    async def inside_coroutine(*arguments: Any, **named: Any) -> Any:
+        with phase:
+            return await function(*arguments, **named)
+
+    return inside_coroutine if iscoroutinefunction(function) else inside
+
+
+def _generator(function: _Callable, name: str) -> _Callable:
+    @wraps(function)
+    def in_steps(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
+        steps: Generator[Any, Any, Any] = function(*arguments, **named)
+        inside, go_on, given = Step(name), steps.send, None
+        while True:
+            try:
+                with inside:
+                    found = go_on(given)
+            except StopIteration as end:
+                return end.value
+            try:
+                given, go_on = (yield found), steps.send
+            except GeneratorExit:
+                with inside:
+                    steps.close()
+                raise
+            except BaseException as trouble:
+                given, go_on = trouble, steps.throw
+
+    return in_steps
+
+
+def _async_generator(function: _Callable, name: str) -> _Callable:
+    @wraps(function)
+    async def in_steps(*arguments: Any, **named: Any) -> AsyncGenerator[Any, Any]:
+        steps: AsyncGenerator[Any, Any] = function(*arguments, **named)
+        inside, go_on, given = Step(name), steps.asend, None
+        while True:
+            try:
+                with inside:
+                    found = await go_on(given)
+            except StopAsyncIteration:
+                return
+            try:
+                given, go_on = (yield found), steps.asend
+            except GeneratorExit:
+                with inside:
+                    await steps.aclose()
+                raise
+            except BaseException as trouble:
+                given, go_on = trouble, steps.athrow
+
+    return in_steps

@@ -12,7 +12,7 @@ from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.ledger import Books
 from ttmem.ledger.books import DeviceUse
 from ttmem.ledger.details import EVERYTHING, Details, Narrow
-from ttmem.process_identity import user_title
+from ttmem.procfs import user_title
 from ttmem.server.dump_text import kernels_text, remaining_text
 from ttmem.server.output import Output
 from ttmem.snapshots import to_json

@@ -13,10 +13,10 @@ from time import monotonic
 from typing import Protocol
 
 from ttmem.errors import TtmemError
-from ttmem.process_identity import peer_credentials
+from ttmem.procfs import peer_credentials
 from ttmem.server.file_limit import raise_file_limit
-from ttmem.sources.socket_listener import Listener
-from ttmem.sources.socket_peer import RECEIVE, Peer, Sink
+from ttmem.sources.socket.listener import Listener
+from ttmem.sources.socket.peer import RECEIVE, Peer, Sink
 from ttmem.wire import frames
 
 SLICE = 0.002  # seconds for who asks, then for who reports, by turns

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from ttmem.events import Remark
-from ttmem.sources.probes import ProbeReading, ProbeWatcher, remove_expired
+from ttmem.sources.probe.ended import remove_expired
+from ttmem.sources.probe.watcher import ProbeReading, ProbeWatcher
 
 LAST_PATIENCE = 0.2  # seconds
 PERIOD = 0.15  # seconds; the smallest ring by default lasts that long with 16 busy threads

@@ -6,14 +6,8 @@ import os
 import socket
 
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.process_identity import (
-    ProcessFacts,
-    is_alive,
-    process_facts,
-    runs_another_program,
-    user_name,
-)
-from ttmem.sources.socket_peer import HISTORICAL, Peer
+from ttmem.procfs import ProcessFacts, is_alive, process_facts, runs_another_program, user_name
+from ttmem.sources.socket.peer import HISTORICAL, Peer
 
 MAX_REPORTERS = 256  # of one process
 _SO_PEERPIDFD = (

@@ -6,7 +6,7 @@ import time
 
 from ttmem.ledger import Books
 from ttmem.server.process_table import ProcessTable
-from ttmem.sources.socket_peer import Peer
+from ttmem.sources.socket.peer import Peer
 from ttmem.wire.frames import Frame
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds until a client is asked once more

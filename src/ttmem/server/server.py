@@ -14,9 +14,10 @@ from typing import Any, ParamSpec
 from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, Remark
+from ttmem.hw.umd import Discovery
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.devices import DeviceDefaults
-from ttmem.process_identity import runs_another_program, user_title
+from ttmem.procfs import runs_another_program, user_title
 from ttmem.server.answers import Answers
 from ttmem.server.connections import Connections
 from ttmem.server.event_words import EventWords
@@ -28,9 +29,8 @@ from ttmem.server.resends import Resends
 from ttmem.server.shm_watch import ShmWatch
 from ttmem.server.summary import released, summary
 from ttmem.snapshots import LeftBehind
-from ttmem.sources.socket_listener import Listener
-from ttmem.sources.socket_peer import Peer
-from ttmem.sources.umd import Discovery
+from ttmem.sources.socket.listener import Listener
+from ttmem.sources.socket.peer import Peer
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable
 
 from ttmem.events import Remark
-from ttmem.sources.shared_memory import Reading, SharedMemory
-from ttmem.sources.shared_memory.capacity import Capacities
-from ttmem.sources.umd import Discovery
+from ttmem.hw.discovery import Capacities
+from ttmem.hw.umd import Discovery
+from ttmem.sources.counters.source import CounterReading, CounterSource
 
 LAST_PATIENCE = 0.2  # seconds
 PERIOD = 0.5  # seconds; half of the second within which a killed process must be gone
@@ -21,15 +21,15 @@ class ShmWatch:
     def __init__(
         self, folder: str, wake: Callable[[], None], discovery: Discovery | None = None
     ) -> None:
-        self._source = SharedMemory(folder, capacities=Capacities(discovery=discovery))
+        self._source = CounterSource(folder, capacities=Capacities(discovery=discovery))
         self._folder = folder
         self._wake = wake
-        self._news: deque[Reading] = deque(maxlen=1)
+        self._news: deque[CounterReading] = deque(maxlen=1)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="shared memory", daemon=True)
         self._thread.start()
 
-    def take(self) -> Reading | None:
+    def take(self) -> CounterReading | None:
         """The latest reading, once."""
         return self._news.popleft() if self._news else None
 
@@ -44,7 +44,7 @@ class ShmWatch:
                 reading = self._source.read()
             except Exception as problem:  # the thread is for all regions: it goes on
                 text = f"the counters of {self._folder} cannot be read: {problem!r:.200}"
-                reading = Reading((), (Remark("unreadable", text),))
+                reading = CounterReading((), (Remark("unreadable", text),))
             self._news.append(reading)
             self._wake()
             self._stop.wait(PERIOD)

@@ -8,16 +8,19 @@ done afterwards is done to these two, whatever the path has come to mean meanwhi
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
+import signal
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
 
-from ttmem.process_identity import user_name
-from ttmem.sources.lease import Lease, Use, leased
-from ttmem.sources.shared_memory import scan_holders
+from ttmem.procfs import user_name
+from ttmem.sources.counters.proc_scan import scan_proc
 
 Key = tuple[int, int]  # (device, inode): the file that was judged, not another of the same name
 SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -138,7 +141,7 @@ def _reason_to_stop(file: OpenFile, aside: str, lease: Lease) -> str | None:
         return "was replaced meanwhile"
     if lease.somebody_waits():
         return "is being opened by somebody right now"
-    if lease.use is not Use.NOBODY and scan_holders().mapped_by.get(file.key):
+    if lease.use is not Use.NOBODY and scan_proc().mapped_by.get(file.key):
         return "is mapped by a process now"
     return None
 
@@ -168,3 +171,58 @@ def remove_own(path: str, key: Key) -> bool:
             remove(file, lease)
             return True
     return False
+
+
+# A monitor that reads the region right now is gone in a millisecond.
+_LOOKS = 5
+_PAUSE_S = 0.02
+
+
+class Use(Enum):
+    """Of a file, besides our own."""
+
+    NOBODY = "nobody"
+    SOMEBODY = "somebody"
+    UNKNOWN = "unknown"  # this file system or kernel grants no leases
+
+
+class Lease:
+    """On an open file."""
+
+    def __init__(self, descriptor: int, use: Use) -> None:
+        self._descriptor = descriptor
+        self.use = use
+
+    def somebody_waits(self) -> bool:
+        """Whether the file is being opened since the lease began."""
+        if self.use is not Use.NOBODY:
+            return False
+        return fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK
+
+
+@contextmanager
+def leased(descriptor: int) -> Iterator[Lease]:
+    """The descriptor must be open for writing, and its file this user's own (or root's)."""
+    use = _take(descriptor)
+    try:
+        yield Lease(descriptor, use)
+    finally:
+        if use is Use.NOBODY:
+            with suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+
+
+def _take(descriptor: int) -> Use:
+    for look in range(_LOOKS):
+        try:
+            # The kernel's signal for a waiting opener would end this process; this one does not.
+            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as problem:
+            if problem.errno != errno.EAGAIN:
+                return Use.UNKNOWN
+        else:
+            return Use.NOBODY
+        if look < _LOOKS - 1:
+            time.sleep(_PAUSE_S)
+    return Use.SOMEBODY

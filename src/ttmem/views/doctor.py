@@ -11,8 +11,9 @@ from ttmem.doctor import Finding, Level
 from ttmem.doctor.regions import closed_by_user
 from ttmem.events import Remark
 from ttmem.sizes import human
-from ttmem.sources.closed_files import COUNTERS_CLOSED, PROBE_CLOSED, sentence
-from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts, SocketFacts, SocketState
+from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts
+from ttmem.sources.shm import COUNTERS_CLOSED, PROBE_CLOSED, sentence
+from ttmem.sources.socket.knock import SocketFacts, SocketState
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.notes import Note
 from ttmem.views.table import page, section, stack

@@ -9,7 +9,7 @@ from functools import partial
 
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
-from ttmem.sources.closed_files import CLOSED
+from ttmem.sources.shm import CLOSED
 from ttmem.views.dump_groups import (
     CB,
     DeviceDump,

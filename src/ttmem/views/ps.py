@@ -8,7 +8,7 @@ from datetime import tzinfo
 
 from ttmem.sizes import several
 from ttmem.snapshots import Device, Snapshot
-from ttmem.sources.closed_files import COUNTERS_CLOSED
+from ttmem.sources.shm import COUNTERS_CLOSED
 from ttmem.views.devices import Shape, device_table
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernels import kernel_lines, kernel_type_table

@@ -12,7 +12,7 @@ from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, Process
 from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.sizes import human, several
-from ttmem.sources.probe_folder import DEFAULT_DIRECTORY
+from ttmem.sources.shm import DEFAULT_DIRECTORY
 from ttmem.views.failures import callers, kind_name, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers

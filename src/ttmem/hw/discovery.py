@@ -1,0 +1,214 @@
+"""Which board a chip is on, and what it has: from a cluster descriptor, the user-mode driver, sysfs or its unique id.
+
+Board, harvesting and runtime version can be found from outside the process that opened the device. How it opened the
+device cannot: nothing publishes its `dispatch_core_config` and `worker_l1_size`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem.errors import BadInput
+from ttmem.hw.arch import Dispatch
+from ttmem.hw.boards import Board, board_of_unique_id, is_remote_chip
+from ttmem.hw.cards import Card, cards
+from ttmem.hw.cluster import Chip, Cluster
+from ttmem.hw.descriptor import read_cluster
+from ttmem.hw.l1_map import NEWEST
+from ttmem.hw.runtimes import Environment, Environments
+from ttmem.hw.spec import DeviceSpec, device_spec
+from ttmem.hw.umd import Discovery
+
+_MAX_KNOWN = 1024
+# Processes name descriptors in their environment, including those of other users. 32 chips take 20 KiB and 0.15 s to
+# parse; one crafted to be slow takes 1 s. So each user's descriptors get at most a twentieth of the time.
+_LARGEST = 128 << 10
+_SHARE = 20
+
+_FileState = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """`source` is one of 'cluster descriptor', 'umd', 'sysfs', 'unique id'.
+
+    `board` is set if only the board is known: `spec` then assumes its usual harvesting.
+    """
+
+    spec: DeviceSpec
+    source: str
+    environment: Environment | None
+    pci: str | None = None
+    remote: bool | None = None
+    position: str | None = None
+    board: Board | None = None
+
+
+class Capacities:
+    """Asks the sources in that order, and remembers the answer until a better source has one."""
+
+    def __init__(
+        self,
+        descriptor: str | None = None,
+        *,
+        sysfs: str | None = None,
+        discovery: Discovery | None = None,
+    ) -> None:
+        self._descriptor = descriptor
+        self._sysfs = sysfs
+        self._discovery = discovery  # opt-in, because it accesses the chips
+        self._can_discover: bool | None = None
+        self._cards: tuple[Card, ...] | None = None
+        self._descriptors = Descriptors()
+        self._environments = Environments()
+        self._known: dict[int, tuple[Cluster | None, Environment | None, Discovered | None]] = {}
+        self._last: dict[int, Environment] = {}
+
+    def of(self, number: int, processes: Iterable[tuple[int, int | None]]) -> Discovered | None:
+        """`processes` are those that use the chip: (pid, start time). The same object until something changes."""
+        environment = self._environment(number, processes)
+        cluster = self._described(environment)
+        source = "cluster descriptor"
+        if cluster is None or chip_of(cluster, number) is None:
+            cluster, source = self._discovered(), "umd"
+        known = self._known.get(number)
+        if known is None or known[0] is not cluster or known[1] != environment:
+            found = self._find(number, environment, cluster, source)
+            known = self._known[number] = (cluster, environment, found)
+        return known[2]
+
+    def forget_all_but(self, numbers: Container[int]) -> None:
+        """Bounds the memory used for chips that come and go."""
+        remembered: dict[int, Any]
+        for remembered in (self._known, self._last):
+            for number in [number for number in remembered if number not in numbers]:
+                del remembered[number]
+
+    def _environment(
+        self, number: int, processes: Iterable[tuple[int, int | None]]
+    ) -> Environment | None:
+        """That of the first process whose environment is readable, else the last one known."""
+        for pid, started_ns in processes:
+            found = self._environments.of(pid, started_ns)
+            if found is not None:
+                self._last[number] = found
+                break
+        return self._last.get(number)
+
+    def _described(self, environment: Environment | None) -> Cluster | None:
+        if self._descriptor:
+            return self._descriptors.read(self._descriptor)
+        if environment is None or environment.descriptor is None:
+            return None
+        return self._descriptors.read_named(environment.descriptor, environment.uid)
+
+    def _discovered(self) -> Cluster | None:
+        if self._discovery is None:
+            return None
+        if self._can_discover is None:
+            self._can_discover = self._discovery.is_possible()
+        return self._discovery.cluster() if self._can_discover else None
+
+    def _find(
+        self, number: int, environment: Environment | None, cluster: Cluster | None, source: str
+    ) -> Discovered | None:
+        slow = environment is not None and environment.slow_dispatch
+        dispatch = Dispatch.SLOW if slow else None
+        version = (environment and environment.ttnn) or NEWEST
+        chip = None if cluster is None else chip_of(cluster, number)
+        try:
+            if cluster is not None and chip is not None:
+                return Discovered(
+                    cluster.spec(chip, dispatch=dispatch, version=version),
+                    source,
+                    environment,
+                    pci=chip.pci,
+                    remote=chip.is_remote,
+                    position=chip.position,
+                )
+            card = self._card(number)
+            if card is not None and card.board is not None:
+                return Discovered(
+                    device_spec(card.board, dispatch=dispatch, version=version),
+                    "sysfs",
+                    environment,
+                    pci=card.pci if card.is_the_chip(number) else None,
+                    remote=card.is_remote(number),
+                    board=card.board,
+                )
+            board = board_of_unique_id(number)
+            if board is not None:
+                return Discovered(
+                    device_spec(board, dispatch=dispatch, version=version),
+                    "unique id",
+                    environment,
+                    remote=is_remote_chip(number, board),
+                    board=board,
+                )
+        except BadInput:
+            pass  # no product has this harvesting, so nothing can be said
+        return None
+
+    def _card(self, number: int) -> Card | None:
+        if self._cards is None:
+            self._cards = cards(self._sysfs)
+        fitting = [card for card in self._cards if card.has(number)]
+        exact = [card for card in fitting if card.asic_id == number]
+        return next(iter(exact or fitting), None)
+
+
+class Descriptors:
+    """Parsed cluster descriptors. One that cannot be read is None until its file changes."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[_FileState, Cluster | None] = {}
+        self._latest: dict[str, Cluster | None] = {}
+        self._not_before: dict[int | None, float] = {}
+
+    def read(self, path: str) -> Cluster | None:
+        """A descriptor given by our own user."""
+        return self._read(path, None, None)
+
+    def read_named(self, path: str, uid: int | None) -> Cluster | None:
+        """A descriptor named by a process of user `uid`."""
+        return self._read(path, _LARGEST, uid)
+
+    def _read(self, path: str, largest: int | None, uid: int | None) -> Cluster | None:
+        """Keeps the last result if the file disappears, as it does with its process."""
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            return self._latest.get(path)
+        state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if state not in self._parsed:
+            if largest is not None and time.monotonic() < self._not_before.get(uid, 0):
+                return self._latest.get(path)
+            self._parse(path, state, largest, uid)
+        if len(self._latest) >= _MAX_KNOWN:
+            self._latest.clear()
+        self._latest[path] = self._parsed[state]
+        return self._parsed[state]
+
+    def _parse(self, path: str, state: _FileState, largest: int | None, uid: int | None) -> None:
+        if len(self._parsed) >= _MAX_KNOWN:
+            self._parsed.clear()
+        begun = time.monotonic()
+        try:
+            self._parsed[state] = (
+                read_cluster(path) if largest is None else read_cluster(path, largest)
+            )
+        except BadInput:
+            self._parsed[state] = None
+        ended = time.monotonic()
+        self._not_before[uid] = ended + _SHARE * (ended - begun)
+
+
+def chip_of(cluster: Cluster, number: int) -> Chip | None:
+    """The chip whose counter file has that number. Without unique ids the runtime uses logical ones."""
+    if any(chip.unique_id is not None for chip in cluster.chips):
+        return cluster.by_unique_id(number)
+    return next((chip for chip in cluster.chips if chip.logical_id == number), None)

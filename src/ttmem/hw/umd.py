@@ -1,0 +1,84 @@
+"""The machine's chips as the user-mode driver finds them, where the extra `umd` is installed.
+
+It talks to the chips and is native code: it runs in a process of its own, so that it can neither crash
+a monitor nor make it wait for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ttmem.errors import BadInput
+from ttmem.hw import Cluster, read_cluster
+from ttmem.hw.cards import NODES
+
+if TYPE_CHECKING:
+    pass
+
+_DISCOVER = """\
+import sys, tt_umd
+tt_umd.TopologyDiscovery.discover()[0].serialize_to_file(sys.argv[1])
+"""
+_PATIENCE_S = 30
+_RETRY_S = 10.0
+_MOST_BYTES = 1 << 20  # 32 chips take 20 KiB
+
+
+class Discovery:
+    """Started by the first question, once; the answer is None until it is there."""
+
+    def __init__(self, cards: str = NODES, *, wait_s: float = 0.0, script: str = _DISCOVER) -> None:
+        self._cards = cards
+        self._wait_s = wait_s
+        self._script = script
+        self._thread: threading.Thread | None = None
+        self._cluster: Cluster | None = None
+
+    def cluster(self) -> Cluster | None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, daemon=True, name="umd discovery")
+            self._thread.start()
+            self._thread.join(self._wait_s)
+        return self._cluster
+
+    def is_possible(self) -> bool:
+        """There is a card, and the driver's Python package."""
+        return os.path.isdir(self._cards) and find_spec("tt_umd") is not None
+
+    def _run(self) -> None:
+        # Slow to import, and wanted on machines with a card and the extra alone.
+        import subprocess
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="ttmem-umd-") as folder:
+            path = os.path.join(folder, "cluster.yaml")
+            try:
+                subprocess.run(
+                    [sys.executable, "-c", self._script, path],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=_PATIENCE_S,
+                    check=True,
+                )
+                self._cluster = read_cluster(path)
+            except (OSError, subprocess.SubprocessError, BadInput):
+                pass  # the next source of capacities is asked
+
+
+def check_umd() -> None:
+    """BadInput if the driver's Python package, which --umd asks for, is not installed."""
+    if find_spec("tt_umd") is None:
+        raise BadInput("--umd needs the user-mode driver: pip install 'ttmem[umd]'")
+
+
+def discovery(*, wanted: bool, once: bool = False) -> Discovery | None:
+    """What `--umd` asks for: nothing unless `wanted`. `once`: the first question waits, there is no second one."""
+    if not wanted:
+        return None
+    check_umd()
+    return Discovery(wait_s=_PATIENCE_S if once else 0.0)

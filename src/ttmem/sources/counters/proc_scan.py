@@ -1,0 +1,240 @@
+"""Who maps a region or holds a card, and which pids containers use: a walk over all of /proc.
+
+It costs some tenths of a millisecond for each process of the host, so it has a pace of its own.
+What another user's process maps and holds is hidden; its names and pids are not.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ttmem.hw.cards import NODES
+from ttmem.procfs import maps, name_and_inner_pid, start_time_ns, user_id, visible_pids
+
+DRIVER = "/proc/driver/tenstorrent"
+_MARK = b"/tt_device_"
+_LARGEST_FILE = 64 << 20
+
+# CPU time for the processes of one user (not root's) in one walk: a hundred processes take 20 ms.
+CPU_SECONDS_PER_USER = 0.5
+
+RegionKey = tuple[int, int]
+_Answer = TypeVar("_Answer")
+
+
+class CpuBudget:
+    """Processes can be made so that they take long to look at; that is at the cost of their own user only."""
+
+    def __init__(self, seconds: float = CPU_SECONDS_PER_USER) -> None:
+        self._seconds = seconds
+        self._spent: dict[int | None, float] = {}
+        self.passed_over: dict[int | None, int] = {}
+
+    def ask(self, uid: int | None, question: Callable[[int], _Answer], pid: int) -> _Answer | None:
+        """None if the processes of the user have had their time."""
+        spent = self._spent.get(uid, 0.0)
+        if uid != 0 and spent >= self._seconds:
+            self.passed_over[uid] = self.passed_over.get(uid, 0) + 1
+            return None
+        begun = time.thread_time()
+        try:
+            return question(pid)
+        finally:
+            self._spent[uid] = spent + time.thread_time() - begun
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One region file in a process's maps; `key` is (device, inode)."""
+
+    key: RegionKey
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedProcess:
+    """A process that maps a region, or has a card open."""
+
+    pid: int
+    start_time_ns: int | None
+    name: str
+    mappings: tuple[Mapping, ...]
+    cards: tuple[str, ...]
+    tracking_disabled: bool | None  # None: its environment is hidden
+
+
+@dataclass(frozen=True, slots=True)
+class ProcScan:
+    """The picture at one instant."""
+
+    by_pid: dict[int, AttachedProcess] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    in_containers: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by the pid inside
+    mapped_by: dict[RegionKey, frozenset[int]] = field(default_factory=dict)
+    keys_of: dict[str, frozenset[RegionKey]] = field(default_factory=dict)  # by file name
+    passed_over: dict[int | None, int] = field(default_factory=dict)  # processes, by uid
+
+    @classmethod
+    def of(
+        cls,
+        processes: Iterable[AttachedProcess],
+        names: dict[int, str],
+        in_containers: dict[int, tuple[int, ...]],
+        passed_over: dict[int | None, int],
+    ) -> ProcScan:
+        by_pid = {process.pid: process for process in processes}
+        mapped_by: dict[RegionKey, set[int]] = {}
+        keys_of: dict[str, set[RegionKey]] = {}
+        for process in by_pid.values():
+            for mapping in process.mappings:
+                mapped_by.setdefault(mapping.key, set()).add(process.pid)
+                keys_of.setdefault(mapping.name, set()).add(mapping.key)
+        return cls(
+            by_pid,
+            names,
+            in_containers,
+            {key: frozenset(pids) for key, pids in mapped_by.items()},
+            {name: frozenset(keys) for name, keys in keys_of.items()},
+            passed_over,
+        )
+
+    def maps(self, pid: int, region: RegionKey) -> bool:
+        return pid in self.mapped_by.get(region, ())
+
+    def name(self, pid: int) -> str | None:
+        return self.names.get(pid)
+
+
+class ProcScanner:
+    """The latest picture, taken anew when it is older than `period_s`.
+
+    `hurried`: the first one is left out where the reading explains itself.
+    """
+
+    def __init__(self, period_s: float = 5.0, cards: str = NODES, *, hurried: bool = False) -> None:
+        self._period_s = period_s
+        self.cards = cards
+        self._hurried = hurried
+        self._taken: float | None = None
+        self._scan = ProcScan()
+
+    def latest(self, puzzling: Callable[[], bool] = lambda: True) -> ProcScan:
+        """`puzzling` tells whether the reading needs it."""
+        hurried, self._hurried = self._hurried, False
+        if hurried and not puzzling():
+            return self._scan
+        now = time.monotonic()
+        if self._taken is None or now - self._taken >= self._period_s:
+            self._scan = scan_proc(self.cards, CpuBudget())
+            self._taken = time.monotonic()
+        return self._scan
+
+
+def scan_proc(cards: str = NODES, share: CpuBudget | None = None) -> ProcScan:
+    """Walks /proc once; processes that end meanwhile are left out. Without `share` it takes any time."""
+    share = share or CpuBudget(math.inf)
+    by_driver = open_cards(cards)
+    card_folder = os.path.isdir(cards)  # without it, 30 readlinks for each process are spared
+    found: list[AttachedProcess] = []
+    names: dict[int, str] = {}
+    inside: dict[int, list[int]] = {}
+
+    def look(pid: int) -> tuple[tuple[Mapping, ...], tuple[str, ...]]:
+        return _mappings(maps(pid) or b""), tuple(_cards_of(pid, cards)) if card_folder else ()
+
+    for pid in visible_pids():
+        name, container_pid = name_and_inner_pid(pid)
+        if name is None:
+            continue
+        names[pid] = name
+        if container_pid is not None:
+            inside.setdefault(container_pid, []).append(pid)
+        mappings, own = share.ask(user_id(pid), look, pid) or ((), ())
+        held = tuple(sorted({*own, *by_driver.get(pid, ())}))
+        if mappings or held:
+            started = start_time_ns(pid)
+            found.append(
+                AttachedProcess(pid, started, name, mappings, held, _tracking_disabled(pid))
+            )
+    containers = {number: tuple(pids) for number, pids in inside.items()}
+    return ProcScan.of(found, names, containers, share.passed_over)
+
+
+def process_file(pid: int, name: str) -> bytes:
+    """A file of /proc/PID; empty if the process is gone or hides it."""
+    return _content(f"/proc/{pid}/{name}")
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LARGEST_FILE)
+    except OSError:
+        return b""
+
+
+def mapped_regions(pid: int) -> frozenset[RegionKey] | None:
+    """What the process maps at this moment; None if that is hidden."""
+    data = maps(pid)
+    return None if data is None else frozenset(each.key for each in _mappings(data))
+
+
+def _mappings(data: bytes) -> tuple[Mapping, ...]:
+    if _MARK not in data:
+        return ()
+    found: dict[Mapping, None] = {}
+    for line in data.split(b"\n"):
+        # start-end, permissions, offset, major:minor, inode, path
+        fields = line.split(None, 5)
+        if len(fields) < 6 or _MARK not in fields[5]:
+            continue
+        major, _, minor = fields[3].partition(b":")
+        key = (os.makedev(int(major, 16), int(minor, 16)), int(fields[4]))
+        path = fields[5].removesuffix(b" (deleted)").decode("utf-8", "replace")
+        found[Mapping(key, os.path.basename(path))] = None
+    return tuple(found)
+
+
+def _cards_of(pid: int, cards: str) -> Iterator[str]:
+    folder = f"/proc/{pid}/fd"
+    try:
+        descriptors = os.listdir(folder)
+    except OSError:
+        return
+    for descriptor in descriptors:
+        try:
+            target = os.readlink(f"{folder}/{descriptor}")
+        except OSError:
+            continue
+        if target.startswith(f"{cards}/"):
+            yield target
+
+
+def open_cards(cards: str) -> dict[int, list[str]]:
+    """What the driver says, which anybody may read: it names other users' processes as well."""
+    found: dict[int, list[str]] = {}
+    try:
+        numbers = os.listdir(DRIVER)
+    except OSError:
+        return found
+    for number in numbers:
+        for word in _content(f"{DRIVER}/{number}/pids").split():
+            if word.isdigit():
+                found.setdefault(int(word), []).append(f"{cards}/{number}")
+    return found
+
+
+def _tracking_disabled(pid: int) -> bool | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read(_LARGEST_FILE)
+    except OSError:
+        return None
+    return any(
+        word.startswith(b"TT_METAL_SHM_TRACKING_DISABLED=1") for word in environment.split(b"\0")
+    )

@@ -1,0 +1,143 @@
+"""Who is alive, asked again at every reading, for thousands of slots and hardly any time.
+
+A pidfd stays with its process, whatever becomes of the pid, and one poll tells which of them
+have ended, zombies included: 64 processes take 20 us, where reading their /proc files takes 900.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import NamedTuple
+
+from ttmem.procfs import is_alive, start_time_error_ns, start_time_ns, user_id
+from ttmem.sources.counters.proc_scan import CpuBudget, RegionKey, mapped_regions
+
+# The kernel counts start times in hundredths of a second.
+_TICK_NS = 10_000_000
+NEVER = 1 << 64
+# Nine years: no clock that counts from boot is later, none that counts from 1970 earlier. It is
+# the bound of processes whose start is hidden from us.
+FIRST_WALL_CLOCK_NS = 1 << 58
+# Descriptors are scarce: beyond these, processes are asked for in /proc.
+_MAX_WATCHED = 256
+# Processes that no region lists any more must not be watched for ever.
+_READINGS_BEFORE_ALL_ANEW = 100
+
+
+class ProcessState(NamedTuple):
+    """`since_ns`: no update before that can be its own; `NEVER` if it is dead. `uid`: None if it is hidden."""
+
+    alive: bool
+    start_time_ns: int | None
+    since_ns: int
+    uid: int | None = None
+
+
+class ProcessStates(dict[int, ProcessState]):
+    """Life by pid, good for one reading; `renew` begins the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._error_ns = start_time_error_ns()
+        self._pids: dict[int, int] = {}  # by pidfd
+        self._poll = select.poll()
+        self._unwatched: list[int] = []
+        self._folders: dict[int, int | None] = {}
+        self._mapped: dict[int, frozenset[RegionKey] | None] = {}
+        self._share = CpuBudget()
+        self._readings = 0
+
+    def __missing__(self, pid: int) -> ProcessState:
+        watched = self._watch(pid)
+        state = self._ask(pid)
+        if not (watched and state.alive):
+            self._unwatched.append(pid)
+        self[pid] = state
+        return state
+
+    def _ask(self, pid: int) -> ProcessState:
+        started = start_time_ns(pid) if pid > 0 else None
+        if started is not None:
+            return ProcessState(True, started, started + self._error_ns - _TICK_NS, user_id(pid))
+        if pid > 0 and is_alive(pid, None):
+            return ProcessState(True, None, FIRST_WALL_CLOCK_NS)
+        return ProcessState(False, None, NEVER)
+
+    def fits(self, pid: int, updated_ns: int) -> bool:
+        """Alive, and old enough to have written that update; 0 is no update yet."""
+        state = self[pid]
+        return state.alive and (not updated_ns or state.since_ns <= updated_ns)
+
+    def goes_on(self, pid: int, started_ns: int | None) -> bool:
+        """Alive, and the one that started then; None fits whoever has the pid."""
+        state = self[pid]
+        return state.alive and started_ns in (None, state.start_time_ns)
+
+    def has_left(self, pid: int, region: RegionKey) -> bool:
+        """Does it map the region no more? `exec` keeps pid and start time, but no mapping.
+
+        Only of a region in its own /dev/shm: a copy that lies elsewhere is mapped by nobody.
+        """
+        if pid not in self._folders:
+            self._folders[pid] = _shared_memory(pid)
+        if self._folders[pid] != region[0]:
+            return False
+        return self.maps(pid, region) is False
+
+    def maps(self, pid: int, region: RegionKey) -> bool | None:
+        """Does it map the region at this moment? None: that is hidden."""
+        if pid not in self._mapped:
+            self._mapped[pid] = self._share.ask(self[pid].uid, mapped_regions, pid)
+        mapped = self._mapped[pid]
+        return None if mapped is None else region in mapped
+
+    def renew(self) -> None:
+        """Forgets what may no longer be so."""
+        self._folders.clear()
+        self._mapped.clear()
+        self._share = CpuBudget()
+        for pidfd, _ in self._poll.poll(0):
+            self._unwatched.append(self._release(pidfd))
+        for pid in self._unwatched:
+            self.pop(pid, None)
+        self._unwatched.clear()
+        self._readings += 1
+        error_ns = start_time_error_ns()
+        clock_was_set = abs(error_ns - self._error_ns) > _TICK_NS // 2
+        if clock_was_set or self._readings % _READINGS_BEFORE_ALL_ANEW == 0:
+            self._error_ns = error_ns
+            self.close()
+
+    def close(self) -> None:
+        """All is asked anew."""
+        for pidfd in list(self._pids):
+            self._release(pidfd)
+        self.clear()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _watch(self, pid: int) -> bool:
+        if pid <= 0 or len(self._pids) >= _MAX_WATCHED:
+            return False
+        try:
+            pidfd = os.pidfd_open(pid)
+        except (OSError, AttributeError):  # interpreters built for old kernels have no such call
+            return False
+        self._pids[pidfd] = pid
+        self._poll.register(pidfd, select.POLLIN)
+        return True
+
+    def _release(self, pidfd: int) -> int:
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        return self._pids.pop(pidfd)
+
+
+def _shared_memory(pid: int) -> int | None:
+    """The file system that the process has at /dev/shm, where runtimes make their regions."""
+    try:
+        return os.stat(f"/proc/{pid}/root/dev/shm").st_dev
+    except OSError:
+        return None

@@ -1,0 +1,195 @@
+"""From the slots of a region to what its processes hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import repeat
+from operator import le
+from typing import Any, NamedTuple
+
+from ttmem.clock import now_ns
+from ttmem.events import Amounts, Owner, ProcessSample, Remark
+from ttmem.events.device import LARGEST
+from ttmem.events.samples import in_use
+from ttmem.sources.counters.layout import Slot
+from ttmem.sources.counters.owners import Claim, HiddenWriters, Verdict, judge
+from ttmem.sources.counters.proc_scan import ProcScan, RegionKey
+from ttmem.sources.counters.process_states import FIRST_WALL_CLOCK_NS, ProcessState, ProcessStates
+from ttmem.sources.counters.remarks import owner_remark
+from ttmem.text import printable
+
+_RELEASING = -1
+
+
+class Found(NamedTuple):
+    """What the slots of a region say, and the sum over the processes that count."""
+
+    processes: tuple[ProcessSample, ...]
+    in_use: Amounts
+    remarks: list[Remark]
+
+
+class SlotReader:
+    """Reads the slots of one region, time after time."""
+
+    def __init__(self, all_in_sight: bool = False) -> None:
+        self._moving = HiddenWriters(all_in_sight)
+        self._names: tuple[bytes, ...] = ()
+        self._texts: tuple[str, ...] = ()
+
+    def read(
+        self,
+        slots: Sequence[Slot],
+        region: RegionKey,
+        states: ProcessStates,
+        scan: ProcScan,
+        uid: int | None = None,
+    ) -> Found:
+        """`uid`: who owns the file; None: whose processes they are plays no part."""
+        plain, held, odd = divided(slots, region, uid, states, scan)
+        samples = plain_samples(plain, self._in_text(plain[7]))
+        remarks: list[Remark] = []
+        if odd:
+            found = {sample.pid: sample for sample in samples}
+            for slot in odd:
+                self._add(
+                    slot, found, remarks, lambda claim: judge(claim, region, uid, states, scan)
+                )
+            samples = tuple(found.values())
+            held = in_use(samples)
+            remarks += [
+                owner_remark(each, uid, states[each.pid].uid)
+                for each in samples
+                if each.owner is not Owner.LIVE
+            ]
+        self._moving.end_of_reading()
+        return Found(samples, held, remarks)
+
+    def _in_text(self, names: tuple[bytes, ...]) -> tuple[str, ...]:
+        """Names hardly ever change: comparing them takes a fifth of looking each of them up."""
+        if names != self._names:
+            self._names, self._texts = names, tuple(map(_text, names))
+        return self._texts
+
+    def _add(
+        self,
+        slot: Slot,
+        found: dict[int, ProcessSample],
+        remarks: list[Remark],
+        judged: Callable[[Claim], Verdict],
+    ) -> None:
+        if slot[0] == _RELEASING:
+            return
+        if not _is_possible(slot):
+            remarks.append(_impossible(slot))
+            return
+        claim = Claim(slot[0], _text(slot[7]), _on_wall_clock(slot[6]))
+        owner, pid, started_ns, container_pid = judged(claim)
+        if owner in (Owner.DEAD, Owner.REPLACED) and self._moving.has_moved(pid, claim.updated_ns):
+            owner = Owner.ELSEWHERE
+        sample = ProcessSample(
+            pid,
+            started_ns,
+            claim.name,
+            owner,
+            Amounts(*slot[1:6]),
+            claim.updated_ns,
+            container_pid,
+        )
+        if pid in found:
+            remarks.append(_twice(sample))
+            sample = _merged(found[pid], sample)
+        found[pid] = sample
+
+
+def _is_possible(slot: Slot) -> bool:
+    return slot[0] > 0 and max(slot[1:6]) < LARGEST
+
+
+def _on_wall_clock(updated_ns: int) -> int:
+    """Early layouts stamped with the steady clock; 0 stays 0: never updated."""
+    if updated_ns >= FIRST_WALL_CLOCK_NS or not updated_ns:
+        return updated_ns
+    return updated_ns + now_ns() - time.monotonic_ns()
+
+
+@lru_cache(maxsize=4096)
+def _text(raw: bytes) -> str:
+    return printable(raw.partition(b"\0")[0])
+
+
+def _merged(one: ProcessSample, other: ProcessSample) -> ProcessSample:
+    """Two slots for one pid: both are its own, or what its dead namesake left is passed over."""
+    if one.owner.counts != other.owner.counts:
+        return one if one.owner.counts else other
+    return one._replace(
+        counters=Amounts.total((one.counters, other.counters)),
+        updated_ns=max(one.updated_ns, other.updated_ns),
+    )
+
+
+def _impossible(slot: Slot) -> Remark:
+    pid, largest = slot[0], max(slot[1:6])
+    text = f"the slot of pid {pid} holds impossible figures (up to {largest} bytes); left out"
+    return Remark("impossible", text, pid)
+
+
+def _twice(sample: ProcessSample) -> Remark:
+    return Remark(
+        "twice", f"process {sample.pid} has two slots; those that are its own are added", sample.pid
+    )
+
+
+# Each field for all slots, then each of the states of their pids.
+Columns = tuple[tuple[Any, ...], ...]
+_FIELDS = 8 + len(ProcessState._fields)
+# Named tuples, made without their constructors' detour.
+_new: Callable[[type, Iterable[Any]], Any] = tuple.__new__
+
+
+def _columns(slots: Sequence[Slot], states: ProcessStates) -> Columns:
+    if not slots:
+        return ((),) * _FIELDS
+    columns = tuple(zip(*slots, strict=True))
+    return (*columns, *zip(*map(states.__getitem__, columns[0]), strict=True))
+
+
+def divided(
+    slots: Sequence[Slot],
+    region: RegionKey,
+    uid: int | None,
+    states: ProcessStates,
+    scan: ProcScan,
+) -> tuple[Columns, Amounts, Sequence[Slot]]:
+    """(those of live processes of this host, with nothing to explain; their sum; the others)."""
+    inside = scan.in_containers
+    plain = _columns(slots, states)
+    odd: Sequence[Slot] = ()
+    pids, *_, updates, _, _, _, since, uids = plain
+    unseen = set(pids) - scan.mapped_by.get(region, frozenset())
+    explain = {pid for pid in unseen if states[pid].alive and states.has_left(pid, region)}
+    explain |= inside.keys() & set(pids)
+    if uid is not None and uids.count(uid) < len(uids):
+        explain |= {pid for pid in pids if states[pid].uid != uid}
+    if explain or not all(map(le, since, updates)):
+        odd = [slot for slot in slots if slot[0] in explain or states[slot[0]].since_ns > slot[6]]
+        others = set(map(id, odd))
+        plain = _columns([slot for slot in slots if id(slot) not in others], states)
+        pids = plain[0]
+    held = Amounts(*map(sum, plain[1:6]))
+    # No counter is negative: where the sums are possible, so is each of them.
+    impossible = max(held) >= LARGEST and max(map(max, plain[1:6])) >= LARGEST
+    if impossible or len(set(pids)) < len(pids):
+        return _columns((), states), Amounts(), slots
+    return plain, held, odd
+
+
+def plain_samples(plain: Columns, texts: tuple[str, ...]) -> tuple[ProcessSample, ...]:
+    pids, dram, l1, l1_small, trace, cb, updates, _, _, starts, _, _ = plain
+    counters = map(_new, repeat(Amounts), zip(dram, l1, l1_small, trace, cb, strict=True))
+    live, nowhere_else = repeat(Owner.LIVE), repeat(None)
+    nothing = repeat(None)  # of kernels
+    columns = zip(pids, starts, texts, live, counters, updates, nowhere_else, nothing, strict=False)
+    return tuple(map(_new, repeat(ProcessSample), columns))

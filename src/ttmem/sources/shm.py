@@ -1,0 +1,90 @@
+"""The directory that processes share their figures in: /dev/shm, unless told otherwise.
+
+Stock ttnn publishes its counters there as `tt_device_UNIQUEID_memory`. The probe creates a region per process,
+`ttmem_PID_STARTTICKS`; `_before` is appended to the region of the program that ran before an `exec`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from ttmem.errors import BadInput
+from ttmem.events import Remark
+from ttmem.procfs import user_name
+
+DEFAULT_DIRECTORY = "/dev/shm"
+SHM_VARIABLE = "TTMEM_SHM"  # counters and regions
+REGION_VARIABLE = "TTMEM_REGION_DIR"  # regions only
+REGION_NAME = re.compile(r"ttmem_([0-9]{1,10})_([0-9]{1,20})(?:_before)?\Z")
+
+COUNTERS_CLOSED = "other_user"
+PROBE_CLOSED = "other_user_probe"
+CLOSED = (COUNTERS_CLOSED, PROBE_CLOSED)
+HELP = "run ttmem as that user, or as root"
+_PATTERNS = {COUNTERS_CLOSED: "tt_device_*_memory", PROBE_CLOSED: "ttmem_*"}
+
+
+def counter_directory(given: str | None = None) -> str:
+    return given or os.environ.get(SHM_VARIABLE) or DEFAULT_DIRECTORY
+
+
+def probe_directory(given: str | None = None) -> str:
+    return given or os.environ.get(REGION_VARIABLE) or counter_directory()
+
+
+def check_directories(given: str | None = None) -> None:
+    """BadInput unless what --shm, or else the environment, names is a directory."""
+    if given is not None:
+        named = {"--shm ": given}
+    else:
+        names = (SHM_VARIABLE, REGION_VARIABLE)
+        named = {f"{name}=": folder for name in names if (folder := os.environ.get(name))}
+    for how, folder in named.items():
+        if not os.path.isdir(folder):
+            shown = folder or "''"
+            raise BadInput(f"{how}{shown} is no folder; regions usually lie in {DEFAULT_DIRECTORY}")
+
+
+def has_regions(folder: str) -> bool:
+    """Whether any file is named like a probe region. Without one, the code that reads them need not be loaded."""
+    try:
+        return any(REGION_NAME.match(name) for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def closed_file(kind: str, path: str, pid: int | None = None) -> Remark:
+    """The remark on a file that this user may not read; `kind` is one of `CLOSED`."""
+    name = os.path.basename(path)
+    text = f"{name}: belongs to user {_owner(path)}, who alone may read it; {HELP}"
+    return Remark(kind, text, pid, path=path)
+
+
+def by_user(remarks: Iterable[Remark]) -> list[Remark]:
+    """Merges the remarks on unreadable files per user and kind; returns the others unchanged."""
+    others, closed = [], dict[tuple[str, str], list[Remark]]()
+    for remark in remarks:
+        if remark.kind in CLOSED and remark.path is not None:
+            closed.setdefault((remark.kind, _owner(remark.path)), []).append(remark)
+        else:
+            others.append(remark)
+    merged = (
+        files[0] if len(files) == 1 else Remark(kind, f"{sentence(len(files), kind, user)}; {HELP}")
+        for (kind, user), files in closed.items()
+    )
+    return [*merged, *others]
+
+
+def sentence(count: int, kind: str, user: str | None) -> str:
+    """'62 regions of user root cannot be read (tt_device_*_memory)'."""
+    regions = "1 region" if count == 1 else f"{count:,} regions"
+    return f"{regions} of user {user or 'unknown'} cannot be read ({_PATTERNS[kind]})"
+
+
+def _owner(path: str) -> str:
+    try:
+        return user_name(os.lstat(path).st_uid) or "unknown"
+    except OSError:
+        return "unknown"

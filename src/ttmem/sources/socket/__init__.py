@@ -1,0 +1,1 @@
+"""The allocation socket: listening, finding out who listens, and one connection."""

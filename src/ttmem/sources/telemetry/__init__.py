@@ -1,0 +1,1 @@
+"""Temperature, power, clocks: from sysfs, and from the user-mode driver where it is asked for."""

@@ -1,0 +1,384 @@
+"""Temperature, power, current, clocks: what the driver publishes in sysfs and hwmon. No chip is touched.
+
+| value                 | file                  | unit    | believed                              |
+|-----------------------|-----------------------|---------|---------------------------------------|
+| temperature, of ASIC  | hwmon `temp1_input`   | m deg C | -50 to 100 deg C                      |
+| power                 | hwmon `power1_input`  | uW      | 0 to 500 W                            |
+| current               | hwmon `curr1_input`   | mA      | 0 to 350 A, or the chip's own limit   |
+| voltage, of core      | hwmon `in0_input`     | mV      | 0 to 900 mV, or the chip's own limit  |
+| clocks                | `tt_aiclk`, `tt_axiclk`, `tt_arcclk` | MHz | 1 to 1500 MHz              |
+| fan                   | hwmon `fan1_input`    | rpm     | 0 to 19,999 rpm; Blackhole only       |
+| heartbeat             | `tt_heartbeat`        | count   | any but all ones: no card answers     |
+| firmware              | `tt_fw_bundle_ver`    |         | any but 255.255.255.255               |
+
+`tt_*` lie in the card's folder, hwmon in `device/hwmon/hwmonN` below it, limits beside as `temp1_max` and so on.
+The driver holds readers back while a card is being reset: each card is read by a thread of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ttmem.events import Telemetry, TelemetryLimits
+from ttmem.events.samples import VALUES, no_telemetry
+from ttmem.hw import bus_of, find_board
+from ttmem.hw.cards import (
+    Card,
+    NoValue,
+    address,
+    attribute,
+    card,
+    card_folders,
+    cards_folder,
+    names,
+)
+
+if TYPE_CHECKING:
+    from ttmem.sources.telemetry.umd import UmdSensors
+
+PATIENCE_S = 1.0  # for the driver to answer, all cards at the same time
+STALE_S = 1.0  # the firmware counts its heartbeat ten times a second
+LOOK_AGAIN_S = 0.05
+REMOTE = "a remote chip: only the user-mode driver reaches it (--umd)"
+
+Look = tuple[Card, Telemetry]
+Key = tuple[int | None, int | None, str | None]  # of a chip, as long as the host has it
+
+_HWMON = re.compile(r"hwmon([0-9]{1,6})")
+_NUMBER = re.compile(r"-?[0-9]{1,20}")
+_VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){2,3}(-[0-9A-Za-z.]{1,16})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """Where a value is, what it is divided by, and between which bounds it is believed."""
+
+    field: str
+    file: str
+    least: float
+    most: float
+    unit: str
+    divisor: int | None = None  # None: the value is a whole number as it stands
+    limit: str | None = None  # file of the value at which the firmware throttles
+    highest_limit: float = 0  # that is believed
+
+    def parsed(self, text: str, limit: float | None = None) -> float:
+        """The number in the text of an attribute."""
+        return self.believed(self._number(text), limit)
+
+    def parsed_limit(self, text: str) -> float:
+        """The same of the limit's."""
+        return self.believed_limit(self._number(text))
+
+    def believed(self, value: object, limit: float | None = None) -> float:
+        """The value, unless no working sensor says that; up to the chip's own limit it is plausible in any case."""
+        return self._between(value, max(self.most, limit or 0))
+
+    def believed_limit(self, value: object) -> float:
+        """The limit, if it is one."""
+        return self._between(value, self.highest_limit)
+
+    def _between(self, value: object, most: float) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise NoValue("the user-mode driver does not tell it")
+        if not self.least <= value <= most:
+            bounds = f"{self.least:,.0f} to {most:,.0f}{self.unit}"
+            said = f"{value:,.15g}" if abs(value) < 1 << 64 else "what it says"
+            raise NoValue(f"{said}{self.unit} is not plausible; believed is {bounds}")
+        return int(value) if self.divisor is None else round(float(value), 3)
+
+    def _number(self, text: str) -> float:
+        if not _NUMBER.fullmatch(text):
+            raise NoValue("the driver says something that is no number")
+        return int(text) if self.divisor is None else int(text) / self.divisor
+
+
+# Wormhole allows its core up to 1,000 mV, a Blackhole Galaxy 500 A: more than is believed of a chip without limits.
+SENSORS = (
+    Sensor("temperature_c", "temp1_input", -50, 100, " °C", 1000, "temp1_max", 100),
+    Sensor("power_w", "power1_input", 0, 500, " W", 1_000_000, "power1_max", 500),
+    Sensor("current_a", "curr1_input", 0, 350, " A", 1000, "curr1_max", 600),
+    Sensor("voltage_mv", "in0_input", 0, 900, " mV", None, "in0_max", 1200),
+    Sensor("aiclk_mhz", "tt_aiclk", 1, 1500, " MHz"),
+    Sensor("axiclk_mhz", "tt_axiclk", 1, 1500, " MHz"),
+    Sensor("arcclk_mhz", "tt_arcclk", 1, 1500, " MHz"),
+    Sensor("fan_rpm", "fan1_input", 0, 19_999, " rpm"),
+    Sensor("heartbeat", "tt_heartbeat", 0, 0xFFFFFFFE, ""),
+)
+FIRMWARE = "tt_fw_bundle_ver"
+NO_FIRMWARE = "255.255.255.255"
+
+
+def read_card(number: int, folder: str) -> Look:
+    """One card, in the calling thread; what cannot be read is None, with its reason."""
+    return card(number, folder), read_sensors(folder)
+
+
+def read_sensors(folder: str) -> Telemetry:
+    """The values in the folder of a card."""
+    hwmon = _hwmon(os.path.join(folder, "device", "hwmon"))
+    values: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    for sensor in SENSORS:
+        with suppress(NoValue):  # a value without a limit is still a value
+            if sensor.limit:
+                limits[sensor.field] = sensor.parsed_limit(attribute(_there(hwmon), sensor.limit))
+        try:
+            text = attribute(
+                folder if sensor.file.startswith("tt_") else _there(hwmon), sensor.file
+            )
+            values[sensor.field] = sensor.parsed(text, limits.get(sensor.field))
+        except NoValue as reason:
+            reasons[sensor.field] = str(reason)
+    try:
+        values["firmware"] = checked_version(attribute(folder, FIRMWARE))
+    except NoValue as reason:
+        reasons["firmware"] = str(reason)
+    if not os.path.isdir(folder):
+        return no_telemetry("the card was removed while it was read")
+    source = "sysfs" if values else None
+    return Telemetry(**values, limits=TelemetryLimits(**limits), source=source, reasons=reasons)
+
+
+def checked_version(text: str) -> str:
+    """The version of a firmware; NoValue if it is none."""
+    if not _VERSION.fullmatch(text) or text == NO_FIRMWARE:
+        raise NoValue("the driver says something that is no version")
+    return text
+
+
+def _hwmon(folder: str) -> str | None:
+    found = [(int(name[1]), name[0]) for name in map(_HWMON.fullmatch, names(folder)) if name]
+    return os.path.join(folder, min(found)[1]) if found else None
+
+
+def _there(hwmon: str | None) -> str:
+    if hwmon is None:
+        raise NoValue("the driver has no hwmon for this card")
+    return hwmon
+
+
+def merged(looks: tuple[Look, ...], told: Iterable[Mapping[str, Any]]) -> tuple[Look, ...]:
+    """With what the user-mode driver tells: values that sysfs lacks, and the chips that it does not have."""
+    out = list(looks)
+    for chip in told:
+        of, measured = _told(chip)
+        at = next((at for at, (known, _) in enumerate(out) if _is_same(known, of)), None)
+        if at is None:
+            out.append((of, measured))
+        else:
+            known, before = out[at]
+            named = replace(known, asic_id=of.asic_id or known.asic_id)
+            out[at] = named, _filled(before, measured)
+    return tuple(out)
+
+
+def _told(chip: Mapping[str, Any]) -> Look:
+    unique_id, pci, board = (chip.get(key) for key in ("unique_id", "pci", "board"))
+    values, limits = (
+        {**told} if isinstance(told := chip.get(key), dict) else {} for key in ("values", "limits")
+    )
+    of = Card(
+        number=None,
+        folder="",
+        board=find_board(board) if isinstance(board, str) else None,
+        serial=None,
+        asic_id=unique_id if type(unique_id) is int and unique_id >= 0 else None,
+        pci=pci if isinstance(pci, str) and bus_of(pci) is not None else None,
+    )
+    return of, _checked(values, limits)
+
+
+def _checked(values: dict[str, Any], limits: dict[str, Any]) -> Telemetry:
+    """Numbers of the user-mode driver are believed no more than those of sysfs."""
+    known: dict[str, Any] = {}
+    known_limits: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    for sensor in SENSORS:
+        with suppress(NoValue):
+            if sensor.limit:
+                known_limits[sensor.field] = sensor.believed_limit(limits.get(sensor.field))
+        try:
+            limit = known_limits.get(sensor.field)
+            known[sensor.field] = sensor.believed(values.get(sensor.field), limit)
+        except NoValue as reason:
+            reasons[sensor.field] = str(reason)
+    try:
+        known["firmware"] = checked_version(str(values.get("firmware")))
+    except NoValue as reason:
+        reasons["firmware"] = str(reason)
+    source = "umd" if known else None
+    return Telemetry(
+        **known, limits=TelemetryLimits(**known_limits), source=source, reasons=reasons
+    )
+
+
+def _is_same(one: Card, other: Card) -> bool:
+    if one.pci is not None and other.pci is not None:
+        return one.pci == other.pci
+    return one.asic_id is not None and one.asic_id == other.asic_id
+
+
+def _filled(known: Telemetry, more: Telemetry) -> Telemetry:
+    missing = [name for name in VALUES if getattr(known, name) is None]
+    found: dict[str, Any] = {
+        name: value for name in missing if (value := getattr(more, name)) is not None
+    }
+    if not found:
+        return known
+    reasons = {name: why for name, why in known.reasons.items() if name not in found}
+    source = " + ".join(filter(None, (known.source, more.source)))
+    return replace(known, **found, source=source, reasons=reasons)
+
+
+class Heartbeats:
+    """Since when each chip has had the heartbeat that it has."""
+
+    def __init__(self, stale_s: float = STALE_S) -> None:
+        self._stale_s = stale_s
+        self._seen: dict[Key, tuple[int, float, bool]] = {}
+
+    def judged(self, looks: Iterable[Look], now: float) -> tuple[Look, ...]:
+        """The same looks; the telemetry of chips whose heartbeat stands still is marked as stale."""
+        before, self._seen = self._seen, {}
+        return tuple((of, self._one(_key(of), told, before, now)) for of, told in looks)
+
+    def _one(
+        self,
+        key: Key,
+        told: Telemetry,
+        before: dict[Key, tuple[int, float, bool]],
+        now: float,
+    ) -> Telemetry:
+        beat = told.heartbeat
+        if beat is None:
+            return told
+        stale: bool | None = None
+        last, since, moved = before.get(key) or (beat, now, False)
+        if beat != last:
+            since, moved = now, True
+        if moved:
+            stale = False
+        if key in before and beat == last and now - since >= self._stale_s:
+            stale = True
+        self._seen[key] = beat, since, moved
+        return replace(told, stale=stale, unchanged_s=round(now - since, 3))
+
+
+def _key(of: Card) -> Key:
+    return of.number, of.asic_id, of.pci
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryReading:
+    """The chips that could be asked; why there is none, and why a remote one is not among them."""
+
+    looks: tuple[Look, ...]
+    absent: str | None
+    remote: str
+
+
+class TelemetrySource:
+    """Looks at every card again and again; keep one object, it remembers heartbeats.
+
+    `root`: of sysfs. `umd`: asked too, for remote chips and for what sysfs does not have.
+    """
+
+    def __init__(
+        self,
+        root: str | None = None,
+        *,
+        umd: UmdSensors | None = None,
+        read: Callable[[int, str], Look] = read_card,
+        patience_s: float = PATIENCE_S,
+        stale_s: float = STALE_S,
+    ) -> None:
+        self._folder = cards_folder(root)
+        self._umd = umd
+        self._read = read
+        self._patience_s = patience_s
+        self._heartbeats = Heartbeats(stale_s)
+        self._waiting: dict[str, _Answer] = {}
+
+    def read(self, *, settled: bool = False) -> TelemetryReading:
+        """One look at every card.
+
+        `settled`: look again until each heartbeat was seen to move or to stand still, which takes as
+        long as a firmware needs for one beat, and up to `STALE_S` where one is stuck.
+        """
+        reading = self._look()
+        while settled and any(
+            told.stale is None and told.heartbeat is not None for _, told in reading.looks
+        ):
+            time.sleep(LOOK_AGAIN_S)
+            reading = self._look()
+        return reading
+
+    def _look(self) -> TelemetryReading:
+        found = dict(card_folders(self._folder))
+        looks = tuple(self._answers(found))
+        if self._umd is not None:
+            looks = merged(looks, self._umd.ask())
+        judged = self._heartbeats.judged(looks, time.monotonic())
+        problem = self._umd.problem if self._umd else None
+        return TelemetryReading(judged, None if looks else self._absent(), problem or REMOTE)
+
+    def _absent(self) -> str:
+        if os.path.isdir(self._folder):
+            return "the driver has no card"
+        return f"the driver is not loaded: there is no {self._folder}"
+
+    def close(self) -> None:
+        """Ends the process that asks the user-mode driver, if there is one."""
+        if self._umd is not None:
+            self._umd.close()
+
+    def _answers(self, found: dict[int, str]) -> Iterator[Look]:
+        asked = {}
+        for number, folder in found.items():
+            known = self._waiting.get(folder)
+            if known is None or known.done.is_set():
+                known = _Answer(self._read, number, folder)
+            asked[number] = known
+        self._waiting = {each.folder: each for each in asked.values()}
+        deadline = time.monotonic() + self._patience_s
+        for answer in asked.values():
+            yield answer.get(deadline)
+
+
+class _Answer:
+    """What one card says, from a thread that may have to wait for the driver."""
+
+    def __init__(self, read: Callable[[int, str], Look], number: int, folder: str) -> None:
+        self.done = threading.Event()
+        self.folder = folder
+        self._number = number
+        self._began = time.monotonic()
+        self._look: Look | None = None
+        threading.Thread(
+            target=self._run, args=(read,), daemon=True, name=f"telemetry of card {number}"
+        ).start()
+
+    def get(self, deadline: float) -> Look:
+        """The answer, if it comes in time."""
+        self.done.wait(max(0.0, deadline - time.monotonic()))
+        if self._look is not None and self.done.is_set():
+            return self._look
+        waited = time.monotonic() - self._began
+        reason = f"the driver has not answered for {waited:.1f} s; the card may be being reset"
+        nameless = Card(self._number, self.folder, None, None, None, address(self.folder))
+        return nameless, no_telemetry(reason)
+
+    def _run(self, read: Callable[[int, str], Look]) -> None:
+        try:
+            self._look = read(self._number, self.folder)
+        finally:
+            self.done.set()
