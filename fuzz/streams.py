@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from ttmem.events import EVENT, Op
-from ttmem.snapshots.detail import DETAILS
+from ttmem.snapshots import DETAILS
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import SIZES, Head, encode

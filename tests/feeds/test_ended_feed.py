@@ -19,11 +19,11 @@ HOUR_NS = 3_600_000_000_000
 ENDED_AT = 48  # of a region: when its process ended in order
 
 
-def ids(folder: Path) -> dict[str, list[int]]:
-    picture = never_freed(str(folder), ["buffers"])
-    found: dict[str, list[int]] = {}
-    for row in picture.detail["buffers"] if picture else ():
-        found.setdefault(row["device"], []).append(row["id"])
+def ids(folder: Path) -> dict[str | None, list[int]]:
+    ended = never_freed(str(folder), ["buffers"])
+    found: dict[str | None, list[int]] = {}
+    for row in (ended.snapshot.buffers or ()) if ended else ():
+        found.setdefault(row.device, []).append(row.id)
     return {device: sorted(numbers) for device, numbers in found.items()}
 
 
@@ -52,12 +52,13 @@ def test_what_went_with_its_device_is_told_when_the_ring_has_lost_it(
 ) -> None:
     watch(LEAKS_EARLY, TTMEM_EVENTS="64").end()
 
-    picture = never_freed(str(tmp_path), ["buffers"])
+    ended = never_freed(str(tmp_path), ["buffers"])
 
-    assert picture is not None
-    (row,) = picture.detail["buffers"]
-    assert (row["id"], row["requested"], row["phase"]) == (1, 4000, "load")
-    assert row["site"].endswith(" buffer")
+    assert ended is not None
+    (row,) = ended.snapshot.buffers or ()
+    assert (row.id, row.requested, row.phase) == (1, 4000, "load")
+    assert row.site is not None
+    assert row.site.endswith(" buffer")
 
 
 def test_what_a_killed_process_held_was_never_freed(watch: Watch, tmp_path: Path) -> None:
@@ -82,10 +83,10 @@ def test_a_killed_process_ended_when_somebody_saw_it_die_not_at_its_last_event(
         process.close()
         watcher.read()
 
-    picture = never_freed(str(tmp_path))
+    ended = never_freed(str(tmp_path))
 
-    assert picture is not None
-    assert idle < picture.detail["ended"][process.process.pid] < time.time_ns()
+    assert ended is not None
+    assert idle < (ended.ended_ns[process.process.pid] or 0) < time.time_ns()
 
 
 def test_when_a_process_was_killed_is_unknown_if_nobody_looked(
@@ -95,10 +96,10 @@ def test_when_a_process_was_killed_is_unknown_if_nobody_looked(
     process.wait_for("made")
     process.close()
 
-    picture = never_freed(str(tmp_path))
+    ended = never_freed(str(tmp_path))
 
-    assert picture is not None
-    assert picture.detail["ended"] == {process.process.pid: None}
+    assert ended is not None
+    assert ended.ended_ns == {process.process.pid: None}
 
 
 def test_only_a_killed_process_may_have_left_something_behind(watch: Watch, tmp_path: Path) -> None:

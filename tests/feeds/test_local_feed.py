@@ -54,9 +54,9 @@ def test_it_keeps_a_history_but_knows_no_peak_of_counters(tmp_path: Path) -> Non
             Written(CHIP, slots=[Slot(owner.pid, (dram, 0, 0, 0, 0))]).write(tmp_path)
             picture = feed.read(["history"])
 
-    history = picture.detail["history"][str(CHIP)]
-    assert history["dram"][0] == 900
-    assert len(history["dram"]) == len(history["time_ns"])
+    history = (picture.history or {})[str(CHIP)]
+    assert history.dram[0] == 900
+    assert len(history.dram) == len(history.time_ns)
     (device,) = picture.devices
     use = device.memory.dram
     assert (use.held, use.peak, use.peak_time_ns, device.l1_peak) == (50, None, None, None)
@@ -66,7 +66,8 @@ def test_counters_have_no_other_details(tmp_path: Path) -> None:
     Written(CHIP).write(tmp_path)
     feed = LocalFeed(str(tmp_path))
 
-    assert set(feed.read(["buffers", "programs", "cores", "events"]).detail) == set()
+    snapshot = feed.read(["buffers", "programs", "cores", "events"])
+    assert snapshot == snapshot.without_details()
     with pytest.raises(BadInput, match="no detail 'bufers'"):
         feed.read(["bufers"])
 

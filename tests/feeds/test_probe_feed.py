@@ -106,9 +106,10 @@ def test_a_program_is_told_with_who_made_it_and_who_ran_it_last(
 ) -> None:
     started(watch, RUNS, **({"TTMEM_EVENTS": "64"} if late else {}))
 
-    (program,) = feed.read(["programs"]).detail["programs"]
+    (program,) = feed.read(["programs"]).programs or ()
 
-    assert (program["site"].split()[-1], program["last_site"].split()[-1]) == ("made", "used")
+    sites = (program.site or "", program.last_site or "")
+    assert [site.split()[-1] for site in sites] == ["made", "used"]
 
 
 def test_a_kernel_was_loaded_once_and_ran_as_often_as_its_program(
@@ -116,9 +117,9 @@ def test_a_kernel_was_loaded_once_and_ran_as_often_as_its_program(
 ) -> None:
     started(watch, RUNS)
 
-    (kernel,) = feed.read(["programs"]).detail["kernels"]
+    (kernel,) = feed.read(["programs"]).kernels or ()
 
-    assert (kernel["loads"], kernel["dispatches"]) == (1, 4)
+    assert (kernel.loads, kernel.dispatches) == (1, 4)
 
 
 def test_kernel_figures_are_partial_while_counters_tell_of_another_process(
@@ -178,15 +179,15 @@ def test_single_buffers_programs_and_cores_are_listed(watch: Watch, feed: LocalF
         "mesh = lib.mesh_open(1); buffer(mesh, 7, 1, 4000); lib.program_make(3, mesh, 2048, 2)",
     )
 
-    detail = feed.read(["buffers", "programs", "cores", "events"]).detail
+    seen = feed.read(["buffers", "programs", "cores", "events"])
 
-    assert [(row["kind"], row["id"], row["address"]) for row in detail["buffers"]] == [
+    assert [(row.kind, row.id, row.address) for row in seen.buffers or ()] == [
         ("L1", 7, 0x100000 + 7 * 64)
     ]
-    assert {row["address"] for row in detail["circular_buffers"]} == {111_744, 113_792}
-    (cores,) = detail["cores"]["1000"]
-    assert (len(cores["cores"]), cores["regions"]) == (4, [(111_744, 115_840)])
-    assert {"DEVICE_OPENED", "PROGRAM_CREATED", "ALLOC"} <= {row["op"] for row in detail["events"]}
+    assert {row.address for row in seen.circular_buffers or ()} == {111_744, 113_792}
+    ((found,),) = (seen.cores or {}).values()
+    assert (len(found.cores), found.regions) == (4, ((111_744, 115_840),))
+    assert {"DEVICE_OPENED", "PROGRAM_CREATED", "ALLOC"} <= {row.op for row in seen.events or ()}
 
 
 def test_a_reader_that_comes_when_the_first_events_are_gone_sees_all_that_is_alive(
@@ -199,7 +200,7 @@ def test_a_reader_that_comes_when_the_first_events_are_gone_sees_all_that_is_ali
 
     assert [device.memory.dram.held for device in picture.devices] == [BLOCK] * 2
     assert [device.memory.cb.cached for device in picture.devices] == [4 * 4096] * 2
-    assert len(picture.detail["buffers"]) == 2
+    assert len(picture.buffers or ()) == 2
     assert [device.anomalies for device in picture.devices] == [()] * 2
 
 
@@ -218,7 +219,7 @@ def test_events_that_were_overwritten_are_counted_and_totals_stay_exact(
     process.wait_for("more")
     picture = feed.read(["buffers"])
 
-    assert [row["id"] for row in picture.detail["buffers"]] == [2]
+    assert [row.id for row in (picture.buffers or ())] == [2]
     assert picture.devices[0].memory.dram.requested == 9
     assert picture.losses.gaps == 1
     assert picture.losses.dropped_events == 2000 + 2 - 64
@@ -272,13 +273,13 @@ def test_a_process_that_execs_begins_anew(watch: Watch, feed: LocalFeed) -> None
         "os.execv(sys.executable, [sys.executable, '-c', sys.orig_argv[2], sys.argv[1], '2'])"
     )
     process.wait_for("made")
-    assert [row["id"] for row in feed.read(["buffers"]).detail["buffers"]] == [1]
+    assert [row.id for row in (feed.read(["buffers"]).buffers or ())] == [1]
 
     process.go_on()
     process.wait_for("made")
     picture = feed.read(["buffers"])
 
-    assert [row["id"] for row in picture.detail["buffers"]] == [2]
+    assert [row.id for row in (picture.buffers or ())] == [2]
     assert picture.devices[0].memory.dram.held == BLOCK
 
 
@@ -328,11 +329,11 @@ def test_an_allocation_that_failed_is_in_the_list_with_the_words_of_the_runtime(
 ) -> None:
     started(watch, "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 2 << 40)")
 
-    events = feed.read(["events"]).detail["events"]
+    events = feed.read(["events"]).events or ()
 
-    (failed,) = [row for row in events if row["op"] == "ALLOCATION_FAILED"]
-    assert (failed["kind"], failed["size"]) == ("DRAM", 2 << 40)
-    assert "memory" in failed["text"].lower()
+    (failed,) = [row for row in events if row.op == "ALLOCATION_FAILED"]
+    assert (failed.kind, failed.size) == ("DRAM", 2 << 40)
+    assert "memory" in (failed.text or "").lower()
 
 
 def test_a_failed_allocation_is_said_of_its_device_also_when_the_process_is_gone(
@@ -344,13 +345,13 @@ def test_a_failed_allocation_is_said_of_its_device_also_when_the_process_is_gone
     process.process.wait()
 
     picture = until(feed, lambda picture: not picture.processes)
-    events = feed.read(["events", "buffers"]).detail["events"]
+    events = feed.read(["events", "buffers"]).events or ()
 
     pid = process.process.pid
     assert (alive.kind, alive.pid, alive.bytes) == ("allocation_failed", pid, 2 << 40)
     assert "an allocation FAILED: 2.0 TiB of DRAM" in alive.text
     assert [device.anomalies for device in picture.devices] == [(alive,)]
-    assert [row["pid"] for row in events if row["op"] == "ALLOCATION_FAILED"] == [pid]
+    assert [row.pid for row in events if row.op == "ALLOCATION_FAILED"] == [pid]
 
 
 def test_tracking_that_was_switched_off_is_said_beside_the_numbers(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.probe.watched import DISPATCHING, Watched
 from ttmem.feeds import LocalFeed
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import Program, Snapshot
 from ttmem.views.notes import anomaly_notes, loss_notes
 
 Watch = Callable[..., Watched]
@@ -50,10 +49,9 @@ def go_on(process: Watched) -> None:
     process.wait_for("done")
 
 
-def program(picture: Snapshot) -> dict[str, Any]:
-    (row,) = picture.detail["programs"]
-    found: dict[str, Any] = row
-    return found
+def program(picture: Snapshot) -> Program:
+    (row,) = picture.programs or ()
+    return row
 
 
 def said(picture: Snapshot) -> str:
@@ -124,8 +122,8 @@ def test_how_often_a_program_ran_is_unknown_to_a_late_reader_but_not_how_often_a
 
     row = program(picture)
     keys = ("dispatches", "cache_hits", "cache_misses", "resident", "resident_cores")
-    assert [row[key] for key in keys] == [None] * 5
-    assert {kernel["dispatches"] for kernel in picture.detail["kernels"]} == {None}
+    assert [getattr(row, key) for key in keys] == [None] * 5
+    assert {kernel.dispatches for kernel in (picture.kernels or ())} == {None}
     (device,) = picture.devices
     assert device.memory.cb.resident is None
     assert device.memory.cb.cached == 4 * 4096
@@ -139,7 +137,7 @@ def test_a_reader_from_the_start_knows_how_often_a_program_ran(
 
     picture = feed.read(["programs"])
 
-    assert program(picture)["dispatches"] == 3
+    assert program(picture).dispatches == 3
     assert picture.devices[0].memory.cb.resident == picture.devices[0].memory.cb.cached
     assert "overwritten" not in (picture.devices[0].provenance["cb"].misses or "")
 
@@ -154,7 +152,7 @@ def test_what_is_resident_is_known_again_when_a_program_has_run_on_all_cores(
 
     (device,) = picture.devices
     assert device.memory.cb.resident == device.memory.cb.cached == 4 * 4096
-    assert (program(picture)["resident"], program(picture)["dispatches"]) == (4 * 4096, None)
+    assert (program(picture).resident, program(picture).dispatches) == (4 * 4096, None)
 
 
 def test_what_went_and_came_unseen_makes_no_peak_together(watch: Watch, feed: LocalFeed) -> None:
@@ -211,7 +209,7 @@ def test_a_reader_that_has_seen_every_event_misses_nothing_beside_a_full_table(
     go_on(process)
     picture = feed.read(["buffers"])
 
-    assert len(picture.detail["buffers"]) == 200
+    assert len(picture.buffers or ()) == 200
     assert (said(picture), picture.processes[0].overflow) == ("", 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice
 from ttmem.events.probe_news import ProbeNews
 from ttmem.ledger import Books
-from ttmem.ledger.details import event_document
+from ttmem.ledger.details import logged_event
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import Anomaly
 
@@ -72,6 +72,6 @@ def test_the_event_of_a_clash_has_no_size() -> None:
     books.probed.take([ProbeNews(FACTS, "region", (CHIP,))], 1)
     (process,) = books.processes.values()
 
-    sizes = [event_document(process, FAILED._replace(size=size), 1)["size"] for size in (0, 64)]
+    sizes = [logged_event(process, FAILED._replace(size=size), 1).size for size in (0, 64)]
 
     assert sizes == [None, 64]

@@ -185,5 +185,5 @@ def test_history_has_both() -> None:
     books.sample([region("9000", slot(42, Amounts(dram=64, cb=8)))], (), NOW)
     books.tick(NOW)
 
-    assert books.history()["9000"]["dram"] == [1064]
-    assert books.history()["9000"]["l1_used"] == [8]
+    assert books.history()["9000"].dram == (1064,)
+    assert books.history()["9000"].l1_used == (8,)

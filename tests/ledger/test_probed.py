@@ -161,8 +161,8 @@ def test_notices_are_listed_and_not_accounted() -> None:
     books = Books()
     books.probed.take([news(Event(Notice.DEVICE_OPENED, device=0).pack())], 1)
 
-    (event,) = Details(books).documents(["events"])["events"]
-    assert (event["op"], event["device"]) == ("DEVICE_OPENED", "77")
+    (event,) = Details(books).add(books.snapshot(1), ["events"]).events or ()
+    assert (event.op, event.device) == ("DEVICE_OPENED", "77")
     assert books.snapshot(1).losses.rejected_records == 0
 
 

@@ -79,8 +79,8 @@ def settled(server: RunningServer, mesh: MeshDevice, tracker: GraphTracker) -> S
 
     def complete() -> Snapshot | None:
         picture = feed.read(["cores"])
-        rows = [row for row in picture.detail["l1_buffers"] if row["kind"] == "L1"]
-        return picture if sorted(row["id"] for row in rows) == live else None
+        rows = [row for row in (picture.l1_buffers or ()) if row.kind == "L1"]
+        return picture if sorted(row.id for row in rows) == live else None
 
     picture = wait_until(complete)
     feed.close()

@@ -287,14 +287,14 @@ def test_a_live_process_of_another_user_is_not_taken_for_dead(
         "OldClient(sys.argv[1]).alloc(4096, 1)\nclient = OldClient(sys.argv[1])", server.path
     ):
         server.sees(lambda p: bool(p.devices) and p.devices[0].l1_used == 4096)
-        wait_until(lambda: len(server.picture("history").detail["history"]) and _ticks(server) >= 3)
+        wait_until(lambda: len(server.picture("history").history or {}) and _ticks(server) >= 3)
 
         assert server.device().l1_used == 4096
 
 
 def _ticks(server: RunningServer) -> int:
-    history = server.picture("history").detail["history"]
-    return max(len(columns["time_ns"]) for columns in history.values())
+    history = server.picture("history").history or {}
+    return max(len(columns.time_ns) for columns in history.values())
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to make a pid namespace")

@@ -96,7 +96,7 @@ def test_every_view_works_whatever_the_servers_clock_says(tmp_path: Path, years:
         detail = ("--detail", "buffers,events,history,cores,programs")
         document = json.loads(ttmem("ps", "--socket", place, "--json", *detail))
         assert [process["pid"] for process in document["processes"]] == [os.getpid()]
-        assert [event["size"] for event in document["events"]][:1] == [4096]
+        assert [event.size for event in document["events"]][:1] == [4096]
         assert "4.0 KiB" in ttmem("ps", "--socket", place)
         assert "4.0 KiB" in ttmem("top", "--once", "--socket", place)
         assert "4096" in ttmem("dump", "--socket", place, "--json").replace(",", "")
@@ -132,6 +132,5 @@ def test_a_clock_that_is_set_back_ends_no_process(tmp_path: Path) -> None:
 
 
 def history(place: str) -> list[int]:
-    (columns,) = snapshot(place, ["history"]).detail["history"].values() or ({"time_ns": []},)
-    times: list[int] = columns["time_ns"]
-    return times
+    found = snapshot(place, ["history"]).history or {}
+    return [time for columns in found.values() for time in columns.time_ns]

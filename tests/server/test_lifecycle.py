@@ -156,11 +156,11 @@ def test_history_holds_a_sample_for_each_second(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         client.alloc(4096, 1)
         client.ask()
-        history = wait_until(lambda: server.picture("history").detail["history"])
+        history = wait_until(lambda: server.picture("history").history or {})
 
     (columns,) = history.values()
-    assert columns["l1_used"][-1] == columns["l1"][-1] == 4096
-    assert len(columns["time_ns"]) == len(columns["dram"])
+    assert columns.l1_used[-1] == columns.l1[-1] == 4096
+    assert len(columns.time_ns) == len(columns.dram)
 
 
 def test_a_process_that_holds_nothing_and_left_is_forgotten(server: RunningServer) -> None:

@@ -16,8 +16,8 @@ from ttmem.errors import TtmemError
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.hw import device_spec
-from ttmem.snapshots import Snapshot
-from ttmem.snapshots.detail import DETAILS
+from ttmem.snapshots import DETAILS, Snapshot
+from ttmem.snapshots.types import DETAIL_FIELDS, DETAIL_MAPS, DETAIL_ROWS
 
 SPEC = device_spec("p150", l1_small_size=32_768)
 ALL_CORES, FEW_CORES = ((0, 0, 10, 9),), ((0, 0, 1, 1),)
@@ -76,35 +76,36 @@ def test_narrowing_changes_no_sum_no_device_and_no_process(feed: ServerFeed) -> 
 
 
 def test_rows_are_those_of_the_device(feed: ServerFeed) -> None:
-    wait_until(lambda: "chip-1" in feed.read(["history"]).detail["history"])
-    whole, mine = feed.read(DETAILS).detail, feed.read(DETAILS, device="chip-1").detail
+    wait_until(lambda: "chip-1" in (feed.read(["history"]).history or {}))
+    whole, mine = feed.read(DETAILS), feed.read(DETAILS, device="chip-1")
 
-    assert mine.keys() == whole.keys()
-    for key in ("buffers", "l1_buffers", "programs", "kernels", "circular_buffers", "events"):
-        assert mine[key] == [row for row in whole[key] if row["device"] == "chip-1"]
-        assert 0 < len(mine[key]) < len(whole[key])
-    for key in ("cores", "resident", "history"):
-        assert list(mine[key]) == ["chip-1"]
-    assert mine["cores"]["chip-1"] == whole["cores"]["chip-1"]
+    for key in DETAIL_ROWS:
+        rows, all_rows = getattr(mine, key), getattr(whole, key)
+        assert rows == tuple(row for row in all_rows if row.device == "chip-1")
+        assert 0 < len(rows) < len(all_rows)
+    for key in DETAIL_MAPS:
+        assert list(getattr(mine, key)) == ["chip-1"]
+    assert (mine.cores or {})["chip-1"] == (whole.cores or {})["chip-1"]
 
 
 def test_a_limit_keeps_the_largest_the_latest_and_the_lowest(feed: ServerFeed) -> None:
-    found = feed.read(DETAILS, device="chip-0", limit=3).detail
+    found = feed.read(DETAILS, device="chip-0", limit=3)
 
-    sizes = [row["reserved"] for row in feed.read(["buffers"], device="chip-0").detail["buffers"]]
-    assert [row["reserved"] for row in found["buffers"]] == sorted(sizes, reverse=True)[:3]
-    assert [row["name"] for row in found["kernels"]] == [f"kernel-0-{n}" for n in (1, 2, 3)]
-    assert [row["program"] for row in found["programs"]] == [20, 19, 18]
-    assert [row["address"] for row in found["l1_buffers"]] == [TOP - n * 64 for n in (30, 29, 28)]
-    last = [event["op"] for event in found["events"]]
+    sizes = [row.reserved or 0 for row in feed.read(["buffers"], device="chip-0").buffers or ()]
+    assert [row.reserved for row in found.buffers or ()] == sorted(sizes, reverse=True)[:3]
+    assert [row.name for row in found.kernels or ()] == [f"kernel-0-{n}" for n in (1, 2, 3)]
+    assert [row.program for row in found.programs or ()] == [20, 19, 18]
+    assert [row.address for row in found.l1_buffers or ()] == [TOP - n * 64 for n in (30, 29, 28)]
+    last = [event.op for event in found.events or ()]
     assert last == ["CB_ALLOC", "KERNEL_LOAD", "PROGRAM_DISPATCH"]
 
 
 def test_names_are_there_whatever_the_rows(feed: ServerFeed) -> None:
-    found = feed.read(["buffers", "cores"], device="chip-1", limit=2).detail
+    found = feed.read(["buffers", "cores"], device="chip-1", limit=2)
 
-    assert all(row["site"].startswith(("dram.py:1", "l1.py:1")) for row in found["buffers"])
-    assert [row["site"] for row in found["l1_buffers"]] == ["l1.py:129", "l1.py:128"]
+    sites = [str(row.site) for row in found.buffers or ()]
+    assert [site.split(":1")[0] in ("dram.py", "l1.py") for site in sites] == [True, True]
+    assert [row.site for row in found.l1_buffers or ()] == ["l1.py:129", "l1.py:128"]
 
 
 def test_only_the_strings_of_the_rows_travel(feed: ServerFeed) -> None:
@@ -116,21 +117,21 @@ def test_only_the_strings_of_the_rows_travel(feed: ServerFeed) -> None:
 
 
 def test_cores_tell_who_is_resident_and_who_reaches_highest(feed: ServerFeed) -> None:
-    found = feed.read(["cores"], device="chip-0").detail
+    found = feed.read(["cores"], device="chip-0")
 
-    few = [one for one in found["cores"]["chip-0"] if len(one["cores"]) == 4]
-    assert [one["highest_program"] for one in few] == [20]
-    assert few[0]["regions"] == [[SPEC.cb_base, SPEC.cb_base + 20 * 1024]]
+    few = [one for one in (found.cores or {})["chip-0"] if len(one.cores) == 4]
+    assert [one.highest_program for one in few] == [20]
+    assert few[0].regions == ((SPEC.cb_base, SPEC.cb_base + 20 * 1024),)
     resident = {
-        (one["program"], len(one["cores"]), one["dataflow"]) for one in found["resident"]["chip-0"]
+        (one.program, len(one.cores), one.dataflow) for one in (found.resident or {})["chip-0"]
     }
     assert resident == {(20, 4, True), (19, 106, False)}
 
 
 def test_rows_of_a_device_that_nobody_knows_are_none(feed: ServerFeed) -> None:
-    found = feed.read(DETAILS, device="no such chip", limit=5).detail
+    found = feed.read(DETAILS, device="no such chip", limit=5)
 
-    assert {key for key, value in found.items() if value} == set()
+    assert [len(getattr(found, key)) for key in DETAIL_FIELDS] == [0] * len(DETAIL_FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -156,4 +157,4 @@ def test_a_senseless_question_is_answered_with_a_sentence(
 
 
 def test_a_limit_beyond_all_numbers_is_no_limit(feed: ServerFeed) -> None:
-    assert len(feed.read(["buffers"], limit=10**30).detail["buffers"]) == 120
+    assert len(feed.read(["buffers"], limit=10**30).buffers or ()) == 120

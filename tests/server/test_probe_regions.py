@@ -40,11 +40,11 @@ def test_a_watched_process_is_in_the_picture_the_lists_and_the_history(
     watch("mesh = lib.mesh_open(2); buffer(mesh, 7, 0, 4000); say('made'); input()")
 
     server.sees(lambda picture: dram(picture) == [BLOCK] * 2)
-    wait_until(lambda: server.picture("history").detail["history"])
+    wait_until(lambda: server.picture("history").history or {})
 
-    detail = server.picture("buffers", "history").detail
-    assert [row["id"] for row in detail["buffers"]] == [7, 7]
-    assert set(detail["history"]) == {"1000", "1001"}
+    seen = server.picture("buffers", "history")
+    assert [row.id for row in seen.buffers or ()] == [7, 7]
+    assert set(seen.history or ()) == {"1000", "1001"}
 
 
 def test_two_watched_processes_and_their_sums_are_exact_while_they_work(

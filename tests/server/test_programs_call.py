@@ -100,10 +100,11 @@ def test_a_program_on_a_mesh_is_seen_on_every_chip_with_all_its_parts(
         assert (kernels.ring.occupied, kernels.ring.wraps, kernels.ring.syncs) == (5792 * 110, 3, 4)
         assert kernels.ring.capacity == 110 * 70_656
 
-    detail = server.picture("programs", "cores").detail
-    assert {program["status"] for program in detail["programs"]} == {"Committed"}
-    assert detail["cores"]["9000"][0]["regions"] == [[111_744, 111_744 + 12_288]]
-    assert len(detail["cores"]["9000"][0]["cores"]) == 110
+    seen = server.picture("programs", "cores")
+    assert {program.status for program in seen.programs or ()} == {"Committed"}
+    first = (seen.cores or {})["9000"][0]
+    assert first.regions == ((111_744, 111_744 + 12_288),)
+    assert len(first.cores) == 110
 
     tracker.track_program_destroy(5, MESH)
     tracker.client.flush(PATIENCE_S)
@@ -207,7 +208,7 @@ def test_the_last_events_are_told_in_words(server: RunningServer, tracker: Graph
     tracker.client.flush(PATIENCE_S)
     server.sees(lambda p: any(d.l1_used for d in p.devices))
 
-    event = server.picture("events").detail["events"][-1]
-    assert (event["op"], event["kind"], event["device"]) == ("ALLOC", "L1", "9002")
-    assert (event["site"], event["size"], event["pid"]) == ("attention", 4096, os.getpid())
-    assert event["time_ns"] > 0
+    event = (server.picture("events").events or ())[-1]
+    assert (event.op, event.kind, event.device) == ("ALLOC", "L1", "9002")
+    assert (event.site, event.size, event.pid) == ("attention", 4096, os.getpid())
+    assert event.time_ns > 0

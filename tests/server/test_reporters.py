@@ -230,7 +230,7 @@ def test_call_sites_of_two_clients_do_not_mix(server: RunningServer) -> None:
         second.report_allocation(0, 2, 20, site="b.py:2")
         dram(server, 30)
 
-        sites = {b["requested"]: b["site"] for b in server.picture("buffers").detail["buffers"]}
+        sites = {b.requested: b.site for b in (server.picture("buffers").buffers or ())}
         assert sites == {10: "a.py:1", 20: "b.py:2"}
 
 

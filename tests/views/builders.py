@@ -166,10 +166,10 @@ def snapshot(
     *,
     left_behind: Iterable[LeftBehind] = (),
     losses: Losses = NO_LOSSES,
-    detail: Mapping[str, Any] | None = None,
+    **details: Any,
 ) -> Snapshot:
     return Snapshot(
-        NOW, HOST, tuple(devices), tuple(processes), tuple(left_behind), losses, detail or {}
+        NOW, HOST, tuple(devices), tuple(processes), tuple(left_behind), losses, **details
     )
 
 

@@ -25,7 +25,7 @@ from tests.views.builders import (
 )
 from tests.views.stock_cases import STOCK_CASES
 from ttmem.events import Amounts
-from ttmem.snapshots import Device, LeftBehind, Losses, Provenance, Snapshot
+from ttmem.snapshots import Device, Kernel, LeftBehind, Losses, Provenance, Snapshot
 
 TRANSFORMER = (
     "python -m pytest models/tt_transformers/demo/simple_text_demo.py -k 'performance and DP-4-b1'"
@@ -113,7 +113,7 @@ def four_devices() -> Snapshot:
             )
         ],
         losses=Losses(1_204, 1, 0),
-        detail={"kernels": _kernel_rows(devices)},
+        kernels=_kernel_rows(devices),
     )
 
 
@@ -136,9 +136,9 @@ def readme() -> Snapshot:
     )
 
 
-def _kernel_rows(devices: list[Device]) -> list[dict[str, object]]:
+def _kernel_rows(devices: list[Device]) -> tuple[Kernel, ...]:
     types = ["application"] * 210 + ["fabric", "dispatch"]
-    return [{"device": d.unique_id, "type": kind} for d in devices for kind in types]
+    return tuple(Kernel(None, d.unique_id, kind) for d in devices for kind in types)
 
 
 def thirty_two_devices() -> Snapshot:

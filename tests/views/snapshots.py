@@ -12,6 +12,7 @@ from ttmem.snapshots import (
     CircularBuffers,
     Device,
     Footprint,
+    Kernel,
     Kernels,
     LeftBehind,
     Losses,
@@ -149,7 +150,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     )
     pids = st.integers(0, 1 << 22)
     left = st.builds(LeftBehind, pids, maybe_texts, maybe_amounts, held, st.booleans())
-    rows = [{"device": one, "pid": 1, "type": "fabric", "footprint": 9} for one in ids]
+    rows = tuple(Kernel(1, one, "fabric", footprint=9) for one in ids)
     return Snapshot(
         time_ns=draw(amounts),
         host=HOST,
@@ -158,6 +159,6 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         left_behind=tuple(draw(st.lists(left, max_size=2))),
         cards=tuple(draw(st.lists(cards, max_size=3))),
         losses=draw(st.builds(Losses, amounts, amounts, amounts)),
-        detail=draw(st.sampled_from([{}, {"kernels": rows}])),
+        kernels=draw(st.sampled_from([None, rows])),
         remarks=tuple(Anomaly("x", text) for text in draw(st.lists(texts, max_size=2))),
     )

@@ -7,7 +7,7 @@ from tests.views.cases import four_devices
 from tests.views.dump_case import dump_case
 from ttmem.commands.dump import with_boards
 from ttmem.views.dump import NOTHING, SHARED, render_dump
-from ttmem.views.dump_groups import dump_groups
+from ttmem.views.dump_groups import dump_groups, entry_id, entry_size
 from ttmem.views.ps import render
 
 
@@ -37,7 +37,7 @@ def test_shares_of_one_kind_add_up_to_all_of_it() -> None:
 def test_only_the_largest_entries_are_listed_and_the_rest_is_summed() -> None:
     (found,) = dump_groups(dump_case(), top=3)
     weights = found.memory[0]
-    assert [entry["requested"] // MIB for entry in weights.largest] == [8, 7, 6]
+    assert [entry_size(entry) // MIB for entry in weights.largest] == [8, 7, 6]
     assert weights.rest == 15 * MIB
 
 
@@ -56,40 +56,40 @@ def test_kernels_stand_apart_from_memory() -> None:
 
 def test_a_global_circular_buffer_is_not_added_to_the_buffer_it_lies_on() -> None:
     case = dump_case()
-    first, *rows = case.detail["circular_buffers"]
-    rows = [{**first, "global": True}, *rows]
-    (found,) = dump_groups(replace(case, detail={**case.detail, "circular_buffers": rows}), top=0)
+    first, *rows = case.circular_buffers or ()
+    rows = [first._replace(is_global=True), *rows]
+    (found,) = dump_groups(replace(case, circular_buffers=tuple(rows)), top=0)
     (group,) = [group for group in found.memory if group.kind == "CB"]
     assert (group.count, group.requested, len(group.largest)) == (2, 5 * MIB, 2)
 
 
 def test_a_circular_buffer_counts_as_often_as_the_device_counts_it() -> None:
     case = dump_case()
-    rows = [{**row, "references": 2} for row in case.detail["circular_buffers"]]
-    (found,) = dump_groups(replace(case, detail={**case.detail, "circular_buffers": rows}), top=0)
+    rows = tuple(row._replace(references=2) for row in case.circular_buffers or ())
+    (found,) = dump_groups(replace(case, circular_buffers=rows), top=0)
     (group,) = [group for group in found.memory if group.kind == "CB"]
     assert (group.count, group.requested) == (6, 12 * MIB)
 
 
 def test_a_process_that_is_known_by_sums_only_is_listed_too() -> None:
-    found = dump_groups(replace(four_devices(), detail={}), top=10)
+    found = dump_groups(four_devices().without_details(), top=10)
     assert {group.count for dump in found for group in dump.memory} == {None}
     assert len(found) == 4
 
 
 def test_equal_sizes_are_listed_by_id() -> None:
     case = dump_case()
-    rows = [{**row, "requested": MIB} for row in reversed(case.detail["buffers"])]
+    rows = tuple(row._replace(requested=MIB) for row in reversed(case.buffers or ()))
 
-    (found,) = dump_groups(replace(case, detail={**case.detail, "buffers": rows}), top=3)
+    (found,) = dump_groups(replace(case, buffers=rows), top=3)
 
-    assert [entry["id"] for entry in found.memory[0].largest] == [0x1000, 0x2000, 0x3000]
+    assert list(map(entry_id, found.memory[0].largest)) == [0x1000, 0x2000, 0x3000]
 
 
 def test_a_cut_origin_does_not_cut_its_title() -> None:
     case = dump_case()
-    rows = [{**row, "site": "model.py:1 " * 20} for row in case.detail["buffers"]]
-    snapshot = replace(case, detail={**case.detail, "buffers": rows})
+    rows = tuple(row._replace(site="model.py:1 " * 20) for row in case.buffers or ())
+    snapshot = replace(case, buffers=rows)
 
     lines = render_dump(snapshot, dump_groups(snapshot, 1), width=80, color=False).split("\n")
 
@@ -143,6 +143,6 @@ def test_circular_buffers_that_hold_less_than_was_asked_for_are_explained() -> N
 
 def test_where_nothing_is_shared_nothing_is_explained() -> None:
     case = dump_case()
-    single = replace(case, detail={**case.detail, "circular_buffers": []})
+    single = replace(case, circular_buffers=())
     text = render_dump(single, dump_groups(single, top=1), width=200, color=False)
     assert SHARED not in text

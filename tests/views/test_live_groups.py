@@ -11,15 +11,15 @@ import pytest
 from tests.views.cases import four_devices
 from tests.views.test_pictures import compare
 from ttmem.events import Amounts
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import Buffer, Snapshot
 from ttmem.views.groups import What, group_document, live_groups, render_groups
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
-def buffer(kind: str, size: int, **more: Any) -> dict[str, Any]:
-    return {"kind": kind, "requested": size, "reserved": None, "pid": 41235, **more}
+def buffer(kind: str, size: int, **more: Any) -> Buffer:
+    return Buffer(41235, None, kind, requested=size, **more)
 
 
 ROWS = [
@@ -38,8 +38,8 @@ def watched() -> Snapshot:
     picture = four_devices()
     device, process = picture.devices[0], picture.processes[0]
     owner = replace(process, pid=41235, devices={device.unique_id: HELD})
-    rows = [{**row, "device": device.unique_id} for row in ROWS]
-    return replace(picture, devices=(device,), processes=(owner,), detail={"buffers": rows})
+    rows = tuple(row._replace(device=device.unique_id) for row in ROWS)
+    return replace(picture, devices=(device,), processes=(owner,), buffers=rows)
 
 
 def with_a_stranger() -> Snapshot:
@@ -89,7 +89,7 @@ def test_a_process_has_its_circular_buffers_to_itself() -> None:
 
 
 def test_nothing_held_is_no_group() -> None:
-    picture = replace(watched(), processes=(), detail={"buffers": []})
+    picture = replace(watched(), processes=(), buffers=())
 
     assert live_groups(picture, "site").groups == ()
     assert "nothing is allocated" in render_groups(

@@ -57,8 +57,8 @@ def test_the_kernel_table_looks_as_it_did(width: int) -> None:
 def test_what_was_never_freed_looks_as_it_did(width: int) -> None:
     case = dump_case()
     endings = {41235: builders.NOW - 200_000_000_000, 42001: None}
-    memory = {"buffers": case.detail["buffers"], "ended": endings}
-    ended = dump_groups(replace(case, detail=memory), top=3)
+    memory = replace(case.without_details(), buffers=case.buffers)
+    ended = dump_groups(memory, 3, endings)
     compare(
         f"never-freed-{width}",
         render_dump(

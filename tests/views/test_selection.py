@@ -31,7 +31,7 @@ def test_processes_on_other_devices_are_left_out() -> None:
 
 def test_details_follow_the_choice() -> None:
     chosen = select(dump_case(), [], [42001])
-    assert [row["pid"] for row in chosen.detail["buffers"]] == [42001]
+    assert [row.pid for row in (chosen.buffers or ())] == [42001]
 
 
 def test_a_process_is_shown_with_the_devices_that_it_uses_alone() -> None:

@@ -24,18 +24,22 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ttmem.clock import now_ns
 from ttmem.commands.options import add_snapshot_options
 from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.procfs import user_name
 from ttmem.snapshots import Device, Losses, Snapshot, to_json
+from ttmem.snapshots.convert import row_to_json
 from ttmem.sources.shm import CLOSED
 from ttmem.views.dump import render_dump
-from ttmem.views.dump_groups import DeviceDump, dump_groups
+from ttmem.views.dump_groups import DeviceDump, Group, dump_groups
 from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import as_json, spelled, wants_color, width
+
+if TYPE_CHECKING:
+    from ttmem.feeds.ended_feed import Ended
 
 SCHEMA = "ttmem.dump/1"
 
@@ -61,8 +65,9 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--top must be 0 (all) or more")
     snapshot, ended = _snapshots(options)
     dumps = dump_groups(snapshot, options.top)
-    never_freed = dump_groups(ended, options.top) if ended else []
-    unlisted = {one.pid: one.overflow for one in ended.processes if one.overflow} if ended else {}
+    never_freed = dump_groups(ended.snapshot, options.top, ended.ended_ns) if ended else []
+    left = ended.snapshot.processes if ended else ()
+    unlisted = {one.pid: one.overflow for one in left if one.overflow}
     if options.json:
         document = _document(snapshot, dumps, never_freed, sum(unlisted.values()))
         print(as_json(document, sys.stdout.isatty()))
@@ -94,16 +99,16 @@ def run(options: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _of_this_user(ended: Snapshot | None) -> set[int]:
+def _of_this_user(ended: Ended | None) -> set[int]:
     """What other users never freed is shown, but it does not fail this user's check."""
     user = user_name(os.geteuid())
-    return {one.pid for one in ended.processes if one.user == user} if ended else set()
+    return {one.pid for one in ended.snapshot.processes if one.user == user} if ended else set()
 
 
-def _is_blind(snapshot: Snapshot, ended: Snapshot | None) -> bool:
+def _is_blind(snapshot: Snapshot, ended: Ended | None) -> bool:
     """Whether there is something to read, but all of it is closed to this user."""
     closed = any(remark.kind in CLOSED for remark in snapshot.remarks)
-    seen = snapshot.devices or snapshot.processes or (ended and ended.detail["ended"])
+    seen = snapshot.devices or snapshot.processes or (ended and ended.ended_ns)
     return closed and not seen
 
 
@@ -132,14 +137,18 @@ def _devices(dumps: Sequence[DeviceDump], **own: bool) -> list[dict[str, Any]]:
         {
             "unique_id": dump.device.unique_id,
             "logical_id": dump.device.logical_id,
-            "memory": [asdict(group) | own for group in dump.memory],
-            "kernels": [asdict(group) for group in dump.kernels],
+            "memory": [_group(group) | own for group in dump.memory],
+            "kernels": [_group(group) for group in dump.kernels],
         }
         for dump in dumps
     ]
 
 
-def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Snapshot | None]:
+def _group(group: Group) -> dict[str, Any]:
+    return asdict(group) | {"largest": [row_to_json(row) for row in group.largest]}
+
+
+def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Ended | None]:
     """The current state, and ended processes as if they still held what they never freed; both filtered.
 
     A watched process that ended and freed everything is a valid answer, too: nothing is left.
@@ -152,11 +161,11 @@ def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Snapshot | None]:
     except NoServer:
         if ended is None:
             raise
-        now = Snapshot(now_ns(), ended.host, (), (), (), Losses(0, 0, 0))
+        now = Snapshot(now_ns(), ended.snapshot.host, (), (), (), Losses(0, 0, 0))
     return _chosen(options, now, ended)
 
 
-def _ended(options: argparse.Namespace) -> Snapshot | None:
+def _ended(options: argparse.Namespace) -> Ended | None:
     """None if the command line names a server, which is then the only source."""
     if options.socket:
         return None
@@ -166,17 +175,17 @@ def _ended(options: argparse.Namespace) -> Snapshot | None:
 
 
 def _chosen(
-    options: argparse.Namespace, now: Snapshot, ended: Snapshot | None
-) -> tuple[Snapshot, Snapshot | None]:
+    options: argparse.Namespace, now: Snapshot, ended: Ended | None
+) -> tuple[Snapshot, Ended | None]:
     if ended is None:
         return select(now, options.device, options.pid), None
-    endings = ended.detail["ended"]
-    shown, problem = _part(options, _with_closed(now, ended))
-    left, neither = _part(options, with_boards(ended, now))
-    freed_all = bool(options.pid) and not options.device and endings.keys() >= set(options.pid)
+    shown, problem = _part(options, _with_closed(now, ended.snapshot))
+    left, neither = _part(options, with_boards(ended.snapshot, now))
+    known = ended.ended_ns.keys() >= set(options.pid)
+    freed_all = bool(options.pid) and not options.device and known
     if problem and neither and not freed_all:
         raise problem
-    return shown, replace(left, detail={**left.detail, "ended": endings})
+    return shown, ended._replace(snapshot=left)
 
 
 def _with_closed(now: Snapshot, ended: Snapshot) -> Snapshot:
@@ -209,5 +218,5 @@ def _part(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Snapshot, No
     try:
         return select(snapshot, options.device, options.pid), None
     except NotThere as problem:
-        empty = replace(snapshot, devices=(), processes=(), left_behind=(), detail={})
+        empty = replace(snapshot.without_details(), devices=(), processes=(), left_behind=())
         return empty, problem

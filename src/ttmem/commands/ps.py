@@ -22,7 +22,6 @@ import sys
 import time
 from collections import deque
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -124,7 +123,7 @@ def _seconds(text: str) -> float:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from ttmem.snapshots.detail import DETAILS
+    from ttmem.snapshots import DETAILS
 
     if options.detail and not options.json:
         raise BadInput("--detail adds to the JSON document; give --json too")
@@ -262,7 +261,7 @@ def _leave(number: int, _: object) -> None:
 
 
 def _remember(past: deque[Snapshot], snapshot: Snapshot) -> None:
-    past.append(replace(snapshot, detail={}))
+    past.append(snapshot.without_details())
     while len(past) > 2 and snapshot.time_ns - past[1].time_ns >= TREND_NS:
         past.popleft()
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Anomaly, Process, Snapshot
-from ttmem.snapshots.detail import expand
 
 
-def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapshot | None:
-    """A picture in which the ended processes hold what they never freed; None if none has ended.
+class Ended(NamedTuple):
+    """Processes that have ended."""
 
-    Its detail `ended` has the time of every end by pid, also of processes that freed all; its remarks
-    have regions that may not be read. A region is kept for an hour, until `ttmem clean`, or until a
-    new `ttmem run` needs the room.
+    snapshot: Snapshot  # in which they hold what they never freed
+    ended_ns: Mapping[int, int | None]  # by pid, also of those that freed everything; None: unknown
+
+
+def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended | None:
+    """What ended processes never freed; None if none has ended.
+
+    The remarks of the snapshot name regions that may not be read. A region is kept for an hour, until
+    `ttmem clean`, or until a new `ttmem run` needs the space.
     """
-    # Here, and not at the top: asking a server needs neither accounts nor native code.
+    # Imported here, since asking a server needs neither ledger nor native code.
     from ttmem.ledger import Books
     from ttmem.ledger.details import Details
     from ttmem.sources.probe.ended import ended_processes, unreadable_regions
@@ -33,19 +39,18 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Snapsh
     if not told and not closed:
         return None
     books.probed.take([one.news for one in told], now)
-    picture = books.snapshot(now, {"ttmem": __version__, "shared_memory": place})
-    details = Details(books)
-    rows = details.attachments(checked(detail))
-    endings = {one.news.facts.pid: one.ended_ns for one in told}
-    kept = tuple(_ended(one) for one in picture.processes if one.devices or one.overflow)
-    return replace(
-        picture,
-        processes=kept,
+    snapshot = books.snapshot(now, {"ttmem": __version__, "shared_memory": place})
+    snapshot = replace(
+        snapshot,
+        processes=tuple(_ended(one) for one in snapshot.processes if one.devices or one.overflow),
         remarks=(
             *(Anomaly(one.kind, one.text, one.pid, one.bytes) for one in closed),
             *(_full(one.news.facts.pid) for one in told if one.news.table_full),
         ),
-        detail={**expand(details.names(rows), rows), "ended": endings},
+    )
+    return Ended(
+        Details(books).add_all(snapshot, checked(detail)),
+        {one.news.facts.pid: one.ended_ns for one in told},
     )
 
 

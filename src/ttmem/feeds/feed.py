@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ttmem.errors import BadInput
-from ttmem.snapshots import Snapshot
-from ttmem.snapshots.detail import DETAILS
+from ttmem.snapshots import DETAILS, Snapshot
 
 
 class Feed(Protocol):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ttmem import __version__
 from ttmem.clock import now_ns
@@ -14,7 +13,6 @@ from ttmem.errors import NothingToRead
 from ttmem.events import Remark
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Snapshot
-from ttmem.snapshots.detail import expand
 from ttmem.sources.shm import has_regions, probe_directory
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ class LocalFeed:
         picture = self._books.snapshot(now, host)
         if self._alone and is_blank(picture):
             raise NothingToRead(self.why_blank())
-        return replace(picture, detail=self._details(wanted, device, limit))
+        return self._with_details(picture, wanted, device, limit)
 
     def _look(self, remarks: Iterable[Remark]) -> int:
         watched = self._look_at_probes()
@@ -125,17 +123,17 @@ class LocalFeed:
             self._probes.rebuild(path)
         return reading.remarks
 
-    def _details(self, wanted: list[str], device: str | None, limit: int | None) -> dict[str, Any]:
+    def _with_details(
+        self, snapshot: Snapshot, wanted: list[str], device: str | None, limit: int | None
+    ) -> Snapshot:
         # The events of a process that has ended are what one wants to read of it.
         listed = self._books.processes or any(self._books.recent_events())
         known = wanted if listed else [key for key in wanted if key == "history"]
         if not known:
-            return {}
+            return snapshot
         from ttmem.ledger.details import Details, Narrow
 
-        details = Details(self._books, Narrow(device, limit))
-        rows = details.attachments(known)
-        return {**details.documents(known), **expand(details.names(rows), rows)}
+        return Details(self._books, Narrow(device, limit)).add_all(snapshot, known)
 
     def why_blank(self) -> str:
         """What to say of a picture in which there is nothing."""

@@ -1,16 +1,15 @@
-"""Pictures from a server, over one connection that lasts."""
+"""Snapshots from a server, over one lasting connection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from ttmem.client.query import ServerConnection
 from ttmem.errors import TtmemError
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Snapshot, from_json
-from ttmem.snapshots.detail import Names, expand
+from ttmem.snapshots.detail import received
 from ttmem.wire.socket_path import socket_path
 
 
@@ -46,11 +45,8 @@ class ServerFeed:
         except TtmemError:
             self.close()
             raise
-        picture = from_json(answer["snapshot"])
-        details: dict[str, Any] = {**picture.detail}
-        if attachments:
-            details |= expand(Names.from_json(answer["names"]), attachments)
-        return replace(picture, detail=details)
+        snapshot = from_json(answer["snapshot"])
+        return replace(snapshot, **received(answer, attachments)) if attachments else snapshot
 
     def close(self) -> None:
         """Ends the connection, if there is one."""

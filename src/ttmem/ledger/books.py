@@ -24,7 +24,7 @@ from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, added_up, held, holding
 from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
 from ttmem.procfs import ProcessFacts
-from ttmem.snapshots import LeftBehind, Snapshot
+from ttmem.snapshots import LeftBehind, MemoryHistory, Snapshot
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
 
 MAX_CORE_SETS = 16_384
@@ -478,10 +478,10 @@ class Books:
         """How many devices a monitor has to ask for that knows them by number only."""
         return self._register.count()
 
-    def history(self, unique_id: str | None = None) -> dict[str, Any]:
+    def history(self, unique_id: str | None = None) -> dict[str, MemoryHistory]:
         """The last hour of every device, or of one."""
         return {
-            device.unique_id: device.history.to_json()
+            device.unique_id: device.history.columns()
             for device in self.devices
             if device.history and unique_id in (None, device.unique_id)
         }

@@ -1,4 +1,4 @@
-"""The optional keys of a snapshot, for all devices or narrowed to what one view shows."""
+"""The details of a snapshot, for all devices or narrowed to what one view shows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ttmem.events import EVENT_SIZE, BinaryStatus, Event, Flag, KernelType, MemoryKind, Notice, Op
 from ttmem.ledger.processes import ProcessRecord
-from ttmem.snapshots.detail import Names, cores_of
-from ttmem.wire.rows import BufferRow, KernelRow, ProgramRow
+from ttmem.snapshots import Cores, CoreSet, LoggedEvent, ResidentBuffer, Snapshot
+from ttmem.snapshots.detail import COLUMNS, Names, listed
 
 if TYPE_CHECKING:
     from ttmem.ledger.books import Books
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _OPS = {int(op): op.name for op in (*Op, *Notice)}
 _OF_NO_DEVICE = {int(notice) for notice in Notice if not notice.of_device}
 _BUFFERS = (Op.ALLOC, Op.FREE)  # their `cores` is a phase
-_FLAGS = [(int(flag), flag.name) for flag in Flag]
+_FLAGS = [(int(flag), str(flag.name)) for flag in Flag]
 _KINDS: dict[int, type[IntEnum]] = {
     Op.ALLOC: MemoryKind,
     Op.FREE: MemoryKind,
@@ -32,26 +32,27 @@ _KINDS: dict[int, type[IntEnum]] = {
 }
 
 
-def event_document(process: ProcessRecord, event: Event, arrived: int) -> dict[str, Any]:
-    """The event with the names of its process; `arrived` stands in for a time that is none, or is to come."""
-    return {
-        "time_ns": event.time if 0 < event.time <= arrived else arrived,
-        "pid": process.pid,
-        "device": event_device(process, event),
-        "op": _OPS.get(event.op, event.op),
-        "kind": _kind(event),
-        "flags": [name for flag, name in _FLAGS if event.flags & flag],
-        "id": event.id,
-        "size": _size(event),
-        "extra": event.extra,
-        "address": event.address,
-        "number": event.number,
-        "cores": 0 if event.op in _BUFFERS else event.cores,
-        "phase": process.strings.get(event.cores) if event.op in _BUFFERS else None,
-        "text": _text(process, event),
-        "name": process.strings.get(event.name),
-        "site": process.strings.get(event.site),
-    }
+def logged_event(process: ProcessRecord, event: Event, arrived: int) -> LoggedEvent:
+    """The event with the names of its process; `arrived` replaces a time that is missing, or in the future."""
+    of_buffer = event.op in _BUFFERS
+    return LoggedEvent(
+        event.time if 0 < event.time <= arrived else max(arrived, 0),
+        process.pid,
+        event_device(process, event),
+        _OPS.get(event.op, event.op),
+        _kind(event),
+        tuple(name for flag, name in _FLAGS if event.flags & flag),
+        event.id,
+        _size(event),
+        event.extra,
+        event.address,
+        event.number,
+        0 if of_buffer else event.cores,
+        process.strings.get(event.cores) if of_buffer else None,
+        _text(process, event),
+        process.strings.get(event.name),
+        process.strings.get(event.site),
+    )
 
 
 def event_device(process: ProcessRecord, event: Event) -> str | None:
@@ -82,12 +83,6 @@ def _kind(event: Event) -> str | None:
 
 NO_DEVICE = 0xFFFF  # the ledger never hands out this index
 MOST_ROWS = 1 << 40
-_NAMED: dict[str, type[BufferRow] | type[KernelRow] | type[ProgramRow]] = {
-    "buffers": BufferRow,
-    "l1_buffers": BufferRow,
-    "kernels": KernelRow,
-    "programs": ProgramRow,
-}
 _STRINGS = ("name", "site", "last_site", "phase")
 
 
@@ -103,27 +98,34 @@ EVERYTHING = Narrow()
 
 
 class Details:
-    """What `Feed.read` adds to a picture: documents under their keys, and rows as attachments."""
+    """What `Feed.read` adds to a snapshot."""
 
     def __init__(self, books: Books, narrow: Narrow = EVERYTHING) -> None:
         self._books = books
         self._narrow = narrow
         self._devices = [d for d in books.devices if narrow.device in (None, d.unique_id)]
 
-    def documents(self, wanted: list[str]) -> dict[str, Any]:
-        """The keys of JSON."""
-        out: dict[str, Any] = {}
+    def add_all(self, snapshot: Snapshot, wanted: list[str]) -> Snapshot:
+        """The snapshot with the details that are wanted."""
+        rows = self.attachments(wanted)
+        return replace(self.add(snapshot, wanted), **listed(self.names(rows), rows))
+
+    def add(self, snapshot: Snapshot, wanted: list[str]) -> Snapshot:
+        """Without the rows of `attachments`, which a server sends as they are."""
         if "cores" in wanted:
-            out["cores"] = {device.unique_id: self._cores(device) for device in self._devices}
-            out["resident"] = {device.unique_id: self._resident(device) for device in self._devices}
+            snapshot = replace(
+                snapshot,
+                cores={device.unique_id: self._cores(device) for device in self._devices},
+                resident={device.unique_id: self._resident(device) for device in self._devices},
+            )
         if "events" in wanted:
-            out["events"] = self._events()
+            snapshot = replace(snapshot, events=self._events())
         if "history" in wanted:
-            out["history"] = self._books.history(self._narrow.device)
-        return out
+            snapshot = replace(snapshot, history=self._books.history(self._narrow.device))
+        return snapshot
 
     def attachments(self, wanted: list[str]) -> dict[str, bytes]:
-        """Rows; `ttmem.snapshots.detail.expand` makes keys of them."""
+        """Native rows; `ttmem.snapshots.detail` makes typed rows of them."""
         native, narrow = self._books.native, self._narrow
         limit = min(narrow.limit or 0, MOST_ROWS)
         device = -1
@@ -162,55 +164,47 @@ class Details:
                     used.setdefault(index, {})[number] = processes[index].strings[number]
         return replace(everything, strings=used)
 
-    def _cores(self, device: DeviceRecord) -> list[dict[str, Any]]:
+    def _cores(self, device: DeviceRecord) -> tuple[CoreSet, ...]:
         """Sets of cores whose circular buffers lie at the same addresses."""
-        return [
-            {
-                "pid": self._books.processes[index].pid,
-                "cores": cores_of(mask),
-                "cached": covered,
-                "regions": regions,
-                "highest_program": program or None,
-            }
-            for index, mask, covered, regions, program in self._books.native.core_map(device.index)
-        ]
-
-    def _resident(self, device: DeviceRecord) -> list[dict[str, Any]]:
-        """The circular buffers of the program that ran last on each core."""
-        return [
-            {
-                "pid": self._books.processes[index].pid,
-                "program": program,
-                "cores": cores_of(mask),
-                "start": start,
-                "end": end,
-                "dataflow": bool(dataflow),
-            }
-            for index, program, mask, start, end, dataflow in self._books.native.resident_map(
-                device.index
+        processes = self._books.processes
+        return tuple(
+            CoreSet(
+                processes[index].pid,
+                Cores.from_mask(mask),
+                covered,
+                tuple((start, end) for start, end in regions),
+                program or None,
             )
-        ]
+            for index, mask, covered, regions, program in self._books.native.core_map(device.index)
+        )
 
-    def _events(self) -> list[dict[str, Any]]:
+    def _resident(self, device: DeviceRecord) -> tuple[ResidentBuffer, ...]:
+        """The circular buffers of the program that ran last on each core."""
+        processes, found = self._books.processes, self._books.native.resident_map(device.index)
+        return tuple(
+            ResidentBuffer(
+                processes[index].pid, program, Cores.from_mask(mask), start, end, bool(dataflow)
+            )
+            for index, program, mask, start, end, dataflow in found
+        )
+
+    def _events(self) -> tuple[LoggedEvent, ...]:
         latest = list(islice(self._backwards(), self._narrow.limit))
-        return latest[::-1]
+        return tuple(latest[::-1])
 
-    def _backwards(self) -> Iterator[dict[str, Any]]:
+    def _backwards(self) -> Iterator[LoggedEvent]:
         """The last event first: whoever wants ten unpacks ten."""
         wanted = self._narrow.device
         for process, arrived, batch in reversed(list(self._books.recent_events())):
             for offset in range(len(batch) - EVENT_SIZE, -1, -EVENT_SIZE):
                 event = Event.unpack(batch, offset)
                 if wanted is None or event_device(process, event) == wanted:
-                    yield event_document(process, event, arrived)
+                    yield logged_event(process, event, arrived)
 
 
 def _strings_in(key: str, rows: bytes) -> set[tuple[int, int]]:
     """(process, number) of each name and call site in the rows."""
-    kind = _NAMED.get(key)
-    if kind is None:
-        return set()
-    columns = {name: at for at, name in enumerate(kind._fields)}
+    columns = {name: at for at, name in enumerate(COLUMNS[key]._fields)}
     numbers = memoryview(rows).cast("Q")
     processes = numbers[columns["process"] :: len(columns)].tolist()
     return {

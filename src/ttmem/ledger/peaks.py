@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import MutableSequence
-from typing import TYPE_CHECKING, Any
 
 from ttmem.events import MemoryKind
+from ttmem.snapshots import MemoryHistory
 from ttmem.wire.rows import KINDS, DeviceRow
-
-if TYPE_CHECKING:
-    pass
-
 
 SECONDS = 3600
 L1 = KINDS  # L1 used, after the kinds of memory
 Mark = tuple[int, int]  # bytes, time
-COLUMNS = ("time_ns", "dram", "l1", "l1_small", "trace", "cb", "l1_used")
 
 
 class DeviceHistory:
     """A ring of samples; 200 KB when full."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, MutableSequence[int]] = {name: array("Q") for name in COLUMNS}
+        self._columns: dict[str, MutableSequence[int]] = {
+            name: array("Q") for name in MemoryHistory._fields
+        }
         self._columns["time_ns"] = []  # a clock may stand before 1970
         self._next = 0
 
@@ -51,10 +48,9 @@ class DeviceHistory:
         if full:
             self._next = (self._next + 1) % SECONDS
 
-    def to_json(self) -> dict[str, Any]:
-        """Columns, oldest first."""
+    def columns(self) -> MemoryHistory:
         at = self._next
-        return {name: [*column[at:], *column[:at]] for name, column in self._columns.items()}
+        return MemoryHistory(*((*c[at:], *c[:at]) for c in self._columns.values()))
 
 
 class PolledPeaks:

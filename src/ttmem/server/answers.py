@@ -15,8 +15,8 @@ from ttmem.ledger.details import EVERYTHING, Details, Narrow
 from ttmem.procfs import user_title
 from ttmem.server.dump_text import kernels_text, remaining_text
 from ttmem.server.output import Output
-from ttmem.snapshots import to_json
-from ttmem.snapshots.detail import DETAILS
+from ttmem.snapshots import DETAILS, to_json
+from ttmem.snapshots.detail import column_counts
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
 
@@ -98,11 +98,12 @@ class Answers:
         if problem:
             return answer_frame({"error": problem})
         details = Details(self._books, narrow)
-        picture = to_json(self._books.snapshot(now, self._host)) | details.documents(wanted)
+        snapshot = details.add(self._books.snapshot(now, self._host), wanted)
         attachments = details.attachments(wanted)
-        answer: dict[str, Any] = {"snapshot": picture}
+        answer: dict[str, Any] = {"snapshot": to_json(snapshot)}
         if attachments:
             answer["names"] = details.names(attachments).to_json()
+            answer["columns"] = column_counts(attachments)
         return answer_frame(answer, attachments)
 
 

@@ -1,7 +1,7 @@
-"""Snapshots to JSON documents and back.
+"""Snapshots to JSON documents and back; what is read is checked, since another process wrote it.
 
-A picture of 32 devices has some thousand numbers: which fields hold numbers and which hold more
-objects is found once per class, so that a snapshot costs milliseconds.
+A snapshot of 32 devices has some thousand numbers. How to convert a class is worked out once, so that a snapshot
+costs milliseconds.
 """
 
 from __future__ import annotations
@@ -15,22 +15,32 @@ from operator import attrgetter
 from typing import Any
 
 from ttmem.errors import BadInput
-from ttmem.snapshots.types import SCHEMA, Snapshot
+from ttmem.snapshots.rows import ROWS, Cores
+from ttmem.snapshots.types import DETAIL_FIELDS, SCHEMA, Snapshot
 
 Converter = Callable[[Any], Any]
-MOST_SHAPES = 4096  # remembered per class; a hostile server cannot fill the memory
+MOST_SHAPES = 4096  # remembered per class, so that a hostile server cannot fill the memory
+AMOUNT_LIMIT = 1 << 64  # no number in a row is larger
+KEYS = {"is_global": "global"}  # where Python has no such name
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:
-    """The document of DESIGN section 7; details stand beside the fixed keys."""
+    """The document of `ttmem ps --json`; details that the snapshot does not have are left out."""
     document: dict[str, Any] = _writer(Snapshot)(snapshot)
-    document.update(document.pop("detail"))
-    schema = document.pop("schema")
-    return {"schema": schema, **document}
+    for name in DETAIL_FIELDS:
+        if document[name] is None:
+            del document[name]
+    return {"schema": document.pop("schema"), **document}
+
+
+def row_to_json(row: tuple[Any, ...]) -> dict[str, Any]:
+    """One row of the details."""
+    document: dict[str, Any] = _writer(type(row))(row)
+    return document
 
 
 def from_json(document: Mapping[str, Any]) -> Snapshot:
-    """Reads a document that ttmem wrote; keys that this version does not know become details."""
+    """Reads a document that ttmem wrote. Keys that this version does not know are ignored."""
     schema = document.get("schema")
     if not isinstance(schema, str) or not schema.startswith("ttmem.snapshot/"):
         raise BadInput(f"this is no ttmem snapshot (schema {schema!r})")
@@ -38,14 +48,11 @@ def from_json(document: Mapping[str, Any]) -> Snapshot:
         raise BadInput(
             f"this snapshot is {schema}, this ttmem reads {SCHEMA}; use the same version for both"
         )
-    known = {field.name for field in fields(Snapshot)} - {"detail"}
-    own = {key: value for key, value in document.items() if key in known}
-    extra = {key: value for key, value in document.items() if key not in known}
     try:
-        picture: Snapshot = _reader(Snapshot)({**own, "detail": extra})
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        snapshot: Snapshot = _reader(Snapshot)(document)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise BadInput(f"this snapshot is damaged: {problem}") from problem
-    return picture
+    return snapshot
 
 
 # -- objects to documents ------------------------------------------------------------------------
@@ -54,14 +61,19 @@ def from_json(document: Mapping[str, Any]) -> Snapshot:
 @cache
 def _writer(kind: Any) -> Converter:
     names = tuple(_fields(kind))
-    take = attrgetter(*names)
+    keys = tuple(KEYS.get(name, name) for name in names)
+    take = attrgetter(*names) if is_dataclass(kind) else tuple
     hints = typing.get_type_hints(kind)
-    inner = [(name, write) for name in names if (write := _writer_of(hints[name])) is not None]
+    inner = [
+        (key, write)
+        for name, key in zip(names, keys, strict=True)
+        if (write := _writer_of(hints[name])) is not None
+    ]
 
     def write_object(value: Any) -> dict[str, Any]:
-        document = dict(zip(names, take(value), strict=True))
-        for name, write in inner:
-            document[name] = write(document[name])
+        document = dict(zip(keys, take(value), strict=True))
+        for key, write in inner:
+            document[key] = write(document[key])
         return document
 
     return write_object
@@ -71,6 +83,8 @@ def _writer_of(hint: Any) -> Converter | None:
     """None: the value is written as it is."""
     kind: Any = hint
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Cores:
+        return lambda cores: [list(core) for core in cores]
     if _is_object(hint):
         return _writer(kind)
     if origin is tuple:
@@ -91,30 +105,32 @@ def _writer_of(hint: Any) -> Converter | None:
 
 @cache
 def _reader(kind: Any) -> Converter:
-    """Reads one class. Which types its fields may have together is remembered: one test for all."""
+    """Reads one class. Types of fields that were valid together are remembered, and need no second check."""
     hints = typing.get_type_hints(kind)
     names, required = tuple(_fields(kind)), list(_fields(kind).values())
+    keys = tuple(KEYS.get(name, name) for name in names)
     readers = [_reader_of(hints[name]) for name in names]
     deep = [at for at, name in enumerate(names) if not _is_plain(hints[name])]
     seen: set[tuple[type, ...]] = set()
+    is_row = kind in ROWS
 
     def read_some(document: Mapping[str, Any]) -> Any:
         given = {}
-        for name, read, needed in zip(names, readers, required, strict=True):
-            if name in document:
-                given[name] = read(document[name])
+        for name, key, read, needed in zip(names, keys, readers, required, strict=True):
+            if key in document:
+                given[name] = read(document[key])
             elif needed:
-                raise ValueError(f"{name} is missing")
+                raise ValueError(f"{key} is missing")
         return kind(**given)
 
-    def read_object(document: Mapping[str, Any]) -> Any:
+    def read_typed(document: Mapping[str, Any]) -> Any:
         try:
-            values = [document[name] for name in names]
+            values = [document[key] for key in keys]
         except KeyError:
             return read_some(document)
         types_of_values = tuple(map(type, values))
         if types_of_values not in seen:
-            made = read_some(document)  # or it complains
+            made = read_some(document)  # raises an error if a type is wrong
             if len(seen) < MOST_SHAPES:
                 seen.add(types_of_values)
             return made
@@ -122,7 +138,14 @@ def _reader(kind: Any) -> Converter:
             values[at] = readers[at](values[at])
         return kind(*values)
 
-    return read_object
+    def read_row(document: Mapping[str, Any]) -> Any:
+        row = read_typed(document)
+        for value in row:
+            if type(value) is int:
+                _amount(value)
+        return row
+
+    return read_row if is_row else read_typed
 
 
 def _is_plain(hint: Any) -> bool:
@@ -138,9 +161,9 @@ def _is_object(hint: Any) -> bool:
 
 
 def _fields(kind: Any) -> dict[str, bool]:
-    """Names of the fields, and whether a document must have them. Of a named tuple it needs all."""
+    """Names of the fields, and whether a document must have them."""
     if not is_dataclass(kind):
-        return dict.fromkeys(kind._fields, True)
+        return {name: name not in kind._field_defaults for name in kind._fields}
     return {
         field.name: field.default is MISSING and field.default_factory is MISSING
         for field in fields(kind)
@@ -152,13 +175,21 @@ def _reader_of(hint: Any) -> Converter:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return lambda value: value
+    if hint is Cores:
+        return lambda value: Cores.of(_checked(value, list, tuple))
     if _is_object(hint):
         return _reader(kind)
     if origin in (typing.Union, types.UnionType):
+        if _is_plain(hint):
+            return lambda value: _checked(value, *arguments)
         read = _reader_of(next(argument for argument in arguments if argument is not type(None)))
         return lambda value: None if value is None else read(value)
+    if hint == tuple[int, int]:
+        return _read_pair
     if origin is tuple:
         item = _reader_of(arguments[0])
+        if arguments[0] is int:
+            return _read_numbers
         return lambda values: tuple(item(value) for value in _checked(values, list, tuple))
     if origin is not None:
         read = _reader_of(arguments[1])
@@ -171,6 +202,25 @@ def _reader_of(hint: Any) -> Converter:
         return lambda value: float(_checked(value, float, int)) if abs(value) < 2**53 else None
 
     return read_plain
+
+
+def _read_numbers(values: Any) -> tuple[int, ...]:
+    """An hour of 32 devices has 800,000 of them."""
+    numbers: tuple[int, ...] = tuple(_checked(values, list, tuple))
+    if not set(map(type, numbers)) <= {int}:
+        raise ValueError(f"{values!r:.60} are not all numbers")
+    return numbers
+
+
+def _read_pair(values: Any) -> tuple[int, int]:
+    first, second = _read_numbers(values)
+    return _amount(first), _amount(second)
+
+
+def _amount(value: int) -> int:
+    if not 0 <= value < AMOUNT_LIMIT:
+        raise ValueError(f"{value!r:.60} is out of range")
+    return value
 
 
 def _checked(value: Any, *kinds: Any) -> Any:

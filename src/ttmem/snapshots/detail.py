@@ -1,38 +1,54 @@
-"""The optional keys of a snapshot (`--detail`), made from the rows that the ledger hands out."""
+"""Details of a snapshot from the rows of the native ledger, in this process or received from a server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
+from ttmem.errors import BadInput
 from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind
-from ttmem.wire.frames import GRID_LIMIT
+from ttmem.snapshots.rows import Buffer, CircularBuffer, Kernel, Program
 from ttmem.wire.rows import BufferRow, CircularBufferRow, KernelRow, ProgramRow, flat_rows
 
-DETAILS = ("programs", "buffers", "cores", "events", "history")
+NativeRows = bytes | memoryview
+COLUMNS: dict[str, type[BufferRow | CircularBufferRow | KernelRow | ProgramRow]] = {
+    "buffers": BufferRow,
+    "l1_buffers": BufferRow,
+    "circular_buffers": CircularBufferRow,
+    "kernels": KernelRow,
+    "programs": ProgramRow,
+}
 
-Rows = bytes | memoryview
+
+class ListedRows(TypedDict, total=False):
+    """Fields of a snapshot."""
+
+    buffers: tuple[Buffer, ...]
+    l1_buffers: tuple[Buffer, ...]
+    circular_buffers: tuple[CircularBuffer, ...]
+    kernels: tuple[Kernel, ...]
+    programs: tuple[Program, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the indices in rows stand for."""
+    """What the indices in native rows stand for."""
 
     pids: Mapping[int, int]
     devices: Mapping[int, str]
     strings: Mapping[int, Mapping[int, str]]
     uncounted: Mapping[int, frozenset[int]] = field(
         default_factory=dict
-    )  # programs that ran unseen
+    )  # by process: programs some of whose events were overwritten before they were read
 
-    def ran_unseen(self, process: int, program: int) -> bool:
-        """Were events of that program overwritten before they were read?"""
-        return program in self.uncounted.get(process, ())
+    def is_counted(self, process: int, program: int) -> bool:
+        """Were all events of that program read?"""
+        return program not in self.uncounted.get(process, ())
 
-    def text(self, process: int, number: int) -> str | None:
-        """A string that a process declared; None if it named none."""
-        return self.strings.get(process, {}).get(number)
+    def texts(self, process: int) -> Mapping[int, str]:
+        """The strings that a process declared."""
+        return self.strings.get(process, {})
 
     def to_json(self) -> dict[str, Any]:
         """JSON has no numbers as keys: pairs instead."""
@@ -47,115 +63,143 @@ class Names:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Names:
         """The inverse of `to_json`."""
-        strings = {process: dict(pairs) for process, pairs in document["strings"]}
-        pairs = document.get("uncounted", ())  # older servers have none
-        uncounted = {process: frozenset(programs) for process, programs in pairs}
-        return cls(dict(document["pids"]), dict(document["devices"]), strings, uncounted)
+        return cls(
+            _table(document["pids"], int),
+            _table(document["devices"], str),
+            {process: _table(pairs, str) for process, pairs in document["strings"]},
+            {process: frozenset(numbers) for process, numbers in document.get("uncounted", ())},
+        )
 
 
-def expand(names: Names, attachments: Mapping[str, Rows]) -> dict[str, Any]:
-    """The detail keys that the attachments hold."""
-    makers: dict[str, Callable[[Names, Rows], list[dict[str, Any]]]] = {
-        "buffers": _buffers,
-        "l1_buffers": _buffers,
-        "circular_buffers": _circular_buffers,
-        "kernels": _kernels,
-        "programs": _programs,
-    }
-    return {key: makers[key](names, data) for key, data in attachments.items() if key in makers}
+def _table(pairs: Any, kind: type) -> dict[int, Any]:
+    table = dict(pairs)
+    if not set(map(type, table.values())) <= {kind}:
+        raise ValueError(f"a name is no {kind.__name__}")
+    return table
 
 
-def cores_of(mask: bytes) -> list[list[int]]:
-    """[[x, y], ...] of a 128-byte core mask, row by row."""
-    bits = int.from_bytes(mask, "little")
-    out = []
-    while bits:
-        at = (bits & -bits).bit_length() - 1
-        out.append([at % GRID_LIMIT, at // GRID_LIMIT])
-        bits &= bits - 1
-    return out
+def column_counts(attachments: Mapping[str, NativeRows]) -> dict[str, int]:
+    """How many columns the rows of each attachment have."""
+    return {key: len(COLUMNS[key]._fields) for key in attachments}
 
 
-def _owner(names: Names, row: Any) -> dict[str, Any]:
-    return {"pid": names.pids.get(row.process), "device": names.devices.get(row.device)}
+def received(answer: Mapping[str, Any], attachments: Mapping[str, NativeRows]) -> ListedRows:
+    """The details in a server's answer; BadInput if it is damaged, or its rows have other columns than ours."""
+    own = column_counts({key: rows for key, rows in attachments.items() if key in COLUMNS})
+    try:
+        told = answer.get("columns", own)  # older servers do not say it
+        for key, count in own.items():
+            if told.get(key) != count or len(attachments[key]) % (8 * count):
+                raise BadInput(
+                    f"the server's rows of {key} have other columns than this ttmem knows;"
+                    " use the same version of ttmem on both sides"
+                )
+        return listed(Names.from_json(answer["names"]), attachments)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise BadInput(f"this snapshot is damaged: {problem}") from problem
 
 
-def _each(
-    rows: Iterable[Any], names: Names, make: Callable[[Any], dict[str, Any]]
-) -> list[dict[str, Any]]:
-    return [{**_owner(names, row), **make(row)} for row in rows]
+def listed(names: Names, attachments: Mapping[str, NativeRows]) -> ListedRows:
+    """The attachments as fields of a snapshot."""
+    rows = ListedRows()
+    if "buffers" in attachments:
+        rows["buffers"] = _buffers(names, attachments["buffers"])
+    if "l1_buffers" in attachments:
+        rows["l1_buffers"] = _buffers(names, attachments["l1_buffers"])
+    if "circular_buffers" in attachments:
+        rows["circular_buffers"] = _circular_buffers(names, attachments["circular_buffers"])
+    if "kernels" in attachments:
+        rows["kernels"] = _kernels(names, attachments["kernels"])
+    if "programs" in attachments:
+        rows["programs"] = _programs(names, attachments["programs"])
+    return rows
 
 
-def _buffers(names: Names, data: Rows) -> list[dict[str, Any]]:
-    def make(row: BufferRow) -> dict[str, Any]:
-        return {
-            "kind": MemoryKind(row.kind).name,
-            "id": row.id,
-            "address": row.address or None,
-            "requested": row.size,
-            "reserved": row.reserved or None,
-            "references": row.references,
-            "time_ns": row.time,
-            "name": names.text(row.process, row.name),
-            "site": names.text(row.process, row.site),
-            "phase": names.text(row.process, row.phase),
-        }
-
-    return _each(flat_rows(BufferRow, data), names, make)
+_KINDS = {int(kind): kind.name for kind in MemoryKind}
+_TYPES = {int(kind): kind.name.lower() for kind in KernelType}
 
 
-def _circular_buffers(names: Names, data: Rows) -> list[dict[str, Any]]:
-    def make(row: CircularBufferRow) -> dict[str, Any]:
-        return {
-            "program": row.program or None,
-            "address": row.address,
-            "size": row.size,
-            "per_core": row.per_core if row.cores else None,
-            "global": bool(row.flags & Flag.GLOBAL),
-            "dataflow": bool(row.flags & Flag.DATAFLOW),
-            "references": row.references,
-            "time_ns": row.time,
-        }
-
-    return _each(flat_rows(CircularBufferRow, data), names, make)
-
-
-def _kernels(names: Names, data: Rows) -> list[dict[str, Any]]:
-    def make(row: KernelRow) -> dict[str, Any]:
-        return {
-            "type": KernelType(row.type).name.lower(),
-            "id": row.id,
-            "program": row.program or None,
-            "name": names.text(row.process, row.name),
-            "binary": row.binary if row.binary_known else None,
-            "cores": row.cores or None,
-            "footprint": row.footprint,
-            "content": f"{row.content:016x}" if row.content else None,
-            "loads": row.loads or None,
-            "dispatches": None if names.ran_unseen(row.process, row.program) else row.dispatches,
-            "time_ns": row.time,
-            "site": names.text(row.process, row.site),
-        }
-
-    return _each(flat_rows(KernelRow, data), names, make)
+def _buffers(names: Names, data: NativeRows) -> tuple[Buffer, ...]:
+    pid, device = names.pids.get, names.devices.get
+    texts = {process: names.texts(process).get for process in names.pids}
+    return tuple(
+        Buffer(
+            pid(row.process),
+            device(row.device),
+            _KINDS[row.kind],
+            row.id,
+            row.address or None,
+            row.size,
+            row.reserved or None,
+            row.references,
+            row.time,
+            texts[row.process](row.name),
+            texts[row.process](row.site),
+            texts[row.process](row.phase),
+        )
+        for row in flat_rows(BufferRow, data)
+    )
 
 
-def _programs(names: Names, data: Rows) -> list[dict[str, Any]]:
-    def make(row: ProgramRow) -> dict[str, Any]:
-        counted = not names.ran_unseen(row.process, row.id)
+def _circular_buffers(names: Names, data: NativeRows) -> tuple[CircularBuffer, ...]:
+    return tuple(
+        CircularBuffer(
+            names.pids.get(row.process),
+            names.devices.get(row.device),
+            row.program or None,
+            row.address,
+            row.size,
+            row.per_core if row.cores else None,
+            bool(row.flags & Flag.GLOBAL),
+            bool(row.flags & Flag.DATAFLOW),
+            row.references,
+            row.time,
+        )
+        for row in flat_rows(CircularBufferRow, data)
+    )
+
+
+def _kernels(names: Names, data: NativeRows) -> tuple[Kernel, ...]:
+    return tuple(
+        Kernel(
+            names.pids.get(row.process),
+            names.devices.get(row.device),
+            _TYPES[row.type],
+            row.id,
+            row.program or None,
+            names.texts(row.process).get(row.name),
+            row.binary if row.binary_known else None,
+            row.cores or None,
+            row.footprint,
+            f"{row.content:016x}" if row.content else None,
+            row.loads or None,
+            row.dispatches if names.is_counted(row.process, row.program) else None,
+            row.time,
+            names.texts(row.process).get(row.site),
+        )
+        for row in flat_rows(KernelRow, data)
+    )
+
+
+def _programs(names: Names, data: NativeRows) -> tuple[Program, ...]:
+    def made(row: ProgramRow) -> Program:
+        counted = names.is_counted(row.process, row.id)
         seen = counted or row.last_dispatch > 0
-        return {
-            "program": row.id,
-            "status": BinaryStatus(row.status).label if row.status_known else None,
-            "dispatches": row.dispatches if counted else None,
-            "cache_hits": row.hits if counted else None,
-            "cache_misses": row.misses if counted else None,
-            "last_dispatch_ns": row.last_dispatch or None,
-            "resident": row.resident if seen else None,
-            "resident_cores": row.resident_cores if seen else None,
-            "name": names.text(row.process, row.name),
-            "site": names.text(row.process, row.site),
-            "last_site": names.text(row.process, row.last_site),
-        }
+        texts = names.texts(row.process)
+        return Program(
+            names.pids.get(row.process),
+            names.devices.get(row.device),
+            row.id,
+            BinaryStatus(row.status).label if row.status_known else None,
+            row.dispatches if counted else None,
+            row.hits if counted else None,
+            row.misses if counted else None,
+            row.last_dispatch or None,
+            row.resident if seen else None,
+            row.resident_cores if seen else None,
+            texts.get(row.name),
+            texts.get(row.site),
+            texts.get(row.last_site),
+        )
 
-    return _each(flat_rows(ProgramRow, data), names, make)
+    return tuple(map(made, flat_rows(ProgramRow, data)))

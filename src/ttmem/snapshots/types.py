@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttmem.events import Amounts, CardSample, Telemetry
 from ttmem.sizes import human, several
+from ttmem.snapshots.rows import (
+    Buffer,
+    CircularBuffer,
+    CoreSet,
+    Kernel,
+    LoggedEvent,
+    MemoryHistory,
+    Program,
+    ResidentBuffer,
+    Row,
+)
 
 SCHEMA = "ttmem.snapshot/1"
+DETAILS = ("programs", "buffers", "cores", "events", "history")  # what can be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +244,19 @@ class Snapshot:
     processes: tuple[Process, ...]
     left_behind: tuple[LeftBehind, ...]
     losses: Losses
-    detail: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # programs, buffers, cores, events, history
     schema: str = SCHEMA
     remarks: tuple[Anomaly, ...] = ()  # about the host, not one device
     cards: tuple[CardSample, ...] = ()  # with telemetry: cards without a device in this snapshot
+    # The details. None: not asked for, or no source lists them.
+    programs: tuple[Program, ...] | None = None
+    kernels: tuple[Kernel, ...] | None = None  # with programs
+    circular_buffers: tuple[CircularBuffer, ...] | None = None  # with programs
+    buffers: tuple[Buffer, ...] | None = None
+    cores: Mapping[str, tuple[CoreSet, ...]] | None = None  # by unique id
+    resident: Mapping[str, tuple[ResidentBuffer, ...]] | None = None  # with cores
+    l1_buffers: tuple[Buffer, ...] | None = None  # with cores
+    events: tuple[LoggedEvent, ...] | None = None  # the latest, oldest first
+    history: Mapping[str, MemoryHistory] | None = None  # by unique id
 
     def __repr__(self) -> str:
         devices, processes = len(self.devices), len(self.processes)
@@ -251,3 +270,34 @@ class Snapshot:
             if wanted == (device.unique_id if isinstance(wanted, str) else device.logical_id):
                 return device
         return None
+
+    def without_details(self) -> Snapshot:
+        """The same with none of its details."""
+        nothing: dict[str, Any] = dict.fromkeys(DETAIL_FIELDS)
+        return replace(self, **nothing)
+
+    def with_rows_on(self, devices: Iterable[str]) -> Snapshot:
+        """Only details of these devices, by unique id; rows that name no device stay."""
+        wanted: set[str | None] = {None, *devices}
+        kept = self._rows(lambda row: row.device in wanted)
+        for name in DETAIL_MAPS:
+            if (parts := getattr(self, name)) is not None:
+                kept[name] = {key: part for key, part in parts.items() if key in wanted}
+        return replace(self, **kept)
+
+    def with_rows_of(self, pids: Iterable[int]) -> Snapshot:
+        """Only rows of these processes; rows that name no process stay."""
+        wanted: set[int | None] = {None, *pids}
+        return replace(self, **self._rows(lambda row: row.pid in wanted))
+
+    def _rows(self, wanted: Callable[[Row], bool]) -> dict[str, Any]:
+        return {
+            name: tuple(filter(wanted, rows))
+            for name in DETAIL_ROWS
+            if (rows := getattr(self, name)) is not None
+        }
+
+
+DETAIL_ROWS = ("programs", "kernels", "circular_buffers", "buffers", "l1_buffers", "events")
+DETAIL_MAPS = ("cores", "resident", "history")  # by unique id
+DETAIL_FIELDS = (*DETAIL_ROWS, *DETAIL_MAPS)

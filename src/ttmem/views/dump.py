@@ -8,7 +8,7 @@ from datetime import tzinfo
 from functools import partial
 
 from ttmem.sizes import human
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import Buffer, CircularBuffer, Kernel, Snapshot
 from ttmem.sources.shm import CLOSED
 from ttmem.views.dump_groups import (
     CB,
@@ -18,6 +18,9 @@ from ttmem.views.dump_groups import (
     Group,
     columns_of_ended,
     columns_of_now,
+    entry_id,
+    entry_size,
+    references,
 )
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.meter import share_text
@@ -63,9 +66,9 @@ Cell = Callable[[Entry], Line]
 
 def _columns(group: Group, columns: DumpColumns) -> list[tuple[Column, Cell]]:
     """Ids and addresses have columns of their own; ids that are addresses are not repeated."""
-    ids = any(entry.get("id") not in (None, entry.get("address")) for entry in group.largest)
-    addresses = group.kind == CB or any(entry.get("address") for entry in group.largest)
-    size = "FOOTPRINT" if "footprint" in group.largest[0] else "SIZE"
+    ids = any(entry_id(entry) not in (None, address_of(entry)) for entry in group.largest)
+    addresses = group.kind == CB or any(map(address_of, group.largest))
+    size = "FOOTPRINT" if isinstance(group.largest[0], Kernel) else "SIZE"
     return [
         (Column(size, right=True), _size),
         (Column(columns.age, right=True), partial(_age, columns.until_ns(group))),
@@ -75,21 +78,26 @@ def _columns(group: Group, columns: DumpColumns) -> list[tuple[Column, Cell]]:
     ]
 
 
+def address_of(entry: Entry) -> int | None:
+    return None if isinstance(entry, Kernel) else entry.address
+
+
 def _size(entry: Entry) -> Line:
-    return ink(human(int(entry.get("footprint", entry.get("requested", entry.get("size", 0))))))
+    return ink(human(entry_size(entry)))
 
 
 def _age(until_ns: int | None, entry: Entry) -> Line:
-    time_ns = int(entry.get("time_ns") or 0)
-    return faint(age(until_ns - time_ns) if time_ns and until_ns else "N/A")
+    return faint(age(until_ns - entry.time_ns) if entry.time_ns and until_ns else "N/A")
 
 
 def _id(entry: Entry) -> Line:
-    return known(None if entry.get("id") is None else f"{int(entry['id']):#x}")
+    number = entry_id(entry)
+    return known(None if number is None else f"{number:#x}")
 
 
 def _address(entry: Entry) -> Line:
-    return known(None if entry.get("address") is None else f"{int(entry['address']):#x}")
+    address = address_of(entry)
+    return known(None if address is None else f"{address:#x}")
 
 
 def _origin_cell(entry: Entry) -> Line:
@@ -98,16 +106,16 @@ def _origin_cell(entry: Entry) -> Line:
 
 def _origin(entry: Entry) -> str:
     """References, name and call site, as far as they are known."""
-    program, references = entry.get("program"), int(entry.get("references") or 1)
+    times = references(entry)
     texts = [
-        f"{references:,} references" if references > 1 else None,
-        entry.get("name"),
-        f"program {program}" if program else None,
-        f"{entry['cores']} cores" if entry.get("cores") else None,
-        "on an L1 buffer" if entry.get("global") else None,
-        entry.get("site"),
+        f"{times:,} references" if times > 1 else None,
+        None if isinstance(entry, CircularBuffer) else entry.name,
+        f"program {entry.program}" if not isinstance(entry, Buffer) and entry.program else None,
+        f"{entry.cores} cores" if isinstance(entry, Kernel) and entry.cores else None,
+        "on an L1 buffer" if isinstance(entry, CircularBuffer) and entry.is_global else None,
+        None if isinstance(entry, CircularBuffer) else entry.site,
     ]
-    return "  ".join(str(text) for text in texts if text)
+    return "  ".join(text for text in texts if text)
 
 
 NOTHING = "nothing is allocated"

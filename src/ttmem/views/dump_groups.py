@@ -7,14 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from typing import Any
 
 from ttmem.events import Amounts
-from ttmem.snapshots import Device, Process, Snapshot
+from ttmem.snapshots import Buffer, CircularBuffer, Device, Kernel, Process, Snapshot
 from ttmem.views.names import in_order, short_command, time_of_day
 from ttmem.views.notes import COUNTERS
 
-Entry = Mapping[str, Any]  # one buffer, circular buffer or kernel of a snapshot's details
+Entry = Buffer | CircularBuffer | Kernel
 CB = "CB"
 HOST_MEMORY = "SYSTEM_MEMORY"
 
@@ -46,14 +45,20 @@ class DeviceDump:
     kernels: tuple[Group, ...]
 
 
-def dump_groups(snapshot: Snapshot, top: int) -> list[DeviceDump]:
-    """Devices on which something is left; `top` single entries per group, 0 for all."""
-    buffers = _by_owner(snapshot.detail.get("buffers", ()), "kind")
-    circular = _by_owner(filter(_is_own, snapshot.detail.get("circular_buffers", ())), None)
-    kernels = _by_owner(snapshot.detail.get("kernels", ()), "type")
+def dump_groups(
+    snapshot: Snapshot, top: int, ended_ns: Mapping[int, int | None] | None = None
+) -> list[DeviceDump]:
+    """Devices on which something is left; `top` single entries per group, 0 for all.
+
+    `ended_ns`: by pid, when the processes ended; None: they are alive.
+    """
+    # A global circular buffer lies on an L1 buffer that is listed itself, and is counted nowhere.
+    circular = [one for one in snapshot.circular_buffers or () if not one.is_global]
+    memory_entries = _by_owner([*(snapshot.buffers or ()), *circular])
+    kernels = _by_owner(snapshot.kernels or ())
     out = []
     for device in in_order(snapshot).devices:
-        memory = _memory_groups(snapshot, device, {**buffers, **circular}, top)
+        memory = _memory_groups(snapshot, device, memory_entries, top, ended_ns)
         code = _kernel_groups(snapshot, device, kernels, top)
         if memory or code:
             out.append(DeviceDump(device, tuple(memory), tuple(code)))
@@ -63,18 +68,26 @@ def dump_groups(snapshot: Snapshot, top: int) -> list[DeviceDump]:
 Owner = tuple[str, int | None, str]  # device, pid, kind
 
 
-def _by_owner(entries: Iterable[Entry], kind: str | None) -> dict[Owner, list[Entry]]:
+def _by_owner(entries: Iterable[Entry]) -> dict[Owner, list[Entry]]:
     groups: dict[Owner, list[Entry]] = defaultdict(list)
     for entry in entries:
-        name = CB if kind is None else str(entry[kind])
-        groups[str(entry["device"]), entry["pid"], name].append(entry)
+        groups[str(entry.device), entry.pid, _kind(entry)].append(entry)
     return groups
 
 
+def _kind(entry: Entry) -> str:
+    if isinstance(entry, Buffer):
+        return entry.kind
+    return CB if isinstance(entry, CircularBuffer) else entry.type
+
+
 def _memory_groups(
-    snapshot: Snapshot, device: Device, entries: Mapping[Owner, list[Entry]], top: int
+    snapshot: Snapshot,
+    device: Device,
+    entries: Mapping[Owner, list[Entry]],
+    top: int,
+    ended_ns: Mapping[int, int | None] | None,
 ) -> list[Group]:
-    endings = snapshot.detail.get("ended")
     totals = device.memory.amounts.by_label()
     groups = []
     for process in snapshot.processes:
@@ -85,24 +98,25 @@ def _memory_groups(
             if found or amount:
                 total = totals.get(kind)
                 group = _group(kind, process, found, amount, total, top)
-                groups.append(_of_ended(group, endings) if endings is not None else group)
+                groups.append(group if ended_ns is None else _of_ended(group, ended_ns))
     return sorted(groups, key=lambda group: -group.held)
 
 
-def _of_ended(group: Group, endings: Mapping[int | None, int | None]) -> Group:
-    """Runs of one hour have nothing to do with each other: a share of all would tell nothing."""
-    return replace(group, share=None, ended_ns=endings.get(group.pid))
+def _of_ended(group: Group, ended_ns: Mapping[int, int | None]) -> Group:
+    """Runs within one hour are unrelated, so a share of their sum would mean nothing."""
+    ended = None if group.pid is None else ended_ns.get(group.pid)
+    return replace(group, share=None, ended_ns=ended)
 
 
 def _group(
     kind: str, process: Process, found: list[Entry], held: int, total: int | None, top: int
 ) -> Group:
-    largest = _largest(found, _requested, top)
+    largest = _largest(found, top)
     return Group(
         kind=kind,
         pid=process.pid,
         command=process.command,
-        count=sum(map(_times, found)) if kind == CB and found else len(found) or None,
+        count=sum(map(references, found)) if kind == CB and found else len(found) or None,
         requested=sum(map(_requested, found)) if found else _counted(kind, process, held),
         held=held,
         share=held / total if total else None,
@@ -134,8 +148,8 @@ def _kernel_groups(
 def _kernel_group(
     kind: str, pid: int | None, command: str | None, found: list[Entry], top: int
 ) -> Group:
-    largest = _largest(found, _footprint, top)
-    footprint = sum(map(_footprint, found))
+    largest = _largest(found, top)
+    footprint = sum(map(_requested, found))
     return Group(
         kind=f"{kind.title()} kernels",
         pid=pid,
@@ -145,37 +159,41 @@ def _kernel_group(
         held=footprint,
         share=None,
         largest=largest,
-        rest=footprint - sum(map(_footprint, largest)),
+        rest=footprint - sum(map(_requested, largest)),
         counted=False,
     )
 
 
-def _is_own(circular_buffer: Entry) -> bool:
-    """A global one lies on an L1 buffer that is listed itself; no count has it."""
-    return not circular_buffer.get("global")
+def references(entry: Entry) -> int:
+    """How often it is allocated."""
+    return 1 if isinstance(entry, Kernel) else entry.references or 1
 
 
-def _times(entry: Entry) -> int:
-    return int(entry.get("references") or 1)
+def entry_size(entry: Entry) -> int:
+    """Bytes of one: requested by a buffer, on all cores of a circular buffer, the footprint of a kernel."""
+    if isinstance(entry, Buffer):
+        return entry.requested
+    return entry.size if isinstance(entry, CircularBuffer) else entry.footprint
 
 
 def _requested(entry: Entry) -> int:
-    return int(entry["requested"] if "requested" in entry else entry["size"] * _times(entry))
+    times = entry.references or 1 if isinstance(entry, CircularBuffer) else 1
+    return entry_size(entry) * times
 
 
 def _taken(entry: Entry) -> int:
-    return int(entry.get("reserved") or _requested(entry))
+    return entry.held if isinstance(entry, Buffer) else _requested(entry)
 
 
-def _footprint(entry: Entry) -> int:
-    return int(entry["footprint"])
+def entry_id(entry: Entry) -> int | None:
+    return None if isinstance(entry, CircularBuffer) else entry.id
 
 
-def _largest(entries: list[Entry], size: Callable[[Entry], int], top: int) -> tuple[Entry, ...]:
-    """Of equal ones the first ids, so that the list is the same whenever it is asked for."""
+def _largest(entries: list[Entry], top: int) -> tuple[Entry, ...]:
+    """Equal sizes are ordered by id, so that the list is always the same."""
 
     def place(entry: Entry) -> tuple[int, int]:
-        return -size(entry), int(entry.get("id") or 0)
+        return -_requested(entry), entry_id(entry) or 0
 
     return tuple(heapq.nsmallest(top or len(entries), entries, key=place))
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
-from operator import sub
+from operator import attrgetter, sub
 from typing import Any
 
 from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
-from ttmem.snapshots import Snapshot, to_json
+from ttmem.snapshots import Buffer, Snapshot, to_json
 from ttmem.text import clean
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
@@ -19,7 +19,7 @@ from ttmem.views.names import short_command
 from ttmem.views.notes import loss_notes, note_lines
 from ttmem.views.table import Column, Table, page, section, title_lines
 
-BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the key of a buffer's row
+BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the field of a buffer
 
 
 class What(Enum):
@@ -59,7 +59,7 @@ def live_groups(snapshot: Snapshot, by: str) -> Grouped:
         for unique_id, held in process.devices.items()
         if unique_id in ids
     )
-    groups = _of_buffers(snapshot.detail.get("buffers", ()), by)
+    groups = _of_buffers(snapshot.buffers or (), by)
     groups = _of_processes(groups, snapshot) if by == "pid" else [*groups, *_rest(groups, total)]
     named = [group for group in groups if group.what is What.NAMED]
     others = [group for group in groups if group.what is not What.NAMED and group.held.all]
@@ -69,21 +69,22 @@ def live_groups(snapshot: Snapshot, by: str) -> Grouped:
     return Grouped(by, tuple(ordered), LiveGroup(What.SUMS, None, total, count))
 
 
-def _of_buffers(rows: Iterable[Mapping[str, Any]], by: str) -> list[LiveGroup]:
-    found: dict[Any, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        if row["kind"] in LABELS:  # host memory is not counted
-            found.setdefault(row.get(BY[by]), []).append(row)
+def _of_buffers(buffers: Iterable[Buffer], by: str) -> list[LiveGroup]:
+    found: dict[str | int | None, list[Buffer]] = {}
+    key_of = attrgetter(BY[by])
+    for buffer in buffers:
+        if buffer.kind in LABELS:  # host memory is not counted
+            found.setdefault(key_of(buffer), []).append(buffer)
     return [
-        LiveGroup(What.UNNAMED if key is None else What.NAMED, key, _held(buffers), len(buffers))
-        for key, buffers in found.items()
+        LiveGroup(What.UNNAMED if key is None else What.NAMED, key, _held(rows), len(rows))
+        for key, rows in found.items()
     ]
 
 
-def _held(buffers: Iterable[Mapping[str, Any]]) -> Amounts:
+def _held(buffers: Iterable[Buffer]) -> Amounts:
     sums = dict.fromkeys(LABELS, 0)
-    for row in buffers:
-        sums[row["kind"]] += int(row.get("reserved") or row["requested"])
+    for buffer in buffers:
+        sums[buffer.kind] += buffer.held
     return Amounts._make(sums.values())
 
 
@@ -192,8 +193,8 @@ def _unnamed(snapshot: Snapshot, by: str, recorded: Mapping[int, bool]) -> str:
     """What can be said of buffers without a name: that depends on who made them."""
     if by == "phase":
         return _OUTSIDE[by]
-    rows = snapshot.detail.get("buffers", ())
-    makers = {recorded.get(row["pid"]) for row in rows if row.get(BY[by]) is None}
+    unnamed = [one for one in snapshot.buffers or () if getattr(one, BY[by]) is None]
+    makers = {None if one.pid is None else recorded.get(one.pid) for one in unnamed}
     if makers == {False}:
         return _NOT_RECORDED.get(by, "unknown")
     unknown = _UNNAMED.get(by, "unknown")

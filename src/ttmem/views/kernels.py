@@ -159,15 +159,14 @@ def _type_grid(snapshot: Snapshot) -> Table:
     return Table(columns, rows)
 
 
-Counts = Counter[tuple[str, str]]  # kernels by device and type
+Counts = Counter[tuple[str | None, str]]  # kernels by device and type
 
 
 def _counts(snapshot: Snapshot) -> Counts | None:
     """None if the snapshot came without its kernels."""
-    listed = snapshot.detail.get("kernels")
-    if not isinstance(listed, list):
+    if snapshot.kernels is None:
         return None
-    return Counter((row["device"], row["type"]) for row in listed)
+    return Counter((kernel.device, kernel.type) for kernel in snapshot.kernels)
 
 
 def _type_rows(name: str, device: Device, counts: Counts | None) -> list[list[Line]]:

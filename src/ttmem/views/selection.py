@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ttmem.errors import BadInput
 from ttmem.events import Amounts
@@ -48,12 +48,11 @@ def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
     chosen = tuple(d for d in snapshot.devices if any(is_device(d, one) for one in wanted))
     ids = {device.unique_id for device in chosen}
     return replace(
-        snapshot,
+        snapshot.with_rows_on(ids),
         devices=chosen,
         processes=_holders(snapshot.processes, ids),
         left_behind=_holders(snapshot.left_behind, ids),
         cards=(),
-        detail=_kept(snapshot.detail, "device", ids),
     )
 
 
@@ -67,7 +66,7 @@ def none_of(snapshot: Snapshot) -> Snapshot:
     """Where nothing is there of what was asked for; what there is otherwise is kept from nobody."""
     host = {**snapshot.host, NARROWED: True}
     return replace(
-        snapshot, host=host, devices=(), processes=(), left_behind=(), cards=(), detail={}
+        snapshot.without_details(), host=host, devices=(), processes=(), left_behind=(), cards=()
     )
 
 
@@ -83,14 +82,13 @@ def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
     used = {one for process in processes for one in process.devices}
     used |= {one for left in left_behind for one in left.devices}
     return replace(
-        snapshot,
+        snapshot.with_rows_of(pids),
         devices=tuple(_of_them(d, pids) for d in snapshot.devices if d.unique_id in used),
         host=snapshot.host if used else {**snapshot.host, NARROWED: True},
         remarks=tuple(one for one in snapshot.remarks if one.pid in (None, *pids)),
         processes=processes,
         left_behind=left_behind,
         cards=(),
-        detail=_kept(snapshot.detail, "pid", set(pids)),
     )
 
 
@@ -116,23 +114,6 @@ def _holders(holders: tuple[Holder, ...], ids: set[str]) -> tuple[Holder, ...]:
 
 def _only(devices: Mapping[str, Amounts], ids: set[str]) -> dict[str, Amounts]:
     return {unique_id: held for unique_id, held in devices.items() if unique_id in ids}
-
-
-def _kept(detail: Mapping[str, Any], key: str, wanted: Collection[object]) -> dict[str, Any]:
-    """Rows that name another device or process are left out; rows that name none stay."""
-    out: dict[str, Any] = {}
-    for name, value in detail.items():
-        if isinstance(value, list):
-            out[name] = [
-                row for row in value if not isinstance(row, dict) or row.get(key) in (None, *wanted)
-            ]
-        elif isinstance(value, Mapping) and key == "device":
-            out[name] = {
-                unique_id: part for unique_id, part in value.items() if unique_id in wanted
-            }
-        else:
-            out[name] = value
-    return out
 
 
 def no_device(snapshot: Snapshot) -> str:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from tests.views.builders import GIB, circular, device, snapshot, use
 from ttmem.hw import device_spec
-from ttmem.snapshots import Device, L1Map, Snapshot
+from ttmem.snapshots import (
+    Buffer,
+    Cores,
+    CoreSet,
+    Device,
+    L1Map,
+    ResidentBuffer,
+    Snapshot,
+)
 
 KIB = 1 << 10
 PID = 41235
@@ -54,63 +61,50 @@ def chip(
 
 def core_set(
     cores: tuple[int, int, int, int], *regions: tuple[int, int], program: int, pid: int = PID
-) -> dict[str, Any]:
+) -> CoreSet:
     """A rectangle of cores, ends included."""
-    return {
-        "pid": pid,
-        "cores": _cells(cores),
-        "cached": sum(end - start for start, end in regions),
-        "regions": [list(region) for region in regions],
-        "highest_program": program,
-    }
+    cached = sum(end - start for start, end in regions)
+    return CoreSet(pid, _cells(cores), cached, regions, program)
 
 
 def resident(
     cores: tuple[int, int, int, int], start: int, end: int, program: int, dataflow: bool = False
-) -> dict[str, Any]:
-    return {
-        "pid": PID,
-        "program": program,
-        "cores": _cells(cores),
-        "start": start,
-        "end": end,
-        "dataflow": dataflow,
-    }
+) -> ResidentBuffer:
+    return ResidentBuffer(PID, program, _cells(cores), start, end, dataflow)
 
 
-def _cells(cores: tuple[int, int, int, int]) -> list[list[int]]:
+def _cells(cores: tuple[int, int, int, int]) -> Cores:
     x0, y0, x1, y1 = cores
-    return [[x, y] for y in range(y0, y1 + 1) for x in range(x0, x1 + 1)]
+    return Cores.of((x, y) for y in range(y0, y1 + 1) for x in range(x0, x1 + 1))
 
 
 def picture(
     of: Device,
-    sets: Iterable[dict[str, Any]] = (),
-    now: Iterable[dict[str, Any]] = (),
+    sets: Iterable[CoreSet] = (),
+    now: Iterable[ResidentBuffer] = (),
     buffers: Buffers = (),
     others: Iterable[Device] = (),
 ) -> Snapshot:
     assert of.l1_map is not None
     rows = [
-        {
-            "device": of.unique_id,
-            "pid": pid[0] if pid else PID,
-            "kind": "L1",
-            "id": at,
-            "address": address,
-            "requested": size,
-            "reserved": size * of.l1_map.banks,
-            "name": None,
-            "site": name,
-        }
+        Buffer(
+            pid[0] if pid else PID,
+            of.unique_id,
+            "L1",
+            at,
+            address,
+            size,
+            size * of.l1_map.banks,
+            site=name,
+        )
         for at, (address, size, name, *pid) in enumerate(buffers, 1)
     ]
-    detail = {
-        "cores": {of.unique_id: list(sets)},
-        "resident": {of.unique_id: list(now)},
-        "l1_buffers": rows,
-    }
-    return snapshot([of, *others], detail=detail)
+    return snapshot(
+        [of, *others],
+        cores={of.unique_id: tuple(sets)},
+        resident={of.unique_id: tuple(now)},
+        l1_buffers=tuple(rows),
+    )
 
 
 def nothing_known() -> Snapshot:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timezone
 
 from ttmem.snapshots import Snapshot
+from ttmem.snapshots.types import DETAIL_FIELDS
 from ttmem.views.ink import Line, Style, ink
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.state import Drawn, Look, Target
@@ -25,7 +26,8 @@ class Rows:
 
     def draw(self, look: Look) -> Drawn:
         devices = [device.unique_id for device in look.snapshot.devices]
-        known = ", ".join(sorted(look.snapshot.detail)) or "nothing"
+        listed = (name for name in DETAIL_FIELDS if getattr(look.snapshot, name) is not None)
+        known = ", ".join(sorted(listed)) or "nothing"
         lines = [ink(f"{self.name}: {len(devices)} devices, details: {known}", Style.TITLE)]
         lines += [ink(f"row {at} of {look.width} columns") for at in range(look.height - 1)]
         return Drawn(lines, [Target(1, lambda state: self._deeper, 0, 10)])

@@ -28,19 +28,19 @@ def test_everything_listed_adds_up_to_everything_held() -> None:
     memories = [device.memory for device in four.devices]
     held = sum(m.dram.held + m.l1.held + m.l1_small.held + m.trace.held for m in memories)
     facts = draw(Buffers(), look_at(four))[1]
-    assert f"all {len(four.detail['buffers'])} buffers  holding {human(held)} of" in facts
+    assert f"all {len(four.buffers or ())} buffers  holding {human(held)} of" in facts
 
 
 def test_a_cut_list_says_how_many_there_are() -> None:
     four = DETAIL_CASES["four"]()
-    largest = sorted(four.detail["buffers"], key=lambda row: -row["requested"])[:5]
-    facts = draw(Buffers(), look_at(replace(four, detail={"buffers": largest})))[1]
-    assert f"the largest 5 of {len(four.detail['buffers'])} buffers" in facts
+    largest = sorted(four.buffers or (), key=lambda row: -row.requested)[:5]
+    facts = draw(Buffers(), look_at(replace(four, buffers=tuple(largest))))[1]
+    assert f"the largest 5 of {len(four.buffers or ())} buffers" in facts
 
 
 def test_with_a_chosen_process_all_figures_are_its_and_those_of_all_are_named_so() -> None:
     four = DETAIL_CASES["four"]()
-    pid = four.detail["buffers"][0]["pid"]
+    pid = (four.buffers or ())[0].pid or 0
     part, _ = Choice(pids=(pid,)).of(four)
     held = list(part.processes[0].devices.values())
     own = sum(one.dram + one.l1 + one.l1_small + one.trace for one in held)
@@ -53,13 +53,13 @@ def test_with_a_chosen_process_all_figures_are_its_and_those_of_all_are_named_so
 
 def test_a_process_that_is_not_there_has_no_buffers() -> None:
     part, _ = Choice(pids=(1,)).of(DETAIL_CASES["four"]())
-    assert part.detail["buffers"] == []
+    assert part.buffers == ()
 
 
 def test_a_shows_the_chosen_device_alone() -> None:
     four = DETAIL_CASES["four"]()
     chosen = four.devices[2].unique_id
-    count = sum(1 for row in four.detail["buffers"] if row["device"] == chosen)
+    count = sum(1 for row in (four.buffers or ()) if row.device == chosen)
     picture = draw(Buffers(), look_at(four, state=State(device=chosen)), ["a"])
     assert picture[0].startswith(" device 2 ")
     assert f" all {count} buffers" in picture[1]
@@ -80,8 +80,8 @@ def test_a_filter_says_what_the_matching_buffers_hold() -> None:
 
 def test_host_memory_is_listed_and_in_no_sum() -> None:
     one = DETAIL_CASES["one"]()
-    host = {**one.detail["buffers"][0], "kind": "SYSTEM_MEMORY"}
-    text = draw(Buffers(), look_at(replace(one, detail={"buffers": [host]}), 200))
+    host = (one.buffers or ())[0]._replace(kind="SYSTEM_MEMORY")
+    text = draw(Buffers(), look_at(replace(one, buffers=(host,)), 200))
     assert "holding 0 B of" in text[1]
     assert "1 in host memory, in no sum" in text[1]
     assert any("SYSTEM_" in line for line in text[2:])
@@ -97,7 +97,7 @@ def test_sums_of_stock_counters_have_a_reason_for_the_empty_list() -> None:
 
 def test_amounts_are_in_the_chosen_units() -> None:
     one = DETAIL_CASES["one"]()
-    requested = max(row["requested"] for row in one.detail["buffers"])
+    requested = max(row.requested for row in (one.buffers or ()))
     picture = draw(Buffers(), look_at(one, state=State(units=Units.BYTES)))
     assert f"{requested:,}" in next(line for line in picture if line.startswith(">"))
 
@@ -117,7 +117,7 @@ def test_all_are_listed_if_they_hold_everything_whoever_did_not_count() -> None:
         chip, memory=replace(chip.memory, trace=replace(chip.memory.trace, count=None))
     )
     facts = draw(Buffers(), look_at(replace(one, devices=(uncounted,))))[1]
-    assert f" all {len(one.detail['buffers'])} buffers  holding" in facts
+    assert f" all {len(one.buffers or ())} buffers  holding" in facts
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -130,6 +130,6 @@ def test_an_ended_process_is_named_with_the_command_that_lists_what_it_never_fre
     one = DETAIL_CASES["one"]()
     (dead,) = one.processes
     left = LeftBehind(dead.pid, dead.command, one.time_ns, dead.devices)
-    ended = replace(one, processes=(), left_behind=(left,), detail={"buffers": []})
+    ended = replace(one, processes=(), left_behind=(left,), buffers=())
     text = " ".join(draw(Buffers(), look_at(ended)))
     assert f"process {dead.pid} has ended; `ttmem dump` lists what was never freed" in text

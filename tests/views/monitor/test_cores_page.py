@@ -25,19 +25,18 @@ from tests.views.monitor.core_cases import (
     picture,
     three_processes,
 )
-from tests.views.snapshots import texts
 from ttmem.events import Amounts
-from ttmem.snapshots import L1Map, Snapshot
+from ttmem.snapshots import Buffer, Cores, CoreSet, L1Map, ResidentBuffer, Snapshot
 from ttmem.views.ink import line_columns, paint
 from ttmem.views.monitor.pages.core_data import banks_of, pressure
 from ttmem.views.monitor.pages.core_map import Sort, core_map
-from ttmem.views.monitor.pages.cores import Cores
+from ttmem.views.monitor.pages.cores import Cores as CoresPage
 from ttmem.views.monitor.state import Drawn, Look, State, Units
 from ttmem.views.monitor.watch import Choice
 
 PICTURES = Path(__file__).parent / "pictures"
 SIZES = ((80, 20), (120, 36), (200, 56))
-PAGE = Cores()
+PAGE = CoresPage()
 
 
 def look(
@@ -195,8 +194,8 @@ def test_what_counters_alone_tell_has_no_cores_and_says_why() -> None:
         l1=replace(use(5 << 20), reserved=None, count=None),
         cb=replace(circular(0), count=None),
     )
-    detail: dict[str, Any] = {"cores": {made.unique_id: []}, "l1_buffers": []}
-    seen = text(PAGE.draw(look(snapshot([replace(made, memory=counted)], detail=detail))))
+    of = snapshot([replace(made, memory=counted)], cores={made.unique_id: ()}, l1_buffers=())
+    seen = text(PAGE.draw(look(of)))
 
     assert "L1 in use: N/A, the counters of stock ttnn tell sums, and no addresses" in seen
     assert "L1 buffers: N/A, the counters of stock ttnn tell sums" in seen
@@ -213,21 +212,13 @@ def test_a_buffer_that_cannot_be_placed_leaves_the_rest_of_the_map(
     of = picture(
         chip("p150", count=1, cached=1), [core_set((0, 0, 1, 1), (0x1B480, 0x1C480), program=2)]
     )
-    row = {"device": of.devices[0].unique_id, "kind": "L1", "pid": PID, "id": 1}
-    detail = {**of.detail, "l1_buffers": [{**row, "address": address, "reserved": reserved}]}
-    seen = text(PAGE.draw(look(replace(of, detail=detail))))
+    uid = of.devices[0].unique_id
+    row = Buffer(PID, uid, "L1", 1, address, reserved=reserved)
+    seen = text(PAGE.draw(look(replace(of, l1_buffers=(row,)))))
 
     assert f"L1 buffers: N/A, {reason}" in seen
     assert "cached pid 41235 program 2" in seen
     assert "to a clash N/A" in seen
-
-
-def test_damaged_details_are_called_so() -> None:
-    of = busy()
-    uid = of.devices[0].unique_id
-    seen = text(PAGE.draw(look(replace(of, detail={"cores": {uid: [{"cores": "x"}]}}))))
-
-    assert "L1 in use: N/A, what the server says about cores is damaged" in seen
 
 
 def test_every_part_of_the_page_is_explained() -> None:
@@ -237,38 +228,34 @@ def test_every_part_of_the_page_is_explained() -> None:
         assert part in words
 
 
-numbers = st.integers(0, 200) | st.integers(0, 1 << 22) | st.integers(-1, 1 << 70)
-anything = st.none() | st.booleans() | numbers | texts | st.lists(numbers, max_size=3)
-ranges = st.lists(st.tuples(numbers, numbers), max_size=4)
-cells = st.lists(st.tuples(st.integers(0, 33), st.integers(0, 33)), max_size=8)
-
-
-def rows(**columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    sound = st.fixed_dictionaries(columns)
-    return st.lists(sound | anything, max_size=6) | st.lists(sound, max_size=6) | anything
+numbers = st.integers(0, 200) | st.integers(0, 1 << 22) | st.integers(0, (1 << 64) - 1)
+maybe = st.none() | numbers
+regions = st.lists(st.tuples(numbers, numbers), max_size=4).map(tuple)
+cells = st.builds(Cores, st.integers(0, (1 << 1024) - 1))
+core_sets = st.builds(CoreSet, maybe, cells, numbers, regions, maybe)
+resident = st.builds(ResidentBuffer, maybe, maybe, cells, numbers, numbers, st.booleans())
 
 
 @st.composite
 def any_cores(draw: st.DrawFn) -> Snapshot:
-    made = chip("p150", count=draw(st.none() | st.integers(0, 9)), cached=draw(st.none() | numbers))
+    made = chip("p150", count=draw(st.none() | st.integers(0, 9)), cached=draw(maybe))
     uid = made.unique_id
-    l1_map = st.just(made.l1_map) | st.builds(
-        L1Map, numbers, st.none() | numbers, numbers, numbers, numbers
-    )
+    l1_map = st.just(made.l1_map) | st.builds(L1Map, numbers, maybe, numbers, numbers, numbers)
     grid = st.none() | st.tuples(st.integers(0, 40), st.integers(0, 40)) | st.just(made.grid)
     device = replace(made, grid=draw(grid), l1_map=draw(st.none() | l1_map))
-    sets = rows(pid=numbers, cores=cells, cached=numbers, regions=ranges, highest_program=numbers)
-    now = rows(pid=numbers, program=numbers, cores=cells, start=numbers, end=numbers)
-    buffers = rows(
-        device=st.just(uid), kind=st.just("L1"), pid=numbers, id=numbers, address=numbers,
-        reserved=numbers, name=texts,
-    )  # fmt: skip
-    detail = {
-        "cores": draw(st.fixed_dictionaries({uid: sets}) | anything),
-        "resident": draw(st.fixed_dictionaries({uid: now}) | anything),
-        "l1_buffers": draw(buffers),
-    }
-    return snapshot([device], detail=detail)
+    kinds = st.sampled_from(["L1", "L1_SMALL"])
+    buffers = st.builds(Buffer, maybe, st.just(uid), kinds, numbers, maybe, numbers, maybe)
+
+    def some(rows: st.SearchStrategy[Any]) -> Any:
+        return draw(st.none() | st.lists(rows, max_size=6).map(tuple))
+
+    sets, now = some(core_sets), some(resident)
+    return snapshot(
+        [device],
+        cores=None if sets is None else {uid: sets},
+        resident=None if now is None else {uid: now},
+        l1_buffers=some(buffers),
+    )
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ttmem.events import Notice, Op
+from ttmem.snapshots import LoggedEvent
 from ttmem.views.monitor.pages.events import event_id, event_words, is_sized
 
 FAILED = """TT_FATAL @ /project/tt_metal/impl/allocator/bank_manager.cpp:462: address.has_value()
@@ -14,13 +17,17 @@ backtrace:
 """
 
 
+def event(op: str, **fields: Any) -> LoggedEvent:
+    return LoggedEvent(1, None, None, op, **fields)
+
+
 @pytest.mark.parametrize("sort", [*Op, *Notice])
 def test_every_sort_of_event_has_words(sort: Op | Notice) -> None:
-    assert not event_words({"op": sort.name}).startswith("unknown event")
+    assert not event_words(event(sort.name)).startswith("unknown event")
 
 
 def test_a_failed_allocation_says_why() -> None:
-    entry = {"op": "ALLOCATION_FAILED", "kind": "L1", "text": FAILED}
+    entry = event("ALLOCATION_FAILED", kind="L1", text=FAILED)
 
     assert event_words(entry) == (
         "allocation FAILED L1: Out of Memory: Not enough space to allocate 2147483648 B L1 buffer"
@@ -30,10 +37,10 @@ def test_a_failed_allocation_says_why() -> None:
 
 
 def test_a_buffer_that_went_with_its_device_is_told_apart_from_one_that_was_freed() -> None:
-    entry = {"op": "FREE", "kind": "DRAM", "flags": ["KIND_KNOWN", "WITH_DEVICE"]}
+    entry = event("FREE", kind="DRAM", flags=("KIND_KNOWN", "WITH_DEVICE"))
 
     assert event_words(entry) == "freed DRAM, with its device"
 
 
 def test_a_phase_has_no_id() -> None:
-    assert event_id({"op": "PHASE_ENTERED", "id": 5}) is None
+    assert event_id(event("PHASE_ENTERED", id=5)) is None

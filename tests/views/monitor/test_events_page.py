@@ -10,7 +10,7 @@ from tests.views.builders import NOW, device, snapshot
 from tests.views.monitor.any_details import any_details, sizes
 from tests.views.monitor.details import DETAIL_CASES, SECOND
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
-from ttmem.snapshots import Anomaly, Losses, Snapshot
+from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.views.monitor.pages.events import MOST, SHARE, AnomalyMemory, Events
 from ttmem.views.monitor.state import State
 
@@ -23,7 +23,7 @@ def test_events_look_as_they_did(case: str, width: int, height: int) -> None:
 
 
 def picture_at(seconds: int, *anomalies: Anomaly) -> Snapshot:
-    one = snapshot([device(0, anomalies=anomalies)], detail={"events": []})
+    one = snapshot([device(0, anomalies=anomalies)], events=())
     return replace(one, time_ns=NOW + seconds * SECOND)
 
 
@@ -54,9 +54,9 @@ def test_a_new_anomaly_stands_in_the_stream_with_its_time() -> None:
 def test_a_failure_stands_where_it_happened_and_not_after_its_device_was_closed() -> None:
     page = Events()
     page.watch(picture_at(0))
-    closed = {"op": "DEVICE_CLOSED", "time_ns": NOW + 2 * SECOND, "pid": 7}
+    closed = LoggedEvent(NOW + 2 * SECOND, 7, None, "DEVICE_CLOSED")
     failed = Anomaly("allocation_failed", "CLASH of L1", 7, time_ns=NOW + SECOND)
-    picture = replace(picture_at(9, failed), detail={"events": [closed]})
+    picture = replace(picture_at(9, failed), events=(closed,))
     lines = stream(draw(page, look_at(picture, 200)))
     found = [line for line in lines if line[1:3] == "14" and ("CLASH" in line or "closed" in line)]
     assert [line.split()[0].lstrip(">") for line in found] == ["14:03:13.000", "14:03:12.000"]
@@ -107,31 +107,32 @@ def test_a_free_that_names_no_size_has_none() -> None:
 
 
 def test_the_ring_shows_what_is_in_it_as_a_size_and_not_as_an_id() -> None:
-    ring = {"op": "RING", "time_ns": NOW, "id": 4 << 20, "size": 0}
-    picture = draw(Events(), look_at(replace(picture_at(0), detail={"events": [ring]})))
+    ring = LoggedEvent(NOW, None, None, "RING", id=4 << 20)
+    picture = draw(Events(), look_at(replace(picture_at(0), events=(ring,))))
     (row,) = [line for line in stream(picture) if "kernel ring" in line]
     assert row.split()[-4:] == ["kernel", "ring", "4.0", "MiB"]
 
 
 def test_an_event_of_a_newer_server_is_shown_by_its_own_word() -> None:
-    newer = replace(picture_at(0), detail={"events": [{"op": "TELEPORT", "time_ns": NOW}]})
+    newer = replace(picture_at(0), events=(LoggedEvent(NOW, None, None, "TELEPORT"),))
     assert any("unknown event TELEPORT" in line for line in draw(Events(), look_at(newer)))
 
 
-FAILED = {
-    "op": "ALLOCATION_FAILED",
-    "kind": "DRAM",
-    "time_ns": NOW,
-    "pid": 41235,
-    "size": 2 << 40,
-    "name": "ttnn::matmul",
-    "site": "models/deep/down/serve.py:88",
-    "text": "TT_FATAL: /a/path.cpp:1\ninfo:\nOut of Memory: " + "a long reason " * 30 + "THE END",
-}
+FAILED = LoggedEvent(
+    NOW,
+    41235,
+    None,
+    "ALLOCATION_FAILED",
+    "DRAM",
+    size=2 << 40,
+    name="ttnn::matmul",
+    site="models/deep/down/serve.py:88",
+    text="TT_FATAL: /a/path.cpp:1\ninfo:\nOut of Memory: " + "a long reason " * 30 + "THE END",
+)
 
 
 def test_the_chosen_event_stands_below_with_its_whole_text() -> None:
-    failed = replace(picture_at(0), detail={"events": [FAILED]})
+    failed = replace(picture_at(0), events=(FAILED,))
     below = " ".join(line.strip() for line in draw(Events(), look_at(failed))[-7:])
     assert "14:03:11.000  allocation FAILED DRAM" in below
     assert "pid 41235" in below
@@ -141,7 +142,7 @@ def test_the_chosen_event_stands_below_with_its_whole_text() -> None:
 
 
 def test_x_gives_a_long_text_more_room_and_takes_it_back() -> None:
-    page, look = Events(), look_at(replace(picture_at(0), detail={"events": [FAILED]}), 60, 24)
+    page, look = Events(), look_at(replace(picture_at(0), events=(FAILED,)), 60, 24)
     assert "THE END" not in "\n".join(draw(page, look))
     assert "more lines: x" in "\n".join(draw(page, look))
     assert "THE END" in "\n".join(draw(page, look, ["x"]))

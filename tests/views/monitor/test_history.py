@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.views.cases import empty_host, four_devices, one_device
-from ttmem.snapshots import Snapshot
-from ttmem.views.monitor.watch import COLUMNS, SECONDS, History
+from ttmem.snapshots import MemoryHistory, Snapshot
+from ttmem.views.monitor.watch import SECONDS, History
 
 SECOND = 1_000_000_000
 (DEVICE,) = one_device().devices
@@ -26,9 +25,10 @@ def times(history: History) -> list[float]:
     return [] if series is None else [time / SECOND for time in series["time_ns"]]
 
 
-def past(*seconds: int, **other: Any) -> dict[str, Any]:
-    columns = {name: [7] * len(seconds) for name in COLUMNS}
-    return {DEVICE.unique_id: columns | {"time_ns": [s * SECOND for s in seconds]} | other}
+def past(*seconds: int, **other: tuple[int, ...]) -> dict[str, MemoryHistory]:
+    columns = dict.fromkeys(MemoryHistory._fields, (7,) * len(seconds))
+    times = tuple(second * SECOND for second in seconds)
+    return {DEVICE.unique_id: MemoryHistory(**{**columns, "time_ns": times, **other})}
 
 
 def test_pictures_are_sampled_once_a_second() -> None:
@@ -105,19 +105,14 @@ def test_a_copy_does_not_grow() -> None:
     "damaged",
     [
         None,
-        [],
-        {DEVICE.unique_id: None},
-        {DEVICE.unique_id: {"time_ns": [1]}},
+        {},
         past(100, 99),
-        past(100, dram=[]),
-        past(100, dram=["1"]),
-        past(100, dram=[1 << 70]),
-        past(100, dram=[1.5]),
-        {5: past(100)[DEVICE.unique_id]},
+        past(100, dram=()),
+        past(100, dram=(1 << 70,)),
     ],
     ids=repr,
 )
-def test_a_damaged_past_keeps_what_was_known(damaged: object) -> None:
+def test_a_damaged_past_keeps_what_was_known(damaged: dict[str, MemoryHistory] | None) -> None:
     history = History()
     history.add(at(100))
     history.begin(damaged)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.views.cases import empty_host, four_devices, one_device
 from tests.views.monitor.monitors import Desk
+from ttmem.snapshots import LoggedEvent
 from ttmem.views.ink import Line
 from ttmem.views.monitor.state import Drawn, Look
 from ttmem.views.monitor.watch import Choice, Question
@@ -32,7 +33,7 @@ def test_a_page_is_shown_when_the_feed_has_told_its_details(desk: Desk) -> None:
     assert desk.monitor.question().detail[:1] == ("buffers",)
     assert "First: 4 devices" in desk.screen(), "what was there, for a moment"
 
-    desk.answer(replace(four_devices(), detail={"buffers": []}))
+    desk.answer(replace(four_devices(), buffers=()))
     assert "Second: 4 devices, details: buffers" in desk.screen()
 
 
@@ -137,7 +138,7 @@ def test_a_held_picture_stays_while_the_feed_is_watched(desk: Desk) -> None:
 
 def test_a_held_picture_has_the_details_of_every_page(desk: Desk) -> None:
     desk.press("space")
-    question = desk.answer(replace(four_devices(), detail={"buffers": [], "events": []}))
+    question = desk.answer(replace(four_devices(), buffers=(), events=()))
     assert set(question.detail) == {"programs", "buffers", "cores", "events"}
 
     desk.press("2")
@@ -145,13 +146,16 @@ def test_a_held_picture_has_the_details_of_every_page(desk: Desk) -> None:
     assert desk.monitor.question() == Question()
 
 
+SEEN = LoggedEvent(1, 7, None, "ALLOC", id=1)
+
+
 def test_events_that_were_on_the_screen_when_it_was_held_stay(desk: Desk) -> None:
-    desk.answer(replace(four_devices(), detail={"events": ["seen"]}))
+    desk.answer(replace(four_devices(), events=(SEEN,)))
     desk.press("space")
-    desk.answer(replace(four_devices(), detail={"events": ["later"]}))
+    desk.answer(replace(four_devices(), events=(SEEN._replace(id=2),)))
 
     assert desk.watch.shown is not None
-    assert desk.watch.shown.snapshot.detail["events"] == ["seen"]
+    assert desk.watch.shown.snapshot.events == (SEEN,)
 
 
 def test_the_past_is_asked_for_once_and_again_after_trouble() -> None:

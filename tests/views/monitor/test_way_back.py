@@ -18,7 +18,7 @@ from ttmem.views.monitor.watch import Choice, Reading, Watch
 def monitor() -> Monitor:
     watch = Watch(Choice(), Clock())
     made = Monitor(lambda: "server", watch, (Overview(), Buffers()))
-    told = replace(four_devices(), detail={"buffers": []})
+    told = replace(four_devices(), buffers=())
     watch.take([Reading(made.question(), 100.0, told)])
     return made
 

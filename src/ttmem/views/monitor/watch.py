@@ -9,12 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ttmem.errors import TtmemError
 from ttmem.feeds import Feed
-from ttmem.snapshots import Device, Snapshot
-from ttmem.snapshots.detail import DETAILS
+from ttmem.snapshots import DETAILS, Device, MemoryHistory, Snapshot
 from ttmem.views.monitor.state import Series
 from ttmem.views.names import in_order
 from ttmem.views.selection import idle_sentence, is_device, none_of, select, without_idle
@@ -116,9 +115,6 @@ def chosen_names(pids: Collection[int]) -> str:
     return f"{'pid' if len(pids) == 1 else 'pids'} {', '.join(map(str, pids))}"
 
 
-MAP_OF_ALL = "l1_buffers"  # a map without the buffers of others would show their addresses as free
-
-
 class Choice(NamedTuple):
     """Devices by logical or unique id, processes by pid; an empty choice is everything."""
 
@@ -142,19 +138,10 @@ class Choice(NamedTuple):
 
     def _of_processes(self, picture: Snapshot) -> Snapshot:
         pids = [pid for pid in self.pids if pid in _pids(picture)]
-        if pids:
-            part = select(picture, (), pids)
-        else:
-            rows = _without_rows(picture.detail)
-            part = replace(picture, processes=(), left_behind=(), detail=rows)
-        if MAP_OF_ALL not in picture.detail:
-            return part
-        return replace(part, detail={**part.detail, MAP_OF_ALL: picture.detail[MAP_OF_ALL]})
-
-
-def _without_rows(detail: Mapping[str, Any]) -> dict[str, Any]:
-    """None of the processes that were asked for is there: what others have is not theirs."""
-    return {name: [] if isinstance(value, list) else value for name, value in detail.items()}
+        nobody = replace(picture.with_rows_of(()), processes=(), left_behind=())
+        part = select(picture, (), pids) if pids else nobody
+        # A map without the buffers of others would show their addresses as free.
+        return replace(part, l1_buffers=picture.l1_buffers)
 
 
 def _pids(snapshot: Snapshot) -> set[int]:
@@ -163,7 +150,6 @@ def _pids(snapshot: Snapshot) -> set[int]:
 
 
 SECONDS = 3600
-COLUMNS = ("time_ns", "dram", "l1", "l1_small", "trace", "cb", "l1_used")
 MOST_DEVICES = 256  # beyond that, devices that are not in the picture are forgotten
 
 _SECOND_NS = 1_000_000_000
@@ -189,13 +175,11 @@ class History:
             for unique_id, columns in self._devices.items()
         }
 
-    def begin(self, document: object) -> None:
+    def begin(self, history: Mapping[str, MemoryHistory] | None) -> None:
         """Takes the feed's past (`--detail history`). What is damaged there keeps what was known here."""
-        if not isinstance(document, Mapping):
-            return
-        for unique_id, columns in document.items():
+        for unique_id, columns in (history or {}).items():
             past = _read(columns)
-            if isinstance(unique_id, str) and past is not None:
+            if past is not None:
                 self._devices[unique_id] = past
 
     def add(self, snapshot: Snapshot) -> None:
@@ -229,7 +213,7 @@ class History:
 
 
 def _empty() -> _Columns:
-    return {name: array("q") for name in COLUMNS}
+    return {name: array("q") for name in MemoryHistory._fields}
 
 
 def _sample(now: int, device: Device) -> tuple[int, ...]:
@@ -249,13 +233,11 @@ def _drop_future(columns: _Columns, now: int) -> None:
             del column[keep:]
 
 
-def _read(columns: object) -> _Columns | None:
-    """None if it is no history: columns of one length, whole numbers, times in order."""
-    if not isinstance(columns, Mapping):
-        return None
+def _read(columns: MemoryHistory) -> _Columns | None:
+    """None if it is no history: columns of one length, times in order."""
     try:
-        out = {name: array("q", columns[name])[-SECONDS:] for name in COLUMNS}
-    except (KeyError, TypeError, OverflowError, ValueError):
+        out = {name: array("q", column)[-SECONDS:] for name, column in columns._asdict().items()}
+    except OverflowError:
         return None
     times = out["time_ns"]
     whole = {len(column) for column in out.values()} == {len(times)}
@@ -348,7 +330,7 @@ class Watch:
 
     def _learn(self, question: Question, snapshot: Snapshot) -> None:
         if PAST in question.detail:
-            self._history.begin(snapshot.detail.get(PAST))
+            self._history.begin(snapshot.history)
             self._past_wanted = False
         self._history.add(snapshot)
 
@@ -364,9 +346,7 @@ class Watch:
 
 def _with_events_of(earlier: Snapshot, snapshot: Snapshot) -> Snapshot:
     """Who holds the list of events wants to read those that were on the screen."""
-    if "events" not in earlier.detail:
-        return snapshot
-    return replace(snapshot, detail={**snapshot.detail, "events": earlier.detail["events"]})
+    return snapshot if earlier.events is None else replace(snapshot, events=earlier.events)
 
 
 def wanted(details: Sequence[str], device: str | None) -> Question:

@@ -8,20 +8,12 @@ from typing import NamedTuple
 
 from ttmem.events import Amounts, MemoryKind
 from ttmem.sizes import several
-from ttmem.snapshots import Device, MemoryUse, Snapshot
+from ttmem.snapshots import Buffer, Device, MemoryUse, Snapshot
 from ttmem.text import columns
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.monitor.figures import amount_fact, device_title, fact_lines
 from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase
-from ttmem.views.monitor.pages.rows import (
-    Entry,
-    device_names,
-    entries,
-    owners,
-    whole,
-    why_none,
-    words,
-)
+from ttmem.views.monitor.pages.rows import device_names, on_device, owners, why_none
 from ttmem.views.monitor.state import Drawn, Look, Units, terms
 from ttmem.views.monitor.watch import chosen_names
 from ttmem.views.names import age
@@ -38,46 +30,33 @@ KIND_STYLES = {
 class BufferEntry(NamedTuple):
     """A live buffer; None: unknown."""
 
-    entry: Entry
+    buffer: Buffer
     device: str | None  # its name on screen
     owner: str | None
     age: int | None  # nanoseconds
 
-    @property
-    def kind(self) -> str | None:
-        """DRAM, L1, L1_SMALL, TRACE or SYSTEM_MEMORY."""
-        return words(self.entry, "kind")
-
-    @property
-    def held(self) -> int:
-        """In the measure of the device's sums: reserved where it is known, else requested."""
-        return whole(self.entry, "reserved") or whole(self.entry, "requested") or 0
-
 
 def buffer_entries(snapshot: Snapshot, device: str | None) -> list[BufferEntry] | None:
     """The buffers that the snapshot lists, of one device if named; None if it lists none at all."""
-    found = entries(snapshot, "buffers", device)
+    found = on_device(snapshot.buffers, device)
     if found is None:
         return None
     devices = device_names(snapshot.devices)
     commands = owners(snapshot)
-    made = []
-    for entry in found:
-        since = whole(entry, "time_ns")
-        made.append(
-            BufferEntry(
-                entry,
-                devices.get(words(entry, "device") or ""),
-                commands.get(whole(entry, "pid")),
-                max(snapshot.time_ns - since, 0) if since else None,
-            )
+    return [
+        BufferEntry(
+            one,
+            devices.get(one.device or ""),
+            commands.get(one.pid),
+            max(snapshot.time_ns - one.time_ns, 0) if one.time_ns else None,
         )
-    return made
+        for one in found
+    ]
 
 
 def counted(rows: Iterable[BufferEntry]) -> list[BufferEntry]:
     """Those that are in a sum of their device."""
-    return [row for row in rows if row.kind in KIND_STYLES]
+    return [row for row in rows if row.buffer.kind in KIND_STYLES]
 
 
 def buffer_columns(
@@ -87,30 +66,25 @@ def buffer_columns(
     widest = max(map(columns, devices), default=0)
     return [
         phrase("DEVICE", lambda row: row.device, width=widest, rank=0 if several else 8),
-        ListColumn("KIND", _kind, lambda row: row.kind, width=8),
-        figure("REQUESTED", lambda row: whole(row.entry, "requested"), units.text),
-        figure("RESERVED", lambda row: whole(row.entry, "reserved"), units.text, rank=4),
-        label("ADDRESS", lambda row: whole(row.entry, "address"), hex, width=10, rank=5),
+        ListColumn("KIND", _kind, lambda row: row.buffer.kind, width=8),
+        figure("REQUESTED", lambda row: row.buffer.requested, units.text),
+        figure("RESERVED", lambda row: row.buffer.reserved, units.text, rank=4),
+        label("ADDRESS", lambda row: row.buffer.address, hex, width=10, rank=5),
         figure("AGE", lambda row: row.age, age, width=6, rank=3),
-        label("PID", lambda row: whole(row.entry, "pid"), width=7),
-        phrase("NAME", lambda row: words(row.entry, "name"), width=12, grow=1, rank=2),
-        phrase("CALL SITE", _site, width=20, grow=2, rank=1, keep_end=True),
+        label("PID", lambda row: row.buffer.pid, width=7),
+        phrase("NAME", lambda row: row.buffer.name, width=12, grow=1, rank=2),
+        phrase("CALL SITE", lambda row: row.buffer.site, width=20, grow=2, rank=1, keep_end=True),
         *([phrase("PHASE", _phase, width=12, grow=1, rank=6)] if phases else []),
         phrase("OWNER", lambda row: row.owner, width=20, grow=1, rank=7),
     ]
 
 
-def _kind(row: BufferEntry) -> Line | None:
-    kind = row.kind
-    return None if kind is None else ink(kind, KIND_STYLES.get(kind, Style.PLAIN))
-
-
-def _site(row: BufferEntry) -> str | None:
-    return words(row.entry, "site")
+def _kind(row: BufferEntry) -> Line:
+    return ink(row.buffer.kind, KIND_STYLES.get(row.buffer.kind, Style.PLAIN))
 
 
 def _phase(row: BufferEntry) -> str:
-    return words(row.entry, "phase") or ""
+    return row.buffer.phase or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +120,7 @@ def buffer_facts(
         facts.insert(2, amount_fact("matching", _sum(counted(shown)), look))
     if look.pids:
         facts.append(amount_fact("all processes", everybody.all, look))
-    if on_host := sum(1 for row in rows if row.kind == MemoryKind.SYSTEM_MEMORY.name):
+    if on_host := sum(row.buffer.kind == MemoryKind.SYSTEM_MEMORY.name for row in rows):
         facts.append(faint(f"{on_host:,} in host memory, in no sum"))
     return facts
 
@@ -193,7 +167,7 @@ def _how_many(listed: int, there: _There, everything: bool) -> Line:
 
 
 def _sum(rows: Sequence[BufferEntry]) -> int:
-    return sum(row.held for row in rows)
+    return sum(row.buffer.held for row in rows)
 
 
 HELP = terms("""
@@ -233,7 +207,7 @@ class Buffers:
             self._all = not self._all
             look.state.of(self.name).cursor = 0
         elif key == "enter" and page.table.chosen:
-            look.state.device = words(page.table.chosen.entry, "device") or look.state.device
+            look.state.device = page.table.chosen.buffer.device or look.state.device
             return "Device"
         else:
             page.key(key)
@@ -261,7 +235,7 @@ class Buffers:
 
 
 def _has_phases(rows: Sequence[BufferEntry]) -> bool:
-    return any(words(row.entry, "phase") for row in rows)
+    return any(row.buffer.phase for row in rows)
 
 
 def _all_title(look: Look) -> Line:

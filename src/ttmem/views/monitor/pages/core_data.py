@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ttmem.sizes import human
-from ttmem.snapshots import Device, L1Map, MemoryUse, Snapshot
+from ttmem.snapshots import (
+    Buffer,
+    CoreSet,
+    Device,
+    L1Map,
+    MemoryUse,
+    ResidentBuffer,
+    Snapshot,
+)
+from ttmem.snapshots.rows import Core, Range
 from ttmem.views.monitor.state import Units
-
-Range = tuple[int, int]  # from the first address to before the second
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:
@@ -30,47 +37,12 @@ def covered(ranges: Iterable[Range]) -> int:
     return sum(end - start for start, end in union(ranges))
 
 
-Core = tuple[int, int]
-T = TypeVar("T")
-
 NOT_TOLD = "no source of this device tells what lies on which core"
 SUMS_ONLY = "the counters of stock ttnn tell sums, and no addresses"
-DAMAGED = "what the server says about cores is damaged"
 
 
 class Unknown(Exception):
     """A figure is not known; the text says why."""
-
-
-class CoreSet(NamedTuple):
-    """Cores on which a process's cached programs have their circular buffers at the same addresses."""
-
-    pid: int | None
-    cores: frozenset[Core]
-    cached: int  # bytes on each of them
-    regions: tuple[Range, ...]
-    highest_program: int | None
-
-
-class ResidentBuffer(NamedTuple):
-    """A circular or dataflow buffer of the program that ran last on these cores."""
-
-    pid: int | None
-    program: int | None
-    cores: frozenset[Core]
-    start: int
-    end: int
-    dataflow: bool
-
-
-class L1Buffer(NamedTuple):
-    """A live buffer in L1; the same block in every bank."""
-
-    pid: int | None
-    id: int | None
-    address: int | None
-    reserved: int | None  # in all banks
-    name: str | None
 
 
 def core_sets(snapshot: Snapshot, device: Device) -> tuple[CoreSet, ...]:
@@ -79,102 +51,34 @@ def core_sets(snapshot: Snapshot, device: Device) -> tuple[CoreSet, ...]:
         raise Unknown(SUMS_ONLY)
     if device.memory.cb.cached is None:
         raise Unknown("circular buffers came without cores or addresses")
-    return _read(_by_device(snapshot, "cores", device), _core_set)
+    if snapshot.cores is None:
+        raise Unknown(NOT_TOLD)
+    if device.unique_id not in snapshot.cores:
+        raise Unknown("the cores of this device have not been read yet")
+    return snapshot.cores[device.unique_id]
 
 
 def resident_buffers(snapshot: Snapshot, device: Device) -> tuple[ResidentBuffer, ...]:
     """What lies there now; nothing if it is not told."""
-    try:
-        return _read(_by_device(snapshot, "resident", device), _resident)
-    except Unknown:
-        return ()
+    return (snapshot.resident or {}).get(device.unique_id, ())
 
 
-def l1_buffers(snapshot: Snapshot, device: Device, kind: str = "L1") -> tuple[L1Buffer, ...]:
+def l1_buffers(snapshot: Snapshot, device: Device, kind: str = "L1") -> tuple[Buffer, ...]:
     """Of kind L1 or L1_SMALL; Unknown if they are not told."""
     if device.memory.l1.count is None:
         raise Unknown(SUMS_ONLY)
-    rows = snapshot.detail.get("l1_buffers")
-    if not isinstance(rows, list):
+    if snapshot.l1_buffers is None:
         raise Unknown("no source of this device tells the addresses of its L1 buffers")
-    own = [
-        row
-        for row in rows
-        if isinstance(row, Mapping)
-        and row.get("device") == device.unique_id
-        and row.get("kind") == kind
-    ]
-    return _read(own, _l1_buffer)
+    return tuple(
+        one for one in snapshot.l1_buffers if one.device == device.unique_id and one.kind == kind
+    )
 
 
-def block(buffer: L1Buffer, banks: int) -> Range | None:
+def block(buffer: Buffer, banks: int) -> Range | None:
     """Its addresses in each bank; None if they are not told."""
     if buffer.address is None or not buffer.reserved or banks < 1:
         return None
     return buffer.address, buffer.address + buffer.reserved // banks
-
-
-def _by_device(snapshot: Snapshot, key: str, device: Device) -> Any:
-    found = snapshot.detail.get(key)
-    if not isinstance(found, Mapping):
-        raise Unknown(NOT_TOLD)
-    if device.unique_id not in found:
-        raise Unknown("the cores of this device have not been read yet")
-    return found[device.unique_id]
-
-
-def _read(rows: Any, make: Callable[[Any], T]) -> tuple[T, ...]:
-    try:
-        return tuple(make(row) for row in rows)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
-        raise Unknown(DAMAGED) from problem
-
-
-def _core_set(row: Mapping[str, Any]) -> CoreSet:
-    regions = tuple((_amount(start), _amount(end)) for start, end in row["regions"])
-    return CoreSet(
-        _maybe(row.get("pid")),
-        _cores(row["cores"]),
-        _amount(row["cached"]),
-        regions,
-        _maybe(row.get("highest_program")),
-    )
-
-
-def _resident(row: Mapping[str, Any]) -> ResidentBuffer:
-    return ResidentBuffer(
-        _maybe(row.get("pid")),
-        _maybe(row.get("program")),
-        _cores(row["cores"]),
-        _amount(row["start"]),
-        _amount(row["end"]),
-        bool(row.get("dataflow")),
-    )
-
-
-def _l1_buffer(row: Mapping[str, Any]) -> L1Buffer:
-    name = row.get("name") or row.get("site")
-    return L1Buffer(
-        _maybe(row.get("pid")),
-        _maybe(row.get("id")),
-        _maybe(row.get("address")),
-        _maybe(row.get("reserved")),
-        name if isinstance(name, str) else None,
-    )
-
-
-def _cores(pairs: Iterable[Any]) -> frozenset[Core]:
-    return frozenset((_amount(x), _amount(y)) for x, y in pairs)
-
-
-def _amount(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r:.40} is no amount")
-    return value
-
-
-def _maybe(value: Any) -> int | None:
-    return None if value is None else _amount(value)
 
 
 def owner_label(pids: Sequence[int | None]) -> str:
@@ -366,14 +270,14 @@ def _in_use(
     return out
 
 
-def _told(snapshot: Snapshot, device: Device, kind: str) -> tuple[L1Buffer, ...]:
+def _told(snapshot: Snapshot, device: Device, kind: str) -> tuple[Buffer, ...]:
     try:
         return l1_buffers(snapshot, device, kind)
     except Unknown:
         return ()
 
 
-def _blocks(told: Sequence[L1Buffer], use: MemoryUse, banks: int) -> list[Range] | None:
+def _blocks(told: Sequence[Buffer], use: MemoryUse, banks: int) -> list[Range] | None:
     """Where buffers lie in each bank; None unless it is told of all of them."""
     if sum(one.reserved or 0 for one in told) != use.reserved:
         return None

@@ -7,13 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from ttmem.snapshots import Device, L1Map, Snapshot
+from ttmem.snapshots import Buffer, Device, L1Map, Snapshot
+from ttmem.snapshots.rows import Core, Range
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink
 from ttmem.views.monitor.pages.core_data import (
     CircularPart,
-    Core,
-    L1Buffer,
-    Range,
     Unknown,
     banks_of,
     block,
@@ -182,7 +180,7 @@ def _between(top: int, lowest: int, known: bool, clash: bool) -> Piece:
 
 
 def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, ...]:
-    placed: list[tuple[Range, L1Buffer]] = []
+    placed: list[tuple[Range, Buffer]] = []
     for one in l1_buffers(snapshot, device):
         found = block(one, layout.banks)
         if found is None:
@@ -196,9 +194,9 @@ def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, 
     return tuple(_apart(placed))
 
 
-def _apart(placed: Iterable[tuple[Range, L1Buffer]]) -> list[Piece]:
+def _apart(placed: Iterable[tuple[Range, Buffer]]) -> list[Piece]:
     """Two processes may use the same addresses: what is behind another is counted there, the rest shows."""
-    shown: list[tuple[Range, L1Buffer, list[int | None]]] = []
+    shown: list[tuple[Range, Buffer, list[int | None]]] = []
     for (start, end), one in sorted(placed, key=lambda each: each[0]):
         if shown and start < shown[-1][0][1]:
             pids = shown[-1][2]
@@ -207,7 +205,9 @@ def _apart(placed: Iterable[tuple[Range, L1Buffer]]) -> list[Piece]:
         if start < end:
             shown.append(((start, end), one, [one.pid]))
     return [
-        Piece(*where, Sort.BUFFER, f"{one.name or f'buffer {one.id}'}{owner_label(pids)}")
+        Piece(
+            *where, Sort.BUFFER, f"{one.name or one.site or f'buffer {one.id}'}{owner_label(pids)}"
+        )
         for where, one, pids in shown
     ]
 

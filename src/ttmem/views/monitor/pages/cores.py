@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
+from ttmem.snapshots.rows import Core
 from ttmem.views.ink import (
     EMPTY,
     Line,
@@ -22,7 +23,6 @@ from ttmem.views.ink import (
 from ttmem.views.meter import ALARM_AT, WARN_AT, level, percentage
 from ttmem.views.monitor.figures import device_title
 from ttmem.views.monitor.pages.core_data import (
-    Core,
     Pressure,
     Unknown,
     core_size,

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from ttmem.events import Flag, Notice, Op
-from ttmem.snapshots import Anomaly, Losses, Snapshot
+from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.text import ELLIPSIS, clean, columns
 from ttmem.views.ink import (
     EMPTY,
@@ -24,15 +24,7 @@ from ttmem.views.ink import (
 )
 from ttmem.views.monitor.figures import counter_fact, fact_lines
 from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, label, number, phrase
-from ttmem.views.monitor.pages.rows import (
-    Entry,
-    device_names,
-    entries,
-    owners,
-    whole,
-    why_none,
-    words,
-)
+from ttmem.views.monitor.pages.rows import device_names, owners, why_none
 from ttmem.views.monitor.state import Drawn, Look, Units, terms
 from ttmem.views.names import clock
 from ttmem.views.notes import (
@@ -140,25 +132,21 @@ _LOWER: set[Sort] = {Op.KERNEL_LOAD, Notice.PROGRAM_CREATED}  # 'fabric', beside
 _NAMED: dict[str, Sort] = {op.name: op for op in (*Op, *Notice)}
 
 
-def event_op(entry: Entry) -> Sort | None:
+def event_op(event: LoggedEvent) -> Sort | None:
     """Its sort; None if this monitor does not know it."""
-    return _NAMED.get(words(entry, "op") or "")
+    return _NAMED.get(str(event.op))
 
 
-def event_words(entry: Entry) -> str:
+def event_words(event: LoggedEvent) -> str:
     """'allocated DRAM', 'dispatched, cache hit', 'binaries Committed'."""
-    op = event_op(entry)
-    kind = words(entry, "kind")
+    op, kind = event_op(event), event.kind
     if op is None:
-        return f"unknown event {words(entry, 'op') or whole(entry, 'op') or ''}".rstrip()
+        return f"unknown event {event.op}"
     if kind and op is Op.BINARY_STATUS:
         kind = kind.title().replace("_", "")
     said = [f"{_WORDS[op]} {kind.lower() if op in _LOWER else kind}" if kind else _WORDS[op]]
-    flags = entry.get("flags")
-    for flag, remark in _REMARKS.items():
-        if isinstance(flags, list) and flag.name in flags:
-            said.append(remark)
-    return ": ".join([", ".join(said), *said_by_runtime(words(entry, "text"))[:1]])
+    said += [remark for flag, remark in _REMARKS.items() if flag.name in event.flags]
+    return ": ".join([", ".join(said), *said_by_runtime(event.text)[:1]])
 
 
 def said_by_runtime(text: str | None) -> list[str]:
@@ -168,51 +156,57 @@ def said_by_runtime(text: str | None) -> list[str]:
     return [*lines[start:], *lines[: max(start - 1, 0)]]
 
 
-def event_size(entry: Entry) -> int | None:
+def event_size(event: LoggedEvent) -> int | None:
     """Bytes that it is about; None where it names none. The ring's is what is in it now."""
-    op = event_op(entry)
+    op = event_op(event)
     if op is Op.RING:
-        return whole(entry, "id")
-    return whole(entry, "size") or None if op in _SIZED else None
+        return event.id
+    return event.size or None if op in _SIZED else None
 
 
-def is_sized(entry: Entry) -> bool:
-    return event_op(entry) in _SIZED | {Op.RING}
+def is_sized(event: LoggedEvent) -> bool:
+    return event_op(event) in _SIZED | {Op.RING}
 
 
-def event_id(entry: Entry) -> int | None:
+def event_id(event: LoggedEvent) -> int | None:
     """Which buffer, kernel or program it is about; None if about no single one."""
-    return None if event_op(entry) in _NAMELESS else whole(entry, "id")
+    return None if event_op(event) in _NAMELESS else event.id
 
 
 class EventEntry(NamedTuple):
-    """One line of the stream: an event, or an anomaly, whose entry then names its device."""
+    """One line of the stream: an event, or an anomaly."""
 
     order: tuple[int, int]  # time, and place among those of the same time
-    entry: Entry
+    device: str | None
+    event: LoggedEvent | None
     anomaly: Anomaly | None = None
 
     @property
     def text(self) -> str:
-        return event_words(self.entry) if self.anomaly is None else self.anomaly.text
+        if self.anomaly is not None:
+            return self.anomaly.text
+        return event_words(self.event) if self.event else ""
 
     @property
     def pid(self) -> int | None:
-        return whole(self.entry, "pid") if self.anomaly is None else self.anomaly.pid
+        found = self.anomaly or self.event
+        return None if found is None else found.pid
 
     @property
     def size(self) -> int | None:
-        return event_size(self.entry) if self.anomaly is None else self.anomaly.bytes
+        if self.anomaly is not None:
+            return self.anomaly.bytes
+        return event_size(self.event) if self.event else None
 
 
 def event_entries(snapshot: Snapshot, anomalies: Iterable[SeenAnomaly]) -> list[EventEntry]:
     """Both, oldest first; an anomaly that is older than the monitor is before all events."""
     rows = [
-        EventEntry((seen.time_ns or 0, at), {"device": seen.device}, seen.anomaly)
+        EventEntry((seen.time_ns or 0, at), seen.device, None, seen.anomaly)
         for at, seen in enumerate(anomalies)
     ]
-    events = enumerate(entries(snapshot, "events") or (), len(rows))
-    rows += [EventEntry((whole(entry, "time_ns") or 0, at), entry) for at, entry in events]
+    events = enumerate(snapshot.events or (), len(rows))
+    rows += [EventEntry((event.time_ns, at), event.device, event) for at, event in events]
     return rows
 
 
@@ -227,11 +221,11 @@ def event_columns(
 
     def size(row: EventEntry) -> str | None:
         if row.size is None:
-            return None if is_sized(row.entry) else ""
+            return None if row.event and is_sized(row.event) else ""
         return units.text(row.size)
 
     def device(row: EventEntry) -> str | None:
-        return devices.get(words(row.entry, "device") or "")
+        return devices.get(row.device or "")
 
     widest = max(map(columns, devices.values()), default=0)
     return [
@@ -240,26 +234,30 @@ def event_columns(
         phrase("DEVICE", device, width=widest, rank=4),
         ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=22, grow=2),
         number("SIZE", size, lambda row: row.size, width=9),
-        ListColumn("ID", _id, lambda row: event_id(row.entry), right=True, width=8, rank=5),
-        phrase("NAME", lambda row: words(row.entry, "name") or "", width=12, grow=1, rank=2),
+        ListColumn("ID", _id, _number, right=True, width=8, rank=5),
+        phrase("NAME", lambda row: (row.event and row.event.name) or "", width=12, grow=1, rank=2),
         phrase("CALL SITE", _site, width=16, grow=1, rank=1, keep_end=True),
     ]
 
 
 def _what(row: EventEntry) -> Line:
-    if row.anomaly is None:
-        failed = event_op(row.entry) is Notice.ALLOCATION_FAILED
-        return ink(row.text, Style.ALARM if failed else Style.PLAIN)
-    return ink(row.text, Style.FAINT if is_quiet(row.anomaly) else Style.ALARM)
+    if row.anomaly is not None:
+        return ink(row.text, Style.FAINT if is_quiet(row.anomaly) else Style.ALARM)
+    failed = row.event and event_op(row.event) is Notice.ALLOCATION_FAILED
+    return ink(row.text, Style.ALARM if failed else Style.PLAIN)
+
+
+def _number(row: EventEntry) -> int | None:
+    return event_id(row.event) if row.event else None
 
 
 def _id(row: EventEntry) -> str:
-    found = event_id(row.entry)
+    found = _number(row)
     return "" if found is None else hex(found)
 
 
 def _site(row: EventEntry) -> str:
-    return words(row.entry, "site") or ""
+    return (row.event and row.event.site) or ""
 
 
 LOW = 14  # lines; below that the stream needs them all
@@ -288,17 +286,17 @@ def _lines(row: EventEntry, names: Mapping[str, str], look: Look) -> list[Line]:
     if row.pid is not None:
         command = owners(look.snapshot).get(row.pid)
         facts.append(ink(f"pid {row.pid}" + (f" ({command})" if command else "")))
-    if device := names.get(words(row.entry, "device") or ""):
+    if device := names.get(row.device or ""):
         facts.append(ink(f"device {device}"))
     if row.size is not None:
         facts.append(ink(look.state.units.text(row.size)))
-    facts += [ink(clean(text)) for key in ("name", "site") if (text := words(row.entry, key))]
-    if row.anomaly is not None:
-        return [*flow(facts, width), *paragraph(row.anomaly.text, width, style)]
-    what = event_words({**row.entry, "text": None})
-    number = event_id(row.entry)
+    event = row.event
+    if event is None:
+        return [*flow(facts, width), *paragraph(row.text, width, style)]
+    facts += [ink(clean(text)) for text in (event.name, event.site) if text]
+    what, number = event_words(event._replace(text=None)), event_id(event)
     facts.insert(1, ink(what if number is None else f"{what} {number:#x}", style))
-    said = said_by_runtime(words(row.entry, "text"))
+    said = said_by_runtime(event.text)
     return [*flow(facts, width), *(line for text in said for line in paragraph(text, width))]
 
 
@@ -344,7 +342,7 @@ class Events:
         """Enter goes to the device of the chosen event; `x` shows more of its text, or less."""
         page = self._page(look)
         if key == "enter" and page.table.chosen:
-            look.state.device = words(page.table.chosen.entry, "device") or look.state.device
+            look.state.device = page.table.chosen.device or look.state.device
             return "Device"
         if key == "x":
             self._whole = not self._whole
@@ -355,7 +353,7 @@ class Events:
         snapshot = look.snapshot
         self.watch(snapshot)
         seen = self._anomalies.seen()
-        told = entries(snapshot, "events")
+        told = snapshot.events
         names = device_names(snapshot.devices)
         table = Listing(
             self.name,

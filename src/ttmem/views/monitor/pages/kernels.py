@@ -6,23 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ttmem.snapshots import Device, Ring, Snapshot
+from ttmem.snapshots import CircularBuffer, Device, Kernel, Program, Ring, Snapshot
 from ttmem.views.devices import AMOUNT
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.kernels import TYPES, partial_sentence
 from ttmem.views.meter import PERCENT, is_over, meter
 from ttmem.views.monitor.figures import amount_fact, counter_fact, device_title, fact_lines
 from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase
-from ttmem.views.monitor.pages.rows import (
-    Entry,
-    ProgramKey,
-    entries,
-    owners,
-    program_key,
-    whole,
-    why_none,
-    words,
-)
+from ttmem.views.monitor.pages.rows import ProgramKey, on_device, owners, program_key, why_none
 from ttmem.views.monitor.state import Drawn, Look, Units, terms
 from ttmem.views.names import age
 
@@ -62,13 +53,13 @@ def partial_lines(device: Device, look: Look) -> list[Line]:
 
 def type_facts(device: Device, look: Look) -> list[Line]:
     """'footprint: application 53.5 MiB (210)  fabric 896.0 KiB (1)  ...', with how many kernels."""
-    listed = entries(look.snapshot, "kernels", device.unique_id) or []
+    listed = on_device(look.snapshot.kernels, device.unique_id) or []
     kernels = device.kernels
     facts = [faint("footprint:")]
     whole = len(listed) == kernels.count  # a list of the largest gives too low a count
     for kind in TYPES:
         one = amount_fact(kind, getattr(kernels.footprint, kind), look)
-        count = sum(1 for entry in listed if words(entry, "type") == kind)
+        count = sum(1 for kernel in listed if kernel.type == kind)
         facts.append((*one, *faint(f" ({count:,})")) if whole else one)
     return facts if whole else [*facts, counter_fact("kernels", kernels.count)]
 
@@ -95,31 +86,31 @@ BY_FOOTPRINT = 3  # sorted by FOOTPRINT until the user chooses
 class KernelEntry(NamedTuple):
     """A kernel, and its program where that is listed."""
 
-    kernel: Entry
-    program: Entry
+    kernel: Kernel
+    program: Program | None
 
 
 def kernel_entries(snapshot: Snapshot, device: str) -> list[KernelEntry] | None:
     """The kernels of a device; None if the snapshot came without them."""
-    kernels = entries(snapshot, "kernels", device)
+    kernels = on_device(snapshot.kernels, device)
     if kernels is None:
         return None
-    programs = {program_key(one): one for one in entries(snapshot, "programs", device) or ()}
-    return [KernelEntry(kernel, programs.get(program_key(kernel), {})) for kernel in kernels]
+    programs = {program_key(one): one for one in on_device(snapshot.programs, device) or ()}
+    return [KernelEntry(kernel, programs.get(program_key(kernel))) for kernel in kernels]
 
 
 def kernel_columns(units: Units) -> list[ListColumn[KernelEntry]]:
     return [
-        phrase("TYPE", lambda row: words(row.kernel, "type"), width=11),
-        figure("BINARY", lambda row: whole(row.kernel, "binary"), units.text, width=AMOUNT),
-        figure("CORES", lambda row: whole(row.kernel, "cores")),
-        figure("FOOTPRINT", lambda row: whole(row.kernel, "footprint"), units.text),
-        phrase("STATUS", lambda row: words(row.program, "status"), width=9, rank=1),
-        figure("DISPATCHES", lambda row: whole(row.kernel, "dispatches"), rank=2),
-        figure("HITS", lambda row: whole(row.program, "cache_hits"), width=7, rank=4),
-        label("PROGRAM", lambda row: whole(row.kernel, "program"), rank=3),
-        label("PID", lambda row: whole(row.kernel, "pid"), width=7, rank=6),
-        phrase("KERNEL", lambda row: words(row.kernel, "name"), width=24, grow=1, keep_end=True),
+        phrase("TYPE", lambda row: row.kernel.type, width=11),
+        figure("BINARY", lambda row: row.kernel.binary, units.text, width=AMOUNT),
+        figure("CORES", lambda row: row.kernel.cores),
+        figure("FOOTPRINT", lambda row: row.kernel.footprint, units.text),
+        phrase("STATUS", lambda row: row.program and row.program.status, width=9, rank=1),
+        figure("DISPATCHES", lambda row: row.kernel.dispatches, rank=2),
+        figure("HITS", lambda row: row.program and row.program.cache_hits, width=7, rank=4),
+        label("PROGRAM", lambda row: row.kernel.program, rank=3),
+        label("PID", lambda row: row.kernel.pid, width=7, rank=6),
+        phrase("KERNEL", lambda row: row.kernel.name, width=24, grow=1, keep_end=True),
     ]
 
 
@@ -129,7 +120,7 @@ BY_DISPATCHES = 3  # sorted by DISPATCHES until the user chooses
 class ProgramEntry(NamedTuple):
     """A program on one device; None: unknown."""
 
-    program: Entry
+    program: Program
     owner: str | None
     cb_count: int | None
     cb_bytes: int | None
@@ -138,53 +129,46 @@ class ProgramEntry(NamedTuple):
 
 def program_entries(snapshot: Snapshot, device: str) -> list[ProgramEntry] | None:
     """The programs of a device; None if the snapshot came without them."""
-    programs = entries(snapshot, "programs", device)
+    programs = on_device(snapshot.programs, device)
     if programs is None:
         return None
-    buffers = entries(snapshot, "circular_buffers", device)
+    buffers = on_device(snapshot.circular_buffers, device)
     by_program = _by_program(buffers or [])
     commands = owners(snapshot)
     made = []
     for program in programs:
         count, size = (None, None) if buffers is None else by_program[program_key(program)]
-        last = whole(program, "last_dispatch_ns")
+        last = program.last_dispatch_ns
         idle = None if last is None else max(snapshot.time_ns - last, 0)
-        made.append(ProgramEntry(program, commands.get(whole(program, "pid")), count, size, idle))
+        made.append(ProgramEntry(program, commands.get(program.pid), count, size, idle))
     return made
 
 
-def _by_program(buffers: list[Entry]) -> dict[ProgramKey, tuple[int, int]]:
+def _by_program(buffers: Sequence[CircularBuffer]) -> dict[ProgramKey, tuple[int, int]]:
     """Count and bytes of circular buffers, as in the device's demand."""
     found: dict[ProgramKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for entry in buffers:
-        if entry.get("global"):  # it lies on an L1 buffer that is counted itself
+    for one in buffers:
+        if one.is_global:  # it lies on an L1 buffer that is counted itself
             continue
-        size, times = whole(entry, "size") or 0, whole(entry, "references") or 1
-        count, total = found[program_key(entry)]
-        found[program_key(entry)] = (count + times, total + size * times)
+        times = one.references or 1
+        count, total = found[program_key(one)]
+        found[program_key(one)] = (count + times, total + one.size * times)
     return found
 
 
 def are_named(rows: Sequence[ProgramEntry]) -> bool:
     """Did anybody tell which operation made one of them?"""
-    return any(words(row.program, "name") or words(row.program, "site") for row in rows)
+    return any(row.program.name or row.program.site for row in rows)
 
 
 def program_columns(units: Units, named: bool = False) -> list[ListColumn[ProgramEntry]]:
     """What is shown of a program; operation and call site if any of them is known."""
     origin: list[ListColumn[ProgramEntry]] = [
-        phrase("OPERATION", lambda row: words(row.program, "name"), width=16, grow=1, rank=1),
-        phrase(
-            "CALL SITE",
-            lambda row: words(row.program, "site"),
-            width=16,
-            grow=2,
-            rank=2,
-            keep_end=True,
-        ),
+        phrase("OPERATION", lambda row: row.program.name, width=16, grow=1, rank=1),
+        phrase("CALL SITE", lambda row: row.program.site, width=16, grow=2, rank=2, keep_end=True),
         phrase(
             "LAST CALLER",
-            lambda row: words(row.program, "last_site"),
+            lambda row: row.program.last_site,
             width=16,
             grow=2,
             rank=7,
@@ -192,17 +176,17 @@ def program_columns(units: Units, named: bool = False) -> list[ListColumn[Progra
         ),
     ]
     return [
-        label("PROGRAM", lambda row: whole(row.program, "program")),
-        label("PID", lambda row: whole(row.program, "pid"), width=7),
-        phrase("STATUS", lambda row: words(row.program, "status"), width=9),
-        figure("DISPATCHES", lambda row: whole(row.program, "dispatches")),
-        figure("HITS", lambda row: whole(row.program, "cache_hits"), width=7, rank=1),
-        figure("MISSES", lambda row: whole(row.program, "cache_misses"), rank=3),
+        label("PROGRAM", lambda row: row.program.program),
+        label("PID", lambda row: row.program.pid, width=7),
+        phrase("STATUS", lambda row: row.program.status, width=9),
+        figure("DISPATCHES", lambda row: row.program.dispatches),
+        figure("HITS", lambda row: row.program.cache_hits, width=7, rank=1),
+        figure("MISSES", lambda row: row.program.cache_misses, rank=3),
         figure("CBS", lambda row: row.cb_count, rank=4),
         figure("CB BYTES", lambda row: row.cb_bytes, units.text, width=AMOUNT, rank=1),
         label("LAST", lambda row: row.idle, age, width=6),
-        figure("RESIDENT", lambda row: whole(row.program, "resident"), units.text, rank=2),
-        figure("CORES", lambda row: whole(row.program, "resident_cores"), rank=5),
+        figure("RESIDENT", lambda row: row.program.resident, units.text, rank=2),
+        figure("CORES", lambda row: row.program.resident_cores, rank=5),
         *(origin if named else []),
         phrase("OWNER", lambda row: row.owner, width=12, grow=1, rank=6),
     ]

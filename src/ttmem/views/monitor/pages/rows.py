@@ -1,13 +1,14 @@
-"""Rows that several pages share: entries of details, and the table of processes."""
+"""Rows that several pages share: those of details, and the table of processes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ttmem.events import KINDS, Amounts
-from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
+from ttmem.snapshots import CircularBuffer, Device, Kernel, LeftBehind, Process, Program, Snapshot
+from ttmem.snapshots.rows import Row
 from ttmem.text import columns
 from ttmem.views.devices import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink
@@ -17,37 +18,21 @@ from ttmem.views.monitor.state import Look, Units
 from ttmem.views.names import DeviceNames, age, short_command
 from ttmem.views.processes import is_away
 
-Entry = Mapping[str, Any]
 ProgramKey = tuple[int | None, str | None, int | None]  # pid, device, program
-WHOLE_LIMIT = 1 << 64  # no field of an event or a row is wider
 SUMS_ONLY = "shared memory"  # what the source of such a process is called
+R = TypeVar("R", bound=Row)
 
 
-def entries(snapshot: Snapshot, detail: str, device: str | None = None) -> list[Entry] | None:
-    """The entries of a detail, of one device if named; None if the snapshot came without them."""
-    found = snapshot.detail.get(detail)
-    if not isinstance(found, list):
-        return None
-    rows: list[Entry] = [entry for entry in found if isinstance(entry, dict)]
-    return rows if device is None else [row for row in rows if row.get("device") == device]
+def on_device(rows: Sequence[R] | None, device: str | None) -> Sequence[R] | None:
+    """The rows of one device if named; None if the snapshot came without them."""
+    if rows is None or device is None:
+        return rows
+    return [row for row in rows if row.device == device]
 
 
-def whole(entry: Entry, key: str) -> int | None:
-    """A count, an amount or an instant; None if unknown."""
-    found = entry.get(key)
-    known = isinstance(found, int) and not isinstance(found, bool) and 0 <= found < WHOLE_LIMIT
-    return found if known else None
-
-
-def words(entry: Entry, key: str) -> str | None:
-    """A text; None if unknown."""
-    found = entry.get(key)
-    return found if isinstance(found, str) else None
-
-
-def program_key(entry: Entry) -> ProgramKey:
-    """Which program on which device a kernel, a circular buffer or a program's own entry is of."""
-    return whole(entry, "pid"), words(entry, "device"), whole(entry, "program")
+def program_key(row: Program | Kernel | CircularBuffer) -> ProgramKey:
+    """Which program on which device it belongs to."""
+    return row.pid, row.device, row.program
 
 
 def owners(snapshot: Snapshot) -> dict[int | None, str]:
