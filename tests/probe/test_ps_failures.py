@@ -40,7 +40,7 @@ def test_a_failure_is_a_note_with_size_kind_line_and_verdict(watch: Watch, tmp_p
 
     assert re.search(
         rf"! pid {process.process.pid}: no room for a buffer in L1 of device 0, \d+ s ago: 2.0 TiB, "
-        r"asked by outside of any op model\.py:2 <module>; too large: ",
+        r"asked by outside any op model\.py:2 <module>; too large: ",
         shown,
     )
 

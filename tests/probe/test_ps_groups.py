@@ -19,7 +19,7 @@ Watch = Callable[..., Watched]
     [
         ("0", "op", "operations are not recorded"),
         ("0", "site", "call sites are not recorded"),
-        ("1", "op", "outside of any operation"),
+        ("1", "op", "outside any operation"),
     ],
 )
 def test_what_was_not_recorded_is_not_called_outside(

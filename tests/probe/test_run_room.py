@@ -101,9 +101,9 @@ def test_a_process_that_found_no_room_is_named_and_leaves_nothing(launcher: Laun
 
     said = " ".join(done.stderr.split())
     pid = done.stdout.strip()
-    assert f"ttmem: pid {pid} could not be watched: no room for a region in" in said
+    assert f"ttmem: pid {pid} could not be watched: no space for a region in" in said
     assert f"`ttmem clean --shm {launcher.folder} --yes`" in said
-    assert "nothing to tell" not in said
+    assert "nothing to report" not in said
     assert list(launcher.folder.glob("ttmem_*")) == []
 
 

@@ -27,7 +27,7 @@ def test_a_plain_sum_that_l1_cannot_have_is_explained() -> None:
 
     assert hint(replace(crowded, devices=(device,))) == [
         "the circular buffers of all cached programs on device 0 add up to 2.0 GiB, more than L1"
-        " has; they share addresses and take 10.0 MiB together (docs/circular-buffers.md)"
+        " has; they share addresses and occupy 10.0 MiB (docs/circular-buffers.md)"
     ]
 
 
@@ -64,7 +64,9 @@ def test_a_little_is_not_worth_a_hint() -> None:
 
 def test_growth_since_the_earlier_picture_means_new_shapes() -> None:
     (said,) = hint(picture(cb=30 * MIB, l1=60 * MIB, seconds=10), picture(cb=18 * MIB))
-    assert said.startswith("circular buffers grew by 12.0 MiB in 10 s on device 0: programs of new")
+    assert said.startswith(
+        "circular buffers grew by 12.0 MiB in 10 s on device 0: programs for new"
+    )
 
 
 def test_no_growth_means_that_all_shapes_are_cached() -> None:
@@ -75,7 +77,7 @@ def test_no_growth_means_that_all_shapes_are_cached() -> None:
 def test_a_plain_sum_is_called_one() -> None:
     by_demand = snapshot([device(0, cb=circular(None, 30 * MIB))])
     (said,) = hint(by_demand)
-    assert "(a plain sum: programs that share addresses are added up)" in said
+    assert "(a plain sum: shared addresses are counted more than once)" in said
 
 
 def test_a_device_that_is_new_has_not_grown() -> None:

@@ -10,7 +10,7 @@ from ttmem.events import Amounts
 from ttmem.snapshots import Device, LeftBehind
 from ttmem.views.monitor.watch import Choice
 from ttmem.views.ps import render
-from ttmem.views.selection import idle_sentence, without_idle
+from ttmem.views.selection import TRY, idle_sentence, without_idle
 
 
 def _blank(unique_id: str) -> Device:
@@ -46,7 +46,7 @@ def test_a_device_that_a_dead_process_left_bytes_on_is_not_idle() -> None:
     assert without_idle(busy) == (busy, 0)
 
 
-def test_where_all_devices_are_idle_no_region_is_said_to_be_missing() -> None:
+def test_an_idle_host_says_so_and_suggests_two_commands_instead_of_a_server() -> None:
     used = one_device()
     host = {"name": "tt-box-7", "shared_memory": "/dev/shm"}
     idle = replace(used, devices=(_blank("77"),), processes=(), left_behind=(), host=host)
@@ -54,5 +54,26 @@ def test_where_all_devices_are_idle_no_region_is_said_to_be_missing() -> None:
     text = render(idle, width=120, color=False)
 
     assert idle_sentence(1) in text
-    assert "no device is in use" in text
-    assert "no region" not in text
+    assert "nothing is running on a Tenstorrent device; try" in text
+    assert [command for command in TRY if command in text] == list(TRY)
+    assert "serve" not in text
+
+
+def test_the_idle_chips_of_a_galaxy_share_a_line() -> None:
+    used = one_device()
+    chips = tuple(device(number, board="galaxy", dram=use(0)) for number in range(1, 32))
+    galaxy = replace(used, devices=(*used.devices, *chips))
+
+    text = render(galaxy, width=120, color=False)
+
+    assert " 31 idle: devices 1-31 (galaxy)" in text
+    assert len(text.splitlines()) < 30
+
+
+def test_a_chip_that_a_process_has_opened_is_not_folded_away() -> None:
+    chips = tuple(device(number, board="galaxy", dram=use(0)) for number in range(32))
+    used = one_device()
+    opened = replace(used.processes[0], devices={chips[5].unique_id: Amounts()})
+    galaxy = replace(used, devices=chips, processes=(opened,))
+
+    assert " 31 idle: devices 0-4,6-31 (galaxy)" in render(galaxy, width=120, color=False)

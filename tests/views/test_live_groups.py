@@ -111,7 +111,7 @@ def test_json_has_bytes_and_null_for_what_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("recorded", "said"),
     [
-        ({41235: True}, "outside of any operation"),
+        ({41235: True}, "outside any operation"),
         ({41235: False}, "operations are not recorded"),
         ({}, "no operation is known"),
     ],

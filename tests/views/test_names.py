@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.views.builders import device
-from ttmem.views.names import DeviceNames, short_ids
+from ttmem.views.names import DeviceNames, short_command, short_ids
 
 
 def test_runs_of_devices_are_joined() -> None:
@@ -50,3 +52,25 @@ def test_ids_that_differ_at_the_end_only_keep_their_end() -> None:
     short = short_ids(ids, 9)
     assert len(set(short.values())) == 32
     assert max(map(len, short.values())) == 9
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("/opt/venv/bin/python3.12 /srv/models/generate.py --batch 8", "generate.py --batch 8"),
+        ("python -m pytest models/demo.py -k fast", "pytest models/demo.py -k fast"),
+        ("python3 -u -X dev -Wignore serve.py", "serve.py"),
+        ("python -c import ttnn; ttnn.open_device()", "python -c import ttnn; ttnn.open_device()"),
+        ("/usr/bin/python3 -", "python3 -"),
+        ("/usr/bin/python3", "python3"),
+        ("/opt/tt/bin/llama-server --port 8000", "llama-server --port 8000"),
+        ("python ", "python "),
+        ("/", "/"),
+        ("", ""),
+        (None, "N/A"),
+    ],
+)
+def test_of_a_command_line_the_script_and_its_arguments_are_kept(
+    command: str | None, shown: str
+) -> None:
+    assert short_command(command) == shown

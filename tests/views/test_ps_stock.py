@@ -35,9 +35,7 @@ def test_the_table_shows_who_holds_what_and_what_cannot_be_seen(tmp_path: Path) 
     assert f" {owner.pid} " in done.stdout
     assert "3.0 GiB" in done.stdout
     assert "sleep 600" in done.stdout
-    assert "which do not see: buffers of other threads, dataflow buffers" in " ".join(
-        done.stdout.split()
-    )
+    assert "which miss: buffers of other threads, dataflow buffers" in " ".join(done.stdout.split())
 
 
 def test_json_has_bytes_and_null_for_what_counters_do_not_tell(tmp_path: Path) -> None:
@@ -70,7 +68,7 @@ def test_dump_says_that_counters_are_of_requested_bytes(tmp_path: Path) -> None:
         Written(CHIP, slots=[Slot(owner.pid, (5000, 0, 0, 0, 64))]).write(tmp_path)
         done = ttmem("dump", "--shm", str(tmp_path))
 
-    assert "device 0: requested bytes, by the counters of stock ttnn" in done.stdout
+    assert "device 0: requested bytes, from the counters of stock ttnn" in done.stdout
 
 
 def test_a_named_socket_is_asked_and_nothing_else(tmp_path: Path) -> None:

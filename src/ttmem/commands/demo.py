@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     if not 0 < options.seconds <= LONGEST or math.isnan(options.seconds):
         raise BadInput(f"--seconds must be above 0, and at most {LONGEST:g}")
     if options.top:
-        from ttmem.commands.live_monitor import check_terminal  # before starting anything
+        from ttmem.commands.top import check_terminal  # before starting anything
 
         check_terminal()
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -93,12 +93,12 @@ def _leave(number: int, _: object) -> None:
 
 def _monitor(processes: DemoProcesses) -> Snapshot:
     """Runs `ttmem top` on the demo's own server."""
-    from ttmem.commands import live_monitor, top
+    from ttmem.commands import top
     from ttmem.feeds import ServerFeed
 
     parser = argparse.ArgumentParser()
     top.prepare(parser)
-    live_monitor.watch_live(ServerFeed(processes.socket), parser.parse_args([]))
+    top.watch_live(ServerFeed(processes.socket), parser.parse_args([]))
     return _look(processes)
 
 

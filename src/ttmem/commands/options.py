@@ -8,12 +8,23 @@ import argparse
 def path(text: str) -> str:
     """Rejects an empty path, such as an unset variable gives: it would be taken for the default."""
     if not text:
-        raise argparse.ArgumentTypeError("it is empty; leave the option out for the usual place")
+        raise argparse.ArgumentTypeError("it is empty; leave out the option to use the default")
     return text
 
 
+def seconds(text: str, least: float, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds from {least:g} to {most:g}"
+        )
+    return number
+
+
 def add_source_options(parser: argparse.ArgumentParser) -> None:
-    """Where snapshots come from: a server or shared memory."""
     parser.add_argument(
         "--socket", metavar="PATH", type=path, help="ask only the server at this socket"
     )
@@ -36,7 +47,6 @@ def add_umd_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_choice_options(parser: argparse.ArgumentParser) -> None:
-    """Which devices and processes to show."""
     parser.add_argument(
         "--device",
         "--devices",
@@ -51,9 +61,13 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_color_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-color", action="store_true", help="no colour, like NO_COLOR=1")
+
+
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--no-color", action="store_true", help="no colour, like NO_COLOR=1")
+    add_color_option(parser)
 
 
 def add_snapshot_options(parser: argparse.ArgumentParser) -> None:
@@ -66,5 +80,5 @@ def add_snapshot_options(parser: argparse.ArgumentParser) -> None:
 def _ids(text: str) -> list[str]:
     found = [part.strip() for part in text.split(",") if part.strip()]
     if not found:
-        raise argparse.ArgumentTypeError("no device is named")
+        raise argparse.ArgumentTypeError("it names no device")
     return found

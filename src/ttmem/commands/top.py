@@ -1,65 +1,135 @@
-"""Watch the memory of all devices live: the tt-smi of memory.
+"""Watch the memory of all devices live.
 
-Views are switched by digits: overview, one device with its history, cores, kernels and programs,
-buffers, events. `h` shows all keys and how each number is made; `q` quits. The monitor asks the
-server (`ttmem serve`) if there is one, else it reads the counters that stock ttnn publishes in shared
-memory; if there is neither, it waits.
+Digits switch pages: overview, device with history, cores, kernels and programs, buffers, events.
+`h` lists all keys and explains how each number is made; `q` quits. The monitor asks the server
+(`ttmem serve`) if one runs, and otherwise reads this host's shared memory. If nothing is running
+yet, it waits.
 
---once prints one view as text, for a file or a program; `ttmem ps --json` has the same numbers as data.
+--once prints one page as text, for a file or a script; `ttmem ps --json` has the same numbers as data.
 
-exit codes: 0 done, 1 failed, 2 wrong arguments or no terminal, 3 neither server nor
-shared memory (with --once), 4 the server refused
+exit codes: 0 done, 1 failed, 2 wrong arguments or no terminal, 3 nothing to read (with --once),
+4 the server refused
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING
 
-from ttmem.commands.options import add_choice_options, add_source_options, add_umd_option
+from ttmem.commands.options import (
+    add_choice_options,
+    add_color_option,
+    add_source_options,
+    add_umd_option,
+    seconds,
+)
+from ttmem.errors import BadInput
 
-FASTEST, SLOWEST = 0.1, 3600.0  # seconds
+if TYPE_CHECKING:  # loaded when the monitor runs, not for every `ttmem --help`
+    from ttmem.feeds import Feed
+    from ttmem.views.monitor.monitor import Monitor
+    from ttmem.views.monitor.watch import Watch
+
+SIZE_OF_A_PIPE = (120, 40)
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Options of `ttmem top`."""
     add_source_options(parser)
     add_umd_option(parser)
     parser.add_argument(
         "--interval",
         metavar="SECONDS",
-        type=_seconds,
+        type=partial(seconds, least=0.1, most=3600.0),
         default=1.0,
-        help="seconds between two pictures (default 1, at least 0.1)",
+        help="seconds between two refreshes (default 1, at least 0.1)",
     )
     add_choice_options(parser)
     parser.add_argument(
-        "--page", metavar="NAME", default="1", help="the first view: its name or its digit"
+        "--page", metavar="NAME", default="1", help="the page to start with: its name or digit"
     )
-    parser.add_argument("--once", action="store_true", help="print the view as text, and end")
-    parser.add_argument("--no-color", action="store_true", help="no colour, as with NO_COLOR=1")
+    parser.add_argument("--once", action="store_true", help="print the page as text and exit")
+    add_color_option(parser)
     parser.add_argument(
-        "--ascii", action="store_true", help="no block and Braille signs, for old terminals"
+        "--ascii", action="store_true", help="no block or Braille characters, for old terminals"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints one picture, or runs the monitor."""
-    from ttmem.commands import live_monitor  # the pages would make every other verb start later
     from ttmem.feeds import open_feed
     from ttmem.hw.umd import discovery
 
-    show = live_monitor.print_once if options.once else live_monitor.watch_live
     found = discovery(wanted=options.umd, once=options.once)
-    return show(open_feed(options.socket, options.shm, discovery=found), options)
+    feed = open_feed(options.socket, options.shm, discovery=found)
+    return _print_once(feed, options) if options.once else watch_live(feed, options)
 
 
-def _seconds(text: str) -> float:
+def watch_live(feed: Feed, options: argparse.Namespace) -> int:
+    """Runs the monitor on this terminal until the user quits."""
+    from ttmem.views.monitor.app import run_session
+    from ttmem.views.monitor.theme import depth_of
+    from ttmem.views.monitor.watch import Choice, Follower, Watch
+
+    check_terminal()
+    watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
+    monitor = _monitor(options, feed, watch)
+    follower = Follower(feed, monitor.question, lambda: monitor.interval)
+    return run_session(monitor, watch, follower, depth_of(options.no_color))
+
+
+def _print_once(feed: Feed, options: argparse.Namespace) -> int:
+    from ttmem.views.ink import paint
+    from ttmem.views.monitor.watch import Choice, Reading, Watch
+    from ttmem.views.terminal import terminal_size, wants_color
+
+    watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
+    monitor = _monitor(options, feed, watch, paper=True)
     try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not FASTEST <= seconds <= SLOWEST:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of seconds from {FASTEST:g} to {SLOWEST:g}"
-        )
-    return seconds
+        for _ in range(2):  # the second brings history, and the details of the first device
+            question = monitor.question()
+            picture = feed.read(question.detail, device=question.device, limit=question.limit)
+            watch.take([Reading(question, time.monotonic(), picture)])
+    finally:
+        feed.close()
+    width, height = terminal_size(SIZE_OF_A_PIPE)
+    lines = monitor.picture(width, height)
+    print(paint(lines, width, wants_color(sys.stdout, options.no_color)).rstrip("\n"))
+    return 0
+
+
+def _monitor(options: argparse.Namespace, feed: Feed, watch: Watch, paper: bool = False) -> Monitor:
+    from ttmem.views.monitor.monitor import Monitor
+    from ttmem.views.monitor.pages import PAGES
+    from ttmem.views.terminal import lacks_signs
+
+    return Monitor(
+        lambda: feed.name,
+        watch,
+        PAGES,
+        interval=options.interval,
+        page=_page(options.page, [page.name for page in PAGES]),
+        ascii_only=options.ascii or lacks_signs(sys.stdout),
+        paper=paper,
+    )
+
+
+def check_terminal() -> None:
+    """BadInput, saying what to use instead, where the live monitor cannot run."""
+    instead = "use `ttmem top --once` to print a page as text, or `ttmem ps --watch`"
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadInput(f"the live monitor needs a terminal; {instead}")
+    if os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        raise BadInput(f"this terminal (TERM) cannot move the cursor; {instead}")
+
+
+def _page(text: str, names: list[str]) -> int:
+    if text.isdecimal() and 0 < int(text) <= len(names):
+        return int(text) - 1
+    found = [at for at, name in enumerate(names) if text and name.lower().startswith(text.lower())]
+    if not found:
+        known = ", ".join(names)
+        raise BadInput(f"there is no page {text!r}; choose one of {known}, or its digit")
+    return found[0]

@@ -83,7 +83,7 @@ def _regions(facts: HostFacts) -> list[list[Line]]:
         rows.append([faint(f"and {len(used) - SHOWN:,} more (--json has all)")])
     idle = len(facts.regions) - len(used)
     if idle:
-        rows.append([ink(f"{idle:,} idle"), faint("they hold nothing, and nobody maps them")])
+        rows.append([ink(f"{idle:,} idle"), faint("they hold nothing, and no process maps them")])
     rows += [[ink(each.text.split(";")[0], Style.WARN)] for each in facts.remarks if _closed(each)]
     return [*(rows or [[faint("none")]]), [room]]
 
@@ -183,7 +183,7 @@ def _pids(pids: Sequence[int]) -> str:
     return f"pid{'s' * (len(pids) > 1)} {', '.join(map(str, pids[:NAMED]))}{more}"
 
 
-# A machine with 32 chips has 32 idle regions: one line tells of all of them.
+# A machine with 32 chips has 32 idle regions, which share one line.
 _EMPTY_NAMED = 4
 _LEFT_SHOWN = 64
 
@@ -225,11 +225,11 @@ def undo_lines(backup: Backup, outcomes: Sequence[Restored], width: int) -> list
     notes = [
         Note("-", Style.GOOD, each.path)
         if each.problem is None
-        else Note("!", Style.ALARM, f"not brought back: {each.path} {each.problem}")
+        else Note("!", Style.ALARM, f"not restored: {each.path} {each.problem}")
         for each in outcomes
     ]
     lines = [line for note in notes for line in note.lines(width)]
-    return stack([section("BROUGHT BACK", f"from {backup.id}", lines)])
+    return stack([section("RESTORED", f"from {backup.id}", lines)])
 
 
 def _steps(steps: Sequence[Step], done: bool = False) -> list[Note]:
@@ -243,7 +243,9 @@ def _steps(steps: Sequence[Step], done: bool = False) -> list[Note]:
         folder = os.path.dirname(idle[0].path)
         words = ("removed", "held", "used") if done else ("remove", "hold", "uses")
         verb, hold, uses = words
-        text = f"{verb} {len(idle)} regions in {folder} that {hold} nothing and that nobody {uses}"
+        text = (
+            f"{verb} {len(idle)} regions in {folder} that {hold} nothing and that no process {uses}"
+        )
         notes.append(Note("-", Style.PLAIN, text))
     return notes
 
@@ -261,7 +263,7 @@ def _end(
     if not plan.steps:
         return [ink("Nothing to clean.", Style.GOOD)]
     if outcomes is None:
-        return paragraph("Nothing was changed. To do it: add --yes", width, Style.WARN)
+        return paragraph("Nothing was changed. Add --yes to do it.", width, Style.WARN)
     if backup is None:
         return []
     return paragraph(f"To undo: ttmem clean --undo {backup.id}", width, Style.FAINT)

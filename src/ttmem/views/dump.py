@@ -33,7 +33,7 @@ from ttmem.views.notes import (
     remark_notes,
     unlisted_notes,
 )
-from ttmem.views.processes import left_behind_table
+from ttmem.views.processes import LEFT_REMARK, left_behind_table
 from ttmem.views.selection import without_idle
 from ttmem.views.table import Column, Table, page, section, title_lines
 
@@ -119,9 +119,9 @@ def _origin(entry: Entry) -> str:
 
 
 NOTHING = "nothing is allocated"
-NOTHING_READ = "nothing is allocated, as far as it can be read"
+NOTHING_READ = "nothing is allocated, as far as you may read"
 SHARED = (
-    "CB: REQUESTED is the sum over all cached programs, HELD what they take together: they share "
+    "CB: REQUESTED is the sum over all cached programs, HELD what they occupy together, since they share "
     "addresses (docs/circular-buffers.md)"
 )
 
@@ -149,7 +149,7 @@ def render_dump(
         title_lines(snapshot if chosen else without_idle(snapshot)[0], width, zone),
         *(_device(dump, columns_of_now(snapshot.time_ns), width) for dump in dumps),
         [] if any(dump.memory for dump in dumps) else [ink(_nothing(snapshot))],
-        section("LEFT BEHIND", "by dead processes, in no sum", left_behind_table(snapshot, width)),
+        section("LEFT BEHIND", LEFT_REMARK, left_behind_table(snapshot, width)),
         *_never_freed(never_freed, zone, width),
         note_lines(
             [
@@ -184,9 +184,7 @@ def _unseen_ends(never_freed: Sequence[DeviceDump]) -> list[Note]:
     groups = (group for dump in never_freed for group in dump.memory)
     pids = sorted({group.pid for group in groups if group.ended_ns is None and group.pid})
     who = "pids" if len(pids) > 1 else "pid"
-    text = (
-        f"{who} {', '.join(map(str, pids))}: killed, and nobody looked: when it ended is not known"
-    )
+    text = f"{who} {', '.join(map(str, pids))}: killed while nobody was watching, so the time is unknown"
     return [Note("-", Style.FAINT, text)] if pids else []
 
 
@@ -199,7 +197,7 @@ def _of_others(never_freed: Sequence[DeviceDump], user: str | None) -> list[Note
         if user and group.user and group.user != user and group.pid
     }
     return [
-        Note("-", Style.FAINT, f"pid {pid}: of user {other}; --exit-code does not count it")
+        Note("-", Style.FAINT, f"pid {pid}: belongs to user {other}; --exit-code ignores it")
         for other, pid in sorted(found)
     ]
 
@@ -207,7 +205,7 @@ def _of_others(never_freed: Sequence[DeviceDump], user: str | None) -> list[Note
 def _never_freed(
     dumps: Sequence[DeviceDump], zone: tzinfo | None, width: int
 ) -> Iterator[list[Line]]:
-    remark = "by processes that have ended, in no sum"
+    remark = "by processes that have ended, not part of any total"
     for number, dump in enumerate(dumps):
         lines = _device(dump, columns_of_ended(zone), width)
         yield lines if number else section("NEVER FREED", remark, lines)
@@ -229,7 +227,7 @@ def _device(dump: DeviceDump, columns: DumpColumns, width: int) -> list[Line]:
         grid = Table(_titles(*columns.figures, owner=columns.owner), rows)
         lines += _groups(dump.memory, grid, columns, width)
     if dump.kernels:
-        remark = "kernel code, in no sum; footprint: if resident everywhere"
+        remark = "kernel code, not part of any total; FOOTPRINT: if resident everywhere"
         lines += indent(paragraph(remark, width - 1, Style.FAINT), 1)
         rows = [_cells(group, columns, ink(human(group.held))) for group in dump.kernels]
         grid = Table(_titles("FOOTPRINT", owner=columns.owner), rows)

@@ -16,7 +16,7 @@ from ttmem.views.ink import Line, Style, faint, ink, pad, paint
 from ttmem.views.names import age, numbers
 from ttmem.views.notes import Note
 
-UNKNOWN_OP = "outside of any op"
+UNKNOWN_OP = "outside any op"
 UNKNOWN_SITE = "no line of Python"
 SITES_OFF = "call sites are off"
 CALLERS = 8  # of a stack; the rest is counted

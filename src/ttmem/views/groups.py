@@ -26,9 +26,9 @@ class What(Enum):
     """What a group is made of."""
 
     NAMED = "buffers"
-    UNNAMED = "buffers without a name"  # nobody told which site, op or phase
+    UNNAMED = "buffers without a name"  # site, op or phase is unknown
     CIRCULAR = "circular buffers"
-    SUMS = "sums only"  # of processes whose single buffers nobody told
+    SUMS = "sums only"  # processes whose buffers are not known one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _rest(groups: Iterable[LiveGroup], total: Amounts) -> Iterator[LiveGroup]:
 SCHEMA = "ttmem.groups/1"
 _TITLES = {"site": "CALL SITE", "op": "OPERATION", "phase": "PHASE", "pid": "PROCESS"}
 _UNNAMED = {"site": "no call site is known", "op": "no operation is known"}
-_OUTSIDE = {"op": "outside of any operation", "phase": "outside of any phase"}
+_OUTSIDE = {"op": "outside any operation", "phase": "outside any phase"}
 _NOT_RECORDED = {"site": "call sites are not recorded", "op": "operations are not recorded"}
 NOTHING = "nothing is allocated"
 
@@ -205,7 +205,7 @@ def _name(group: LiveGroup, unnamed: str, commands: Mapping[int, str | None]) ->
     if group.what is What.CIRCULAR:
         return faint("circular buffers (shared)")
     if group.what is What.SUMS:
-        return faint("processes with sums only")
+        return faint("processes known only by their totals")
     if group.what is What.UNNAMED:
         return faint(unnamed)
     if isinstance(group.key, int):

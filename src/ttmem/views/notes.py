@@ -1,4 +1,4 @@
-"""Notes below a table: losses, anomalies, hints, and what a source cannot tell."""
+"""Notes below a table: losses, anomalies, hints, and what a source misses."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ class Note:
     text: str
 
     def lines(self, width: int) -> list[Line]:
-        """In as many lines as it needs."""
         by = len(self.sign) + 2
         return indent(paragraph(self.text, width - by), by, ink(f" {self.sign}", self.style))
 
     def line(self, width: int) -> Line:
-        """In one line; the cut shows."""
+        """Cut to one line."""
         return clip_line((*ink(f" {self.sign} ", self.style), *ink(self.text)), width)
 
 
 def note_lines(notes: Iterable[Note], width: int, whole: bool = True) -> list[Line]:
-    """The notes, one under the other; else than `whole`, each is cut to one line."""
+    """The notes, one under the other; unless `whole`, each cut to one line."""
     if not whole:
         return [note.line(width) for note in notes]
     return [line for note in notes for line in note.lines(width)]
@@ -44,24 +43,24 @@ LEFT = (
     "replaced_program",
 )  # the table of what dead processes left behind has them
 DISAGREE = "totals_disagree", "chips_disagree"
-QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # no number of the picture is wrong by it
+QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # they make no number wrong
 MANY_DISAGREE = (
-    "the totals that the runtime stored are not the sum of the live processes; the processes count"
+    "the totals stored by the runtime differ from the sum of the live processes; the sum is used"
 )
 COUNTERS = "shared memory"
 THREADS_SEEN = "shared memory v4"
 BLIND = "dataflow buffers, kernel code"
 SEE = "(docs/shared-memory.md)"
-BY_COUNTERS = "requested bytes, by the counters of stock ttnn, which do not see:"
+BY_COUNTERS = "requested bytes, from the counters of stock ttnn, which miss:"
 
 
 def remark_notes(snapshot: Snapshot) -> list[Note]:
-    """Of the host: files that were skipped, processes that publish nothing."""
+    """About the host: files that were skipped, processes that publish nothing."""
     return [Note("!", Style.WARN, remark.text) for remark in snapshot.remarks]
 
 
 def quiet_notes(snapshot: Snapshot) -> list[Note]:
-    """Of devices: what is odd in a region, and changes no sum."""
+    """About devices: oddities in a region that change no total."""
     names = DeviceNames(snapshot.devices)
     left = {left.pid for left in snapshot.left_behind}
     where: dict[str, list[str]] = {}
@@ -85,12 +84,12 @@ def quiet_notes(snapshot: Snapshot) -> list[Note]:
 
 
 def is_quiet(anomaly: Anomaly) -> bool:
-    """Does it leave every number of the picture right?"""
+    """Whether every number is right in spite of it."""
     return anomaly.kind in QUIET
 
 
 def blind_notes(snapshot: Snapshot) -> list[Note]:
-    """What the counters of the stock runtime cannot see; provenance has it in full."""
+    """What the counters of the stock runtime miss; provenance has it in full."""
     seen: dict[str, list[str]] = {}
     for device in snapshot.devices:
         dram = device.provenance.get("dram")
@@ -122,8 +121,8 @@ def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
         more = human(sum(growth[unique_id] for unique_id in growing))
         since = age(snapshot.time_ns - earlier.time_ns) if earlier else ""
         out.append(
-            f"circular buffers grew by {more} in {since} on {names.sentence(growing)}: programs of"
-            f" new shapes are being cached; flat means that all shapes are known ({PAGE})"
+            f"circular buffers grew by {more} in {since} on {names.sentence(growing)}: programs for"
+            f" new shapes are being cached; it stops once all shapes are known ({PAGE})"
         )
     if large:
         out.append(_large(large, names, flat=earlier is not None and not growing))
@@ -155,7 +154,7 @@ def _matters(device: Device) -> bool:
 
 
 def _shares_beyond_capacity(device: Device) -> bool:
-    """The plain sum is impossible as a use of L1: whoever sees it elsewhere wants to know why."""
+    """The plain sum exceeds L1: users who see it elsewhere wonder why."""
     cb = device.memory.cb
     if cb.cached is None or cb.demand is None:
         return False
@@ -168,7 +167,7 @@ def _shared(devices: list[Device], names: DeviceNames) -> str:
     where = names.sentence(device.unique_id for device in devices)
     return (
         f"the circular buffers of all cached programs on {where} add up to {demand}, more than L1 has;"
-        f" they share addresses and take {cached} together ({PAGE})"
+        f" they share addresses and occupy {cached} ({PAGE})"
     )
 
 
@@ -179,13 +178,13 @@ def _large(devices: list[Device], names: DeviceNames, flat: bool) -> str:
     return (
         f"circular buffers of cached programs hold {amount} of L1 on {where}"
         f"{' and stay flat: all shapes are cached' if flat else ''}"
-        f"{' (a plain sum: programs that share addresses are added up)' if by_demand else ''}"
+        f"{' (a plain sum: shared addresses are counted more than once)' if by_demand else ''}"
         f"; fewer distinct shapes, or clearing the program cache, frees them ({PAGE})"
     )
 
 
 def _capacity(device: Device) -> int | None:
-    """For advice, that of the defaults is good enough."""
+    """For advice, the default capacity is good enough."""
     return device.l1_capacity if device.l1_capacity is not None else device.l1_capacity_default
 
 
@@ -217,7 +216,7 @@ def _rank(anomaly: Anomaly) -> int:
 
 
 def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
-    """What could not be accounted, if anything; `chosen`: only of the processes shown."""
+    """What was lost; `chosen`: only by the processes shown."""
     return [Note("!", Style.WARN, sentence) for sentence in _losses(snapshot, chosen)]
 
 
@@ -240,39 +239,37 @@ def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
         lost = sum(overwritten.values())
         events = "event was" if lost == 1 else "events were"
         out.append(
-            f"lost: {lost:,} {events} overwritten before anybody read them{_pids(overwritten)};"
-            " sums are right, how often a program ran and the highest L1 used may be N/A"
+            f"lost: {lost:,} {events} overwritten before being read{_pids(overwritten)};"
+            " totals are right, but dispatch counts and the peak of L1 used may be N/A"
             " (`ttmem run --events` keeps more)"
         )
     if unseen:
         events = "event was" if unseen == 1 else "events were"
         out.append(
-            f"lost: {unseen:,} {events} not seen one by one{_pids(dropped)};"
-            " sums are healed by a resend, peaks between may be missing"
+            f"lost: {unseen:,} {events} dropped{_pids(dropped)};"
+            " a resend corrects the totals, but peaks in between may be missing"
         )
     if overflow:
         buffers = "live buffer is" if overflow == 1 else "live buffers are"
         out.append(
             f"lost: {overflow:,} {buffers} beyond what a client can resend{_pids(beyond)};"
-            " after the next resend they are in no sum"
+            " the next resend drops them from the totals"
         )
     if rejected:
-        records = (
-            "record was rejected: it is" if rejected == 1 else "records were rejected: they are"
-        )
-        out.append(f"{rejected:,} {records} in no sum (the server's log says why)")
+        records = "record was" if rejected == 1 else "records were"
+        out.append(f"{rejected:,} {records} rejected and not counted (the server's log says why)")
     return out
 
 
 def unlisted_notes(counts: Mapping[int, int]) -> list[Note]:
-    """By pid: buffers of ended processes that were never freed, and that no list has."""
+    """Buffers that ended processes never freed and no list contains, by pid."""
     if not counts:
         return []
     total = sum(counts.values())
     buffers = "buffer was" if total == 1 else "buffers were"
     text = (
-        f"{total:,} more {buffers} never freed{_pids(counts)}: there was no room for them in the probe's table"
-        " (`ttmem run --live` makes more)"
+        f"{total:,} more {buffers} never freed{_pids(counts)}, but did not fit into the probe's table"
+        " (`ttmem run --live` enlarges it)"
     )
     return [Note("!", Style.WARN, text)]
 
@@ -310,7 +307,7 @@ def missing_notes(snapshot: Snapshot) -> list[Note]:
 
 
 def partial_notes(snapshot: Snapshot) -> list[Note]:
-    """What the kernel figures of devices miss that are watched in part."""
+    """What the kernel figures miss on devices that are only partly watched."""
     missed: dict[str, list[str]] = {}
     for device in snapshot.devices:
         sentence = partial_sentence(device)
@@ -325,7 +322,7 @@ def partial_notes(snapshot: Snapshot) -> list[Note]:
 
 def _reason(device: Device) -> str:
     capacity = device.provenance.get("capacity")
-    return (capacity and capacity.misses) or "its source does not tell"
+    return (capacity and capacity.misses) or "its source does not report it"
 
 
 def dead_notes(snapshot: Snapshot) -> list[Note]:
@@ -338,5 +335,4 @@ def dead_notes(snapshot: Snapshot) -> list[Note]:
 
 
 def hint_notes(snapshot: Snapshot, earlier: Snapshot | None) -> list[Note]:
-    """Advice."""
     return [Note("hint:", Style.GOOD, sentence) for sentence in hint(snapshot, earlier)]

@@ -17,8 +17,9 @@ from ttmem.views.table import Column, Table
 LEAST_COMMAND = 20
 DEVICES_ROOM = 13
 USER_ROOM = 12
-GHOST = "* ghost in shared memory: its counters were never cleared; `ttmem clean` clears them"
-NOT_CONNECTED = "* not connected: it keeps its memory until it dies or reports again"
+GHOST = "* a ghost: its counters are still in shared memory; `ttmem clean` clears them"
+LEFT_REMARK = "by dead processes, not part of any total"
+NOT_CONNECTED = "* not connected; it keeps its memory until it dies or reports again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,10 @@ from datetime import tzinfo
 
 from ttmem.sizes import several
 from ttmem.snapshots import Device, Snapshot
-from ttmem.sources.shm import COUNTERS_CLOSED
 from ttmem.views.devices import Shape, device_table
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernels import kernel_lines, kernel_type_table
-from ttmem.views.names import in_order
+from ttmem.views.names import DeviceNames, in_order
 from ttmem.views.notes import (
     Note,
     anomaly_notes,
@@ -26,8 +25,17 @@ from ttmem.views.notes import (
     quiet_notes,
     remark_notes,
 )
-from ttmem.views.processes import left_behind_table, process_table
-from ttmem.views.selection import NO_PROCESS, idle_sentence, no_device, without_idle
+from ttmem.views.processes import LEFT_REMARK, left_behind_table, process_table
+from ttmem.views.selection import (
+    NO_PROCESS,
+    NOTHING_RUNNING,
+    TRY,
+    idle_sentence,
+    in_use,
+    is_empty,
+    no_device,
+    without_idle,
+)
 from ttmem.views.table import section, stack, title_lines
 from ttmem.views.telemetry import telemetry_table
 
@@ -111,10 +119,9 @@ def _with(extent: Extent, name: str, value: object) -> Extent:
     return replace(extent, **{name: value})  # type: ignore[arg-type]  # each step names its own type
 
 
-NO_COUNTERS = "no process publishes counters"
-NO_READABLE = "no process publishes counters that can be read"
+FOLD_FROM = 8  # devices; of more, the idle ones share a line
 CHOICES = ("--device", "--pid")  # how `ttmem ps` shows less, and so all of it
-BY_TYPE = "* if resident everywhere; from LOADS on: of the whole device"
+BY_TYPE = "* if resident everywhere; columns from LOADS on describe the whole device"
 
 
 def render(
@@ -176,11 +183,13 @@ class _Picture:
         snapshot, width = self.snapshot, self.width
         sections = [
             title_lines(snapshot, width, self.zone, short=not extent.airy),
-            section("DEVICES", idle_sentence(self.idle), self._devices(extent)),
+            self._idle()
+            if self._is_idle
+            else section("DEVICES", idle_sentence(self.idle), self._devices(extent)),
             self._kernel_code() if extent.kernels else [],
             self._by_type() if extent.by_type else [],
             section("TELEMETRY", "", self.telemetry) if extent.telemetry else [],
-            section("PROCESSES", "", self._processes(extent)),
+            [] if self._is_idle else section("PROCESSES", "", self._processes(extent)),
             self._left_behind() if extent.left_behind else [],
             self._note_lines(extent),
             self._left_out(extent),
@@ -188,40 +197,64 @@ class _Picture:
         return stack(sections, extent.airy)
 
     def _devices(self, extent: Extent) -> list[Line]:
-        devices = self.snapshot.devices
-        if not devices:
+        if not self.snapshot.devices:
             return indent(paragraph(no_device(self.snapshot), self.width - 1, Style.FAINT), 1)
-        most = extent.most_devices
-        if most is None or most >= len(devices):
-            return device_table(devices, self.width, extent.devices)
-        shown = sorted(devices, key=_fullness, reverse=True)[:most]
-        lines = device_table([d for d in devices if d in shown], self.width, extent.devices)
-        return [
-            *lines,
-            faint(f" and {several(len(devices) - most, 'more device')}, none of them fuller"),
-        ]
+        devices, empty = self._busy()
+        shown, most = devices, extent.most_devices
+        if most is not None and most < len(devices):
+            fullest = sorted(devices, key=_fullness, reverse=True)[:most]
+            shown = [device for device in devices if device in fullest]
+        lines = device_table(shown, self.width, extent.devices) if shown else []
+        if len(shown) < len(devices):
+            more = several(len(devices) - len(shown), "more device")
+            lines.append(faint(f" and {more}, none of them fuller"))
+        return [*lines, *empty]
+
+    def _busy(self) -> tuple[Sequence[Device], list[Line]]:
+        """The devices to list, and of many the line that names the idle ones."""
+        devices = self.snapshot.devices
+        used, _ = in_use(self.snapshot)
+        idle = [d for d in devices if is_empty(d) and d.unique_id not in used]
+        if self.chosen or len(devices) <= FOLD_FROM or len(idle) < 2:
+            return devices, []
+        names = DeviceNames(devices).sentence(device.unique_id for device in idle)
+        boards = ", ".join(sorted({device.board or "board N/A" for device in idle}))
+        text = f"{len(idle):,} idle: {names} ({boards})"
+        busy = [device for device in devices if device not in idle]
+        return busy, indent(paragraph(text, self.width - 1, Style.FAINT), 1)
 
     def _kernel_code(self) -> list[Line]:
         lines = kernel_lines(self.snapshot.devices, self.width)
-        return section("KERNEL CODE", "of each device, in no sum", lines)
+        return section("KERNEL CODE", "per device, not part of any total", lines)
 
     def _by_type(self) -> list[Line]:
         if not self.kernels:
             return []
         table = kernel_type_table(self.snapshot, self.width)
-        return section("KERNELS BY TYPE", BY_TYPE, table or [ink(" no kernel has been reported")])
+        return section("KERNELS BY TYPE", BY_TYPE, table or [ink(" no kernels have been reported")])
 
     def _processes(self, extent: Extent) -> list[Line]:
         if not self.snapshot.processes:
-            local = not self.snapshot.host.get("server") and self.snapshot.host.get("shared_memory")
-            closed = any(remark.kind == COUNTERS_CLOSED for remark in self.snapshot.remarks)
-            counters = NO_READABLE if closed else NO_COUNTERS
-            return [faint(f" {counters if local else NO_PROCESS}")]
+            return [faint(f" {NO_PROCESS}")]
         return process_table(self.snapshot, self.width, extent.processes, extent.commands)
+
+    @property
+    def _is_idle(self) -> bool:
+        no_devices = not (self.snapshot.devices or self.snapshot.processes)
+        return no_devices and no_device(self.snapshot).startswith(NOTHING_RUNNING)
+
+    def _idle(self) -> list[Line]:
+        widest = max(map(len, TRY))
+        lines = [
+            (*ink(f"   {command:{widest}}"), *faint(f"   {what}")) for command, what in TRY.items()
+        ]
+        said = idle_sentence(self.idle)
+        remark = indent(paragraph(said, self.width - 1, Style.FAINT), 1) if said else []
+        return [ink(f" {NOTHING_RUNNING}; try"), *lines, *remark]
 
     def _left_behind(self) -> list[Line]:
         table = left_behind_table(self.snapshot, self.width)
-        return section("LEFT BEHIND", "by dead processes, in no sum", table)
+        return section("LEFT BEHIND", LEFT_REMARK, table)
 
     def _notes(self, extent: Extent) -> list[Note]:
         snapshot = self.snapshot
@@ -265,7 +298,7 @@ class _Picture:
         if extent.most_devices is not None and len(snapshot.devices) > extent.most_devices:
             out.append(several(len(snapshot.devices) - extent.most_devices, "more device"))
         if not extent.whole_notes and self._notes(extent):
-            out.append("all of the notes")
+            out.append("complete notes")
         if self._processes(replace(extent, commands=True)) != self._processes(extent):
             out.append("commands")
         if not extent.telemetry and self.telemetry:
@@ -273,9 +306,9 @@ class _Picture:
         if not extent.by_type and self.kernels:
             out.append("kernels by type")
         if not extent.left_behind and snapshot.left_behind:
-            out.append("who left memory behind")
+            out.append("what dead processes left behind")
         if self._devices(replace(extent, devices=Shape.WHOLE)) != self._devices(extent):
-            out.append("more of each device")
+            out.append("device details")
         if not extent.kernels and self._kernel_code():
             out.append("kernel code")
         if not extent.hints and len(self._notes(replace(extent, hints=True))) > len(

@@ -1,4 +1,4 @@
-"""A part of a picture: some devices, some processes."""
+"""Parts of a snapshot: chosen devices and processes, or those in use."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from ttmem.views.names import in_order
 from ttmem.views.notes import is_quiet
 
 NAMED = 8  # devices in one sentence
-NO_PROCESS = "no process reports"
-NO_REPORT = (
-    "no device has been reported yet; start the application with TT_ALLOC_TRACKING_ENABLED=1"
-)
-NARROWED = "narrowed"  # of a picture's host: devices were left out, none fits what was asked for
-IDLE = "idle"  # of a picture's host: all devices were left out, as nobody uses them
-NOT_IN_USE = "no device is in use"
-NONE_OF_THEM = "none of the devices that there are was asked for"
+NO_PROCESS = "no process uses a device"
+NO_MATCH = "no device matches"
+NO_COUNTERS = "no process publishes counters that you may read"
+NOTHING_RUNNING = "nothing is running on a Tenstorrent device"
+TRY = {
+    "ttmem run -- python model.py": "runs your program and explains its memory",
+    "ttmem demo": "shows simulated devices; needs no card",
+}
+NARROWED = "narrowed"  # key of a snapshot's host: the choice matches no device
 
 Holder = TypeVar("Holder", Process, LeftBehind)
 
 
 class NotThere(BadInput):
-    """The device or process that was asked for is not in the picture (yet)."""
+    """The chosen device or process is not in the snapshot (yet)."""
 
 
 def select(snapshot: Snapshot, devices: Collection[str], pids: Collection[int]) -> Snapshot:
-    """Devices by logical or unique id, processes by pid; an empty choice is everything."""
+    """Devices by logical or unique id, processes by pid; an empty choice selects everything."""
     if devices:
         snapshot = _on_devices(snapshot, devices)
     if pids:
@@ -57,13 +58,13 @@ def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
 
 
 def _some(devices: Sequence[Device]) -> str:
-    told = [f"{d.logical_id} ({d.unique_id})" for d in devices[:NAMED]]
+    named = [f"{d.logical_id} ({d.unique_id})" for d in devices[:NAMED]]
     more = [f"and {len(devices) - NAMED:,} more"] * (len(devices) > NAMED)
-    return ", ".join([*told, *more]) or "none"
+    return ", ".join([*named, *more]) or "none"
 
 
 def none_of(snapshot: Snapshot) -> Snapshot:
-    """Where nothing is there of what was asked for; what there is otherwise is kept from nobody."""
+    """The snapshot without anything but remarks and losses, for a choice that matches nothing."""
     host = {**snapshot.host, NARROWED: True}
     return replace(
         snapshot.without_details(), host=host, devices=(), processes=(), left_behind=(), cards=()
@@ -71,7 +72,7 @@ def none_of(snapshot: Snapshot) -> Snapshot:
 
 
 def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
-    """With the devices that they use, and what is remarked on these, unless it is of others."""
+    """With their devices, and the remarks that are not about other processes."""
     processes = tuple(process for process in snapshot.processes if process.pid in pids)
     left_behind = tuple(left for left in snapshot.left_behind if left.pid in pids)
     missing = (
@@ -93,18 +94,18 @@ def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
 
 
 def _of_them(device: Device, pids: Collection[int]) -> Device:
-    """What is odd of other processes goes, unless a number of the device is wrong by it."""
-    told = [one for one in device.anomalies if one.pid in (None, *pids) or not is_quiet(one)]
-    return replace(device, anomalies=tuple(told))
+    """Without anomalies of other processes, unless they make a number of the device wrong."""
+    kept = [one for one in device.anomalies if one.pid in (None, *pids) or not is_quiet(one)]
+    return replace(device, anomalies=tuple(kept))
 
 
 def is_device(device: Device, wanted: str) -> bool:
-    """The device has this logical or unique id, or this place on a Galaxy."""
+    """Whether this is its logical id, unique id or position on a Galaxy."""
     return wanted in (device.unique_id, str(device.logical_id), device.position)
 
 
 def _holders(holders: tuple[Holder, ...], ids: set[str]) -> tuple[Holder, ...]:
-    """Those who hold something on these devices, with what they hold there."""
+    """The processes on these devices, with what they hold there."""
     return tuple(
         replace(holder, devices=_only(holder.devices, ids))
         for holder in holders
@@ -117,42 +118,44 @@ def _only(devices: Mapping[str, Amounts], ids: set[str]) -> dict[str, Amounts]:
 
 
 def no_device(snapshot: Snapshot) -> str:
-    """In the words of the picture's source."""
+    """Why there is no device to show, and what to try if the host is idle."""
     if snapshot.host.get(NARROWED):
-        return NONE_OF_THEM
-    if snapshot.host.get(IDLE):
-        return NOT_IN_USE
-    folder = snapshot.host.get("shared_memory")
-    if folder is None:
-        return NO_REPORT
-    counters = f"no region of stock ttnn (tt_device_*_memory) in {clean(str(folder))}"
+        return NO_MATCH
     if any(remark.kind == COUNTERS_CLOSED for remark in snapshot.remarks):
-        counters += " can be read"
-    return f"{NO_REPORT}; {counters}" if snapshot.host.get("server") else counters
+        return NO_COUNTERS
+    run, demo = TRY
+    return f"{NOTHING_RUNNING}; try `{run}`, or `{demo}`, which needs no card"
+
+
+def in_use(snapshot: Snapshot) -> tuple[set[str], set[str]]:
+    """Unique ids of the devices that processes use, and of those on which dead ones left something."""
+    used = {one for process in snapshot.processes for one in process.devices}
+    return used, {one for left in snapshot.left_behind for one in left.devices}
 
 
 def without_idle(snapshot: Snapshot) -> tuple[Snapshot, int]:
-    """The picture without the devices that nobody uses and whose board is unknown, and their number."""
-    named = {one for holder in snapshot.processes for one in holder.devices}
-    named |= {one for holder in snapshot.left_behind for one in holder.devices}
+    """The snapshot without unused devices whose board is unknown, and how many these are."""
+    named = set[str]().union(*in_use(snapshot))
     kept = tuple(d for d in snapshot.devices if d.unique_id in named or not _is_blank(d))
-    if len(kept) == len(snapshot.devices):
-        return snapshot, 0
-    host = snapshot.host if kept else {**snapshot.host, IDLE: True}
-    return replace(snapshot, devices=kept, host=host), len(snapshot.devices) - len(kept)
+    return replace(snapshot, devices=kept), len(snapshot.devices) - len(kept)
 
 
 def idle_sentence(count: int) -> str:
-    """'3 devices that nobody uses, of unknown boards, are not shown'; nothing of none."""
+    """'3 unused devices of unknown boards are not shown'; empty for none."""
     if not count:
         return ""
     if count == 1:
-        return "1 device that nobody uses, of an unknown board, is not shown"
-    return f"{count:,} devices that nobody uses, of unknown boards, are not shown"
+        return "1 unused device of an unknown board is not shown"
+    return f"{count:,} unused devices of unknown boards are not shown"
+
+
+def is_empty(device: Device) -> bool:
+    """Whether nothing is allocated on the device, and nothing is wrong with it."""
+    memory = device.memory
+    return not (memory.dram.held or memory.trace.held or device.l1_used or device.anomalies)
 
 
 def _is_blank(device: Device) -> bool:
-    memory = device.memory
     measured = device.telemetry is not None and device.telemetry.source
-    known = device.board or device.anomalies or memory.dram.capacity or device.l1_capacity
-    return not (known or measured) and not (memory.dram.held or memory.trace.held or device.l1_used)
+    known = device.board or device.memory.dram.capacity or device.l1_capacity
+    return is_empty(device) and not (known or measured)

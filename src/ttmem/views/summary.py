@@ -1,4 +1,4 @@
-"""What `ttmem run` says at the end: peaks and who made them, what was never freed, what was lost."""
+"""The summary of `ttmem run`: peaks and what caused them, what was never freed, what was lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragr
 from ttmem.views.names import numbers
 from ttmem.views.table import GAP, Column, Table
 
-NOTHING_SEEN = "no process of this command opened a device, so there is nothing to tell"
+NOTHING_SEEN = "no process of this command opened a device, so there is nothing to report"
 NEVER_USED = "never used"
 PROCESSES = 8  # in full; a test run may start hundreds
 LEFTOVERS = 5
@@ -26,8 +26,8 @@ CALLERS_AT = 6  # columns from the left
 LEAST_ROOM = 16  # 'attention.py:123'
 DEMANDS = {Counted.CB_DEMAND, Counted.DATAFLOW_DEMAND}
 DEMAND = (
-    "demand: the sum over all cached programs; they share addresses, so less of L1 is used, and the row L1 is "
-    "without it"
+    "demand: the sum over all cached programs. They share addresses, so they occupy less; the row L1 does not "
+    "include it"
 )
 _BESIDE_KINDS = {
     Counted.CB_DEMAND: "CB demand",
@@ -38,7 +38,7 @@ _BESIDE_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Unwatched:
-    """Processes that could make no region; of a folder that nobody can write to they are not known."""
+    """Processes that could not create a region; unknown if the folder is not writable."""
 
     pids: tuple[int, ...]
     folder: str
@@ -68,9 +68,7 @@ def render_summary(
 def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
     folder = unwatched.folder
     if not unwatched.writable:
-        text = (
-            f"nothing could be watched: {folder} cannot be written to; --shm names another folder"
-        )
+        text = f"nothing could be watched: {folder} is not writable; choose another directory with --shm"
         return paragraph(f"ttmem: {text}", width, Style.WARN)
     named = ", ".join(map(str, unwatched.pids[:PROCESSES]))
     more = len(unwatched.pids) - PROCESSES
@@ -80,11 +78,9 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
     if unwatched.room is not None:
         free, size = unwatched.room
         left = f" ({human(free)} of {human(size)} are free now)"
-    text = f"{who}{rest} could not be watched: no room for a region in {folder}{left}"
+    text = f"{who}{rest} could not be watched: no space for a region in {folder}{left}"
     where = "" if folder == DEFAULT_DIRECTORY else f" --shm {shlex.quote(folder)}"
-    helps = (
-        f"`ttmem clean{where} --yes` removes those of dead processes, --shm names another folder"
-    )
+    helps = f"`ttmem clean{where} --yes` removes those of dead processes, and --shm chooses another directory"
     return paragraph(f"ttmem: {text}; {helps}", width, Style.WARN)
 
 
@@ -140,7 +136,7 @@ def _peak_rows(found: Sequence[Peak], width: int) -> list[Line]:
 
 
 def _demand_lines(found: Sequence[Peak], width: int) -> list[Line]:
-    """A demand is no part of L1 used, whose peak with circular buffers nobody has counted."""
+    """Why demand is not part of L1 used."""
     kinds = {peak.high_water.kind for peak in found}
     return indent(paragraph(DEMAND, width - 2, Style.FAINT), 2) if kinds & DEMANDS else []
 
@@ -148,7 +144,7 @@ def _demand_lines(found: Sequence[Peak], width: int) -> list[Line]:
 def _with_origins(
     columns: Sequence[Column], rows: Sequence[tuple[list[Line], Origin | None]], width: int
 ) -> list[Line]:
-    """Rows that end with who did it, in the room that is left; nobody, if the origin is None."""
+    """Rows that end with op and line, in the width that is left; None: never used."""
     room = max(width - Table(columns, [cells for cells, _ in rows]).width - GAP, LEAST_ROOM)
     whole = [
         [*cells, ink(made_by(origin, room)) if origin else faint(NEVER_USED)]
@@ -178,7 +174,7 @@ def _setting_lines(found: Sequence[Peak], several: bool, width: int) -> list[Lin
 
 
 def _argument(setting: Setting) -> str:
-    """What was given may be a little less than a rounded size; nobody tells it."""
+    """A size that was rounded up to banks; the argument itself is not known."""
     return f"{setting.name}={setting.value}{' (rounded to banks)' if setting.rounded else ''}"
 
 

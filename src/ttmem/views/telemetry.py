@@ -116,7 +116,7 @@ def _narrow(rows: Sequence[Row], width: int) -> list[Line]:
         return []
     if len(rows) > MANY:
         missing = ", ".join(TITLES[name] for name in BELOW)
-        return indent([*grid.lines(), faint(f"a wider window and --json have {missing}")], 1)
+        return indent([*grid.lines(), faint(f"a wider terminal and --json show {missing}")], 1)
     head, *body = grid.lines()
     by = grid.widths[0] + grid.gap
     out = [head]
@@ -203,7 +203,7 @@ def _remarks(rows: Sequence[Row], width: int) -> list[Line]:
     said = [*_stale(rows), *_reasons(rows)]
     more = len(said) - MOST_REASONS
     if more > 0:
-        said = [*said[:MOST_REASONS], f"and {more:,} more reasons; --json has all"]
+        said = [*said[:MOST_REASONS], f"and {more:,} more reasons; --json lists all"]
     return [line for text in said for line in paragraph(text, width, Style.FAINT)]
 
 

@@ -106,7 +106,7 @@ def test_what_dead_processes_left_is_marked_last_and_in_no_sum() -> None:
         state = State()
         picture = draw(Overview(), look_back(four, 200, 56, state), [key] if key else [])
         marked = [at for at, line in enumerate(picture) if "39870x" in line]
-        assert [picture[at] for at in marked if "left behind: python train.py" in picture[at]]
+        assert [picture[at] for at in marked if "left behind: train.py" in picture[at]]
         assert all(str(pid) in "\n".join(picture[: marked[0]]) for pid in (41235, 42001))
     assert total_of(picture) == expected_total(four)
 

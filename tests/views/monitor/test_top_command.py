@@ -69,10 +69,10 @@ def test_once_without_a_server_is_exit_code_3(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--page", "Bufers"), "there is no view 'Bufers'; known are Overview"),
-        (("--page", "7"), "there is no view '7'"),
-        (("--interval", "0"), "is no number of seconds"),
-        (("--interval", "nan"), "is no number of seconds"),
+        (("--page", "Bufers"), "there is no page 'Bufers'; choose one of Overview"),
+        (("--page", "7"), "there is no page '7'"),
+        (("--interval", "0"), "is not a number of seconds"),
+        (("--interval", "nan"), "is not a number of seconds"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(
