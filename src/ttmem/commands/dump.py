@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 from ttmem.clock import now_ns
 from ttmem.commands.options import add_snapshot_options
 from ttmem.errors import BadInput, NoServer, TtmemError
+from ttmem.events import CLOSED
 from ttmem.procfs import user_name
 from ttmem.snapshots import Device, Losses, Snapshot, to_json
 from ttmem.snapshots.convert import row_to_json
-from ttmem.sources.shm import CLOSED
 from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import DeviceDump, Group, dump_groups
 from ttmem.views.selection import NotThere, select

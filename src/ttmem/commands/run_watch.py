@@ -18,6 +18,7 @@ from ttmem.sources.probe.ended import free_and_total, prune_dead_regions, take_u
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, RegionScan, find_regions
 from ttmem.sources.probe.ring import Batch
+from ttmem.sources.shm import clean_command
 from ttmem.text import clean
 from ttmem.views.failures import SITES_OFF, UNKNOWN_SITE, render_failure
 from ttmem.views.summary import Unwatched, render_summary
@@ -87,7 +88,8 @@ class RunWatch:
         writable = os.access(self._directory, os.W_OK | os.X_OK)
         if not pids and writable:
             return None
-        return Unwatched(pids, self._directory, writable, free_and_total(self._directory))
+        room = free_and_total(self._directory)
+        return Unwatched(pids, self._directory, writable, room, clean_command(self._directory))
 
     def _find(self, names: Iterable[RegionEntry]) -> None:
         for name in names:

@@ -3,5 +3,18 @@
 from ttmem.doctor.document import document
 from ttmem.doctor.examination import examine
 from ttmem.doctor.finding import Finding, Level, worst
+from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts
+from ttmem.sources.socket.knock import SocketFacts, SocketState
 
-__all__ = ["Finding", "Level", "document", "examine", "worst"]
+__all__ = [
+    "Finding",
+    "HostFacts",
+    "Level",
+    "ProbeFacts",
+    "RegionFacts",
+    "SocketFacts",
+    "SocketState",
+    "document",
+    "examine",
+    "worst",
+]

@@ -13,7 +13,7 @@ from ttmem.doctor.regions import cleanable, probe_findings, region_findings
 from ttmem.events import Owner
 from ttmem.sizes import human
 from ttmem.sources.host import HostFacts
-from ttmem.sources.shm import DEFAULT_DIRECTORY
+from ttmem.sources.shm import clean_command
 from ttmem.sources.socket.knock import SocketFacts, SocketState
 
 # A region takes three pages; a runtime that finds no space for them dies of SIGBUS at its first write.
@@ -49,9 +49,7 @@ def _possible(finding: Finding, plan: Plan | None, folder: str) -> Finding:
 
 def _named(finding: Finding, folder: str) -> Finding:
     """Regions outside the default directory are cleaned only if it is named."""
-    if finding.command != CLEAN or folder == DEFAULT_DIRECTORY:
-        return finding
-    return replace(finding, command=f"ttmem clean --shm {shlex.quote(folder)} --yes")
+    return replace(finding, command=clean_command(folder)) if finding.command == CLEAN else finding
 
 
 def _all(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ttmem.events import Remark
-from ttmem.sources.shm import COUNTERS_CLOSED
+from ttmem.events import COUNTERS_CLOSED, Remark
 
 CLEAN = "ttmem clean --yes"
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ttmem.clean import Plan
 from ttmem.doctor.finding import CLEAN, Finding, Level, remark_finding
+from ttmem.events import PROBE_CLOSED
 from ttmem.sizes import human
 from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts
-from ttmem.sources.shm import HELP, PROBE_CLOSED, sentence
+from ttmem.sources.shm import HELP, sentence
 
 _LEFT = ("ghost", "reused_pid", "replaced_program")
 _REAPED = "none needed: this runtime (layout 4) clears it when the next process opens the device"
@@ -69,6 +70,10 @@ def closed_by_user(facts: HostFacts) -> dict[str, list[ProbeFacts]]:
     return found
 
 
+def closed_text(user: str, closed: Sequence[ProbeFacts]) -> str:
+    return sentence(len(closed), PROBE_CLOSED, user)
+
+
 def probe_findings(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:
     left = cleanable(facts, plan)
     if left:
@@ -77,7 +82,7 @@ def probe_findings(facts: HostFacts, plan: Plan | None) -> Iterator[Finding]:
         if probe.left_over and probe not in left:
             yield _left_over([probe])
     for user, closed in closed_by_user(facts).items():
-        text = sentence(len(closed), PROBE_CLOSED, user)
+        text = closed_text(user, closed)
         yield Finding(PROBE_CLOSED, Level.WARNING, text, advice=HELP, **_only(closed))
     for probe in facts.probes:
         if not probe.closed:

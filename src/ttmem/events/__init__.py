@@ -13,6 +13,9 @@ from ttmem.events.record import (
     Op,
 )
 from ttmem.events.samples import (
+    CLOSED,
+    COUNTERS_CLOSED,
+    PROBE_CLOSED,
     CardSample,
     DeviceSample,
     Owner,
@@ -23,10 +26,13 @@ from ttmem.events.samples import (
 )
 
 __all__ = [
+    "CLOSED",
+    "COUNTERS_CLOSED",
     "EVENT",
     "EVENT_SIZE",
     "KINDS",
     "LABELS",
+    "PROBE_CLOSED",
     "Amounts",
     "Banks",
     "BinaryStatus",

@@ -46,6 +46,11 @@ class ProcessSample(NamedTuple):
     kernels: int | None = None  # kernel counter, if the layout has one; not part of any total
 
 
+COUNTERS_CLOSED = "other_user"  # `Remark.kind`: a file of counters that this user may not read
+PROBE_CLOSED = "other_user_probe"  # the same of a probe region
+CLOSED = (COUNTERS_CLOSED, PROBE_CLOSED)
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """Something a reader found that the user should know; `kind` identifies it for programs."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable
 
 from ttmem.errors import BadInput
-from ttmem.events import Remark
+from ttmem.events import CLOSED, COUNTERS_CLOSED, PROBE_CLOSED, Remark
 from ttmem.procfs import user_name
 
 DEFAULT_DIRECTORY = "/dev/shm"
@@ -19,9 +20,6 @@ SHM_VARIABLE = "TTMEM_SHM"  # counters and regions
 REGION_VARIABLE = "TTMEM_REGION_DIR"  # regions only
 REGION_NAME = re.compile(r"ttmem_([0-9]{1,10})_([0-9]{1,20})(?:_before)?\Z")
 
-COUNTERS_CLOSED = "other_user"
-PROBE_CLOSED = "other_user_probe"
-CLOSED = (COUNTERS_CLOSED, PROBE_CLOSED)
 HELP = "run ttmem as that user, or as root"
 _PATTERNS = {COUNTERS_CLOSED: "tt_device_*_memory", PROBE_CLOSED: "ttmem_*"}
 
@@ -45,6 +43,12 @@ def check_directories(given: str | None = None) -> None:
         if not os.path.isdir(folder):
             shown = folder or "''"
             raise BadInput(f"{how}{shown} is no folder; regions usually lie in {DEFAULT_DIRECTORY}")
+
+
+def clean_command(folder: str) -> str:
+    """The command that removes what dead processes left in a directory."""
+    where = "" if folder == DEFAULT_DIRECTORY else f" --shm {shlex.quote(folder)}"
+    return f"ttmem clean{where} --yes"
 
 
 def has_regions(folder: str) -> bool:

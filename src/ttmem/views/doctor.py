@@ -7,13 +7,18 @@ from collections.abc import Iterator, Sequence
 
 from ttmem.clean import Backup, LeftAlone, Outcome, Plan, RemoveRegion, Restored, Step
 from ttmem.clean.document import step_words
-from ttmem.doctor import Finding, Level
-from ttmem.doctor.regions import closed_by_user
-from ttmem.events import Remark
+from ttmem.doctor import (
+    Finding,
+    HostFacts,
+    Level,
+    ProbeFacts,
+    RegionFacts,
+    SocketFacts,
+    SocketState,
+)
+from ttmem.doctor.regions import closed_by_user, closed_text
+from ttmem.events import COUNTERS_CLOSED, Remark
 from ttmem.sizes import human
-from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts
-from ttmem.sources.shm import COUNTERS_CLOSED, PROBE_CLOSED, sentence
-from ttmem.sources.socket.knock import SocketFacts, SocketState
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.notes import Note
 from ttmem.views.table import page, section, stack
@@ -116,7 +121,7 @@ def _probes(facts: HostFacts) -> list[list[Line]]:
         whose = "region of a dead process" if len(dead) == 1 else "regions of dead processes"
         rows.append([ink(f"{len(dead):,} {whose}"), faint(human(sum(dead)))])
     for user, closed in closed_by_user(facts).items():
-        rows.append([ink(sentence(len(closed), PROBE_CLOSED, user), Style.WARN)])
+        rows.append([ink(closed_text(user, closed), Style.WARN)])
     return rows
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
 
+from ttmem.events import CLOSED
 from ttmem.sizes import human
 from ttmem.snapshots import Buffer, CircularBuffer, Kernel, Snapshot
-from ttmem.sources.shm import CLOSED
 from ttmem.views.dump_groups import (
     CB,
     DeviceDump,

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ttmem.errors import BadInput
-from ttmem.events import Amounts
+from ttmem.events import COUNTERS_CLOSED, Amounts
 from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
-from ttmem.sources.shm import COUNTERS_CLOSED
 from ttmem.text import clean
 from ttmem.views.names import in_order
 from ttmem.views.notes import is_quiet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, Process
 from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.sizes import human, several
-from ttmem.sources.shm import DEFAULT_DIRECTORY
 from ttmem.views.failures import callers, kind_name, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers
@@ -44,6 +42,7 @@ class Unwatched:
     folder: str
     writable: bool
     room: tuple[int, int] | None  # free, and all of it
+    clean: str  # the command that makes room
 
 
 def render_summary(
@@ -79,8 +78,9 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
         free, size = unwatched.room
         left = f" ({human(free)} of {human(size)} are free now)"
     text = f"{who}{rest} could not be watched: no space for a region in {folder}{left}"
-    where = "" if folder == DEFAULT_DIRECTORY else f" --shm {shlex.quote(folder)}"
-    helps = f"`ttmem clean{where} --yes` removes those of dead processes, and --shm chooses another directory"
+    helps = (
+        f"`{unwatched.clean}` removes those of dead processes, and --shm chooses another directory"
+    )
     return paragraph(f"ttmem: {text}; {helps}", width, Style.WARN)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from ttmem.events import Remark
+from ttmem.events import COUNTERS_CLOSED, Remark
 from ttmem.sources.counters.layout import LAYOUTS, PROCESSES, Layout, wrong_size
-from ttmem.sources.shm import COUNTERS_CLOSED, closed_file
+from ttmem.sources.shm import closed_file
 from ttmem.text import printable
 
 _NAME = re.compile(r"tt_device_(.*)_memory", re.DOTALL)

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from ttmem.clock import now_ns
-from ttmem.events import EVENT_SIZE, Event, Flag, Op, Remark
+from ttmem.events import EVENT_SIZE, PROBE_CLOSED, Event, Flag, Op, Remark
 from ttmem.events.probe_news import ProbeNews
 from ttmem.probe.layout import LiveType
 from ttmem.procfs import ProcessFacts, start_time_ns
@@ -18,7 +18,7 @@ from ttmem.sources.owned_files import Changed, Key, opened, remove_own
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, TooMuch, find_regions
-from ttmem.sources.shm import PROBE_CLOSED, by_user, closed_file
+from ttmem.sources.shm import by_user, closed_file
 
 KEPT_NS = 3_600_000_000_000
 MOST_BYTES_OF_A_USER = 128 << 20  # of events that tell what was never freed: two million buffers

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ttmem.clock import now_ns
-from ttmem.events import Remark
+from ttmem.events import PROBE_CLOSED, Remark
 from ttmem.events.probe_news import KilledProcess, ProbeNews
 from ttmem.procfs import user_name
 from ttmem.sizes import several
@@ -28,7 +28,7 @@ from ttmem.sources.probe.region_file import (
     RegionScan,
     TooMuch,
 )
-from ttmem.sources.shm import PROBE_CLOSED, by_user, closed_file
+from ttmem.sources.shm import by_user, closed_file
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a region is read again that could not be
 WITNESS_NS = 2_000_000_000  # who looked at a process no longer ago saw it die
