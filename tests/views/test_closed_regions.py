@@ -51,7 +51,7 @@ def test_a_leak_check_that_may_read_nothing_does_not_pass(closed: str) -> None:
     done = as_plain_user("dump", "--exit-code", "--shm", closed)
 
     assert done.returncode == 1
-    assert "nothing is allocated, as far as it can be read" in done.stdout
+    assert "nothing is allocated, as far as you may read" in done.stdout
     assert "whether anything is allocated is not known" in done.stderr
 
 
@@ -69,8 +69,8 @@ def test_a_leak_check_of_ones_own_regions_passes_beside_closed_ones(
 def test_regions_that_are_there_are_not_denied(closed: str) -> None:
     said = " ".join(as_plain_user("ps", "--shm", closed).stdout.split())
 
-    assert f"no region of stock ttnn (tt_device_*_memory) in {closed} can be read" in said
-    assert "no process publishes counters that can be read" in said
+    assert "no process publishes counters that you may read" in said
+    assert "no process that you may see uses a device" in said
 
 
 def test_what_the_dump_may_not_read_of_ended_processes_is_its_own_remark(closed: str) -> None:

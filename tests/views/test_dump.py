@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.views.builders import KIB, MIB, device, snapshot, use
+from tests.views.builders import KIB, MIB, device, process, snapshot, use
 from tests.views.cases import four_devices
 from tests.views.dump_case import dump_case
 from ttmem.commands.dump import with_boards
+from ttmem.events import Amounts
+from ttmem.snapshots import Buffer, Snapshot
 from ttmem.views.dump import NOTHING, SHARED, render_dump
+from ttmem.views.dump import rows as rows_of
 from ttmem.views.dump_groups import dump_groups, entry_id, entry_size
 from ttmem.views.ps import render
 
@@ -86,27 +89,87 @@ def test_equal_sizes_are_listed_by_id() -> None:
     assert list(map(entry_id, found.memory[0].largest)) == [0x1000, 0x2000, 0x3000]
 
 
-def test_a_cut_origin_does_not_cut_its_title() -> None:
+def _leaks(chips: int, count: int) -> Snapshot:
+    """One line of code holds `count` tensors on each chip, another one holds one."""
+    devices = [device(n, dram=use((count + 2) * MIB)) for n in range(chips)]
+    buffers = [
+        Buffer(
+            7, one.unique_id, "DRAM", n, 0x1000 * n, requested=MIB, name="ttnn.matmul", site=site
+        )
+        for one in devices
+        for n in range(count + 1)
+        for site in ["/src/model.py:14 forward" if n else "/src/model.py:3 load"]
+    ]
+    held = {one.unique_id: Amounts((count + 2) * MIB, 0, 0, 0, 0) for one in devices}
+    return snapshot(devices, [process(7, "python model.py", held)], buffers=tuple(buffers))
+
+
+def test_the_leak_of_one_line_is_one_row_at_the_top_and_counts_a_meshs_copies_once() -> None:
+    case = _leaks(chips=4, count=205)
+
+    text = render_dump(case, dump_groups(case, 0), width=120, color=False)
+
+    head, first, second, rest = text[text.index(" KIND") :].splitlines()[:4]
+    assert head.split() == ["KIND", "HELD", "COUNT", "CHIPS", "PID", "ALLOCATED", "BY", "COMMAND"]
+    assert first.split() == [
+        "DRAM",
+        "820.0",
+        "MiB",
+        "205",
+        "0-3",
+        "7",
+        "ttnn.matmul",
+        "/src/model.py:14",
+        "forward",
+        "model.py",
+    ]
+    assert second.split()[:5] == ["DRAM", "4.0", "MiB", "1", "0-3"]
+    assert rest.split() == [
+        "DRAM",
+        "4.0",
+        "MiB",
+        "N/A",
+        "0-3",
+        "7",
+        "known",
+        "only",
+        "as",
+        "a",
+        "total",
+        "model.py",
+    ]
+    assert " total 828.0 MiB in 3 rows" in text
+
+
+def test_all_lists_each_buffer_on_each_chip() -> None:
+    case = _leaks(chips=2, count=3)
+
+    text = render_dump(case, dump_groups(case, 0), single=True, width=120, color=False)
+
+    assert text.count("model.py:14") == 6
+    assert "0x2000" in text
+
+
+def test_only_the_largest_rows_are_shown_and_the_rest_is_summed() -> None:
     case = dump_case()
-    rows = tuple(row._replace(site="model.py:1 " * 20) for row in case.buffers or ())
-    snapshot = replace(case, buffers=rows)
-
-    lines = render_dump(snapshot, dump_groups(snapshot, 1), width=80, color=False).split("\n")
-
-    assert [line for line in lines if "SIZE" in line and line.endswith("…")] == []
-    assert any("model.py:1" in line and line.endswith("…") for line in lines)
+    text = render_dump(case, dump_groups(case, 0), top=3, width=120, color=False)
+    assert " and 8 more rows, 21.0 MiB; --top 0 lists all" in text
 
 
-def test_a_small_share_is_not_told_as_nothing_and_a_large_one_not_as_all() -> None:
-    case = dump_case()
-    (found,) = dump_groups(case, top=1)
-    shares = [replace(found.memory[0], share=share) for share in (0.999, 0.001)]
+def test_file_and_line_are_the_last_to_be_cut() -> None:
+    case = _leaks(chips=1, count=1)
+    rows = tuple(row._replace(name="ttnn." + "very_" * 9 + "long_op") for row in case.buffers or ())
+    long = replace(case, buffers=rows)
 
-    text = render_dump(case, [replace(found, memory=tuple(shares))], width=120, color=False)
+    text = render_dump(long, dump_groups(long, 0), width=80, color=False)
 
-    assert ">99%" in text
-    assert "<1%" in text
-    assert "100%" not in text
+    assert "model.py:14" in text
+
+
+def test_the_rows_add_up_to_what_the_devices_hold() -> None:
+    for case in (dump_case(), four_devices(), _leaks(4, 5)):
+        held = sum(one.memory.amounts.all for one in case.devices)
+        assert sum(row.held for row in rows_of(dump_groups(case, 0))) == held
 
 
 def test_the_title_counts_the_devices_that_ps_shows() -> None:
@@ -114,7 +177,7 @@ def test_the_title_counts_the_devices_that_ps_shows() -> None:
     blank = device(1, unique_id="77", board=None, dram=use(0), l1_capacity=None)
     busy = replace(case, devices=(*case.devices, blank))
 
-    dump = render_dump(busy, dump_groups(busy, 1), width=120, color=False)
+    dump = render_dump(busy, dump_groups(busy, 0), width=120, color=False)
 
     assert dump.split("\n")[0] == render(busy, width=120, color=False).split("\n")[0]
     assert "1 device, 2 processes" in dump
@@ -137,12 +200,12 @@ def test_nothing_left_is_said_plainly() -> None:
 
 def test_circular_buffers_that_hold_less_than_was_asked_for_are_explained() -> None:
     case = dump_case()
-    text = render_dump(case, dump_groups(case, top=1), width=200, color=False)
+    text = render_dump(case, dump_groups(case, top=0), width=200, color=False)
     assert SHARED in text
 
 
 def test_where_nothing_is_shared_nothing_is_explained() -> None:
     case = dump_case()
     single = replace(case, circular_buffers=())
-    text = render_dump(single, dump_groups(single, top=1), width=200, color=False)
+    text = render_dump(single, dump_groups(single, top=0), width=200, color=False)
     assert SHARED not in text

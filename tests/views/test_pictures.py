@@ -58,7 +58,7 @@ def test_what_was_never_freed_looks_as_it_did(width: int) -> None:
     case = dump_case()
     endings = {41235: builders.NOW - 200_000_000_000, 42001: None}
     memory = replace(case.without_details(), buffers=case.buffers)
-    ended = dump_groups(memory, 3, endings)
+    ended = dump_groups(memory, 0, endings)
     compare(
         f"never-freed-{width}",
         render_dump(
@@ -70,10 +70,14 @@ def test_what_was_never_freed_looks_as_it_did(width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_dump_looks_as_it_did(width: int) -> None:
     snapshot = dump_case()
-    groups = dump_groups(snapshot, top=3)
+    groups = dump_groups(snapshot, top=0)
     compare(
         f"dump-{width}",
         render_dump(snapshot, groups, width=width, color=False, zone=timezone.utc),
+    )
+    compare(
+        f"dump-all-{width}",
+        render_dump(snapshot, groups, single=True, width=width, color=False, zone=timezone.utc),
     )
 
 

@@ -15,8 +15,9 @@ from tests.views.builders import (
     with_owner,
 )
 from tests.views.builders import snapshot as make_snapshot
-from tests.views.cases import CASES
+from tests.views.cases import CASES, one_device
 from ttmem.events import Amounts
+from ttmem.sizes import human
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.ps import render
 from ttmem.views.selection import select
@@ -138,3 +139,25 @@ def test_colour_is_codes_around_the_same_text() -> None:
         coloured = coloured.replace(f"\x1b[{code}m", "")
     plain = [line.rstrip() for line in coloured.split("\n")]
     assert plain == render(snapshot, width=100, color=False).split("\n")
+
+
+def test_changes_since_the_previous_refresh_are_signed_and_the_largest_is_first() -> None:
+    before = one_device()
+    (first, *others) = before.processes
+    (chip, held), *_ = first.devices.items()
+    grown = replace(first, devices={chip: held._replace(dram=held.dram + 12 * MIB, l1=0)})
+    new = process(77, "python new.py", {chip: Amounts(MIB, 0, 0, 0, 0)})
+    now = replace(before, processes=(grown, *others, new))
+
+    text = render(now, previous=before, width=120, color=False)
+
+    lines = text[text.index("CHANGES") :].splitlines()
+    assert lines[0] == "CHANGES  since the previous refresh"
+    assert lines[2].split()[:5] == [str(first.pid), "alice", "0", "+12.0", "MiB"]
+    assert f"-{human(held.l1)}" in lines[2]
+    assert lines[3].split()[:5] == ["77", "alice", "0", "+1.0", "MiB"]
+
+
+def test_where_nothing_changed_it_says_so() -> None:
+    text = render(one_device(), previous=one_device(), width=120, color=False)
+    assert "CHANGES  since the previous refresh\n nothing\n" in text

@@ -1,14 +1,13 @@
-"""Show what is still allocated, grouped by device, kind and process, largest first.
+"""Show what is still allocated, by call site, largest first.
 
-Each group shows the number of entries, bytes requested, bytes held (reserved in all banks, where
-known), and its share of what is held of that kind on the device, followed by the largest entries:
-size, age, id, address, and origin (references, name, program, cores, call site). An id that equals
-the address is not repeated. After that comes what dead processes left behind. Processes known only
-from shared memory have totals but no entries.
+Each row shows what one line of code holds: kind of memory, bytes held (reserved in all banks, where
+known), the number of buffers, the chips, and the process. Copies of a tensor on the chips of a mesh
+count once. --all lists single buffers with age and address instead. Processes known only from shared
+memory have totals but no call sites. After that comes what dead processes left behind.
 
 For processes that ran under the probe and have ended, it shows what they never freed, with the
-operation and line that allocated it and how long it lived. This is kept for an hour, until
-`ttmem clean`, or until a new `ttmem run` needs the space.
+operation and line that allocated it. This is kept for an hour, until `ttmem clean`, or until a new
+`ttmem run` needs the space.
 
 For leak checks, --exit-code considers both what is allocated now and what watched processes of this
 user never freed. Use --pid to check one process, whatever ran before.
@@ -42,16 +41,20 @@ if TYPE_CHECKING:
     from ttmem.feeds.ended_feed import Ended
 
 SCHEMA = "ttmem.dump/1"
+TOP = 10  # rows, or in JSON entries per group
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     add_snapshot_options(parser)
     parser.add_argument(
+        "--all", action="store_true", help="a row for each buffer instead of each call site"
+    )
+    parser.add_argument(
         "--top",
         metavar="N",
         type=int,
-        default=10,
-        help="entries to list per group (default %(default)s; 0 lists all)",
+        help="how many rows to show (default 10, with --all all of them; 0: all); with --json, single"
+        " entries per group",
     )
     parser.add_argument(
         "--exit-code",
@@ -61,11 +64,13 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.top < 0:
+    top = (0 if options.all else TOP) if options.top is None else options.top
+    if top < 0:
         raise BadInput("--top must be 0 (all) or more")
     snapshot, ended = _snapshots(options)
-    dumps = dump_groups(snapshot, options.top)
-    never_freed = dump_groups(ended.snapshot, options.top, ended.ended_ns) if ended else []
+    entries = top if options.json else 0  # text groups them itself
+    dumps = dump_groups(snapshot, entries)
+    never_freed = dump_groups(ended.snapshot, entries, ended.ended_ns) if ended else []
     left = ended.snapshot.processes if ended else ()
     unlisted = {one.pid: one.overflow for one in left if one.overflow}
     if options.json:
@@ -77,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
             snapshot,
             dumps,
             never_freed=never_freed,
+            single=options.all,
+            top=top,
             user=user_name(os.geteuid()),
             unlisted=unlisted,
             width=width(sys.stdout),

@@ -21,11 +21,12 @@ import signal
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import add_snapshot_options, add_umd_option, path
+from ttmem.commands.options import add_snapshot_options, add_umd_option, path, seconds
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.text import clean, wrap
@@ -55,9 +56,14 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--watch",
         metavar="SECONDS",
         nargs="?",
-        type=_seconds,
+        type=partial(seconds, least=0.01, most=86_400.0),
         const=1.0,
         help="repeat every SECONDS (default 1) until Ctrl-C; with --json, one document per line",
+    )
+    parser.add_argument(
+        "--delta",
+        action="store_true",
+        help="with --watch: also show what changed since the previous refresh",
     )
     parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
     parser.add_argument(
@@ -112,31 +118,23 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds
-
-
 def _check(options: argparse.Namespace) -> None:
     from ttmem.snapshots import DETAILS
 
     if options.detail and not options.json:
         raise BadInput("--detail adds to the JSON document; give --json too")
+    if options.delta and (options.watch is None or options.json or options.by):
+        raise BadInput(
+            "--delta adds changes to the table of --watch; --json and --by do not have them"
+        )
     if options.kernels and options.json:
         raise BadInput("--kernels is for the table; with --json use --detail programs")
     if options.sysfs and not options.telemetry:
         raise BadInput("--sysfs is for telemetry; give --telemetry too")
     if options.by and options.telemetry:
-        raise BadInput("--by shows groups of live buffers; --telemetry does not go with it")
+        raise BadInput("--by and --telemetry cannot be combined")
     if options.by and (options.detail or options.kernels):
-        raise BadInput(
-            "--by shows groups of live buffers; --detail and --kernels do not go with it"
-        )
+        raise BadInput("--by cannot be combined with --detail or --kernels")
     for name in options.detail:
         if name not in DETAILS:
             raise BadInput(f"there is no detail {name!r}; known are {', '.join(DETAILS)}")
@@ -150,9 +148,10 @@ def _look(options: argparse.Namespace, feed: Feed) -> Snapshot:
 def _shown(
     options: argparse.Namespace,
     snapshot: Snapshot,
-    earlier: Snapshot | None = None,
+    past: Sequence[Snapshot] = (),
     height: int | None = None,
 ) -> str:
+    """`past`: the snapshots of the last few seconds, oldest first."""
     if options.by:
         return _grouped(options, snapshot)
     if options.json:
@@ -165,7 +164,8 @@ def _shown(
         width=width(sys.stdout),
         color=wants_color(sys.stdout, options.no_color),
         kernels=options.kernels,
-        earlier=earlier,
+        earlier=past[0] if past else None,
+        previous=past[-1] if past and options.delta else None,
         height=height,
         chosen=bool(options.device or options.pid),
     )
@@ -201,8 +201,6 @@ def _folder_with_regions(options: argparse.Namespace) -> str | None:
 def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
     """--by: live bytes grouped by what allocated them."""
     from ttmem.views.groups import group_document, live_groups, render_groups
-    from ttmem.views.ink import paint
-    from ttmem.views.notes import note_lines, remark_notes
     from ttmem.views.selection import without_idle
 
     grouped = live_groups(snapshot, options.by)
@@ -219,8 +217,7 @@ def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
         chosen=chosen,
         recorded=_recorded(options, snapshot),
     )
-    remarks = paint(note_lines(remark_notes(snapshot), columns), columns, color)
-    return spelled("\n\n".join(part for part in (text, remarks) if part), sys.stdout)
+    return spelled(text, sys.stdout)
 
 
 def _recorded(options: argparse.Namespace, snapshot: Snapshot) -> dict[int, bool]:
@@ -248,10 +245,9 @@ def _watch(options: argparse.Namespace, feed: Feed) -> None:
                 said = _complain(screen, problem, said)
             else:
                 said = ""
-                _remember(past, snapshot)
-                earlier = past[0] if len(past) > 1 else None
                 height = None if screen is None else screen.height
-                _show(screen, _shown(options, snapshot, earlier, height), options.json)
+                _show(screen, _shown(options, snapshot, past, height), options.json)
+                _remember(past, snapshot)
             time.sleep(max(0.0, options.watch - (time.monotonic() - began)))
 
 
@@ -262,7 +258,7 @@ def _leave(number: int, _: object) -> None:
 
 def _remember(past: deque[Snapshot], snapshot: Snapshot) -> None:
     past.append(snapshot.without_details())
-    while len(past) > 2 and snapshot.time_ns - past[1].time_ns >= TREND_NS:
+    while len(past) > 1 and snapshot.time_ns - past[1].time_ns >= TREND_NS:
         past.popleft()
 
 

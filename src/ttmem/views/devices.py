@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from ttmem.sizes import human
@@ -199,11 +199,11 @@ def one_line(devices: Sequence[Device], width: int) -> list[Line]:
         grid = _grid(devices, room)
         bars = min((width - 1 - grid.width) // 2 - 1, MOST_METER)
         if bars >= LEAST_METER:
-            return indent(_with_bars(grid, devices, bars).lines(), 1)
+            return indent(_grid(devices, room, bars).lines(), 1)
     return []
 
 
-def _grid(devices: Sequence[Device], id_room: int) -> Table:
+def _grid(devices: Sequence[Device], id_room: int, bars: int = 0) -> Table:
     dram = [(device.memory.dram.held, device.memory.dram.capacity) for device in devices]
     short = short_ids((device.unique_id for device in devices), id_room)
     l1 = [(device.l1_used, device.l1_capacity) for device in devices]
@@ -212,10 +212,10 @@ def _grid(devices: Sequence[Device], id_room: int) -> Table:
         (Column("DEVICE"), [ink(model(device)) for device in devices]),
         (Column("UNIQUE ID"), [faint(short[device.unique_id]) for device in devices]),
         (Column("PCI"), [faint(short_pci(device) or "N/A") for device in devices]),
-        (Column(DRAM), _cells(dram)),
+        (Column(DRAM), _cells(dram, bars)),
         *_optional("REQUESTED", [requested_text(device) for device in devices]),
         *_optional("TRACE", [trace_text(device) for device in devices]),
-        (Column(L1), _cells(l1)),
+        (Column(L1), _cells(l1, bars)),
         (_amount("L1"), [ink(human(device.memory.l1.held)) for device in devices]),
         (_amount("L1_SMALL"), [ink(human(d.memory.l1_small.held)) for d in devices]),
         (Column("CB       ", True, AMOUNT + MEASURE), [_circular(device) for device in devices]),
@@ -224,23 +224,15 @@ def _grid(devices: Sequence[Device], id_room: int) -> Table:
     return Table([column for column, _ in columns], rows)
 
 
-def _with_bars(grid: Table, devices: Sequence[Device], bars: int) -> Table:
-    titles = [column.title for column in grid.columns]
-    at_dram, at_l1 = titles.index(DRAM), titles.index(L1)
-    rows = []
-    for device, row in zip(devices, grid.rows, strict=True):
-        cells = list(row)
-        dram = device.memory.dram
-        cells[at_dram] = (*cells[at_dram], Span(" "), *meter(dram.held, dram.capacity, bars))
-        cells[at_l1] = (*cells[at_l1], Span(" "), *meter(device.l1_used, device.l1_capacity, bars))
-        rows.append(cells)
-    return replace(grid, rows=rows)
-
-
-def _cells(figures: Sequence[Figures]) -> list[Line]:
+def _cells(figures: Sequence[Figures], bars: int) -> list[Line]:
     used = max(AMOUNT, *(len(human(value)) for value, _ in figures))
     limit = max(len(human(value)) for _, value in figures)
-    return [of_capacity(*pair, used, limit) for pair in figures]
+    cells = [of_capacity(*pair, used, limit) for pair in figures]
+    if not bars:
+        return cells
+    return [
+        (*cell, Span(" "), *meter(*pair, bars)) for cell, pair in zip(cells, figures, strict=True)
+    ]
 
 
 def _amount(title: str) -> Column:

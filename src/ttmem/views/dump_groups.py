@@ -1,16 +1,15 @@
-"""What is allocated, grouped by device, kind and process: rows and columns of `ttmem dump`."""
+"""What is allocated, grouped by device, kind and process: the groups of `ttmem dump --json`."""
 
 from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import tzinfo
 
 from ttmem.events import Amounts
 from ttmem.snapshots import Buffer, CircularBuffer, Device, Kernel, Process, Snapshot
-from ttmem.views.names import in_order, short_command, time_of_day
+from ttmem.views.names import in_order
 from ttmem.views.notes import COUNTERS
 
 Entry = Buffer | CircularBuffer | Kernel
@@ -25,15 +24,15 @@ class Group:
     kind: str
     pid: int | None
     command: str | None
-    count: int | None  # None: the source tells sums only
+    count: int | None  # None: only totals are known
     requested: int | None
     held: int
-    share: float | None  # of what is held of this kind on this device; None of an ended process
+    share: float | None  # of this kind on this device; None for an ended process
     largest: tuple[Entry, ...]
     rest: int  # bytes of those that are not in `largest`
-    counted: bool = True  # False: in no sum of the device
-    ended_ns: int | None = None  # when its process ended; None: it lives, or nobody knows
-    user: str | None = None  # of the process; None of kernels
+    counted: bool = True  # False: not part of a total of the device
+    ended_ns: int | None = None  # when its process ended; None: it is alive, or the time is unknown
+    user: str | None = None  # of the process; None for kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ def _group(
 
 
 def _counted(kind: str, process: Process, held: int) -> int | None:
-    """The counters of stock ttnn are of requested bytes; but of its CB the addresses in use."""
+    """The counters of stock ttnn are requested bytes, except CB, which is the addresses in use."""
     by_counters = all(source.startswith(COUNTERS) for source in process.sources)
     return held if process.sources and by_counters and kind != CB else None
 
@@ -196,38 +195,3 @@ def _largest(entries: list[Entry], top: int) -> tuple[Entry, ...]:
         return -_requested(entry), entry_id(entry) or 0
 
     return tuple(heapq.nsmallest(top or len(entries), entries, key=place))
-
-
-@dataclass(frozen=True, slots=True)
-class DumpColumns:
-    """How columns are called, and what tells one process from another."""
-
-    figures: tuple[str, ...]
-    owner: str
-    owner_of: Callable[[Group], str | None]
-    age: str
-    until_ns: Callable[[Group], int | None]  # entries of a group are that old at that time
-
-
-def columns_of_now(time_ns: int) -> DumpColumns:
-    """Of what is allocated."""
-    return DumpColumns(
-        figures=("REQUESTED", "HELD", "SHARE"),
-        owner="COMMAND",
-        owner_of=lambda group: group.command and short_command(group.command),
-        age="AGE",
-        until_ns=lambda _: time_ns,
-    )
-
-
-def columns_of_ended(zone: tzinfo | None) -> DumpColumns:
-    """Of what was never freed: a region keeps no command, so its end is what a run is known by."""
-    return DumpColumns(
-        figures=("REQUESTED", "HELD"),
-        owner="ENDED",
-        owner_of=lambda group: (
-            None if group.ended_ns is None else time_of_day(group.ended_ns, zone)
-        ),
-        age="LIVED",
-        until_ns=lambda group: group.ended_ns,
-    )

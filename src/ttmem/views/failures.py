@@ -22,18 +22,18 @@ SITES_OFF = "call sites are off"
 CALLERS = 8  # of a stack; the rest is counted
 
 
-def made_by(origin: Origin, room: int) -> str:
+def made_by(origin: Origin, room: int, unknown_op: str = UNKNOWN_OP) -> str:
     """'ttnn.matmul  model.py:42 forward  in decode'. In little room, the file and its line stay to the last."""
     if not origin.sought:
         return clip(f"{SITES_OFF}{_in_phase(origin)}", room)
     innermost = (origin.site or UNKNOWN_SITE).split("\n", 1)[0]
     place, function = _parts(clean(innermost.removeprefix(os.getcwd() + os.sep)))
     phase = _in_phase(origin)
-    op = clean(origin.op or UNKNOWN_OP)
+    op = clean(origin.op or unknown_op)
     bare_op = op.rpartition(".")[2]
     for head, end in ((op, function + phase), (op, phase), (bare_op, phase), (bare_op, "")):
         for shown in _with_fewer_folders(place):
-            text = f"{head}  {shown}{end}"
+            text = f"{head}  {shown}{end}".lstrip()
             if columns(text) <= room:
                 return text
     left = room - columns(shown) - 2

@@ -16,7 +16,7 @@ from ttmem.text import clean
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
 from ttmem.views.names import short_command
-from ttmem.views.notes import loss_notes, note_lines
+from ttmem.views.notes import Note, loss_notes, note_lines, pid_names, remark_notes
 from ttmem.views.table import Column, Table, page, section, title_lines
 
 BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the field of a buffer
@@ -164,9 +164,30 @@ def render_groups(
         section(f"LIVE BYTES BY {_TITLES[grouped.by]}", "of all devices shown", lines)
         if grouped.groups
         else [ink(NOTHING)],
-        note_lines(loss_notes(snapshot, chosen), width),
+        note_lines(
+            [
+                *loss_notes(snapshot, chosen),
+                *_totals_note(snapshot, grouped.by),
+                *remark_notes(snapshot),
+            ],
+            width,
+        ),
     ]
     return page(sections, width, color)
+
+
+def _totals_note(snapshot: Snapshot, by: str) -> list[Note]:
+    """Which processes have no call sites, and how to get them."""
+    listed = {buffer.pid for buffer in snapshot.buffers or ()}
+    unread = [
+        process.pid
+        for process in snapshot.processes
+        if process.pid not in listed and Amounts.total(process.devices.values()).all
+    ]
+    if not unread or by == "pid":
+        return []
+    text = f"only the totals of {pid_names(unread)} are known; `ttmem run` shows each buffer"
+    return [Note("-", Style.FAINT, text)]
 
 
 def _columns(grouped: Grouped) -> list[Column]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem.sizes import human
@@ -274,14 +274,16 @@ def unlisted_notes(counts: Mapping[int, int]) -> list[Note]:
     return [Note("!", Style.WARN, text)]
 
 
+def pid_names(pids: Sequence[int]) -> str:
+    """'pid 41235', 'pids 1, 2, 3 and 4 more'."""
+    more = f" and {len(pids) - NAMED:,} more" if len(pids) > NAMED else ""
+    return f"{'pid' if len(pids) == 1 else 'pids'} {', '.join(map(str, pids[:NAMED]))}{more}"
+
+
 def _pids(counts: Mapping[int, int]) -> str:
     """' (pid 41235)': those with most of it, and how many others."""
     pids = sorted(counts, key=lambda pid: (-counts[pid], pid))
-    if not pids:
-        return ""
-    more = f" and {len(pids) - NAMED} more" if len(pids) > NAMED else ""
-    label = "pid" if len(pids) == 1 else "pids"
-    return f" ({label} {', '.join(map(str, pids[:NAMED]))}{more})"
+    return f" ({pid_names(pids)})" if pids else ""
 
 
 def missing_notes(snapshot: Snapshot) -> list[Note]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import sub
 
 from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
@@ -17,6 +18,7 @@ from ttmem.views.table import Column, Table
 LEAST_COMMAND = 20
 DEVICES_ROOM = 13
 USER_ROOM = 12
+CHANGES = 8  # rows
 GHOST = "* a ghost: its counters are still in shared memory; `ttmem clean` clears them"
 LEFT_REMARK = "by dead processes, not part of any total"
 NOT_CONNECTED = "* not connected; it keeps its memory until it dies or reports again"
@@ -37,7 +39,7 @@ class Row:
 def process_table(
     snapshot: Snapshot, width: int, most: int | None = None, commands: bool = True
 ) -> list[Line]:
-    """Largest first, with a total; no kernel column, for kernel code is in no sum.
+    """Largest first, with a total; no kernel column, since kernel code is not part of any total.
 
     `most`: only so many rows, and one for all others. `commands`: may have lines of their own.
     """
@@ -62,6 +64,34 @@ def process_table(
     if any(row.pid.endswith("*") for row in rows):
         lines += indent(paragraph(NOT_CONNECTED, width - 1, Style.FAINT), 1)
     return lines
+
+
+def change_table(now: Snapshot, before: Snapshot, width: int) -> list[Line]:
+    """What each process allocated or freed in between, the largest change first."""
+    devices = {device.unique_id: device for device in (*before.devices, *now.devices)}
+    names = DeviceNames(devices.values())
+    processes = {one.pid: one for one in (*before.processes, *now.processes)}
+    then, held = _held_by_pid(before), _held_by_pid(now)
+    rows = []
+    for pid, process in processes.items():
+        change = Amounts._make(map(sub, held.get(pid, Amounts()), then.get(pid, Amounts())))
+        if any(change):
+            where, command = _devices(names, process.devices), short_command(process.command)
+            rows.append(Row(str(pid), process.user or "N/A", where, change, command))
+    rows.sort(key=lambda row: (-sum(map(abs, row.held)), row.pid))
+    shown, others = rows[:CHANGES], rows[CHANGES:]
+    below = _others(others) if others else []
+    if not rows:
+        return [faint(" nothing")]
+    return _table(shown, below, "USER", width, amount=_signed)
+
+
+def _held_by_pid(snapshot: Snapshot) -> dict[int, Amounts]:
+    return {one.pid: Amounts.total(one.devices.values()) for one in snapshot.processes}
+
+
+def _signed(change: int) -> str:
+    return f"+{human(change)}" if change > 0 else human(change) if change else "-"
 
 
 def is_away(process: Process) -> bool:
@@ -118,10 +148,15 @@ def _totals(snapshot: Snapshot) -> list[Row]:
 
 
 def _table(
-    rows: Sequence[Row], totals: Sequence[Row], who: str, width: int, commands: bool = True
+    rows: Sequence[Row],
+    totals: Sequence[Row],
+    who: str,
+    width: int,
+    commands: bool = True,
+    amount: Callable[[int], str] = human,
 ) -> list[Line]:
     everyone = [*rows, *totals]
-    grid = _grid(everyone, who)
+    grid = _grid(everyone, who, amount)
     if width - 1 - grid.width - grid.gap >= LEAST_COMMAND:
         rows_ = zip(grid.rows, everyone, strict=True)
         wide = Table(
@@ -132,26 +167,26 @@ def _table(
     closer = grid.fitting(width - 1)
     if closer and commands:
         return _folded(closer, everyone, width)
-    closer = closer or _slim(everyone).fitting(width - 1)
+    closer = closer or _slim(everyone, amount).fitting(width - 1)
     if closer and not commands:
         return indent(closer.lines(), 1)
-    return _stacked(everyone, width, commands)
+    return _stacked(everyone, width, commands, amount)
 
 
-def _slim(rows: Sequence[Row]) -> Table:
+def _slim(rows: Sequence[Row], amount: Callable[[int], str]) -> Table:
     """For a window that is neither wide nor high: pids, and L1 as one amount."""
     columns = [Column(title, right=True) for title in ("PID", "DRAM", "TRACE", "L1 used")]
     cells = [
         [
             ink(row.pid, row.style),
-            *(ink(human(n), row.style) for n in (row.held.dram, row.held.trace, row.held.l1_used)),
+            *(ink(amount(n), row.style) for n in (row.held.dram, row.held.trace, row.held.l1_used)),
         ]
         for row in rows
     ]
     return Table(columns, cells)
 
 
-def _grid(rows: Sequence[Row], who: str) -> Table:
+def _grid(rows: Sequence[Row], who: str, amount: Callable[[int], str]) -> Table:
     columns = [
         Column("PID", right=True),
         Column(who),
@@ -163,7 +198,7 @@ def _grid(rows: Sequence[Row], who: str) -> Table:
             ink(row.pid, row.style),
             clip_line(ink(row.who, row.style), USER_ROOM),
             ink(row.devices, row.style),
-            *(ink(human(amount), row.style) for amount in row.held),
+            *(ink(amount(figure), row.style) for figure in row.held),
         ]
         for row in rows
     ]
@@ -181,13 +216,15 @@ def _folded(grid: Table, rows: Sequence[Row], width: int) -> list[Line]:
     return indent(out, 1)
 
 
-def _stacked(rows: Sequence[Row], width: int, commands: bool) -> list[Line]:
+def _stacked(
+    rows: Sequence[Row], width: int, commands: bool, amount: Callable[[int], str]
+) -> list[Line]:
     out: list[Line] = []
     for row in rows:
         where = ink(f"on {row.devices}") if row.devices else EMPTY
         out += flow([ink(text, row.style) for text in (row.pid, row.who) if text] + [where], width)
         if row.command and commands:
             out += indent([clip_line(faint(row.command), width - 3)], 3)
-        facts = [fact(title, human(n)) for title, n in row.held.by_label().items()]
+        facts = [fact(title, amount(n)) for title, n in row.held.by_label().items()]
         out += indent(flow(facts, width - 3), 3)
     return out

@@ -1,4 +1,4 @@
-"""`ttmem ps` as text: what fits into the window, and what is left out."""
+"""`ttmem ps` as text, cut to the height of a terminal if need be."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from ttmem.views.notes import (
     quiet_notes,
     remark_notes,
 )
-from ttmem.views.processes import LEFT_REMARK, left_behind_table, process_table
+from ttmem.views.processes import LEFT_REMARK, change_table, left_behind_table, process_table
 from ttmem.views.selection import (
+    NO_COUNTERS,
     NO_PROCESS,
+    NO_VISIBLE_PROCESS,
     NOTHING_RUNNING,
     TRY,
     idle_sentence,
@@ -44,7 +46,7 @@ LEAST_PROCESSES = 3
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What a picture has."""
+    """What is shown."""
 
     hints: bool = True
     kernels: bool = True
@@ -131,29 +133,31 @@ def render(
     color: bool,
     kernels: bool = False,
     earlier: Snapshot | None = None,
+    previous: Snapshot | None = None,
     zone: tzinfo | None = None,
     height: int | None = None,
     chosen: bool = False,
     choices: Sequence[str] = CHOICES,
     failures: Sequence[Note] = (),
 ) -> str:
-    """The whole picture, no line wider than `width`; or what fits `height` lines, if given.
+    """Everything, no line wider than `width`; or what fits into `height` lines.
 
-    `earlier`: hints tell growing from flat. `chosen`: the snapshot is a part of a picture, so losses
-    of others are not named. `choices`: the options that help, besides a taller window.
-    `failures`: notes that come first, because somebody's program is failing.
+    `earlier`: to tell growing from flat in hints. `previous`: also show what changed since then. `chosen`:
+    devices or processes were selected, so losses of others are not mentioned. `choices`: options that
+    show what does not fit. `failures`: notes that come first, because somebody's program is failing.
     """
     shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
     ordered = in_order(shown)
-    told = telemetry_table(ordered, width)
-    picture = _Picture(
-        ordered, width, kernels, earlier, zone, chosen, choices, idle, told, failures
+    changes = [] if previous is None else change_table(ordered, previous, width)
+    telemetry = telemetry_table(ordered, width)
+    text = _Text(
+        ordered, width, kernels, earlier, zone, chosen, choices, idle, telemetry, changes, failures
     )
-    return paint(picture.lines(height), width, color)
+    return paint(text.lines(height), width, color)
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
+class _Text:
     snapshot: Snapshot
     width: int
     kernels: bool
@@ -161,10 +165,9 @@ class _Picture:
     zone: tzinfo | None
     chosen: bool
     choices: Sequence[str]
-    idle: int  # devices that are left out, because there is nothing to say of them
-    telemetry: list[
-        Line
-    ]  # made once: it is shown whole or not at all, and a fitting height is tried for
+    idle: int  # unused devices that are not shown
+    telemetry: list[Line]  # made once, because many heights are tried
+    changes: list[Line]
     failures: Sequence[Note] = ()
 
     def lines(self, height: int | None) -> list[Line]:
@@ -190,6 +193,7 @@ class _Picture:
             self._by_type() if extent.by_type else [],
             section("TELEMETRY", "", self.telemetry) if extent.telemetry else [],
             [] if self._is_idle else section("PROCESSES", "", self._processes(extent)),
+            section("CHANGES", "since the previous refresh", self.changes),
             self._left_behind() if extent.left_behind else [],
             self._note_lines(extent),
             self._left_out(extent),
@@ -235,7 +239,8 @@ class _Picture:
 
     def _processes(self, extent: Extent) -> list[Line]:
         if not self.snapshot.processes:
-            return [faint(f" {NO_PROCESS}")]
+            closed = no_device(self.snapshot) == NO_COUNTERS
+            return [faint(f" {NO_VISIBLE_PROCESS if closed else NO_PROCESS}")]
         return process_table(self.snapshot, self.width, extent.processes, extent.commands)
 
     @property

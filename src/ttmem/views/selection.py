@@ -15,6 +15,7 @@ from ttmem.views.notes import is_quiet
 
 NAMED = 8  # devices in one sentence
 NO_PROCESS = "no process uses a device"
+NO_VISIBLE_PROCESS = "no process that you may see uses a device"
 NO_MATCH = "no device matches"
 NO_COUNTERS = "no process publishes counters that you may read"
 NOTHING_RUNNING = "nothing is running on a Tenstorrent device"

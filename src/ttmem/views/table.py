@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import zip_longest
@@ -28,6 +28,9 @@ from ttmem.views.ink import (
 from ttmem.views.names import moment
 
 GAP = 2
+UNLIMITED = 1 << 16
+
+Cell = Line | Callable[[int], Line]  # a function gets the width of its column
 
 
 class Fits(Protocol):
@@ -82,7 +85,7 @@ class Table:
     """Rows of cells under titles. Columns are as wide as their widest cell."""
 
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Line]]
+    rows: Sequence[Sequence[Cell]]
     gap: int = GAP
     given: Sequence[int] = ()  # widths chosen by `fitting`
 
@@ -92,7 +95,7 @@ class Table:
             max(
                 columns_of(column.title),
                 column.least,
-                *(line_columns(row[at]) for row in self.rows),
+                *(line_columns(_line(row[at])) for row in self.rows),
             )
             for at, column in enumerate(self.columns)
         ]
@@ -102,16 +105,17 @@ class Table:
         return total_width(self.widths, self.gap)
 
     def fitting(self, width: int) -> Table | None:
-        """The table in that width: closer together or with fewer columns if need be; None if it cannot fit."""
+        """The table in that width: with fewer columns or closer together if need be; None if it cannot fit."""
         natural = self.widths
         least = [
             min(wide, max(columns_of(column.title), column.least)) if column.grow else wide
             for column, wide in zip(self.columns, natural, strict=True)
         ]
-        gaps = range(self.gap, 0, -1)
-        gap = next((gap for gap in gaps if total_width(least, gap) <= width), 1)
-        shown = fit(self.columns, least, width, gap)
-        if total_width(shown.values(), gap) > width:
+        for gap in range(self.gap, 0, -1):
+            shown = fit(self.columns, least, width, gap)
+            if total_width(shown.values(), gap) <= width:
+                break
+        else:
             return None
         return Table(
             [self.columns[at] for at in shown],
@@ -122,14 +126,14 @@ class Table:
 
     def lines(self) -> list[Line]:
         titles = [faint(column.title) for column in self.columns]
-        return [self._line(cells) for cells in (titles, *self.rows)]
+        return [self._row(cells) for cells in (titles, *self.rows)]
 
     def facts(self, width: int) -> list[Line]:
         """For narrow terminals: 'TITLE value' pairs, each row on lines of its own."""
         out: list[Line] = []
         for row in self.rows:
             named = zip(self.columns, row, strict=True)
-            facts = [(*faint(f"{column.title} "), *cell) for column, cell in named if cell]
+            facts = [(*faint(f"{column.title} "), *_line(cell)) for column, cell in named if cell]
             out += indent(flow(facts, width - 2), 2, faint("-"))
         return out
 
@@ -138,13 +142,17 @@ class Table:
         fitting = self.fitting(width - 1)
         return self.facts(width) if fitting is None else indent(fitting.lines(), 1)
 
-    def _line(self, cells: Sequence[Line]) -> Line:
+    def _row(self, cells: Sequence[Cell]) -> Line:
         out: list[Span] = []
         for cell, width, column in zip(cells, self.widths, self.columns, strict=True):
             if out:
                 out.append(Span(" " * self.gap))
-            out.extend(pad(clip_line(cell, width), width, column.right))
+            out.extend(pad(clip_line(_line(cell, width), width), width, column.right))
         return tuple(out)
+
+
+def _line(cell: Cell, width: int = UNLIMITED) -> Line:
+    return cell(width) if callable(cell) else cell
 
 
 def beside(blocks: Sequence[Sequence[Line]], widths: Sequence[int]) -> list[Line]:
