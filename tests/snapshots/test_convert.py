@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,21 @@ from tests.ledger.test_laws import World, steps
 from tests.views import cases
 from ttmem.errors import BadInput
 from ttmem.events import Event
-from ttmem.snapshots import Snapshot, from_json, to_json
+from ttmem.snapshots import (
+    Buffer,
+    CircularBuffer,
+    Cores,
+    CoreSet,
+    Kernel,
+    LoggedEvent,
+    MemoryHistory,
+    Program,
+    ResidentBuffer,
+    Snapshot,
+    from_json,
+    to_json,
+)
+from ttmem.snapshots.types import DETAIL_FIELDS
 
 
 def picture(sequence: list[tuple[int, Event | str]]) -> Snapshot:
@@ -69,6 +84,94 @@ def test_keys_of_a_newer_version_are_ignored() -> None:
     document = to_json(picture([]))
 
     assert from_json({**document, "of the future": 7}) == from_json(document)
+
+
+ROWS: dict[str, Any] = {
+    "programs": (
+        Program(41, "0", 7, "Committed", 4, 3, 1, 99, 2048, 64, "op", "a.py:1", "a.py:2"),
+    ),
+    "kernels": (Kernel(41, "0", "fabric", 8, 7, "mm", 64, 4, 256, "00ff", 1, 4, 98, "a.py:1"),),
+    "circular_buffers": (CircularBuffer(41, None, 7, 64, 4096, 64, True, False, 2, 97),),
+    "buffers": (Buffer(None, "0", "L1", 5, 4096, 10, None, 1, 96, None, "a.py:3", "load"),),
+    "l1_buffers": (Buffer(41, "0", "L1_SMALL"),),
+    "events": (
+        LoggedEvent(95, 41, "0", "ALLOC", "L1", ("RESENT",), 5, 10, text="no", name="x"),
+        LoggedEvent(96, 41, None, 250),
+    ),
+}
+SPOTS = Cores.of([(0, 0), (7, 3)])
+MAPS: dict[str, Any] = {
+    "cores": {"0": (CoreSet(41, SPOTS, 12, ((64, 76), (80, 92)), None),)},
+    "resident": {"0": (ResidentBuffer(41, 7, SPOTS, 64, 76, True),), "1": ()},
+    "history": {"0": MemoryHistory((1, 2), (3, 4), (5, 6), (0, 0), (0, 0), (7, 8), (12, 14))},
+}
+
+
+def test_details_are_read_as_they_were_written() -> None:
+    before = replace(picture([]), **ROWS, **MAPS)
+    document = json.loads(json.dumps(to_json(before)))
+
+    assert from_json(document) == before
+    assert document["circular_buffers"][0]["global"] is True
+    assert document["cores"]["0"][0]["cores"] == [[0, 0], [7, 3]]
+
+
+def test_details_that_were_not_asked_for_are_no_keys() -> None:
+    assert not set(to_json(picture([]))) & set(DETAIL_FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("buffers", "requested", -1),
+        ("buffers", "requested", 1 << 64),
+        ("buffers", "kind", 7),
+        ("buffers", "site", 7),
+        ("kernels", "footprint", True),
+        ("events", "op", None),
+        ("events", "flags", [7]),
+        ("events", "size", "10"),
+        ("circular_buffers", "global", 1),
+    ],
+)
+def test_a_row_with_an_impossible_value_is_refused(name: str, key: str, value: object) -> None:
+    document = to_json(replace(picture([]), **ROWS))
+    document[name][0][key] = value
+
+    with pytest.raises(BadInput, match="damaged"):
+        from_json(document)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("cores", [[32, 0]]),
+        ("cores", [[0, -1]]),
+        ("cores", [[0, True]]),
+        ("cores", "x"),
+        ("cores", [[0]]),
+        ("regions", [[1, 2, 3]]),
+        ("regions", [[-1, 2]]),
+        ("regions", [[0, 10**400]]),
+        ("cached", 10**400),
+    ],
+    ids=repr,
+)
+def test_an_impossible_set_of_cores_is_refused(key: str, value: object) -> None:
+    document = to_json(replace(picture([]), **MAPS))
+    document["cores"]["0"][0][key] = value
+
+    with pytest.raises(BadInput, match="damaged"):
+        from_json(document)
+
+
+@pytest.mark.parametrize("column", [7, "12", ["1"], [1.5], [None]])
+def test_a_history_that_is_no_numbers_is_refused(column: object) -> None:
+    document = to_json(replace(picture([]), **MAPS))
+    document["history"]["0"]["dram"] = column
+
+    with pytest.raises(BadInput, match="damaged"):
+        from_json(document)
 
 
 @pytest.mark.parametrize("schema", [None, 3, "ttmem.snapshot/2", "something/1"])
