@@ -46,6 +46,22 @@ def add_umd_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_telemetry_options(parser: argparse.ArgumentParser) -> None:
+    """Whether to read sensors, and from where."""
+    parser.add_argument(
+        "--telemetry",
+        action="store_true",
+        help="add temperature, power, clocks, ... of every card, from the driver, without accessing a chip",
+    )
+    add_umd_option(parser)
+    parser.add_argument(
+        "--sysfs",
+        metavar="DIR",
+        type=path,
+        help="with --telemetry: where sysfs is mounted (default /sys, or TTMEM_SYSFS)",
+    )
+
+
 def add_choice_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",

@@ -26,7 +26,7 @@ from contextlib import nullcontext, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import add_snapshot_options, add_umd_option, path, seconds
+from ttmem.commands.options import add_snapshot_options, add_telemetry_options, seconds
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.text import clean, wrap
@@ -66,18 +66,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="with --watch: also show what changed since the previous refresh",
     )
     parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
-    parser.add_argument(
-        "--telemetry",
-        action="store_true",
-        help="add temperature, power, clocks, ... of every card, from the driver, without accessing a chip",
-    )
-    add_umd_option(parser)
-    parser.add_argument(
-        "--sysfs",
-        metavar="DIR",
-        type=path,
-        help="with --telemetry: where sysfs is mounted (default /sys, or TTMEM_SYSFS)",
-    )
+    add_telemetry_options(parser)
     parser.add_argument(
         "--by",
         choices=tuple(BY),

@@ -24,7 +24,7 @@ from ttmem.commands.options import (
     add_choice_options,
     add_color_option,
     add_source_options,
-    add_umd_option,
+    add_telemetry_options,
     seconds,
 )
 from ttmem.errors import BadInput
@@ -39,7 +39,7 @@ SIZE_OF_A_PIPE = (120, 40)
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     add_source_options(parser)
-    add_umd_option(parser)
+    add_telemetry_options(parser)
     parser.add_argument(
         "--interval",
         metavar="SECONDS",
@@ -64,6 +64,10 @@ def run(options: argparse.Namespace) -> int:
 
     found = discovery(wanted=options.umd, once=options.once)
     feed = open_feed(options.socket, options.shm, discovery=found)
+    if options.telemetry:
+        from ttmem.feeds.telemetry import telemetry_feed
+
+        feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=options.once)
     return _print_once(feed, options) if options.once else watch_live(feed, options)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ttmem.errors import ClosedToYou, NoServer
+from ttmem.errors import ClosedToYou, NoServer, NothingToRead
 from ttmem.events import Remark
 from ttmem.feeds.local_feed import LocalFeed
 from ttmem.feeds.server_feed import ServerFeed
@@ -62,7 +62,8 @@ class HostFeed:
         said = [Remark("server_closed", str(problem))] if closed else []
         picture = self._local.read(detail, device=device, limit=limit, remarks=said)
         if not (picture.devices or picture.processes) and len(picture.remarks) == len(said):
-            raise type(problem)(f"{problem}; and {self._local.why_blank()}")
+            kind = type(problem) if closed else NothingToRead
+            raise kind(f"{problem}; and {self._local.why_blank()}")
         return picture
 
     def close(self) -> None:

@@ -75,6 +75,16 @@ def telemetry_table(snapshot: Snapshot, width: int) -> list[Line]:
     return [*lines, *indent(_remarks(rows, width - 1), 1)]
 
 
+def telemetry_facts(telemetry: Telemetry) -> list[Line]:
+    """'temp 51.3 / 75 °C', 'power 35 / 160 W', ... of one device; if nothing is known, why."""
+    if telemetry.source is None:
+        return [faint(f"telemetry N/A: {', '.join(sorted(set(telemetry.reasons.values())))}")]
+    known = [name for name in TITLES if getattr(telemetry, name) is not None]
+    return [
+        (*faint(f"{TITLES[name].lower()} "), *_cell(telemetry, name, limits=True)) for name in known
+    ]
+
+
 def _rows(snapshot: Snapshot) -> list[Row]:
     names = DeviceNames(snapshot.devices)
     rows = []

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.views.builders import MIB
 from tests.views.monitor.any_details import any_details, sizes
 from tests.views.monitor.details import DETAIL_CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.sizes import human
-from ttmem.snapshots import LeftBehind, Snapshot
+from ttmem.snapshots import Buffer, LeftBehind, Snapshot
 from ttmem.views.monitor.pages.buffers import Buffers
 from ttmem.views.monitor.state import State, Units
-from ttmem.views.monitor.watch import Choice
+from ttmem.views.monitor.watch import MOST_BUFFERS, Choice
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
@@ -21,6 +22,82 @@ from ttmem.views.monitor.watch import Choice
 def test_buffers_look_as_they_did(case: str, width: int, height: int) -> None:
     picture = draw(Buffers(), look_at(DETAIL_CASES[case](), width, height))
     compare(f"buffers-{case}-{width}x{height}", picture)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_single_buffers_look_as_they_did(width: int, height: int) -> None:
+    picture = draw(Buffers(), look_at(DETAIL_CASES["four"](), width, height), ["t"])
+    compare(f"buffers-single-{width}x{height}", picture)
+
+
+def leaking(tensors: int, chips: int = 4) -> Snapshot:
+    """One line of Python keeps a tensor at every step, on every chip of a mesh."""
+    four = DETAIL_CASES["four"]()
+    leaked = [
+        Buffer(
+            41235,
+            device.unique_id,
+            "DRAM",
+            at,
+            0x9000000 + at * 0x100000,
+            MIB,
+            MIB,
+            name="ttnn.add",
+            site="models/demo/decode.py:88 step",
+            phase="decode",
+        )
+        for at in range(tensors)
+        for device in four.devices[:chips]
+    ]
+    return replace(four, buffers=(*leaked, *(four.buffers or ())))
+
+
+def test_205_tensors_leaked_by_one_line_on_four_chips_are_one_row_at_the_top() -> None:
+    page, state = Buffers(), State()
+    draw(page, look_at(leaking(5), 160, state=state))
+    picture = draw(page, look_at(leaking(205), 160, state=state), ["s"])  # by growth
+    (row,) = [line for line in picture if "decode.py:88" in line]
+
+    assert row.startswith(">")
+    assert row[1:].split()[:6] == ["820.0", "MiB", "+800.0", "MiB", "205", "0-3"]
+    assert {"ttnn.add", "decode", "41235"} <= set(row.split())
+
+
+def test_enter_opens_a_group_and_esc_closes_it() -> None:
+    page, look = Buffers(), look_at(leaking(3), 160, state=State(filter="decode.py:88"))
+    draw(page, look)
+    assert page.key("enter", look) is None
+    opened = draw(page, look)
+    closed = (page.back(), draw(page, look), page.back())
+
+    assert "DRAM  ttnn.add  models/demo/decode.py:88 step  pid 41235" in opened[0]
+    assert sum("ttnn.add" in line for line in opened[1:]) == 12
+    assert (closed[0], closed[2]) == (True, False)
+    assert sum("ttnn.add" in line for line in closed[1]) == 1
+
+
+def test_what_is_allocated_at_one_line_by_two_processes_is_two_rows() -> None:
+    leaked = leaking(4)
+    shared = tuple(
+        one._replace(pid=42001) if one.id % 2 and one.name == "ttnn.add" else one
+        for one in leaked.buffers or ()
+    )
+    picture = draw(Buffers(), look_at(replace(leaked, buffers=shared), 160))
+    assert sum("decode.py:88" in line for line in picture) == 2
+
+
+def test_growth_of_a_list_that_is_cut_is_unknown() -> None:
+    whole = leaking(MOST_BUFFERS // 4)
+    picture = draw(Buffers(), look_at(replace(whole, buffers=(whole.buffers or ())[:MOST_BUFFERS])))
+    row = next(line for line in picture if line.startswith(">"))
+    assert row[1:].split()[2] == "N/A"
+
+
+def test_growth_counts_from_the_moment_at_which_r_is_pressed() -> None:
+    page, state = Buffers(), State()
+    draw(page, look_at(leaking(5), 160, state=state))
+    picture = draw(page, look_at(leaking(205), 160, state=state), ["r"])
+    assert next(line for line in picture if "decode.py:88" in line).split()[3:5] == ["B", "205"]
 
 
 def test_everything_listed_adds_up_to_everything_held() -> None:
@@ -67,6 +144,7 @@ def test_a_shows_the_chosen_device_alone() -> None:
 
 def test_enter_goes_to_the_device_of_the_buffer() -> None:
     four, state, page = DETAIL_CASES["four"](), State(filter="L1_SMALL"), Buffers()
+    draw(page, look_at(four, state=state), ["t"])
     went = page.key("enter", look_at(four, state=state))
     assert (went, state.device) == ("Device", four.devices[2].unique_id)
 
@@ -83,7 +161,7 @@ def test_host_memory_is_listed_and_in_no_sum() -> None:
     host = (one.buffers or ())[0]._replace(kind="SYSTEM_MEMORY")
     text = draw(Buffers(), look_at(replace(one, buffers=(host,)), 200))
     assert "holding 0 B of" in text[1]
-    assert "1 in host memory, in no sum" in text[1]
+    assert "1 in host memory, not included" in text[1]
     assert any("SYSTEM_" in line for line in text[2:])
 
 
@@ -98,12 +176,16 @@ def test_sums_of_stock_counters_have_a_reason_for_the_empty_list() -> None:
 def test_amounts_are_in_the_chosen_units() -> None:
     one = DETAIL_CASES["one"]()
     requested = max(row.requested for row in (one.buffers or ()))
-    picture = draw(Buffers(), look_at(one, state=State(units=Units.BYTES)))
+    picture = draw(Buffers(), look_at(one, state=State(units=Units.BYTES)), ["t"])
     assert f"{requested:,}" in next(line for line in picture if line.startswith(">"))
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
-@given(any_details(), *sizes, st.lists(st.sampled_from(["a", "enter", "down", "s", "S", "end"])))
+@given(
+    any_details(),
+    *sizes,
+    st.lists(st.sampled_from(["a", "t", "r", "enter", "down", "s", "S", "end"])),
+)
 def test_any_buffers_fit_any_window(
     snapshot: Snapshot, width: int, height: int, keys: list[str]
 ) -> None:

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from tests.views.builders import NOW, snapshot
 from tests.views.cases import CASES
-from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw
+from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw, look_at
 from tests.views.monitor.pasts import SECOND, look_back
 from tests.views.snapshots import snapshots
+from tests.views.telemetry_cases import n300_and_an_idle_card
 from ttmem.snapshots import Anomaly, MemoryUse, Provenance, Snapshot
 from ttmem.views.monitor.pages.device import DevicePage, provenance_lines
 from ttmem.views.monitor.state import SPANS, State, Units
+from ttmem.views.monitor.watch import Choice, Question, Reading, Watch
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
@@ -228,3 +230,24 @@ def test_what_changes_no_number_is_said_last_and_in_a_line() -> None:
     at = [number for number, line in enumerate(picture) if "stored totals" in line]
     assert "ALARM" in picture[1]
     assert at == [len(picture) - 1]
+
+
+def test_sensors_have_charts_with_their_limits_and_unknown_ones_have_none() -> None:
+    host = n300_and_an_idle_card()
+    watch = Watch(Choice())
+    for second in range(5):
+        later = replace(host, time_ns=host.time_ns + second * SECOND)
+        watch.take([Reading(Question(), 0.0, later)])
+    assert watch.shown is not None
+    look = look_at(watch.shown.snapshot, 200, 56)._replace(
+        history=watch.history, sensors=watch.sensors
+    )
+    local = "\n".join(draw(DevicePage(), look))
+    look.state.device = host.devices[1].unique_id
+    remote = "\n".join(draw(DevicePage(), look))
+
+    assert "TEMP 51.3 °C / 75 °C" in local
+    assert "POWER 35 W / 160 W" in local
+    assert "AICLK 1000 MHz" in local
+    assert "telemetry N/A: a remote chip" in remote
+    assert "TEMP" not in remote

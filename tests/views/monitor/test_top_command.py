@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_S
+from tests.sources.region_writer import Written
+from tests.sources.sysfs_tree import N300_LOCAL, add_n300
 from tests.views.monitor.terminal_program import TerminalProgram
 from tests.views.servers import reporting, serving
 from ttmem.views.monitor.pages import PAGES
@@ -58,6 +60,27 @@ def test_once_prints_each_view_as_text(path: Path, page: str) -> None:
 def test_once_in_ascii_has_nothing_else(path: Path) -> None:
     assert once(path, "--ascii").stdout.isascii()
     assert once(path, PYTHONIOENCODING="latin-1").stdout.isascii()
+
+
+def test_an_idle_host_says_so_and_what_to_try_until_something_runs(tmp_path: Path) -> None:
+    with TerminalProgram([*TOP, "--shm", str(tmp_path)]) as program:
+        program.wait_for("Nothing is running", "ttmem run -- python model.py", "ttmem demo")
+        idle = program.text
+        Written(number=7, logical_id=0).write(tmp_path)
+        program.wait_for(" UTC")  # the time of a snapshot
+    assert "serve" not in idle
+    assert "DISCONNECTED" not in idle
+
+
+def test_with_telemetry_the_device_page_shows_the_sensors_of_its_card(tmp_path: Path) -> None:
+    sysfs = tmp_path / "sys"
+    sysfs.mkdir()
+    add_n300(sysfs)
+    Written(number=N300_LOCAL, logical_id=0).write(tmp_path)
+    command = [*TOP, "--shm", str(tmp_path), "--once", "--telemetry", "--sysfs", str(sysfs)]
+    done = subprocess.run([*command, "--page", "Device"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "temp 51.3 °C" in done.stdout
 
 
 def test_once_without_a_server_is_exit_code_3(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from operator import sub
 from typing import NamedTuple
 
+from ttmem.events import Telemetry
 from ttmem.snapshots import MemoryUse
 from ttmem.views.devices import AMOUNT
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink, pad
@@ -250,34 +251,91 @@ class Past(NamedTuple):
 
 
 def panel(subject: Subject, series: Series, look: Look, width: int, height: int) -> list[Line]:
-    """Exactly `height` lines of at most `width` columns."""
-    units, kind = look.state.units, subject.kind
-    timed = height >= TALL
-    rows = height - 1 - timed
-    label = _label_room(subject, series, look)
-    cells = width - label - 1
-    if cells < LEAST_CELLS:
-        label, cells = -1, max(width, 1)
-    grain = raster(look.ascii)
-    columns = TimeColumns.of(series, look.snapshot.time_ns, look.span, cells * grain.across)
+    """The chart of a kind of memory: exactly `height` lines of at most `width` columns."""
+    frame = _Axes(look, width, height, _label_room(subject, series, look))
+    columns = frame.columns(series)
     past = Past.of(subject, series, columns)
-    top = scale(past.peak, subject.use.capacity)
-    drawn = chart(
-        past.values,
-        rows,
-        top,
-        kind.style,
-        limit=subject.use.capacity,
-        ascii=look.ascii,
-        peak_at=past.peak_at,
+    capacity = subject.use.capacity
+    top = scale(past.peak, capacity)
+    drawn = frame.chart(past.values, top, subject.kind.style, capacity, past.peak_at)
+    return frame.lines(
+        _title(subject, past, look, width), drawn, look.state.units.text(top), columns
     )
-    lines = [_title(subject, past, look, width)]
-    for at, line in enumerate(drawn):
-        text = units.text(top) if at == 0 else "0" if at == rows - 1 else ""
-        lines.append((*_axis(text, label, look.ascii), *line))
-    if timed:
-        lines.append(_times(columns, look, label + 1, cells))
-    return [clip_line(line, width) for line in lines[:height]]
+
+
+class Sensor(NamedTuple):
+    """A sensor of a card. Its samples are whole tenths."""
+
+    name: str  # of the field of Telemetry
+    title: str
+    unit: str
+    style: Style
+    top: int  # of the scale, where the card does not report a limit
+
+    def text(self, tenths: int) -> str:
+        return f"{tenths / 10:.1f}".removesuffix(".0") + self.unit
+
+
+SENSORS = (
+    Sensor("temperature_c", "TEMP", " °C", Style.WARN, 1000),
+    Sensor("power_w", "POWER", " W", Style.RING, 3000),
+    Sensor("aiclk_mhz", "AICLK", " MHz", Style.L1_SMALL, 15000),
+)
+
+
+def sensor_panel(
+    sensor: Sensor, telemetry: Telemetry, series: Series, look: Look, width: int, height: int
+) -> list[Line]:
+    """The chart of a sensor; what reaches the limit at which firmware throttles is in the colour of alarm."""
+    values, value = series.get("value", ()), getattr(telemetry, sensor.name)
+    limit = getattr(telemetry.limits, sensor.name, None)
+    most = None if limit is None else round(10 * limit)
+    top = max([most or sensor.top, *values])
+    frame = _Axes(look, width, height, len(sensor.text(top)))
+    columns = frame.columns(series)
+    drawn = frame.chart(columns.highest(values), top, sensor.style, most, None)
+    now = faint("N/A") if value is None else ink(sensor.text(round(10 * value)))
+    of = faint(f" / {sensor.text(most)}") if most is not None else ()
+    title = (*ink(f"{sensor.title} ", sensor.style), *now, *of)
+    return frame.lines(title, drawn, sensor.text(top), columns)
+
+
+class _Axes:
+    """Where a chart's title, scale, cells and times are."""
+
+    def __init__(self, look: Look, width: int, height: int, label: int) -> None:
+        self._look, self._width, self._height = look, width, height
+        self._timed = height >= TALL
+        self._rows = height - 1 - self._timed
+        self._label, self._cells = label, width - label - 1
+        if self._cells < LEAST_CELLS:
+            self._label, self._cells = -1, max(width, 1)
+
+    def columns(self, series: Series) -> TimeColumns:
+        count = self._cells * raster(self._look.ascii).across
+        return TimeColumns.of(series, self._look.snapshot.time_ns, self._look.span, count)
+
+    def chart(
+        self,
+        values: Sequence[int | None],
+        top: int,
+        style: Style,
+        limit: int | None,
+        peak_at: int | None,
+    ) -> list[Line]:
+        ascii = self._look.ascii
+        return chart(values, self._rows, top, style, limit=limit, ascii=ascii, peak_at=peak_at)
+
+    def lines(
+        self, title: Line, drawn: Sequence[Line], top: str, columns: TimeColumns
+    ) -> list[Line]:
+        lines = [title]
+        for at, line in enumerate(drawn):
+            text = top if at == 0 else "0" if at == self._rows - 1 else ""
+            lines.append((*_axis(text, self._label, self._look.ascii), *line))
+        if self._timed:
+            lines.append(_times(columns, self._look, self._label + 1, self._cells))
+        return [clip_line(line, self._width) for line in lines[: self._height]]
 
 
 def scale(peak: int, capacity: int | None) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from ttmem.views.ink import Line, Span, Style, faint, paragraph
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, ink, paragraph
 from ttmem.views.monitor.frame import Frame, Status
 from ttmem.views.monitor.help import FOOTER, HelpScreen, help_lines
 from ttmem.views.monitor.listing import MOVES
@@ -25,6 +25,7 @@ from ttmem.views.monitor.state import (
     type_filter,
 )
 from ttmem.views.monitor.watch import Question, Watch, wanted
+from ttmem.views.selection import NOTHING_RUNNING, TRY
 from ttmem.views.terminal import plain_signs
 
 MOST_FAULTS = 20
@@ -135,6 +136,8 @@ class Monitor:
         shown = self._watch.shown
         self._look = None
         if shown is None:
+            if self._watch.idle:
+                return Drawn(idle_lines(width)[:height])
             waiting = "" if self._watch.problem else f" waiting for the {self._feed()}"
             return Drawn([faint(waiting)])
         if not shown.answers(self._wanted()):
@@ -149,6 +152,7 @@ class Monitor:
             self._zone,
             self._ascii,
             self._watch.pids,
+            self._watch.sensors,
         )
         try:
             self._body_before = self.page.draw(self._look)
@@ -247,6 +251,8 @@ class Monitor:
         if name in names and names.index(name) != self.state.page:
             self._back.append(_Place(self.state.page, filter_before, self.state.filter))
             self.state.page = names.index(name)
+            if isinstance(self.page, Inner):
+                self.page.back()  # nothing of it is open yet
 
     def _note_fault(self, what: str, trouble: Exception) -> str:
         """Each once, with its traceback, for whoever is to repair it; the sentence for the screen."""
@@ -277,6 +283,22 @@ class Monitor:
             self.state.filter = came.filter if given else self.state.filter
         else:
             self.state.page = 0
+
+
+def idle_lines(width: int) -> list[Line]:
+    """Nothing runs, and what to try."""
+    room = max(map(len, TRY))
+    lines = [
+        EMPTY,
+        ink(f" {NOTHING_RUNNING[0].upper()}{NOTHING_RUNNING[1:]}.", Style.TITLE),
+        EMPTY,
+        ink(" Try one of these in another terminal:"),
+        *(
+            (*ink(f"   {command.ljust(room)}  ", Style.LABEL), *faint(does))
+            for command, does in TRY.items()
+        ),
+    ]
+    return [clip_line(line, width) for line in lines]
 
 
 def _apology(page: str, trouble: Exception, width: int) -> list[Line]:

@@ -120,6 +120,7 @@ class Look(NamedTuple):
     zone: tzinfo | None = None  # of times on screen; None is local
     ascii: bool = False  # the terminal has no block or Braille signs
     pids: tuple[int, ...] = ()  # of --pid: lists are of these, figures of devices are of all
+    sensors: Mapping[str, Mapping[str, Series]] = {}  # by sensor, then by unique id
 
     @property
     def span(self) -> int:

@@ -7,13 +7,15 @@ import time
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from ttmem.errors import TtmemError
+from ttmem.errors import NothingToRead, TtmemError
 from ttmem.feeds import Feed
 from ttmem.snapshots import DETAILS, Device, MemoryHistory, Snapshot
+from ttmem.views.monitor.chart import SENSORS
 from ttmem.views.monitor.state import Series
 from ttmem.views.names import in_order
 from ttmem.views.selection import idle_sentence, is_device, none_of, select, without_idle
@@ -37,6 +39,7 @@ class Reading(NamedTuple):
     arrived: float  # of the monotonic clock
     snapshot: Snapshot | None = None
     problem: str | None = None
+    idle: bool = False  # there is nothing to read, because no program uses a device
 
 
 class Follower:
@@ -96,6 +99,8 @@ class Follower:
         question = self._ask()
         try:
             picture = self._feed.read(question.detail, device=question.device, limit=question.limit)
+        except NothingToRead:
+            return Reading(question, time.monotonic(), idle=True)
         except TtmemError as trouble:
             return Reading(question, time.monotonic(), problem=str(trouble))
         except Exception as trouble:  # garbage that no check foresaw: the next read connects anew
@@ -160,8 +165,14 @@ _Columns = dict[str, "array[int]"]
 class History:
     """Samples by unique id, at most one a second. A device that vanishes keeps its past for an hour."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        names: Sequence[str] = MemoryHistory._fields,
+        sample: Callable[[Device], tuple[int, ...] | None] | None = None,
+    ) -> None:
         self._devices: dict[str, _Columns] = {}
+        self._names = names
+        self._sample = sample or _held
 
     @property
     def series(self) -> Mapping[str, Series]:
@@ -186,17 +197,23 @@ class History:
         """Appends one sample per device, if a new second has begun."""
         now = snapshot.time_ns
         for device in snapshot.devices:
-            columns = self._devices.setdefault(device.unique_id, _empty())
+            values = self._sample(device)
+            if values is None:
+                continue
+            columns = self._devices.setdefault(device.unique_id, self._empty())
             _drop_future(columns, now)
             times = columns["time_ns"]
             if times and times[-1] // _SECOND_NS == now // _SECOND_NS:
                 continue
-            sample = _sample(now, device)
+            sample = (now, *values)
             if not 0 <= min(sample) <= max(sample) <= _LARGEST:
                 continue  # no amount that a device could hold
             for column, value in zip(columns.values(), sample, strict=True):
                 column.append(value)
         self._forget(snapshot)
+
+    def _empty(self) -> _Columns:
+        return {name: array("q") for name in self._names}
 
     def _forget(self, snapshot: Snapshot) -> None:
         """Samples older than an hour, and devices that have none left."""
@@ -212,14 +229,17 @@ class History:
                 del self._devices[unique_id]
 
 
-def _empty() -> _Columns:
-    return {name: array("q") for name in MemoryHistory._fields}
-
-
-def _sample(now: int, device: Device) -> tuple[int, ...]:
+def _held(device: Device) -> tuple[int, ...]:
     memory = device.memory
     held = (memory.dram.held, memory.l1.held, memory.l1_small.held, memory.trace.held)
-    return (now, *held, memory.cb.used, device.l1_used)
+    return (*held, memory.cb.used, device.l1_used)
+
+
+def _measured(sensor: str, device: Device) -> tuple[int, ...] | None:
+    """In tenths; None if the sensor is unknown, or its card hangs."""
+    telemetry = device.telemetry
+    value = None if telemetry is None or telemetry.stale else getattr(telemetry, sensor)
+    return None if value is None else (round(10 * value),)
 
 
 def _drop_future(columns: _Columns, now: int) -> None:
@@ -247,8 +267,9 @@ def _read(columns: MemoryHistory) -> _Columns | None:
 
 PAST = "history"
 LIMIT = 2000  # rows of a detail; more than anyone scrolls through
+MOST_BUFFERS = 10_000  # they are grouped: the small ones of one line may be the largest group
 # Held pictures have every detail, so that each page works while it is held.
-EVERYTHING = Question(tuple(name for name in DETAILS if name != PAST), None, LIMIT)
+EVERYTHING = Question(tuple(name for name in DETAILS if name != PAST), None, MOST_BUFFERS)
 
 
 class Shown(NamedTuple):
@@ -272,11 +293,15 @@ class Watch:
     def __init__(self, choice: Choice, clock: Callable[[], float] = time.monotonic) -> None:
         self.shown: Shown | None = None
         self.problem: str | None = None
+        self.idle = False
         self.beats = 0
         self._choice = choice
         self._clock = clock
         self._arrived: float | None = None
         self._history = History()
+        self._sensors = {
+            one.name: History(("time_ns", "value"), partial(_measured, one.name)) for one in SENSORS
+        }
         self._past_wanted = True
         self._held: Mapping[str, Series] | None = None  # the past of a held picture
         self._complete = False  # the held picture has every detail
@@ -295,6 +320,11 @@ class Watch:
     def history(self) -> Mapping[str, Series]:
         """The past up to the picture that is shown."""
         return self._history.series if self._held is None else self._held
+
+    @property
+    def sensors(self) -> Mapping[str, Mapping[str, Series]]:
+        """By sensor and unique id."""
+        return {name: history.series for name, history in self._sensors.items()}
 
     def question(self, wanted: Question) -> Question:
         """What to ask for, if the page wants that.
@@ -318,11 +348,12 @@ class Watch:
     def take(self, readings: Iterable[Reading]) -> None:
         """What the feed said, oldest first."""
         for reading in readings:
+            self.problem, self.idle = reading.problem, reading.idle
             if reading.snapshot is None:
-                self.problem = reading.problem
                 self._past_wanted = True
+                if self.idle and self._held is None:
+                    self.shown, self._arrived = None, reading.arrived
             else:
-                self.problem = None
                 self._arrived = reading.arrived
                 self.beats += 1
                 self._learn(reading.question, reading.snapshot)
@@ -332,7 +363,8 @@ class Watch:
         if PAST in question.detail:
             self._history.begin(snapshot.history)
             self._past_wanted = False
-        self._history.add(snapshot)
+        for history in (self._history, *self._sensors.values()):
+            history.add(snapshot)
 
     def _show(self, question: Question, snapshot: Snapshot) -> None:
         if self._held is not None and self.shown is not None:
@@ -351,4 +383,5 @@ def _with_events_of(earlier: Snapshot, snapshot: Snapshot) -> Snapshot:
 
 def wanted(details: Sequence[str], device: str | None) -> Question:
     """The question of a page; the past is not its business."""
-    return Question(tuple(name for name in details if name != PAST), device, LIMIT)
+    limit = MOST_BUFFERS if "buffers" in details else LIMIT
+    return Question(tuple(name for name in details if name != PAST), device, limit)

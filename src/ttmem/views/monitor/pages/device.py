@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from ttmem.snapshots import Device, Kernels, MemoryUse, Provenance
 from ttmem.views.devices import cb_measure
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad, paragraph
 from ttmem.views.meter import level
-from ttmem.views.monitor.chart import Subject, panel
+from ttmem.views.monitor.chart import SENSORS, Subject, panel, sensor_panel
 from ttmem.views.monitor.figures import (
     CB,
     DRAM,
@@ -32,6 +33,7 @@ from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import time_of_day
 from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, quiet_notes
 from ttmem.views.selection import no_device
+from ttmem.views.telemetry import telemetry_facts
 
 
 def provenance_lines(device: Device, width: int) -> list[Line]:
@@ -134,6 +136,7 @@ def code_lines(device: Device, look: Look) -> list[Line]:
     """Each subject from a new line."""
     kernels = device.kernels
     more = [counter_fact("unloads", kernels.unloads), _hit_rate(kernels)]
+    sensors = [] if device.telemetry is None else telemetry_facts(device.telemetry)
     code = (
         ring_facts(kernels.ring, look),
         [*counter_facts(device, look), *more],
@@ -141,6 +144,7 @@ def code_lines(device: Device, look: Look) -> list[Line]:
     )
     return [
         *fact_lines(circular_facts(device, look), look, ALL),
+        *fact_lines(sensors, look, ALL),
         *partial_lines(device, look),
         *(line for facts in code for line in fact_lines(facts, look, ALL)),
     ]
@@ -181,16 +185,39 @@ LEAST, MOST = 4, 14  # lines of a chart
 SCROLL = "Device charts"  # its cursor: how far the charts were turned
 
 
-def _in_charts(device: Device) -> list[Subject]:
-    """The sums first, then what they are made of; kinds that were never used are last."""
-    dram, trace, l1, small, cb, used = subjects(device)
-    parts = sorted((cb, l1, small, trace), key=lambda one: not (one.use.held or one.use.peak))
-    return [dram, used, *parts]
+Panel = Callable[[int, int], list[Line]]  # from width and height
+
+
+def _panels(device: Device, look: Look) -> list[Panel]:
+    """The sums first, then what they are made of, then sensors; kinds that were never used are last."""
+    series = look.history.get(device.unique_id, {})
+    dram, trace, l1, small, cb, used = (
+        (one, partial(panel, one, series, look)) for one in subjects(device)
+    )
+    was_used = [(one.use.held or one.use.peak, drawn) for one, drawn in (cb, l1, small, trace)]
+    return [
+        dram[1],
+        used[1],
+        *(drawn for some, drawn in was_used if some),
+        *_sensor_panels(device, look),
+        *(drawn for some, drawn in was_used if not some),
+    ]
+
+
+def _sensor_panels(device: Device, look: Look) -> list[Panel]:
+    telemetry = device.telemetry
+    if telemetry is None:
+        return []
+    return [
+        partial(sensor_panel, sensor, telemetry, series, look)
+        for sensor in SENSORS
+        if (series := look.sensors.get(sensor.name, {}).get(device.unique_id))
+    ]
 
 
 def device_panels(device: Device, look: Look, height: int) -> list[Line]:
     """At most `height` lines; nothing if a chart does not fit."""
-    every = _in_charts(device)
+    every = _panels(device, look)
     across = 3 if look.width >= THREE else 2 if look.width >= TWO else 1
     down = min(max(height // (LEAST + 2), 1), -(-len(every) // across))
     each = min(height // down, MOST)
@@ -199,8 +226,7 @@ def device_panels(device: Device, look: Look, height: int) -> list[Line]:
     turned = look.state.of(SCROLL).cursor % len(every)
     shown = (every[turned:] + every[:turned])[: across * down]
     room = (look.width - 1 - GAP * (across - 1)) // across
-    series = look.history.get(device.unique_id, {})
-    panels = [panel(one, series, look, room, each) for one in shown]
+    panels = [draw(room, each) for draw in shown]
     lines: list[Line] = []
     for at in range(0, len(panels), across):
         for cells in zip_longest(*panels[at : at + across], fillvalue=EMPTY):
@@ -297,6 +323,7 @@ hits, misses, rate | of the program cache of the runtime
 footprint | binary x cores by type, if resident everywhere; cached programs are not
 counted | kernel code by the counter of a prototype of the runtime; in no sum
 processes | what each holds on this device; x, ! and * as on the Overview
+temp, power, aiclk ... | with --telemetry: sensors of the card, value / limit of the firmware; * is stale
 WHERE FROM | source and method of each number, and what it is known to miss
 """)
 

@@ -119,13 +119,13 @@ class ProcessRow(NamedTuple):
 
 def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessRow]:
     """The largest first, what dead ones left behind at the end; `device`: what they hold on it."""
-    names = _Names(snapshot)
+    names = DeviceSets(snapshot.devices)
 
     def row(one: Process | LeftBehind, mark: str, user: str | None, command: str) -> ProcessRow:
         since = one.start_time_ns if isinstance(one, Process) else one.died_ns
         held = one.devices.values() if device is None else [one.devices[device]]
         age_ns = None if since is None else snapshot.time_ns - since
-        where = names.some(one.devices)
+        where = names.name(one.devices)
         return ProcessRow(one.pid, mark, user, command, where, Amounts.total(held), age_ns)
 
     def is_here(one: Process | LeftBehind) -> bool:
@@ -142,14 +142,14 @@ def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessR
     return [*sorted(live, key=lambda row: (-row.held.all, row.pid)), *dead]
 
 
-class _Names:
-    """Names of sets of devices, or how many they are; ranks of one job share theirs."""
+class DeviceSets:
+    """Short names of sets of devices: '0-3', or '12 devices'. Many rows share a set."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._names = DeviceNames(snapshot.devices)
+    def __init__(self, devices: Iterable[Device]) -> None:
+        self._names = DeviceNames(devices)
         self._known: dict[tuple[str, ...], str] = {}
 
-    def some(self, devices: Iterable[str]) -> str:
+    def name(self, devices: Iterable[str]) -> str:
         key = tuple(devices)
         if key not in self._known:
             text = self._names.some(key)
