@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 from fuzz.probe_regions import ChangedFile
 from ttmem._native import Ledger, decode_records
-from ttmem.events import EVENT, EVENT_SIZE, DeviceDeclaration
+from ttmem.events import EVENT, EVENT_SIZE, Control, DeviceDeclaration
 from ttmem.events.samples import in_use
 from ttmem.probe import layout
 from ttmem.probe.layout import Section
@@ -311,6 +311,10 @@ def ledger(data: bytes) -> None:
         _step(accounts, data[at], data[at + 1 : at + 1 + EVENT_SIZE].ljust(EVENT_SIZE, b"\0"))
     assert accounts.live() == sum(map(accounts.process_live, processes)) <= 400
     _ask_everything(accounts)
+    copy = Ledger(seed=2)
+    copy.restore(accounts.save())
+    assert copy.save() == accounts.save()
+    _ask_everything(copy)
     for process in processes:
         accounts.release_process(process)
     assert accounts.live() == 0
@@ -342,6 +346,10 @@ def _step(accounts: Ledger, command: int, event: bytes) -> None:
         accounts.clear_device(device % 3, bool(flags & 1))
     elif step == 12:
         accounts.bind(process, device % 4, number % 3)
+    elif step == 15:
+        if event[0] not in (Control.OPEN_PROCESS, Control.RELEASE_PROCESS):
+            with suppress(ValueError):
+                accounts.replay(event)
     elif step == 13:
         _, text = accounts.apply_in_words(
             process, event, 0, EVENT_SIZE, 1 << 60, number, when, bool(id & 1)

@@ -1,6 +1,7 @@
 #include "coverage.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ttmem {
 
@@ -86,16 +87,55 @@ std::vector<Coverage::Range> Coverage::regions() const {
     if (steps_) {
         each_step(levels_, root_, visit);
     }
-    // What waits is inside the run.
-    const auto first = std::find_if(out.begin(), out.end(), [&](const Range& one) { return one.second >= run_.first; });
-    const auto last = std::find_if(first, out.end(), [&](const Range& one) { return one.first > run_.second; });
-    if (!waiting_.empty()) {
-        const Range whole = first == last ? run_
-                                          : Range{std::min(first->first, run_.first),
-                                                  std::max(std::prev(last)->second, run_.second)};
-        out.insert(out.erase(first, last), whole);
+    if (waiting_.empty()) {
+        return out;
     }
+    out.insert(out.end(), waiting_.begin(), waiting_.end());
+    std::sort(out.begin(), out.end());
+    std::size_t last = 0;
+    for (const Range& next : out) {
+        if (next.first <= out[last].second) {
+            out[last].second = std::max(out[last].second, next.second);
+        } else {
+            out[++last] = next;
+        }
+    }
+    out.resize(last + 1);
     return out;
+}
+
+void Coverage::expect(const Range& run, std::vector<Range> waiting) {
+    run_ = run;
+    waiting_ = std::move(waiting);
+    expected_ = (std::uint64_t{1} << waiting_.size()) - 1;
+}
+
+void Coverage::put(std::uint64_t start, std::uint64_t end) {
+    if (start >= end) {
+        return;
+    }
+    for (std::size_t i = 0; expected_ >> i; ++i) {
+        if (expected_ >> i & 1 && waiting_[i] == Range{start, end}) {
+            expected_ &= ~(std::uint64_t{1} << i);
+            return;
+        }
+    }
+    shift(start, +1);
+    shift(end, -1);
+}
+
+bool Coverage::finish() {
+    const std::vector<Range> all = regions();
+    covered_ = 0;
+    bool run_covered = run_ == Range{0, 0};
+    for (const Range& each : all) {
+        covered_ += each.second - each.first;
+        run_covered |= run_.first < run_.second && each.first <= run_.first && run_.second <= each.second;
+    }
+    const auto inside = [&](const Range& each) {
+        return each.first < each.second && run_.first <= each.first && each.second <= run_.second;
+    };
+    return expected_ == 0 && run_covered && std::all_of(waiting_.begin(), waiting_.end(), inside);
 }
 
 template <typename Visit>
@@ -346,6 +386,49 @@ void GridCoverage::remove(const CoreMask& cores, std::uint64_t start, std::uint6
     classes_.erase(
         std::remove_if(classes_.begin(), classes_.end(), [](const Class& part) { return part.coverage.steps() == 0; }),
         classes_.end());
+}
+
+bool GridCoverage::expect(const CoreMask& cores, Coverage coverage) {
+    for (const Class& other : classes_) {
+        if (!(other.cores & cores).empty()) {
+            return false;
+        }
+    }
+    steps_ += coverage.steps();
+    classes_.push_back(Class{cores, std::move(coverage)});
+    return !cores.empty();
+}
+
+bool GridCoverage::put(const CoreMask& cores, std::uint64_t start, std::uint64_t end) {
+    CoreMask rest = start < end ? cores : CoreMask{};
+    for (Class& part : classes_) {
+        if (rest.empty()) {
+            break;
+        }
+        const CoreMask shared = part.cores & rest;
+        if (shared.empty()) {
+            continue;
+        }
+        if (!(shared == part.cores)) {
+            return false;  // adding this range would have split the class
+        }
+        rest = rest.without(shared);
+        const std::size_t before = part.coverage.steps();
+        part.coverage.put(start, end);
+        steps_ += part.coverage.steps() - before;
+    }
+    return rest.empty();
+}
+
+bool GridCoverage::finish() {
+    total_ = 0;
+    for (Class& part : classes_) {
+        if (!part.coverage.finish()) {
+            return false;
+        }
+        total_ += static_cast<std::uint64_t>(part.cores.count()) * part.coverage.covered();
+    }
+    return true;
 }
 
 void GridCoverage::clear() {

@@ -27,9 +27,17 @@ public:
     using Range = std::pair<std::uint64_t, std::uint64_t>;
     std::vector<Range> regions() const;
 
+    // To restore one, with the same ranges waiting as before: expect() first, then put() each range, then finish(), which
+    // is false if this was never the state of one.
+    static constexpr std::size_t MAX_WAITING = 64;
+    const Range& run() const { return run_; }
+    const std::vector<Range>& waiting() const { return waiting_; }
+    void expect(const Range& run, std::vector<Range> waiting);
+    void put(std::uint64_t start, std::uint64_t end);
+    bool finish();
+
 private:
     static constexpr std::uint32_t FAN = 32;
-    static constexpr std::size_t MAX_WAITING = 64;
     // Depth counts from the one before the first step of this part.
     struct Sum {
         std::uint64_t lowest_bytes;
@@ -69,6 +77,7 @@ private:
     std::uint64_t covered_ = 0;
     Range run_{0, 0};             // known to be covered; empty if nothing is known
     std::vector<Range> waiting_;  // inside run_
+    std::uint64_t expected_ = 0;  // bit per waiting range that was not put yet
 };
 
 // A set of cores: bit y * 32 + x.
@@ -101,6 +110,11 @@ public:
     std::uint64_t total() const { return total_; }
     std::size_t steps() const { return steps_; }
     const std::vector<Class>& classes() const { return classes_; }
+
+    // To restore one, as a Coverage; false if that is impossible.
+    bool expect(const CoreMask& cores, Coverage coverage);
+    bool put(const CoreMask& cores, std::uint64_t start, std::uint64_t end);
+    bool finish();
 
 private:
     template <typename Change>

@@ -13,7 +13,7 @@ namespace ttmem {
 
 namespace {
 
-constexpr std::size_t MAX_FINDINGS = 4096, MAX_REJECTIONS = 16;
+constexpr std::size_t MAX_REJECTIONS = 16;
 constexpr std::uint64_t WORTH_TRIMMING = 100'000;
 
 std::uint64_t finding_key(Anomaly anomaly, std::uint64_t process, std::uint64_t device) {
@@ -25,6 +25,7 @@ std::uint64_t finding_key(Anomaly anomaly, std::uint64_t process, std::uint64_t 
 Ledger::Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed)
     : max_live_(max_live),
       max_steps_(max_steps),
+      seed_(seed),
       buffers_(KeyHash{seed}),
       circular_buffers_(KeyHash{seed}),
       same_id_(KeyHash{seed}),
@@ -33,16 +34,20 @@ Ledger::Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t se
     rejections_.reserve(MAX_REJECTIONS);
 }
 
+std::uint32_t Ledger::next_process() const {
+    const auto unused = std::find_if(processes_.begin(), processes_.end(), [](const Process& p) { return !p.open; });
+    return static_cast<std::uint32_t>(unused - processes_.begin());
+}
+
 std::uint32_t Ledger::open_process(std::uint32_t owner) {
     if (owner >= owned_.size()) {
         owned_.resize(owner + 1);
     }
-    const auto unused = std::find_if(processes_.begin(), processes_.end(), [](const Process& p) { return !p.open; });
-    const auto index = static_cast<std::uint32_t>(unused - processes_.begin());
-    if (unused == processes_.end()) {
+    const std::uint32_t index = next_process();
+    if (index == processes_.size()) {
         processes_.emplace_back();
     } else {
-        *unused = Process{};
+        processes_[index] = Process{};
     }
     processes_[index].open = true;
     processes_[index].owner = owner;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -18,7 +20,11 @@
 
 namespace ttmem {
 
+constexpr std::uint64_t MAX_LIVE = 1ull << 22, MAX_STEPS = 8'000'000;
 constexpr std::uint64_t MAX_BYTES = 1ull << 40;  // of one report: with MAX_LIVE of them a sum stays below 2^63
+constexpr std::size_t MAX_DEVICES = 0xFFFF, MAX_PROCESSES = 1u << 16;
+constexpr std::uint32_t MAX_OWNERS = 1u << 20;
+constexpr std::size_t MAX_FINDINGS = 4096;
 constexpr std::uint32_t MAX_REFERENCES = 1u << 20;
 constexpr std::uint32_t UNBOUND = 0xFFFFFFFF;
 
@@ -36,6 +42,8 @@ enum class Anomaly : std::uint8_t {
     DOUBLE_CB_FREE,
     DOUBLE_UNLOAD,
 };
+
+constexpr std::uint8_t LAST_ANOMALY = static_cast<std::uint8_t>(Anomaly::DOUBLE_UNLOAD);
 
 constexpr std::uint32_t bit(Anomaly anomaly) { return 1u << static_cast<int>(anomaly); }
 
@@ -222,7 +230,7 @@ struct Process {
     std::uint64_t events = 0, live = 0;
     std::unordered_map<std::uint32_t, std::uint32_t> bound;  // logical id -> device
     std::unordered_map<std::uint32_t, std::shared_ptr<const CoreMask>> cores;
-    std::unordered_map<std::uint32_t, std::unique_ptr<Account>> accounts;
+    std::map<std::uint32_t, std::unique_ptr<Account>> accounts;  // by device, in the order in which they are listed
     Chain<Buffer> buffers;
     Chain<CircularBuffer> circular_buffers;
     Chain<Kernel> kernels;
@@ -242,12 +250,18 @@ struct Rejection {
     Event event;
 };
 
+// A journal or a saved state that no ledger wrote.
+struct Malformed : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
 class Ledger {
 public:
     Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed);
 
     // Processes of one owner share half of the table, so that no owner can lock out the others; owner 0 has no limit.
     std::uint32_t open_process(std::uint32_t owner = 0);
+    std::uint32_t next_process() const;  // the index that open_process() would return
     // How many more entries the process may have.
     std::uint64_t room_for(const Process& process) const;
     void release_process(std::uint32_t process);
@@ -270,6 +284,17 @@ public:
     // only explains them is given up instead: findings, frees to remember, the map of addresses, who is resident.
     std::size_t apply(std::uint32_t process, const Event* events, std::size_t count, std::uint64_t now);
 
+    // Applies records of a journal (the control records of event.hpp, and events between them). `taken` counts them, also
+    // when Malformed or std::bad_alloc is thrown: whatever came before has been applied. A batch may go on in the next
+    // call; a DEFINE_CORES whose mask is incomplete is not taken.
+    void replay(const Event* records, std::size_t count, std::size_t& taken);
+
+    // Everything that a question or a further event can see, except rejections that nobody has taken (ledger_state.cpp).
+    std::string save() const;
+    // Trusts nothing: every sum is derived again. Malformed if the state is not one that save() writes.
+    static std::unique_ptr<Ledger> restored(const char* data, std::size_t size, std::uint64_t seed);
+
+    std::uint64_t seed() const { return seed_; }
     bool valid_process(std::uint32_t process) const { return process < processes_.size() && processes_[process].open; }
     bool valid_device(std::uint32_t device) const { return device < devices_.size(); }
 
@@ -309,6 +334,7 @@ private:
     void begin_blocks();
     void cb_allocate(Context& at, const Event& event);
     void insert_cb(Context& at, const Key& key, const Event& event, std::shared_ptr<const CoreMask> mask);
+    void link_cb(Context& at, CircularBuffer& cb);
     void repeat_cb(Context& at, CircularBuffer& cb, const Event& event);
     CircularBuffer* find_cb(Context& at, const Event& event);
     void cb_deallocate(Context& at, const Event& event);
@@ -351,8 +377,18 @@ private:
     Context context(std::uint32_t process, std::uint32_t device, std::uint64_t time);
     Account& account_of(Process& process, std::uint32_t device);
     void sweep(std::uint32_t process, bool everything);
+    void control(const Event& record);
 
-    std::uint64_t max_live_, max_steps_;
+    friend class Saver;
+    friend class Restorer;
+
+    // The batch of a journal that is being replayed.
+    struct Batch {
+        std::uint32_t process = 0;
+        std::uint64_t now = 0, left = 0;
+    };
+
+    std::uint64_t max_live_, max_steps_, seed_;
     std::vector<std::uint64_t> owned_{0};  // live entries, by owner
     std::uint64_t live_ = 0, steps_ = 0, order_ = 0, rejected_ = 0, dropped_ = 0;
     Table<Buffer, BufferKey, KeyHash> buffers_;
@@ -366,6 +402,7 @@ private:
     std::uint32_t found_ = 0;
     std::unordered_map<std::uint64_t, std::size_t> finding_index_;
     std::vector<Rejection> rejections_;
+    Batch batch_;
 };
 
 }  // namespace ttmem

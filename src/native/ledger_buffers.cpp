@@ -159,7 +159,8 @@ void Ledger::begin_blocks() {
     std::vector<std::vector<Block>> found(devices_.size() * KINDS);
     for (const Process& process : processes_) {
         for (const Buffer* buffer = process.buffers.head; buffer; buffer = buffer->next) {
-            if (buffer->placed() && !devices_[buffer->key.device].blocks[buffer->key.kind].kept()) {
+            const bool on_device = buffer->key.kind != KIND_SYSTEM_MEMORY;
+            if (on_device && buffer->placed() && !devices_[buffer->key.device].blocks[buffer->key.kind].kept()) {
                 found[buffer->key.device * KINDS + buffer->key.kind].push_back(Block{buffer->address, buffer->reserved});
             }
         }

@@ -95,13 +95,8 @@ void Ledger::insert_cb(Context& at, const Key& key, const Event& event, std::sha
     cb.generation = at.process.generation;
     cb.mask = std::move(mask);
     cb.program = program_for(at, event.extra);
-    at.process.circular_buffers.push(cb);
-    const Key id_key{key.id, 0, key.process, key.device, 0};
-    SameId* same = same_id_.find(id_key);
-    SameId& stack = same ? *same : same_id_.insert(id_key);
-    link_into(stack.latest, cb, &CircularBuffer::same_id_previous, &CircularBuffer::same_id_next);
+    link_cb(at, cb);
     if (cb.program) {
-        link_into(cb.program->circular_buffers, cb, &CircularBuffer::program_previous, &CircularBuffer::program_next);
         cb.program->footprint_stale = true;
         if (cb.mask) {
             cb.program->cores = cb.program->cores | *cb.mask;
@@ -109,6 +104,17 @@ void Ledger::insert_cb(Context& at, const Key& key, const Event& event, std::sha
     }
     count_cb(at, cb, cb.references, true);
     place_cb(at, cb, true);
+}
+
+void Ledger::link_cb(Context& at, CircularBuffer& cb) {
+    at.process.circular_buffers.push(cb);
+    const Key id_key{cb.key.id, 0, cb.key.process, cb.key.device, 0};
+    SameId* same = same_id_.find(id_key);
+    SameId& stack = same ? *same : same_id_.insert(id_key);
+    link_into(stack.latest, cb, &CircularBuffer::same_id_previous, &CircularBuffer::same_id_next);
+    if (cb.program) {
+        link_into(cb.program->circular_buffers, cb, &CircularBuffer::program_previous, &CircularBuffer::program_next);
+    }
 }
 
 // A free names id and size, and program and cores if the client has them. Clients of the first days sent no size:

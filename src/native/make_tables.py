@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from enum import Enum, IntFlag
 from pathlib import Path
 
-from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind, Notice, Op
+from ttmem.events import BinaryStatus, Control, Flag, KernelType, MemoryKind, Notice, Op
 from ttmem.probe import layout
 from ttmem.wire import rows
 
@@ -47,7 +47,7 @@ ROWS = (
 
 
 def tables() -> str:
-    event = (Op, Notice, Flag)
+    event = (Op, Notice, Control, Flag)
     region = (layout.Section, layout.State, layout.Option, layout.Counted, layout.LiveType)
     parts = [
         HEAD,

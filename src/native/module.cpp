@@ -11,8 +11,6 @@
 
 namespace {
 
-constexpr unsigned int MAX_OWNERS = 1u << 20;
-
 using namespace ttmem;
 
 struct Object {
@@ -22,11 +20,14 @@ struct Object {
 
 Ledger& ledger_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->ledger; }
 
-// No memory, or a list longer than any can be: whatever the accounts throw becomes MemoryError.
+// No memory, or a list longer than any can be: whatever else the accounts throw becomes MemoryError.
 template <PyCFunction function>
 PyObject* guarded(PyObject* self, PyObject* args) {
     try {
         return function(self, args);
+    } catch (const Malformed& problem) {
+        PyErr_SetString(PyExc_ValueError, problem.what());
+        return nullptr;
     } catch (const std::exception&) {
         return PyErr_NoMemory();
     }
@@ -44,7 +45,7 @@ PyObject* method(PyObject* self, PyObject* args) {
 
 int create(PyObject* self, PyObject* args, PyObject* keywords) {
     static const char* names[] = {"max_live", "max_steps", "seed", nullptr};
-    unsigned long long max_live = 4'000'000, max_steps = 8'000'000, seed = 0;
+    unsigned long long max_live = 4'000'000, max_steps = MAX_STEPS, seed = 0;
     if (!PyArg_ParseTupleAndKeywords(
             args, keywords, "|KKK", const_cast<char**>(names), &max_live, &max_steps, &seed)) {
         return -1;
@@ -52,7 +53,7 @@ int create(PyObject* self, PyObject* args, PyObject* keywords) {
     Object* object = reinterpret_cast<Object*>(self);
     try {
         auto lines = std::make_unique<EventLines>();
-        Ledger* made = new Ledger(std::min(max_live, 1ull << 22), max_steps, seed);
+        Ledger* made = new Ledger(std::min<std::uint64_t>(max_live, MAX_LIVE), std::min<std::uint64_t>(max_steps, MAX_STEPS), seed);
         delete object->ledger;
         delete object->lines;
         object->ledger = made;
@@ -97,11 +98,15 @@ PyObject* open_process(PyObject* self, PyObject* args) {
         PyErr_SetString(PyExc_OverflowError, "too many owners");
         return nullptr;
     }
+    if (ledger_of(self).next_process() >= MAX_PROCESSES) {
+        PyErr_SetString(PyExc_OverflowError, "too many processes");
+        return nullptr;
+    }
     return PyLong_FromUnsignedLong(ledger_of(self).open_process(owner));
 }
 
 PyObject* add_device(PyObject* self, PyObject*) {
-    if (ledger_of(self).devices().size() >= 0xFFFF) {
+    if (ledger_of(self).devices().size() >= MAX_DEVICES) {
         PyErr_SetString(PyExc_OverflowError, "too many devices");
         return nullptr;
     }
@@ -221,6 +226,50 @@ PyObject* apply_in_words(PyObject* self, PyObject* args) {
     });
     return applied ? Py_BuildValue("(ny#)", static_cast<Py_ssize_t>(done), text.data(), static_cast<Py_ssize_t>(text.size()))
                    : nullptr;
+}
+
+PyObject* replay(PyObject* self, PyObject* args) {
+    const char* data;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "y#", &data, &size)) {
+        return nullptr;
+    }
+    const std::size_t count = static_cast<std::size_t>(size) / sizeof(Event);
+    Event block[256];
+    std::size_t done = 0, taken = 1;
+    while (done < count && taken) {
+        const std::size_t here = std::min(count - done, std::size_t{256});
+        std::memcpy(block, data + done * sizeof(Event), here * sizeof(Event));
+        taken = 0;
+        try {
+            ledger_of(self).replay(block, here, taken);
+        } catch (const Malformed& problem) {
+            return PyErr_Format(PyExc_ValueError, "record %zu: %s", done + taken, problem.what());
+        }
+        done += taken;
+    }
+    return PyLong_FromSize_t(done);
+}
+
+PyObject* save(PyObject* self, PyObject*) {
+    const std::string state = ledger_of(self).save();
+    return PyBytes_FromStringAndSize(state.data(), static_cast<Py_ssize_t>(state.size()));
+}
+
+PyObject* restore(PyObject* self, PyObject* args) {
+    const char* data;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "y#", &data, &size)) {
+        return nullptr;
+    }
+    Object* object = reinterpret_cast<Object*>(self);
+    auto lines = std::make_unique<EventLines>();
+    auto restored = Ledger::restored(data, static_cast<std::size_t>(size), object->ledger->seed());
+    delete object->ledger;
+    delete object->lines;
+    object->ledger = restored.release();
+    object->lines = lines.release();
+    Py_RETURN_NONE;
 }
 
 PyObject* process_live(PyObject* self, PyObject* args) {
@@ -426,6 +475,9 @@ PyMethodDef methods[] = {
     {"reset_peak", method<on_index<&Ledger::reset_peak, device_exists>>, METH_VARARGS, nullptr},
     {"apply", method<apply>, METH_VARARGS, nullptr},
     {"apply_in_words", method<apply_in_words>, METH_VARARGS, nullptr},
+    {"replay", method<replay>, METH_VARARGS, nullptr},
+    {"save", method<save>, METH_NOARGS, nullptr},
+    {"restore", method<restore>, METH_VARARGS, nullptr},
     {"process_room", method<process_room>, METH_VARARGS, nullptr},
     {"process_live", method<process_live>, METH_VARARGS, nullptr},
     {"accounts", method<accounts>, METH_VARARGS, nullptr},
@@ -456,7 +508,7 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 
-PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
 PyMethodDef functions[] = {
     {"decode_records", guarded<decode>, METH_VARARGS, nullptr},

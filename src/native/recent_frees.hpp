@@ -30,13 +30,31 @@ public:
         }
     };
 
-    void freed(const Name& name) { add(name, true); }
+    struct Entry {
+        Name name;
+        bool freed;
+    };
+
+    void freed(const Name& name) { add(Entry{name, true}); }
 
     // Something of that name was allocated and is in no account, so that its free will match nothing.
     void unseen(const Name& name) {
         if (added_) {
-            add(name, false);
+            add(Entry{name, false});
         }
+    }
+
+    void add(const Entry& entry) {
+        if (ring_.size() < LIMIT) {
+            try {
+                ring_.push_back(entry);
+            } catch (const std::bad_alloc&) {
+                return clear();  // what it cannot remember it must not judge by
+            }
+        } else {
+            ring_[added_ % LIMIT] = entry;
+        }
+        ++added_;
     }
 
     bool has(const Name& name) {
@@ -66,24 +84,17 @@ public:
 
     void clear() { *this = RecentFrees{}; }
 
-private:
-    struct Entry {
-        Name name;
-        bool freed;
-    };
-
-    void add(const Name& name, bool freed) {
-        if (ring_.size() < LIMIT) {
-            try {
-                ring_.push_back(Entry{name, freed});
-            } catch (const std::bad_alloc&) {
-                return clear();  // what it cannot remember it must not judge by
-            }
-        } else {
-            ring_[added_ % LIMIT] = Entry{name, freed};
+    // The oldest first.
+    std::vector<Entry> entries() const {
+        std::vector<Entry> out;
+        out.reserve(ring_.size());
+        for (std::uint64_t at = added_ - ring_.size(); at < added_; ++at) {
+            out.push_back(ring_[at % LIMIT]);
         }
-        ++added_;
+        return out;
     }
+
+private:
 
     std::vector<Entry> ring_;
     std::uint64_t added_ = 0, indexed_ = 0;

@@ -48,6 +48,21 @@ enum Notice : std::uint8_t {
     PHASE_ENTERED = 74,
 };
 
+enum Control : std::uint8_t {
+    BATCH = 128,
+    OPEN_PROCESS = 129,
+    RELEASE_PROCESS = 130,
+    ADD_DEVICE = 131,
+    CLEAR_DEVICE = 132,
+    BIND = 133,
+    MOVE_ACCOUNT = 134,
+    DEFINE_CORES = 135,
+    FOLLOW_TABLE = 136,
+    BEGIN_RESYNC = 137,
+    END_RESYNC = 138,
+    RESET_PEAK = 139,
+};
+
 enum Flag : std::uint16_t {
     KIND_KNOWN = 1,
     GLOBAL = 2,

@@ -21,7 +21,13 @@ FILES = ("captured", "dispatched", "faults", "full_tables", "mesh_programs", "sw
 WHAT = [str(TESTS / f"test_{name}.py") for name in FILES]
 NATIVE_TESTS = [
     str(TESTS.parent / name)
-    for name in ("ledger/test_native.py", "ledger/test_laws.py", "wire", "server/test_fuzz.py")
+    for name in (
+        "ledger/test_native.py",
+        "ledger/test_laws.py",
+        "ledger/test_journal.py",
+        "wire",
+        "server/test_fuzz.py",
+    )
 ]
 TAKE_ITS_PLACE = """
 import sys

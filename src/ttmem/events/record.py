@@ -23,6 +23,30 @@ number = programs in the ring. COUNTERS carries absolute values: id = loads, siz
 address = cache hits, number = cache misses. CACHE_ENTRIES carries size = entries. PROGRAM_NAME tells who made a program
 that is already known: id, name, site. Values from 64 on are a `Notice`.
 
+Values from 128 on are a `Control`: a journal is a stream of these records, one for each call that changes the native
+ledger, with the events that were applied in between. A BATCH announces how many records after it are events of one
+account, in their order; a DEFINE_CORES is followed by two records that are the 128 bytes of its mask.
+
+=============== ======= ============= ====== ===== ============================ =================
+op              device  time          number cores id                           size
+=============== ======= ============= ====== ===== ============================ =================
+BATCH           account time received                position of the first event  number of events
+OPEN_PROCESS    account               owner
+RELEASE_PROCESS account
+ADD_DEVICE                            device
+CLEAR_DEVICE                          device       1: unbind
+BIND            account               number device
+MOVE_ACCOUNT    account time received old    new
+DEFINE_CORES    account               id
+FOLLOW_TABLE    account
+BEGIN_RESYNC    account
+END_RESYNC      account
+RESET_PEAK                            device
+=============== ======= ============= ====== ===== ============================ =================
+
+An account and a device are indices in the ledger; `number` of BIND is the logical id. The position counts the events of
+a source; `NO_POSITION` stands before events that are not part of it, such as entries of the probe's live table.
+
 Invariant: `native/event.hpp` has the same layout, which a test compares; `make tables` writes the enums below for C++.
 """
 
@@ -94,6 +118,26 @@ class Notice(IntEnum):
     def of_device(self) -> bool:
         """Whether `Event.device` is meaningful."""
         return self not in (Notice.PROGRAM_CREATED, Notice.PHASE_ENTERED)
+
+
+class Control(IntEnum):
+    """An `Event.op` in a journal that is no event; numbered as in `native/event.hpp`."""
+
+    BATCH = 128
+    OPEN_PROCESS = 129
+    RELEASE_PROCESS = 130
+    ADD_DEVICE = 131
+    CLEAR_DEVICE = 132
+    BIND = 133
+    MOVE_ACCOUNT = 134
+    DEFINE_CORES = 135
+    FOLLOW_TABLE = 136
+    BEGIN_RESYNC = 137
+    END_RESYNC = 138
+    RESET_PEAK = 139
+
+
+NO_POSITION = (1 << 64) - 1
 
 
 class Flag(IntFlag):

@@ -7,8 +7,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ttmem._native import Ledger
-from ttmem.events import EVENT_SIZE, Amounts, DeviceDeclaration, DeviceSample, Event, Remark
+from ttmem.events import (
+    EVENT_SIZE,
+    NO_POSITION,
+    Amounts,
+    DeviceDeclaration,
+    DeviceSample,
+    Event,
+    Remark,
+)
 from ttmem.ledger import anomalies, picture
 from ttmem.ledger.anomalies import Faults
 from ttmem.ledger.counters import CounterBooks, CounterRow, locate, same
@@ -20,6 +27,7 @@ from ttmem.ledger.devices import (
     DeviceRegister,
     NoDefaults,
 )
+from ttmem.ledger.journal import Journal, JournaledLedger
 from ttmem.ledger.probed import ProbedProcesses, with_binaries
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, added_up, held, holding
 from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
@@ -60,7 +68,7 @@ class Books:
         max_live: int = 4_000_000,
         watchful: bool = True,
     ) -> None:
-        self.native = Ledger(max_live=max_live, seed=int.from_bytes(os.urandom(8), "little"))
+        self.native = JournaledLedger(max_live, seed=int.from_bytes(os.urandom(8), "little"))
         self.max_live = min(max_live, MOST_LIVE)
         self.processes: dict[int, ProcessRecord] = {}
         self.limits = Limits(say)
@@ -80,6 +88,15 @@ class Books:
         self._recent_bytes = 0
         self.probed = ProbedProcesses(self)
         self.faults = Faults(say)
+
+    @property
+    def journal(self) -> Journal | None:
+        """Gets a record of everything that changes the native ledger; its state before is `native.save()`."""
+        return self.native.journal
+
+    @journal.setter
+    def journal(self, journal: Journal | None) -> None:
+        self.native.attach(journal)
 
     # -- processes -------------------------------------------------------------------------------------------
 
@@ -276,7 +293,9 @@ class Books:
     ) -> None:
         """Accounts a batch, in its order, and remembers it; of an overruled process it does neither."""
         if process.counted_as is None:
-            self.account(process, events, now, apply, offset, offset + length)
+            first = process.position
+            process.position += length // EVENT_SIZE
+            self.account(process, events, now, apply, offset, offset + length, first)
             if 2 * length >= len(
                 events
             ):  # copying it takes longer than to keep all of it for a while
@@ -292,12 +311,18 @@ class Books:
         apply: Apply | None = None,
         at: int = 0,
         end: int | None = None,
+        position: int = NO_POSITION,
     ) -> None:
-        """Accounts events; no list of events shows them. `apply` stands in for that of the native ledger."""
+        """Accounts events; no list of events shows them. `apply` stands in for that of the native ledger.
+
+        `position` is that of the first event in its source; what is not part of the source has none.
+        """
         apply = apply or self.native.apply
         now = max(0, now)  # before 1970 times are unknown
         end = len(events) if end is None else end
+        begin = at
         while True:
+            self.native.position = min(position + (at - begin) // EVENT_SIZE, NO_POSITION)
             at += EVENT_SIZE * apply(process.index, events, at, end - at, now)
             if at + EVENT_SIZE > end:
                 break

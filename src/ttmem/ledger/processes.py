@@ -103,6 +103,7 @@ class ProcessRecord:
     dropped: int = 0
     overflow: int = 0
     gaps: int = 0
+    position: int = 0  # how many events of its source were accounted; of a probe: in its ring
     devices: dict[int, str] = field(default_factory=dict)  # logical id -> unique id
     declared: dict[int, DeviceDeclaration] = field(default_factory=dict)  # by logical id
     without_room: set[int] = field(
