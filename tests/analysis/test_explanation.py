@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.analysis.explanation import Verdict, explain, largest_gap
+from ttmem.analysis.explanation import explain, largest_gap
 from ttmem.analysis.process_picture import FailedAllocation, Holding, Origin
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
+from ttmem.events.runtime_messages import Verdict
 
 DEVICE = DeviceDeclaration(
     logical_id=0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice
 from ttmem.events.probe_news import ProbeNews
 from ttmem.ledger import Books
@@ -39,6 +41,7 @@ def test_a_clash_is_told_with_what_each_core_needs_and_no_sum() -> None:
     anomaly = told(CLASH)
 
     assert "an allocation FAILED: 542.0 KiB of L1 on each core; " in anomaly.text
+    assert "; its circular buffers reach into L1 buffers; pid 41" in anomaly.text
     assert anomaly.bytes is None
 
 
@@ -65,6 +68,26 @@ def test_what_the_runtime_says_was_asked_for_is_told_wherever_it_is_told() -> No
 
     assert "an allocation FAILED: 2.6 KiB of L1" in anomaly.text
     assert anomaly.bytes == 2688
+
+
+@pytest.mark.parametrize(
+    ("free", "largest", "why"),
+    [
+        (512, 512, "exhausted: 512 B missing in each bank"),
+        (2048, 512, "fragmented: the largest free block of a bank is 512 B"),
+    ],
+)
+def test_the_figures_of_the_runtime_tell_why(free: int, largest: int, why: str) -> None:
+    anomaly = told(
+        "Not enough space to allocate 112640 B L1 buffer across 110 banks, where each bank needs to store 1024 B, "
+        f"but bank size is 4096 B (allocated: 9 B, free: {free} B, largest free block: {largest} B)"
+    )
+
+    assert f"; {why}; pid 41" in anomaly.text
+
+
+def test_what_no_device_could_hold_is_too_large() -> None:
+    assert "; too large: " in told("no", FAILED._replace(size=2 << 40)).text
 
 
 def test_the_event_of_a_clash_has_no_size() -> None:

@@ -39,10 +39,11 @@ def test_a_failure_is_a_note_with_size_kind_line_and_verdict(watch: Watch, tmp_p
     shown = notes(tmp_path)
 
     assert re.search(
-        rf"! pid {process.process.pid}: no room for a buffer in L1 of device 0, \d+ s ago: 2.0 TiB, "
-        r"asked by outside any op model\.py:2 <module>; too large: ",
+        r"! device 0: an allocation FAILED: 2.0 TiB of L1 for model\.py:2 <module>; "
+        rf"too large: it would not fit into an empty device; pid {process.process.pid} .*, \d+ s ago",
         shown,
     )
+    assert shown.count("model.py:2") == 1
 
 
 def test_of_many_failures_the_last_is_told_and_the_others_are_counted(
@@ -52,15 +53,16 @@ def test_of_many_failures_the_last_is_told_and_the_others_are_counted(
 
     shown = notes(tmp_path)
 
-    assert shown.count("no room for a buffer") == 1
-    assert "the last of 3 failures" in shown
+    assert shown.count("FAILED") == 1
+    assert "3 allocations FAILED: the last one 2.0 TiB" in shown
 
 
 def test_a_process_that_is_not_shown_or_has_ended_has_no_note(watch: Watch, tmp_path: Path) -> None:
     process = failing(watch, 1)
+    assert "FAILED" in notes(tmp_path)
     other = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 64); say('made'); input()")
     other.wait_for("made")
 
-    assert "no room" not in notes(tmp_path, "--pid", str(other.process.pid))
+    assert "FAILED" not in notes(tmp_path, "--pid", str(other.process.pid))
     process.close()
-    assert "no room" not in notes(tmp_path)
+    assert "FAILED" not in notes(tmp_path)

@@ -111,17 +111,18 @@ def test_json_has_bytes_and_null_for_what_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("recorded", "said"),
     [
-        ({41235: True}, "outside any operation"),
-        ({41235: False}, "operations are not recorded"),
-        ({}, "no operation is known"),
+        (True, "outside any operation"),
+        (False, "operations are not recorded"),
+        (None, "no operation is known"),
     ],
 )
 def test_of_buffers_without_an_operation_only_what_is_known_is_told(
-    recorded: dict[int, bool], said: str
+    recorded: bool | None, said: str
 ) -> None:
     picture = watched()
-    grouped = live_groups(picture, "op")
-    text = render_groups(picture, grouped, width=120, color=False, recorded=recorded)
+    (process,) = picture.processes
+    picture = replace(picture, processes=(replace(process, call_sites=recorded),))
+    text = render_groups(picture, live_groups(picture, "op"), width=120, color=False)
 
     (row,) = [line for line in text.splitlines() if " 4.0 KiB" in line]
     assert row.endswith(said)

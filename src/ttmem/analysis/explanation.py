@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from ttmem.analysis.holders import Holder, on_chip, on_one_chip
 from ttmem.analysis.process_picture import FailedAllocation, Holding
 from ttmem.events import Banks, MemoryKind, runtime_messages
 from ttmem.events.device import DeviceDeclaration
-
-
-class Verdict(Enum):
-    """What helps against it differs."""
-
-    EXHAUSTED = "exhausted"  # free something
-    FRAGMENTED = "fragmented"  # enough is free, but not in one piece
-    TOO_LARGE = "too large"  # it would not fit into an empty device
-    UNKNOWN = "unknown"
+from ttmem.events.runtime_messages import Verdict, verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +54,7 @@ def _of_buffer(failure: FailedAllocation, device: DeviceDeclaration | None) -> E
     largest = said.largest if said and said.largest is not None else counted.largest
     return Explanation(
         failure,
-        _verdict(needed, free, largest, size),
+        verdict(needed, free, largest, size),
         said.asked if said else failure.requested,
         needed,
         said is None,
@@ -94,7 +85,7 @@ def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> 
         in_the_way = next((one for one in held if one.address == clash.lowest_buffer), None)
     return Explanation(
         failure,
-        Verdict.TOO_LARGE if over else _verdict(needed, counted.free, largest, size),
+        Verdict.TOO_LARGE if over else verdict(needed, counted.free, largest, size),
         None,
         needed,
         False,
@@ -120,20 +111,6 @@ def _holders(failure: FailedAllocation) -> tuple[Holder, ...]:
         return ()
     kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
     return tuple(on_one_chip(failure.holdings, kind, failure.chips[0]))
-
-
-def _verdict(
-    needed: int | None, free: int | None, largest: int | None, size: int | None
-) -> Verdict:
-    if needed is None:
-        return Verdict.UNKNOWN
-    if size is not None and needed > size:
-        return Verdict.TOO_LARGE
-    if free is None:
-        return Verdict.UNKNOWN
-    if free < needed:
-        return Verdict.EXHAUSTED
-    return Verdict.FRAGMENTED if largest is None or largest < needed else Verdict.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ttmem.commands.options import add_snapshot_options, add_telemetry_options, seconds
@@ -35,10 +35,8 @@ from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
 
 if TYPE_CHECKING:
-    from ttmem.analysis.last_failures import LastFailures
     from ttmem.feeds import Feed
     from ttmem.hw.umd import Discovery
-    from ttmem.views.notes import Note
 
 TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would alternate
 
@@ -149,7 +147,6 @@ def _shown(
 
     text = render(
         snapshot,
-        failures=_failures(options, snapshot),
         width=width(sys.stdout),
         color=wants_color(sys.stdout, options.no_color),
         kernels=options.kernels,
@@ -159,32 +156,6 @@ def _shown(
         chosen=bool(options.device or options.pid),
     )
     return spelled(text, sys.stdout)
-
-
-def _failures(options: argparse.Namespace, snapshot: Snapshot) -> list[Note]:
-    """Notes on failed allocations of the processes shown, as far as their regions can be read from here."""
-    folder = _folder_with_regions(options)
-    if folder is None:
-        return []
-    from ttmem.views.failures import failure_notes
-
-    pids = {process.pid for process in snapshot.processes}
-    return failure_notes(_last_failures(folder).of(pids), snapshot.time_ns)
-
-
-@lru_cache
-def _last_failures(folder: str) -> LastFailures:
-    """Kept for the whole watch."""
-    from ttmem.analysis.last_failures import LastFailures
-
-    return LastFailures(folder)
-
-
-def _folder_with_regions(options: argparse.Namespace) -> str | None:
-    from ttmem.sources.shm import has_regions, probe_directory
-
-    folder = probe_directory(options.shm)
-    return folder if has_regions(folder) else None
 
 
 def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
@@ -204,19 +175,8 @@ def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
         width=columns,
         color=color,
         chosen=chosen,
-        recorded=_recorded(options, snapshot),
     )
     return spelled(text, sys.stdout)
-
-
-def _recorded(options: argparse.Namespace, snapshot: Snapshot) -> dict[int, bool]:
-    """Which processes record operations and call sites, where that is known."""
-    folder = _folder_with_regions(options)
-    if folder is None:
-        return {}
-    from ttmem.analysis.recorded_sites import recorded_sites
-
-    return recorded_sites(folder, {process.pid for process in snapshot.processes})
 
 
 def _watch(options: argparse.Namespace, feed: Feed) -> None:

@@ -59,6 +59,7 @@ class ProbeNews:
     missing: tuple[str, ...] = ()  # what the probe cannot observe in this runtime
     counters: Mapping[int, ProbeCounters] = field(default_factory=dict)  # by logical id
     tracking: bool = True  # False while it is switched off
+    call_sites: bool | None = None  # whether operations and call sites are recorded
     unseen: int = 0  # buffers allocated while it was off
     ended: bool = False  # the process is gone, and this is its final report
     container_pid: int | None = None  # what the process calls itself, if that is another pid

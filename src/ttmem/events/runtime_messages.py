@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 
 _NEEDED = re.compile(
     r"allocate (\d+) B \w+(?: buffer)? across (\d+) banks"
@@ -51,6 +52,28 @@ class TooLarge:
     cores: str
     end: int
     limit: int
+
+
+class Verdict(Enum):
+    """Why an allocation failed; each calls for something else."""
+
+    EXHAUSTED = "exhausted"  # free something
+    FRAGMENTED = "fragmented"  # enough is free, but not in one block
+    TOO_LARGE = "too large"  # it would not fit into an empty device
+    UNKNOWN = "unknown"
+
+
+def verdict(needed: int | None, free: int | None, largest: int | None, size: int | None) -> Verdict:
+    """From bytes in one bank, as far as they are known: `largest` is the largest free block."""
+    if needed is None:
+        return Verdict.UNKNOWN
+    if size is not None and needed > size:
+        return Verdict.TOO_LARGE
+    if free is None:
+        return Verdict.UNKNOWN
+    if free < needed:
+        return Verdict.EXHAUSTED
+    return Verdict.FRAGMENTED if largest is None or largest < needed else Verdict.UNKNOWN
 
 
 def is_out_of_memory(message: str) -> bool:

@@ -8,8 +8,24 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ttmem.events import EVENT_SIZE, Event, KernelType, MemoryKind, Notice, Op, Remark
-from ttmem.events.runtime_messages import bank_figures, end_in_each_core
+from ttmem.events import (
+    EVENT_SIZE,
+    DeviceDeclaration,
+    Event,
+    KernelType,
+    MemoryKind,
+    Notice,
+    Op,
+    Remark,
+)
+from ttmem.events.runtime_messages import (
+    Verdict,
+    bank_figures,
+    clash,
+    end_in_each_core,
+    too_large,
+    verdict,
+)
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly
@@ -170,11 +186,13 @@ class FailedAllocations:
         while self._failed and now - next(iter(self._failed.values())).seen_ns > KEPT_NS:
             self._failed.popitem(last=False)
 
-    def of(self, device: str, l1_base: int | None = None) -> Iterator[Anomaly]:
-        """Those on one device, by its unique id; what can be allocated in its cores begins at `l1_base`."""
+    def of(
+        self, unique_id: str, device: DeviceDeclaration, l1_base: int | None = None
+    ) -> Iterator[Anomaly]:
+        """Those on one device; the memory that can be allocated in its cores begins at `l1_base`."""
         for one in self._failed.values():
-            if one.device == device:
-                yield _anomaly(one, l1_base)
+            if one.device == unique_id:
+                yield _anomaly(one, device, l1_base)
 
 
 def _failures_in(events: bytes) -> list[Event]:
@@ -187,8 +205,8 @@ def _failures_in(events: bytes) -> list[Event]:
     return found[::-1]
 
 
-def _anomaly(failed: _Failed, l1_base: int | None) -> Anomaly:
-    """What was asked for stands first: lines of the views are cut at their end."""
+def _anomaly(failed: _Failed, device: DeviceDeclaration, l1_base: int | None) -> Anomaly:
+    """What was asked for stands first, since views cut lines at their end."""
     event, strings = failed.last, failed.process.strings
     times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
     last = "" if failed.times == 1 else "the last one "
@@ -198,9 +216,29 @@ def _anomaly(failed: _Failed, l1_base: int | None) -> Anomaly:
     asked = _asked(event.kind, size, message, l1_base)
     origin = ", ".join(filter(None, (strings.get(event.name), strings.get(event.site))))
     where = f" for {origin}" if origin else ""
-    text = f"{times} FAILED: {last}{asked}{where}; {failed.process.title}"
+    why = _why(event, message, device)
+    text = f"{times} FAILED: {last}{asked}{where}; {why}{failed.process.title}"
     time_ns = event.time if 0 < event.time < 1 << 63 else None  # beyond it: a clock before 1970
     return Anomaly("allocation_failed", text, failed.process.pid, size or None, time_ns)
+
+
+def _why(event: Event, message: str, device: DeviceDeclaration) -> str:
+    """What is known from the runtime's own figures, ending in '; '."""
+    if clash(message):
+        return "its circular buffers reach into L1 buffers; "
+    if too_large(message):
+        return "more than a core has; "
+    said = bank_figures(message)
+    banks, size, _ = device.banks(event.kind)
+    needed = said.needed if said else -(-event.size // banks) if event.size and banks else None
+    free, largest = (said.free, said.largest) if said else (None, None)
+    found = verdict(needed, free, largest, (said and said.bank_size) or size)
+    texts = {
+        Verdict.EXHAUSTED: f"exhausted: {human((needed or 0) - (free or 0))} missing in each bank; ",
+        Verdict.FRAGMENTED: f"fragmented: the largest free block of a bank is {human(largest)}; ",
+        Verdict.TOO_LARGE: "too large: it would not fit into an empty device; ",
+    }
+    return texts.get(found, "")
 
 
 def _asked(kind_number: int, size: int, message: str, l1_base: int | None) -> str:

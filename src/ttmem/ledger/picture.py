@@ -98,7 +98,8 @@ def describe(
         at = record.index
         if record.shown:
             l1_map = record.l1_map
-            failed = books.probed.failures.of(record.unique_id, l1_map.base if l1_map else None)
+            base = l1_map.base if l1_map else None
+            failed = books.probed.failures.of(record.unique_id, record.declaration, base)
             said = record.sample.remarks if record.sample else ()
             found = [*_findings(books, findings[at]), *odd[at], *failed, *_remarks(books, said)]
             try:

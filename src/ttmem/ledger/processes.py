@@ -41,6 +41,7 @@ class ProbeGaps:
     """Of one process. For a table that is full there are sums of buffers beside it, but none of anything else."""
 
     tracking: bool = True
+    call_sites: bool | None = None  # whether operations and call sites are recorded
     unseen: int = 0  # buffers that were allocated while tracking was off
     missed: bool = False  # events were overwritten before they were read
     uncounted: set[int] = field(default_factory=set)  # programs that ran unseen
@@ -54,6 +55,7 @@ class ProbeGaps:
     def take(self, news: ProbeNews) -> None:
         """One more look."""
         self.tracking, self.unseen = news.tracking, news.unseen
+        self.call_sites = news.call_sites
         self.table_full |= news.table_full
 
     def compare(self, device: str, counted: ProbeCounters) -> None:
@@ -254,6 +256,7 @@ def _process(
         container_pid=record.container_pid,
         cross_check=checks,
         kernels_counted=kernels,
+        call_sites=record.probe.call_sites,
     )
 
 

@@ -206,6 +206,7 @@ class Process:
     container_pid: int | None = None
     cross_check: Mapping[str, CrossCheck] = field(default_factory=dict)  # by unique id
     kernels_counted: Mapping[str, int] = field(default_factory=dict)  # by unique id; in no total
+    call_sites: bool | None = None  # whether operations and call sites are recorded; None: unknown
 
     def __repr__(self) -> str:
         held = Amounts.total(self.devices.values())

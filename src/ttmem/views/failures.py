@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from ttmem.analysis.explanation import Explanation, Verdict
+from ttmem.analysis.explanation import Explanation
 from ttmem.analysis.holders import Holder
-from ttmem.analysis.last_failures import LastFailure
 from ttmem.analysis.process_picture import Origin
 from ttmem.events import MemoryKind
+from ttmem.events.runtime_messages import Verdict
 from ttmem.sizes import human, several
 from ttmem.text import ELLIPSIS, clean, clip, columns
 from ttmem.views.ink import Line, Style, faint, ink, pad, paint
-from ttmem.views.names import age, numbers
-from ttmem.views.notes import Note
+from ttmem.views.names import numbers
 
 UNKNOWN_OP = "outside any op"
 UNKNOWN_SITE = "no line of Python"
@@ -185,22 +184,3 @@ def _held(holders: tuple[Holder, ...], by: str, width: int) -> list[Line]:
         text = _who(one.origin, before, width, rest)
         lines.append(_fact(by if at == 0 else "", text))
     return lines
-
-
-ROOM = 100  # of op and line
-
-
-def failure_notes(failures: Iterable[LastFailure], now_ns: int) -> list[Note]:
-    """'pid 4711: no room for a buffer in L1 of device 0, 12 s ago: 4.0 MiB, asked by ...; exhausted: ...'."""
-    return [Note("!", Style.ALARM, _sentence(one, now_ns)) for one in failures]
-
-
-def _sentence(last: LastFailure, now_ns: int) -> str:
-    why = last.explanation
-    when = f"{age(now_ns - last.time_ns)} ago"
-    if last.count > 1:
-        when += f", the last of {last.count:,} failures"
-    by_core = why.failure.what != "buffer"
-    size = f"{human(why.needed)} on each core" if by_core else human(why.asked)
-    who = made_by(why.failure.origin, ROOM)
-    return f"pid {last.pid}: {headline(why)}, {when}: {size}, asked by {who}; {verdict(why)}"

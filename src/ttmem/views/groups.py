@@ -148,14 +148,10 @@ def render_groups(
     color: bool,
     zone: tzinfo | None = None,
     chosen: bool = False,
-    recorded: Mapping[int, bool] | None = None,
 ) -> str:
-    """The groups under their titles; the last row is the sum of the devices, to the byte.
-
-    `recorded`: of which processes it is known that they record operations and call sites, or do not.
-    """
+    """The groups under their titles; the last row is the sum of the devices, to the byte."""
     commands = {process.pid: process.command for process in snapshot.processes}
-    unnamed = _unnamed(snapshot, grouped.by, recorded or {})
+    unnamed = _unnamed(snapshot, grouped.by)
     rows = [_row(group, grouped, _name(group, unnamed, commands)) for group in grouped.groups]
     rows.append(_row(grouped.total, grouped, ink("total", Style.TITLE)))
     lines = Table(_columns(grouped), rows).fitted_lines(width)
@@ -210,12 +206,15 @@ def _row(group: LiveGroup, grouped: Grouped, name: Line) -> list[Line]:
     ]
 
 
-def _unnamed(snapshot: Snapshot, by: str, recorded: Mapping[int, bool]) -> str:
+def _unnamed(snapshot: Snapshot, by: str) -> str:
     """What can be said of buffers without a name: that depends on who made them."""
     if by == "phase":
         return _OUTSIDE[by]
     unnamed = [one for one in snapshot.buffers or () if getattr(one, BY[by]) is None]
-    makers = {None if one.pid is None else recorded.get(one.pid) for one in unnamed}
+    recorded: dict[int | None, bool | None] = {
+        one.pid: one.call_sites for one in snapshot.processes
+    }
+    makers = {recorded.get(one.pid) for one in unnamed}
     if makers == {False}:
         return _NOT_RECORDED.get(by, "unknown")
     unknown = _UNNAMED.get(by, "unknown")

@@ -204,7 +204,8 @@ def anomaly_notes(snapshot: Snapshot) -> list[Note]:
     ]
     where: dict[str, list[str]] = {}
     for anomaly, device in sorted(found, key=lambda pair: _rank(pair[0])):
-        where.setdefault(anomaly.text, []).append(device.unique_id)
+        ago = "" if anomaly.time_ns is None else f", {age(snapshot.time_ns - anomaly.time_ns)} ago"
+        where.setdefault(anomaly.text + ago, []).append(device.unique_id)
     return [
         Note("!", Style.ALARM, f"{names.sentence(devices)}: {text}")
         for text, devices in where.items()

@@ -138,21 +138,18 @@ def render(
     height: int | None = None,
     chosen: bool = False,
     choices: Sequence[str] = CHOICES,
-    failures: Sequence[Note] = (),
 ) -> str:
     """Everything, no line wider than `width`; or what fits into `height` lines.
 
     `earlier`: to tell growing from flat in hints. `previous`: also show what changed since then. `chosen`:
     devices or processes were selected, so losses of others are not mentioned. `choices`: options that
-    show what does not fit. `failures`: notes that come first, because somebody's program is failing.
+    show what does not fit.
     """
     shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
     ordered = in_order(shown)
     changes = [] if previous is None else change_table(ordered, previous, width)
     telemetry = telemetry_table(ordered, width)
-    text = _Text(
-        ordered, width, kernels, earlier, zone, chosen, choices, idle, telemetry, changes, failures
-    )
+    text = _Text(ordered, width, kernels, earlier, zone, chosen, choices, idle, telemetry, changes)
     return paint(text.lines(height), width, color)
 
 
@@ -168,7 +165,6 @@ class _Text:
     idle: int  # unused devices that are not shown
     telemetry: list[Line]  # made once, because many heights are tried
     changes: list[Line]
-    failures: Sequence[Note] = ()
 
     def lines(self, height: int | None) -> list[Line]:
         if height is None:
@@ -264,7 +260,6 @@ class _Text:
     def _notes(self, extent: Extent) -> list[Note]:
         snapshot = self.snapshot
         return [
-            *self.failures,
             *anomaly_notes(snapshot),
             *remark_notes(snapshot),
             *loss_notes(snapshot, self.chosen),

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ttmem.errors import BadInput
 from ttmem.events import COUNTERS_CLOSED, Amounts
-from ttmem.snapshots import Device, LeftBehind, Process, Snapshot
+from ttmem.snapshots import Anomaly, Device, LeftBehind, Process, Snapshot
 from ttmem.text import clean
 from ttmem.views.names import in_order
 from ttmem.views.notes import is_quiet
@@ -95,8 +95,13 @@ def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
 
 def _of_them(device: Device, pids: Collection[int]) -> Device:
     """Without anomalies of other processes, unless they make a number of the device wrong."""
-    kept = [one for one in device.anomalies if one.pid in (None, *pids) or not is_quiet(one)]
+    kept = [one for one in device.anomalies if one.pid in (None, *pids) or _distorts(one)]
     return replace(device, anomalies=tuple(kept))
+
+
+def _distorts(anomaly: Anomaly) -> bool:
+    """Whether a number of the device is wrong because of it. A failed allocation changes none."""
+    return not is_quiet(anomaly) and anomaly.kind != "allocation_failed"
 
 
 def is_device(device: Device, wanted: str) -> bool:

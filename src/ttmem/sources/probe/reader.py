@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ttmem.events import DeviceDeclaration, MemoryKind
 from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
-from ttmem.probe.layout import Counted, LiveType, State
+from ttmem.probe.layout import Counted, LiveType, Option, State
 from ttmem.procfs import ProcessFacts, process_facts, user_name
 from ttmem.sources.probe.live_events import live_events
 from ttmem.sources.probe.region import Losses, ProbeRegion
@@ -115,6 +115,7 @@ class RegionReader:
             lost=read.lost,
             unlisted=losses.live_uncounted,
             tracking=header.tracking,
+            call_sites=bool(header.options & Option.CALL_SITES),
             unseen=losses.unseen,
             missing=tuple(name for name, found in features.items() if not found),
             # They are of now, and the events are not yet.
