@@ -25,6 +25,7 @@ from tests.views.monitor.core_cases import (
     picture,
     three_processes,
 )
+from tests.views.monitor.details import sums_only
 from ttmem.events import Amounts
 from ttmem.snapshots import Buffer, Cores, CoreSet, L1Map, ResidentBuffer, Snapshot
 from ttmem.views.ink import line_columns, paint
@@ -94,11 +95,11 @@ def test_what_is_in_use_and_what_the_map_shows_as_free_add_up_to_the_core(name: 
 def test_processes_that_share_addresses_fill_a_core_once_and_their_sum_stands_beside() -> None:
     seen = text(PAGE.draw(look(three_processes(), (120, 36)))).split("\n")
 
-    assert seen[1] == (
-        " core 0,0  378.0 KiB of 1426.9 KiB L1  26%  fullest 0,0 26%"
-        "  3 processes, added up as in L1 used 716.0 KiB"
-    )
-    assert ">26%" in seen[5]
+    assert seen[1:3] == [
+        " core 0,0  378.0 KiB of 1426.9 KiB L1  26%  fullest 0,0 26%",
+        " 3 processes share addresses: L1 used on the Overview adds up 716.0 KiB",
+    ]
+    assert ">26%" in seen[6]
 
 
 def test_a_piece_says_how_many_others_have_something_at_its_addresses() -> None:
@@ -109,7 +110,7 @@ def test_a_piece_says_how_many_others_have_something_at_its_addresses() -> None:
 
 
 def test_one_process_has_one_number() -> None:
-    assert "added up" not in text(PAGE.draw(look(busy())))
+    assert "adds up" not in text(PAGE.draw(look(busy())))
 
 
 def test_all_sizes_of_the_page_are_in_one_unit() -> None:
@@ -276,3 +277,10 @@ def test_any_data_fit_any_window(
 
     assert len(drawn.lines) <= height
     assert [line for line in drawn.lines if line_columns(line) > width] == []
+
+
+def test_where_only_totals_are_reported_it_says_to_use_ttmem_run() -> None:
+    text_of = " ".join(text(PAGE.draw(look(sums_only()))).split())
+    assert "shared memory v3 reports only totals" in text_of
+    assert "`ttmem run -- python model.py`" in text_of
+    assert "?" not in text_of

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -109,3 +110,19 @@ def test_figures_of_a_device_that_is_watched_in_part_are_marked(page: Page, widt
     shown = draw(page, look_at(watched_in_part(), width))
     (marked,) = [line for line in shown if "kernel figures are partial" in line]
     assert "they miss kernels of processes" in marked
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_kernel_keeps_its_operation_and_its_processor_where_there_is_little_space(
+    width: int,
+) -> None:
+    one = DETAIL_CASES["one"]()
+    name = (
+        "reader_bmm_tile_layout_in0_sender_padding_with_a_longer_name_than_fits_into_a_cell/brisc"
+    )
+    kernels = tuple(row._replace(name=name) for row in one.kernels or ())
+    programs = tuple(row._replace(name="ttnn.matmul") for row in one.programs or ())
+    picture = draw(Kernels(), look_at(replace(one, kernels=kernels, programs=programs), width))
+    row = next(line for line in picture if line.startswith(">"))
+    assert row.split()[-2] == "ttnn.matmul"
+    assert re.fullmatch(r"reader_bmm_\w*…/brisc", row.split()[-1])

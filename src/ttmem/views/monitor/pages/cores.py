@@ -39,6 +39,7 @@ from ttmem.views.monitor.pages.core_map import (
     rows,
     strip,
 )
+from ttmem.views.monitor.pages.rows import sums_only
 from ttmem.views.monitor.state import Drawn, Look, State, Target, Units, terms
 from ttmem.views.monitor.watch import chosen_names
 
@@ -72,7 +73,9 @@ def core_lines(
 
 def _added_up(core: Core, found: Pressure, units: Units) -> Line:
     return (
-        *faint(f"{found.processes(core)} processes, added up as in L1 used "),
+        *faint(
+            f"{found.processes(core)} processes share addresses: L1 used on the Overview adds up "
+        ),
         *ink(core_size(units, found.added_up(core))),
     )
 
@@ -228,8 +231,8 @@ grid | the compute cores, x to the right, y down; each has one bank of L1
 a cell | bytes in use over bytes that a core can allocate: addresses of L1 and L1_SMALL buffers, which take the same
     block in every bank, and addresses that cached programs have for circular buffers there. An address counts once,
     whoever uses it, as in the map. A percentage, or its tens; '!' is more than there is
-added up as in L1 used | processes take turns on a core, at the same addresses; L1 used counts what each of them
-    has, so it may be more than what is in use here
+share addresses | processes take turns on a core, at the same addresses. Here an address counts once; L1 used on the
+    Overview counts it for each process, so it may be more than the sum of these cells
 pid 41235 +2 | of this process; two others have something at the same addresses
 * pid | with --pid: what the chosen process has here; the map is of all processes
 reserved | firmware, mailboxes and, where its base is not declared, the kernel ring
@@ -258,11 +261,14 @@ class Cores:
         if device is None:
             return Drawn([clip_line(faint(" no device has been reported yet"), look.width)])
         lines: list[Line] = [device_title(device, look)]
+        known = (look.snapshot.cores or {}).get(device.unique_id)
+        if not known and (sources := sums_only(look.snapshot, device.unique_id)):
+            return Drawn(_fit([*lines, EMPTY, *_no_cores(sources, look.width)], look))
         try:
             grid = grid_of(device)
         except Unknown as why:
             return Drawn(_fit([*lines, EMPTY, *_reason("cores", str(why), look.width)], look))
-        return _Picture(look, device, grid, lines).drawn()
+        return _CoreView(look, device, grid, lines).drawn()
 
     def key(self, key: str, look: Look) -> str | None:
         device = look.device
@@ -285,7 +291,15 @@ class Cores:
         return None
 
 
-class _Picture:
+def _no_cores(sources: Sequence[str], width: int) -> list[Line]:
+    text = (
+        f"The cores are unknown: {', '.join(sources)} reports only totals. Start the program with"
+        " `ttmem run -- python model.py` to see what is where in L1, core by core."
+    )
+    return indent(paragraph(text, max(width - 1, 1)), 1)
+
+
+class _CoreView:
     def __init__(
         self, look: Look, device: Device, grid: tuple[int, int], lines: list[Line]
     ) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ttmem.snapshots import CircularBuffer, Device, Kernel, Program, Ring, Snapshot
+from ttmem.text import clean, clip, columns
 from ttmem.views.devices import AMOUNT
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.kernels import TYPES, partial_sentence
@@ -99,19 +101,36 @@ def kernel_entries(snapshot: Snapshot, device: str) -> list[KernelEntry] | None:
     return [KernelEntry(kernel, programs.get(program_key(kernel))) for kernel in kernels]
 
 
-def kernel_columns(units: Units) -> list[ListColumn[KernelEntry]]:
+def kernel_columns(units: Units, named: bool) -> list[ListColumn[KernelEntry]]:
+    """`named`: the operation of some program is known."""
+    operation: ListColumn[KernelEntry] = phrase(
+        "OPERATION", lambda row: row.program and row.program.name, width=16, grow=1
+    )
     return [
         phrase("TYPE", lambda row: row.kernel.type, width=11),
-        figure("BINARY", lambda row: row.kernel.binary, units.text, width=AMOUNT),
-        figure("CORES", lambda row: row.kernel.cores),
+        figure("BINARY", lambda row: row.kernel.binary, units.text, width=AMOUNT, rank=5),
+        figure("CORES", lambda row: row.kernel.cores, rank=7),
         figure("FOOTPRINT", lambda row: row.kernel.footprint, units.text),
         phrase("STATUS", lambda row: row.program and row.program.status, width=9, rank=1),
         figure("DISPATCHES", lambda row: row.kernel.dispatches, rank=2),
         figure("HITS", lambda row: row.program and row.program.cache_hits, width=7, rank=4),
         label("PROGRAM", lambda row: row.kernel.program, rank=3),
         label("PID", lambda row: row.kernel.pid, width=7, rank=6),
-        phrase("KERNEL", lambda row: row.kernel.name, width=24, grow=1, keep_end=True),
+        *([operation] if named else []),
+        replace(phrase("KERNEL", lambda row: row.kernel.name, width=20, grow=2), draw=_kernel_name),
     ]
+
+
+def _kernel_name(row: KernelEntry, width: int) -> Line:
+    """'reader_bmm_tile_layo…/brisc': what it does and its processor, if it has to be cut."""
+    if row.kernel.name is None:
+        return faint("N/A")
+    name = clean(row.kernel.name)
+    stem, slash, processor = name.rpartition("/")
+    rest = width - columns(processor) - 1
+    if not slash or columns(name) <= width or rest < 2:
+        return ink(clip(name, width))
+    return ink(f"{clip(stem, rest)}/{processor}")
 
 
 BY_DISPATCHES = 3  # sorted by DISPATCHES until the user chooses
@@ -271,7 +290,7 @@ class Kernels:
         rows = kernel_entries(look.snapshot, device.unique_id)
         return Listing(
             self.name,
-            kernel_columns(look.state.units),
+            kernel_columns(look.state.units, any(r.program and r.program.name for r in rows or ())),
             rows or [],
             look.state,
             first=BY_FOOTPRINT,

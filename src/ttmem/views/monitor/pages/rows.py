@@ -52,7 +52,7 @@ def why_none(snapshot: Snapshot, what: str, told: bool, device: str | None = Non
     """Why there is not one of them, on `device` if named, and what to do; `told`: the detail came."""
     if not snapshot.devices:
         return f"no {what}: no device has been seen yet"
-    if blind := _sums_only(snapshot, device):
+    if blind := sums_only(snapshot, device):
         return (
             f"{what} N/A: {', '.join(blind)} tells sums only;"
             " run the application with 'ttmem run' to see each one"
@@ -64,8 +64,8 @@ def why_none(snapshot: Snapshot, what: str, told: bool, device: str | None = Non
     return f"no {what} now"
 
 
-def _sums_only(snapshot: Snapshot, device: str | None) -> list[str]:
-    """The sources of the processes that have none with events."""
+def sums_only(snapshot: Snapshot, device: str | None) -> list[str]:
+    """The sources that report only totals, if no process there has a better one."""
     there = [one.sources for one in snapshot.processes if device is None or device in one.devices]
     blind = [all(one.startswith(SUMS_ONLY) for one in sources) for sources in there]
     return sorted({one for sources in compress(there, blind) for one in sources})
