@@ -1,26 +1,44 @@
-"""`make pictures`: one picture of each view of `ttmem top`, from the real program on the demo's processes."""
+"""`make pictures`: the screenshots and sample output of the docs, from real ttnn programs on mocked boards.
+
+The programs are in docs/programs. Needs what `make test-ttnn` needs (tests/ttnn/README.md).
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timezone
 from html import escape
 from pathlib import Path
 
-from ttmem.commands.demo import DemoProcesses
-from ttmem.feeds import ServerFeed
+from tests.ttnn.bench.environment import Environment, prepare
+from tests.ttnn.bench.interpreter import find_interpreter
+from tests.ttnn.bench.machine import Machine
+
+from ttmem.feeds import open_feed
+from ttmem.snapshots import from_json
 from ttmem.text import columns
 from ttmem.views.ink import Line, Style
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import Depth, Rgb, Theme
 from ttmem.views.monitor.watch import Choice, Follower, Watch
+from ttmem.views.ps import render
 
-FOLDER = Path(__file__).parent / "pictures"
+DOCS = Path(__file__).parent
+README = DOCS.parent / "README.md"
+FOLDER, PROGRAMS = DOCS / "pictures", DOCS / "programs"
 SIZE = (120, 36)
-SECONDS = float(os.environ.get("PICTURE_SECONDS", "75"))  # charts need a past
-SETTLE = 1.5  # seconds until a page has its details
+SECONDS = float(os.environ.get("PICTURE_SECONDS", "75"))  # charts need history
+SETTLE = 3.0  # seconds until a page has its details
+WIDTH = "100"  # columns of sample output
 
 CELL, LINE, SIGN = 8.4, 19, 14  # pixels: width and height of a cell, size of a letter
 EDGE, BAR = 12, 34  # pixels around the screen, and above it for the title
@@ -28,7 +46,7 @@ FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
 def svg(lines: Sequence[Line], width: int, theme: Theme, title: str) -> str:
-    """A screen as an SVG of its own: a window with a title, colours and cells as in a terminal."""
+    """A screen as an SVG: a window with a title, colours and cells as in a terminal."""
     ground = _hex(theme.tone(Style.PLAIN).back)
     wide, high = round(width * CELL + 2 * EDGE), len(lines) * LINE + EDGE + BAR
     parts = [
@@ -83,6 +101,48 @@ def _hex(colour: Rgb | int | None) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
+def command(there: Machine, environment: Environment, program: str, *arguments: str) -> list[str]:
+    """`ttmem run` on a copy of the program; whatever the runtime writes stays in the folder of the machine."""
+    shutil.copy(PROGRAMS / program, there.folder)
+    run = [sys.executable, "-m", "ttmem", "run", "--shm", str(there.folder), "--"]
+    return [*run, str(environment.python), program, *arguments]
+
+
+def explained(environment: Environment) -> str:
+    """What `ttmem run` says about generate.py when it runs out of memory."""
+    with Machine(environment, "p150") as there:
+        done = subprocess.run(
+            command(there, environment, "generate.py"),
+            cwd=there.folder,
+            env=there.variables(there.folder) | {"COLUMNS": WIDTH},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    found = re.search(r"^ttmem: pid \d+: no room.*\n(?:  .*\n)+", done.stderr, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"generate.py did not run out of memory:\n{done.stderr}")
+    return found[0].rstrip("\n")
+
+
+@contextmanager
+def serving(environment: Environment) -> Iterator[Machine]:
+    """serve.py on four chips, watched by the probe."""
+    with Machine(environment, "p150x4") as there:
+        child = subprocess.Popen(
+            command(there, environment, "serve.py", "100000"),
+            cwd=there.folder,
+            env=there.variables(there.folder),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield there
+        finally:
+            child.terminate()
+            child.wait()
+
+
 def _take(monitor: Monitor, watch: Watch, follower: Follower) -> None:
     def settle(seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -99,24 +159,50 @@ def _take(monitor: Monitor, watch: Watch, follower: Follower) -> None:
         picture = svg(monitor.picture(*SIZE), SIZE[0], Theme(Depth.TRUE), f"ttmem top: {page.name}")
         file = FOLDER / f"top-{page.name.lower()}.svg"
         file.write_text(picture, encoding="utf-8")
-        print(f"{file.relative_to(FOLDER.parent.parent)}  {len(picture) // 1024} KiB", flush=True)
+        print(f"{file.relative_to(DOCS.parent)}  {len(picture) // 1024} KiB", flush=True)
+
+
+def _snapshot(there: Machine) -> str:
+    """`ttmem ps --json`, with host and user of an example instead of those of this machine."""
+    ps = [sys.executable, "-m", "ttmem", "ps", "--json", "--shm", str(there.folder)]
+    done = subprocess.run(ps, capture_output=True, text=True, check=True)
+    document = json.loads(done.stdout)
+    document["host"] |= {"name": "tt-box-7", "shared_memory": "/dev/shm"}
+    for process in document["processes"]:
+        process |= {"user": "alice", "command": "python serve.py 100000"}
+    return json.dumps(document, indent=1)
+
+
+def _update_readme(failure: str, snapshot: str) -> None:
+    """Replaces the sample output after `ttmem run -- python generate.py` and `ttmem ps`."""
+    table = render(from_json(json.loads(snapshot)), width=100, color=False, zone=timezone.utc)
+    text = README.read_text("utf-8")
+    for command, output in (("ttmem run -- python generate.py", failure), ("ttmem ps", table)):
+        before, block, rest = text.partition(f"```console\n$ {command}\n")
+        text = before + block + output + rest[rest.index("\n```") :]
+    README.write_text(text, "utf-8")
 
 
 def main() -> None:
-    """Takes them all."""
     FOLDER.mkdir(exist_ok=True)
-    print(f"letting the demo run for {SECONDS:g} s, for a past to show", flush=True)
-    with DemoProcesses() as processes:
+    environment = prepare(find_interpreter(), lambda what: print(what, flush=True))
+    failure = explained(environment)
+    (FOLDER / "out-of-memory.txt").write_text(failure + "\n", encoding="utf-8")
+    print(f"letting serve.py run for {SECONDS:g} s, to have a history to show", flush=True)
+    with serving(environment) as there:
         watch = Watch(Choice())
-        monitor = Monitor(lambda: "server /tmp/tt_allocation_server.sock", watch, PAGES)
+        monitor = Monitor(lambda: "this host", watch, PAGES)
         monitor.state.span = 60
-        feed = ServerFeed(processes.socket)
+        feed = open_feed(shm=str(there.folder))
         follower = Follower(feed, monitor.question, lambda: monitor.interval)
         follower.start()
         try:
             _take(monitor, watch, follower)
         finally:
             follower.stop()
+        snapshot = _snapshot(there)
+    (FOLDER / "snapshot.json").write_text(snapshot + "\n", encoding="utf-8")
+    _update_readme(failure, snapshot)
 
 
 if __name__ == "__main__":

@@ -117,25 +117,6 @@ def four_devices() -> Snapshot:
     )
 
 
-def readme() -> Snapshot:
-    """What README.md shows: two chips of an n300, a model on both, a server on one."""
-    devices = [_dp4_device(0), _dp4_device(2)]
-    pair = [replace(one, logical_id=number) for number, one in enumerate(devices)]
-    service = Amounts(int(1.2 * GIB), 0, 0, 0, 3 * MIB)
-    rest = everything(pair[1])
-    model = {
-        pair[0].unique_id: everything(pair[0]),
-        pair[1].unique_id: rest._replace(dram=rest.dram - service.dram, cb=rest.cb - service.cb),
-    }
-    return snapshot(
-        pair,
-        [
-            process(41235, "python generate.py --batch 32", model),
-            process(42001, "python serve.py --port 8000", {pair[1].unique_id: service}, user="bob"),
-        ],
-    )
-
-
 def _kernel_rows(devices: list[Device]) -> tuple[Kernel, ...]:
     types = ["application"] * 210 + ["fabric", "dispatch"]
     return tuple(Kernel(None, d.unique_id, kind) for d in devices for kind in types)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timezone
 from pathlib import Path
 
 import pytest
 
-from tests.views.cases import readme
+from ttmem.snapshots import from_json
 from ttmem.views.ps import render
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+PICTURES = ROOT / "docs" / "pictures"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_picture_in_the_readme_is_the_real_table() -> None:
-    picture = render(readme(), width=100, color=False, zone=timezone.utc)
-    assert f"```\n{picture}\n```" in (ROOT / "README.md").read_text("utf-8")
+def test_the_table_in_the_readme_is_that_of_the_recorded_snapshot() -> None:
+    document = json.loads((PICTURES / "snapshot.json").read_text("utf-8"))
+    table = render(from_json(document), width=100, color=False, zone=timezone.utc)
+    assert f"$ ttmem ps\n{table}\n```" in README
+
+
+def test_the_explained_failure_in_the_readme_is_that_of_the_real_program() -> None:
+    assert (PICTURES / "out-of-memory.txt").read_text("utf-8") in README
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
