@@ -255,6 +255,21 @@ struct Malformed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// What a replay says of devices whose totals changed, record by record.
+class TotalsLog {
+public:
+    // Totals that the devices have now are known.
+    explicit TotalsLog(const std::vector<Device>& devices);
+    // The next record is number `first` of what the caller counts.
+    void count_from(std::uint64_t first) { first_ = first; }
+    void note(const std::vector<Device>& devices, std::size_t record, std::uint64_t time);
+    const std::vector<TotalsRow>& rows() const { return rows_; }
+
+private:
+    std::uint64_t first_ = 0;
+    std::vector<TotalsRow> known_, rows_;
+};
+
 class Ledger {
 public:
     Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed);
@@ -287,7 +302,7 @@ public:
     // Applies records of a journal (the control records of event.hpp, and events between them). `taken` counts them, also
     // when Malformed or std::bad_alloc is thrown: whatever came before has been applied. A batch may go on in the next
     // call; a DEFINE_CORES whose mask is incomplete is not taken.
-    void replay(const Event* records, std::size_t count, std::size_t& taken);
+    void replay(const Event* records, std::size_t count, std::size_t& taken, TotalsLog* totals = nullptr);
 
     // Everything that a question or a further event can see, except rejections that nobody has taken (ledger_state.cpp).
     std::string save() const;

@@ -683,12 +683,16 @@ std::unique_ptr<Ledger> Ledger::restored(const char* data, std::size_t size, std
     return Restorer(data, size, seed).restore();
 }
 
-void Ledger::replay(const Event* records, std::size_t count, std::size_t& taken) {
+void Ledger::replay(const Event* records, std::size_t count, std::size_t& taken, TotalsLog* totals) {
     while (taken < count) {
         const Event& record = records[taken];
         if (batch_.left) {
-            const std::size_t here = std::min<std::uint64_t>(batch_.left, count - taken);
+            const std::size_t here = totals ? 1 : std::min<std::uint64_t>(batch_.left, count - taken);
             const std::size_t applied = apply(batch_.process, &record, here, batch_.now);
+            if (totals && applied) {
+                const bool known = record.time && record.time <= batch_.now;
+                totals->note(devices_, taken, known ? record.time : batch_.now);
+            }
             taken += applied, batch_.left -= applied;
             batch_ = batch_.left ? batch_ : Batch{};
             check(applied == here, "an event on a device that is not bound");
@@ -703,7 +707,43 @@ void Ledger::replay(const Event* records, std::size_t count, std::size_t& taken)
             taken += 1 + sizeof mask / sizeof(Event);
         } else {
             control(record);
+            if (totals) {
+                totals->note(devices_, taken, record.time);
+            }
             ++taken;
+        }
+    }
+}
+
+namespace {
+
+TotalsRow totals_of(const Device& device, std::size_t index) {
+    return {0, 0, index, device.held[0], device.held[KIND_L1], device.held[KIND_L1_SMALL], device.held[4], device.cb_used};
+}
+
+bool same_totals(const TotalsRow& a, const TotalsRow& b) {
+    return a.dram == b.dram && a.l1 == b.l1 && a.l1_small == b.l1_small && a.trace == b.trace && a.cb == b.cb;
+}
+
+}  // namespace
+
+TotalsLog::TotalsLog(const std::vector<Device>& devices) {
+    for (std::size_t index = 0; index < devices.size(); ++index) {
+        known_.push_back(totals_of(devices[index], index));
+    }
+}
+
+void TotalsLog::note(const std::vector<Device>& devices, std::size_t record, std::uint64_t time) {
+    for (std::size_t index = 0; index < devices.size(); ++index) {
+        if (index == known_.size()) {
+            known_.push_back(TotalsRow{0, 0, index, 0, 0, 0, 0, 0});
+        }
+        const TotalsRow now = totals_of(devices[index], index);
+        if (!same_totals(now, known_[index])) {
+            known_[index] = now;
+            rows_.push_back(now);
+            rows_.back().record = first_ + record;
+            rows_.back().time = time;
         }
     }
 }

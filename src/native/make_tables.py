@@ -43,6 +43,7 @@ ROWS = (
     rows.KernelRow,
     rows.ProgramRow,
     rows.FindingRow,
+    rows.TotalsRow,
 )
 
 

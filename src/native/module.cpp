@@ -228,27 +228,51 @@ PyObject* apply_in_words(PyObject* self, PyObject* args) {
                    : nullptr;
 }
 
-PyObject* replay(PyObject* self, PyObject* args) {
-    const char* data;
-    Py_ssize_t size;
-    if (!PyArg_ParseTuple(args, "y#", &data, &size)) {
-        return nullptr;
-    }
+// Sets `done` to the number of records taken; nothing if one of them is malformed.
+bool replay_all(PyObject* self, const char* data, Py_ssize_t size, std::size_t& done, TotalsLog* totals) {
     const std::size_t count = static_cast<std::size_t>(size) / sizeof(Event);
     Event block[256];
-    std::size_t done = 0, taken = 1;
+    std::size_t taken = 1;
     while (done < count && taken) {
         const std::size_t here = std::min(count - done, std::size_t{256});
         std::memcpy(block, data + done * sizeof(Event), here * sizeof(Event));
         taken = 0;
+        if (totals) {
+            totals->count_from(done);
+        }
         try {
-            ledger_of(self).replay(block, here, taken);
+            ledger_of(self).replay(block, here, taken, totals);
         } catch (const Malformed& problem) {
-            return PyErr_Format(PyExc_ValueError, "record %zu: %s", done + taken, problem.what());
+            PyErr_Format(PyExc_ValueError, "record %zu: %s", done + taken, problem.what());
+            return false;
         }
         done += taken;
     }
-    return PyLong_FromSize_t(done);
+    return true;
+}
+
+PyObject* replay(PyObject* self, PyObject* args) {
+    const char* data;
+    Py_ssize_t size;
+    std::size_t done = 0;
+    const bool parsed = PyArg_ParseTuple(args, "y#", &data, &size);
+    return parsed && replay_all(self, data, size, done, nullptr) ? PyLong_FromSize_t(done) : nullptr;
+}
+
+// As replay, and rows (record, time, device, held bytes by kind) wherever the totals of a device changed.
+PyObject* replay_totals(PyObject* self, PyObject* args) {
+    const char* data;
+    Py_ssize_t size;
+    std::size_t done = 0;
+    TotalsLog totals(ledger_of(self).devices());
+    if (!PyArg_ParseTuple(args, "y#", &data, &size) || !replay_all(self, data, size, done, &totals)) {
+        return nullptr;
+    }
+    Rows<TotalsRow> rows;
+    for (const TotalsRow& row : totals.rows()) {
+        rows << row;
+    }
+    return Py_BuildValue("(nN)", static_cast<Py_ssize_t>(done), rows.bytes());
 }
 
 PyObject* save(PyObject* self, PyObject*) {
@@ -476,6 +500,7 @@ PyMethodDef methods[] = {
     {"apply", method<apply>, METH_VARARGS, nullptr},
     {"apply_in_words", method<apply_in_words>, METH_VARARGS, nullptr},
     {"replay", method<replay>, METH_VARARGS, nullptr},
+    {"replay_totals", method<replay_totals>, METH_VARARGS, nullptr},
     {"save", method<save>, METH_NOARGS, nullptr},
     {"restore", method<restore>, METH_VARARGS, nullptr},
     {"process_room", method<process_room>, METH_VARARGS, nullptr},

@@ -226,6 +226,17 @@ struct FindingRow {
     std::uint64_t last_id;
 };
 
+struct TotalsRow {
+    std::uint64_t record;
+    std::uint64_t time;
+    std::uint64_t device;
+    std::uint64_t dram;
+    std::uint64_t l1;
+    std::uint64_t l1_small;
+    std::uint64_t trace;
+    std::uint64_t cb;
+};
+
 }  // namespace ttmem
 
 namespace ttmem::probe {

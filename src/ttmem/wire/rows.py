@@ -158,6 +158,19 @@ class FindingRow(NamedTuple):
     last_id: int
 
 
+class TotalsRow(NamedTuple):
+    """The bytes held on one device after a record of a journal that changed them."""
+
+    record: int  # counted from the first record of the call
+    time: int
+    device: int
+    dram: int
+    l1: int
+    l1_small: int
+    trace: int
+    cb: int
+
+
 _GROUPS: dict[str, int] = {
     **dict.fromkeys(("requested", "held", "counts", "unreserved", "peak", "peak_time"), KINDS),
     **dict.fromkeys(("footprint", "kernels"), KERNEL_TYPES),
