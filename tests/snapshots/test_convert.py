@@ -236,12 +236,13 @@ def test_a_sensor_that_tells_no_number_is_damage(told: object) -> None:
 
 
 def test_reprs_are_one_short_line() -> None:
-    now = cases.readme()
+    now = cases.four_devices()
 
-    assert repr(now) == "Snapshot(2 devices, 2 processes)"
+    assert repr(now) == "Snapshot(4 devices, 2 processes)"
     assert repr(now.devices[0]) == (
         "Device(0, '9223372036854000000', n300, dram=4.5 GiB, l1_used=32.0 MiB)"
     )
-    assert repr(now.processes[0]) == (
-        "Process(41235, 'python generate.py --batch 32', 2 devices, dram=7.8 GiB, l1_used=88.4 MiB)"
+    assert (
+        repr(now.processes[0])
+        == "Process(42001, 'python serve.py --port 8000', 1 device, dram=2.0 GiB, l1_used=3.0 MiB)"
     )
