@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_size_t, c_uint16, c_uint64, c_void_p
 
-DYNAMIC, RELA_SIZE = 2, 24
+DYNAMIC = 2
 STRTAB, SYMTAB, RELA, RELASZ, PLTRELSZ, JMPREL = 5, 6, 7, 8, 2, 23
 ABSOLUTE, GLOB_DAT, JUMP_SLOT = 1, 6, 7  # of x86-64: how a function's address gets into a table
 AARCH64 = (257, 1025, 1026)

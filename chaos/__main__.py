@@ -17,8 +17,6 @@ from chaos.faults import CLASSES, Round, Skipped
 from chaos.stage import Failure, Stage, lost
 from ttmem.errors import TtmemError
 
-SLOWEST_END_S = 1.0  # from SIGTERM; printed beside what it took, and judged by who reads it
-
 
 @dataclass
 class Tally:

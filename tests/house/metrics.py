@@ -1,4 +1,7 @@
-"""Prints how large and how fragmented the source tree is: `make metrics`."""
+"""Prints how large and how fragmented the source tree is: `make metrics`.
+
+`python -m tests.house.metrics DIRECTORY` measures another checkout; `--names` also lists what is behind some figures.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-SOURCE = Path(__file__).parents[2] / "src" / "ttmem"
+REPOSITORY = Path(__file__).parents[2]
 SHORT, LONG = 60, 400
+TABLE = (
+    "ttmem.views.ps",
+    "ttmem.views.table",
+)  # what prints a snapshot, today and in old checkouts
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,12 @@ class Metrics:
     repeated_classes: dict[str, list[str]]
     public_names: int
     type_checking_blocks: int
+    cycles: list[list[str]]
+    for_a_table: int
+    native_lines: int
+    test_files: int
+    test_helpers: int
+    test_lines: int
 
     def rows(self) -> Iterator[tuple[str, object]]:
         yield "Python files", self.files
@@ -53,6 +66,11 @@ class Metrics:
         yield "class names with two definitions", len(self.repeated_classes)
         yield "public names", self.public_names
         yield "TYPE_CHECKING blocks", self.type_checking_blocks
+        yield "import cycles, types included", len(self.cycles)
+        yield "modules that printing a table needs", self.for_a_table
+        yield "lines of C++", self.native_lines
+        yield "files of tests, of them helpers", f"{self.test_files}, {self.test_helpers}"
+        yield "lines of tests", self.test_lines
 
 
 def _modules(source: Path) -> Iterator[Module]:
@@ -84,14 +102,35 @@ def _is_dataclass(node: ast.ClassDef) -> bool:
     return any("dataclass" in ast.unparse(each) for each in node.decorator_list)
 
 
-def measure(source: Path = SOURCE) -> Metrics:
+def _reached(start: str, imports: dict[str, set[str]]) -> set[str]:
+    """All modules that one needs, itself included."""
+    found, new = {start}, {start}
+    while new:
+        new = {other for name in new for other in imports.get(name, ())} - found
+        found |= new
+    return found
+
+
+def _cycles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that need each other."""
+    reached = {name: _reached(name, imports) for name in imports}
+    groups = {
+        tuple(sorted(other for other in reached[name] if name in reached.get(other, ())))
+        for name in imports
+    }
+    return sorted([*group] for group in groups if len(group) > 1)
+
+
+def measure(repository: Path = REPOSITORY) -> Metrics:
+    source = repository / "src" / "ttmem"
     modules = list(_modules(source))
     names = {module.name for module in modules}
+    imports = {module.name: _imported(module, names) for module in modules}
     importers: dict[str, set[str]] = defaultdict(set)
     classes: dict[str, list[str]] = defaultdict(list)
     dataclasses = public = blocks = 0
     for module in modules:
-        for other in _imported(module, names):
+        for other in imports[module.name]:
             importers[other].add(module.name)
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ClassDef):
@@ -107,6 +146,10 @@ def measure(source: Path = SOURCE) -> Metrics:
     folder, siblings = folders.most_common(1)[0]
     lengths = [module.lines for module in modules]
     inner = [module for module in modules if not module.is_package]
+    native = (repository / "src" / "native").rglob("*.[ch]pp")
+    tests = list((repository / "tests").rglob("*.py"))
+    helpers = [path for path in tests if not path.name.startswith(("test_", "__init__"))]
+    table = next(name for name in TABLE if name in names)
     return Metrics(
         files=len(modules),
         lines=sum(lengths),
@@ -123,18 +166,28 @@ def measure(source: Path = SOURCE) -> Metrics:
         },
         public_names=public,
         type_checking_blocks=blocks,
+        cycles=_cycles(imports),
+        for_a_table=len(_reached(table, imports)),
+        native_lines=sum(path.read_text().count("\n") for path in native),
+        test_files=len(tests),
+        test_helpers=len(helpers),
+        test_lines=sum(path.read_text().count("\n") for path in tests),
     )
 
 
 def main() -> None:
-    metrics = measure()
+    folders = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    metrics = measure(Path(folders[0]) if folders else REPOSITORY)
     for title, figure in metrics.rows():
-        print(f"{title:34} {figure}")
+        print(f"{title:36} {figure}")
     if "--names" in sys.argv[1:]:
         print("\nmodules with one importer:", *metrics.single_importer, sep="\n  ")
         print("\nclass names with two definitions:")
         for name, where in metrics.repeated_classes.items():
             print(f"  {name}: {', '.join(where)}")
+        print("\nimport cycles:")
+        for cycle in metrics.cycles:
+            print("  " + ", ".join(cycle))
 
 
 if __name__ == "__main__":

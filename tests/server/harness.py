@@ -158,12 +158,6 @@ class OldClient:
             data += piece
         return decode_tail(data)
 
-    def closed_by_server(self) -> bool:
-        try:
-            return self.socket.recv(1) == b""
-        except ConnectionResetError:
-            return True
-
 
 @contextmanager
 def child(

@@ -49,7 +49,7 @@ def _codes(colour: Rgb | int | None, kind: int) -> list[str]:
     return [str(kind), "5", str(colour)]
 
 
-GREEN, YELLOW, RED, PURPLE = (30, 181, 125), (255, 209, 10), (240, 79, 94), (120, 107, 176)
+GREEN, YELLOW, RED = (30, 181, 125), (255, 209, 10), (240, 79, 94)
 _BOLD = {Style.TITLE, Style.ALARM, Style.LABEL, Style.BANNER, Style.CURSOR}
 TURNED = {Style.BANNER, Style.CURSOR}  # the colour is that of the ground
 
