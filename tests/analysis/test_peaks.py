@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from ttmem.analysis.peaks import Setting, peaks
-from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, Refusal
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe.layout import Counted
+from ttmem.probe.report import DeviceReport, HighWater, Origin, Refusal
 
 WHO = Origin("ttnn.conv2d", "model.py:7 forward")
 
 
 def device(
     chip: int, *marks: HighWater, trace: int = 131_072, refusals: tuple[Refusal, ...] = ()
-) -> DeviceUse:
+) -> DeviceReport:
     declared = DeviceDeclaration(
         logical_id=chip,
         l1_banks=110,
@@ -23,7 +23,7 @@ def device(
         dram_bank_size=1 << 32,
         trace_bank_size=trace,
     )
-    return DeviceUse(declared, marks, refusals)
+    return DeviceReport(declared, marks, refusals)
 
 
 def setting(mark: HighWater, *refusals: Refusal) -> Setting | None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ttmem.analysis.explanation import explain
-from ttmem.analysis.process_picture import (
-    DeviceUse,
+from ttmem.analysis.failures import explain
+from ttmem.events import MemoryKind
+from ttmem.events.device import DeviceDeclaration
+from ttmem.probe.layout import Counted
+from ttmem.probe.report import (
+    DeviceReport,
     FailedAllocation,
     HighWater,
     Holding,
     Origin,
-    ProcessPicture,
+    ProcessReport,
 )
-from ttmem.events import MemoryKind
-from ttmem.events.device import DeviceDeclaration
-from ttmem.probe.layout import Counted
 from ttmem.views.failures import render_failure
 from ttmem.views.summary import render_summary
 
@@ -43,7 +43,7 @@ WEIGHTS = Origin("ttnn.as_tensor", f"{DEEP}/load.py:31 weight", "load")
 NOBODY = Origin()
 
 
-def process() -> ProcessPicture:
+def process() -> ProcessReport:
     marks = (
         HighWater(MemoryKind.DRAM, 12_345 * MIB, WEIGHTS),
         HighWater(MemoryKind.L1, 88 * MIB, ATTENTION),
@@ -51,11 +51,11 @@ def process() -> ProcessPicture:
         HighWater(MemoryKind.TRACE, 0, NOBODY),
         HighWater(Counted.CB_DEMAND, 211 * MIB, LINEAR),
     )
-    return ProcessPicture(
+    return ProcessReport(
         pid=41_235,
         running=False,
         in_order=True,
-        devices=(DeviceUse(DEVICE, marks),),
+        devices=(DeviceReport(DEVICE, marks),),
         never_freed=tuple(
             Holding(MemoryKind.DRAM, (0,), size * MIB, size, origin)
             for size, origin in ((512, WEIGHTS), (256, WEIGHTS), (64, NOBODY), (32, ATTENTION))
@@ -65,7 +65,7 @@ def process() -> ProcessPicture:
     )
 
 
-def mesh() -> ProcessPicture:
+def mesh() -> ProcessReport:
     one = process().devices[0]
     others = [replace(one, declaration=replace(DEVICE, logical_id=chip)) for chip in range(4)]
     lonely = HighWater(MemoryKind.DRAM, 13_000 * MIB, LINEAR)
@@ -116,6 +116,6 @@ def summary(width: int) -> str:
 
 def failures(width: int) -> str:
     return "\n".join(
-        render_failure(41_235, explain(failure, DEVICE), width=width, color=False)
+        render_failure(41_235, explain(replace(failure, device=DEVICE)), width=width, color=False)
         for failure in (out_of_memory(), clash())
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ttmem.analysis.explanation import explain
-from ttmem.analysis.process_picture import FailedAllocation, Holding, Origin
+from dataclasses import replace
+
+from ttmem.analysis.failures import explain
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
+from ttmem.probe.report import FailedAllocation, Holding, Origin
 from ttmem.views.failures import render_failure
 
 DEVICE = DeviceDeclaration(
@@ -17,7 +19,9 @@ def told(message: str, requested: int, what: str = "buffer") -> list[str]:
     failure = FailedAllocation(
         what, MemoryKind.L1_SMALL, (0,), requested, message, Origin("ttnn.empty"), ()
     )
-    return render_failure(7, explain(failure, DEVICE), width=120, color=False).splitlines()
+    return render_failure(
+        7, explain(replace(failure, device=DEVICE)), width=120, color=False
+    ).splitlines()
 
 
 def test_a_layout_that_the_runtime_refuses_is_not_called_a_lack_of_room() -> None:
@@ -38,7 +42,9 @@ def test_what_is_missing_is_a_lower_bound_where_the_runtime_told_no_figures() ->
     held = Holding(MemoryKind.L1, (0,), 30_720, 0, Origin("ttnn.add"))
     failure = FailedAllocation("buffer", MemoryKind.L1, (0,), 20_480, "no", Origin(), (held,))
 
-    lines = render_failure(7, explain(failure, device), width=120, color=False).splitlines()
+    lines = render_failure(
+        7, explain(replace(failure, device=device)), width=120, color=False
+    ).splitlines()
 
     assert "  verdict    exhausted: at least 1.0 KiB are missing in each bank" in lines
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.views.run_cases import clash, failures, out_of_memory, process, summary
 from tests.views.test_pictures import WIDTHS, compare
-from ttmem.analysis.explanation import explain
-from ttmem.analysis.process_picture import FailedAllocation
+from ttmem.analysis.failures import explain
+from ttmem.probe.report import FailedAllocation
 from ttmem.text import columns
 from ttmem.views.failures import render_failure
 from ttmem.views.summary import render_summary
@@ -32,7 +32,7 @@ def test_no_line_is_wider_than_the_window(width: int) -> None:
 
 @pytest.mark.parametrize("failure", [out_of_memory(), clash()])
 def test_a_failure_takes_ten_lines_at_most(failure: FailedAllocation) -> None:
-    text = render_failure(1, explain(failure, None), width=120, color=False)
+    text = render_failure(1, explain(failure), width=120, color=False)
 
     assert len(text.splitlines()) <= 10
 

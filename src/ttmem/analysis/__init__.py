@@ -1,1 +1,1 @@
-"""Questions asked of what was seen: peaks and sizes, what was never freed, why an allocation failed."""
+"""Answers about snapshots and reports: why an allocation failed, peaks and the sizes that they call for."""

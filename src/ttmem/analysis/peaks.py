@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ttmem.analysis.process_picture import DeviceUse, HighWater, Refusal
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
+from ttmem.probe.report import DeviceReport, HighWater, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Peak:
     setting: Setting | None
 
 
-def peaks(devices: Iterable[DeviceUse]) -> list[Peak]:
+def peaks(devices: Iterable[DeviceReport]) -> list[Peak]:
     """Devices of a mesh that did the same are one row."""
     rows: dict[tuple[HighWater, int | None, Setting | None], list[int]] = {}
     for device in devices:

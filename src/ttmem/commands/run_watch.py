@@ -7,16 +7,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
-from ttmem.analysis.process_picture import Origin, ProcessPicture
-from ttmem.analysis.region_reading import RegionReading
+from ttmem.analysis.failures import explain
 from ttmem.client.tracker import FRAMES, frame_line, headline
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.probe.layout import Option
+from ttmem.probe.report import Origin, ProcessReport
 from ttmem.sizes import several
 from ttmem.sources.probe.ended import free_and_total, prune_dead_regions, take_unwatched
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, RegionScan, find_regions
+from ttmem.sources.probe.report import ReportReader
 from ttmem.sources.probe.ring import Batch
 from ttmem.sources.shm import clean_command
 from ttmem.text import clean
@@ -77,8 +78,8 @@ class RunWatch:
         self._print_news()
         unwatched = self._unwatched()
         if not self._quiet:
-            pictures = list(self._pictures())
-            _say(render_summary(pictures, unwatched, width=width(sys.stderr), color=_color()))
+            reports = list(self._reports())
+            _say(render_summary(reports, unwatched, width=width(sys.stderr), color=_color()))
         for region in self._ours.values():
             region.close()
 
@@ -126,12 +127,12 @@ class RunWatch:
         with closing(ProbeRegion(path)) as region:
             if not _is_of_this_user(region):
                 return
-            reading = RegionReading(region)
+            reader = ReportReader(region)
             self._seen[path] = region.failure_count()
             told = self._told.setdefault(path, {})
-            for time_ns, failure in reading.failures(self._seen_until.get(path, 0)):
-                self._seen_until[path] = time_ns
-                why = reading.explained(failure)
+            for failure in reader.failures(self._seen_until.get(path, 0)):
+                self._seen_until[path] = failure.time_ns
+                why = explain(failure)
                 if failure.origin not in told and len(told) == PLACES:
                     continue
                 here = told.setdefault(failure.origin, set())
@@ -140,11 +141,11 @@ class RunWatch:
                     here.add(cause)
                     _say(render_failure(region.pid, why, width=width(sys.stderr), color=_color()))
 
-    def _pictures(self) -> Iterator[ProcessPicture]:
+    def _reports(self) -> Iterator[ProcessReport]:
         for path in self._ours:
             with suppress(BadRegion), closing(ProbeRegion(path)) as region:
                 if _is_of_this_user(region):
-                    yield RegionReading(region).picture()
+                    yield ReportReader(region).report()
 
 
 def _is_of_this_user(region: ProbeRegion) -> bool:

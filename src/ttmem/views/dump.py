@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
 
-from ttmem.analysis.process_picture import Origin
 from ttmem.events import CLOSED
+from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
 from ttmem.snapshots import Buffer, CircularBuffer, Kernel, Snapshot
 from ttmem.views.dump_groups import CB, DeviceDump, Entry, Group, entry_id, entry_size, references

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ttmem.analysis.explanation import Explanation
-from ttmem.analysis.holders import Holder
-from ttmem.analysis.process_picture import Origin
+from ttmem.analysis.failures import Explanation, Holder
 from ttmem.events import MemoryKind
 from ttmem.events.runtime_messages import Verdict
+from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
 from ttmem.text import ELLIPSIS, clean, clip, columns
 from ttmem.views.ink import Line, Style, faint, ink, pad, paint

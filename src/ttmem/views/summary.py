@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ttmem.analysis.holders import Holder, on_all_chips
+from ttmem.analysis.failures import Holder, on_all_chips
 from ttmem.analysis.peaks import Peak, Setting, peaks
-from ttmem.analysis.process_picture import DeviceUse, HighWater, Origin, ProcessPicture
 from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted
+from ttmem.probe.report import DeviceReport, HighWater, Origin, ProcessReport
 from ttmem.sizes import human, several
 from ttmem.views.failures import callers, kind_name, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
@@ -46,18 +46,18 @@ class Unwatched:
 
 
 def render_summary(
-    pictures: Sequence[ProcessPicture],
+    reports: Sequence[ProcessReport],
     unwatched: Unwatched | None = None,
     *,
     width: int,
     color: bool,
 ) -> str:
     """One block for each process that opened a device."""
-    told = [picture for picture in pictures if picture.devices]
+    told = [report for report in reports if report.devices]
     unseen = [] if unwatched is None else _unwatched(unwatched, width)
     if not told:
         return paint(unseen or [ink(f"ttmem: {NOTHING_SEEN}")], width, color)
-    lines = [line for picture in told[:PROCESSES] for line in _process(picture, width)]
+    lines = [line for report in told[:PROCESSES] for line in _process(report, width)]
     if len(told) > PROCESSES:
         more = several(len(told) - PROCESSES, "more process", "more processes")
         lines += [ink(f"ttmem: {more}; `ttmem dump` has them")]
@@ -84,36 +84,36 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
     return paragraph(f"ttmem: {text}; {helps}", width, Style.WARN)
 
 
-def _process(picture: ProcessPicture, width: int) -> list[Line]:
-    used = [device for device in picture.devices if _was_used(device)]
-    head = f"ttmem: pid {picture.pid}{_how_it_is(picture)}: {_counts(picture, used)}"
+def _process(report: ProcessReport, width: int) -> list[Line]:
+    used = [device for device in report.devices if _was_used(device)]
+    head = f"ttmem: pid {report.pid}{_how_it_is(report)}: {_counts(report, used)}"
     lines = [ink(head, Style.TITLE), *_peak_rows(peaks(used), width)]
-    title = "HELD NOW" if picture.running else "NEVER FREED"
+    title = "HELD NOW" if report.running else "NEVER FREED"
     on_all = f", sum of {len(used)} devices" if len(used) > 1 else ""
-    lines += _leftover_rows(on_all_chips(picture.never_freed), f"{title}{on_all}", width)
-    for loss in picture.losses:
+    lines += _leftover_rows(on_all_chips(report.never_freed), f"{title}{on_all}", width)
+    for loss in report.losses:
         lines += indent(paragraph(f"lost: {loss}", width - 2, Style.WARN), 2)
     return lines
 
 
-def _how_it_is(picture: ProcessPicture) -> str:
-    if picture.running:
+def _how_it_is(report: ProcessReport) -> str:
+    if report.running:
         return " (still running)"
-    return "" if picture.in_order else " (killed, or ended by _exit)"
+    return "" if report.in_order else " (killed, or ended by _exit)"
 
 
-def _was_used(device: DeviceUse) -> bool:
+def _was_used(device: DeviceReport) -> bool:
     """Did it hold anything, or was it asked to? The runtime opens chips that a program never touches."""
     return bool(device.refusals) or any(mark.bytes for mark in device.peaks)
 
 
-def _counts(picture: ProcessPicture, used: Sequence[DeviceUse]) -> str:
-    opened = tuple(one.declaration.logical_id for one in picture.devices)
+def _counts(report: ProcessReport, used: Sequence[DeviceReport]) -> str:
+    opened = tuple(one.declaration.logical_id for one in report.devices)
     some = numbers(tuple(one.declaration.logical_id for one in used))
     devices = some or f"{numbers(opened)} opened"
-    if not picture.failures:
+    if not report.failures:
         return devices
-    return f"{devices}, {several(picture.failures, 'allocation')} failed"
+    return f"{devices}, {several(report.failures, 'allocation')} failed"
 
 
 def _peak_rows(found: Sequence[Peak], width: int) -> list[Line]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.analysis.explanation import explain, largest_gap
-from ttmem.analysis.process_picture import FailedAllocation, Holding, Origin
+from ttmem.analysis.failures import explain, largest_gap
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.runtime_messages import Verdict
+from ttmem.probe.report import FailedAllocation, Holding, Origin
 
 DEVICE = DeviceDeclaration(
     logical_id=0,
@@ -36,7 +38,7 @@ def failed(
     requested: int | None = 67_108_864,
     holdings: tuple[Holding, ...] = (),
 ) -> FailedAllocation:
-    return FailedAllocation(what, kind, (0,), requested, message, Origin(), holdings)
+    return FailedAllocation(what, kind, (0,), requested, message, Origin(), holdings, device=DEVICE)
 
 
 def held(kind: int, address: int, size: int, op: str = "ttnn.add") -> Holding:
@@ -51,14 +53,14 @@ def held(kind: int, address: int, size: int, op: str = "ttnn.add") -> Holding:
     ],
 )
 def test_exhausted_and_fragmented_are_told_apart(free: int, largest: int, verdict: Verdict) -> None:
-    why = explain(failed(OUT_OF_MEMORY.format(size=1_444_736, free=free, largest=largest)), DEVICE)
+    why = explain(failed(OUT_OF_MEMORY.format(size=1_444_736, free=free, largest=largest)))
 
     assert (why.verdict, why.needed, why.free, why.largest) == (verdict, 610_304, free, largest)
     assert (why.banks, why.size) == (110, 1_444_736)
 
 
 def test_what_would_not_fit_into_an_empty_device_is_too_large() -> None:
-    why = explain(failed(OUT_OF_MEMORY.format(size=500_000, free=400_000, largest=400_000)), DEVICE)
+    why = explain(failed(OUT_OF_MEMORY.format(size=500_000, free=400_000, largest=400_000)))
 
     assert why.verdict is Verdict.TOO_LARGE
 
@@ -75,7 +77,7 @@ def test_what_would_not_fit_into_an_empty_device_is_too_large() -> None:
 def test_older_and_other_words_are_understood(message: str) -> None:
     full = held(MemoryKind.L1, 111_744, 1_399_996 * 100)
 
-    why = explain(failed(message, requested=800, holdings=(full,)), DEVICE)
+    why = explain(failed(message, requested=800, holdings=(full,)))
 
     assert (why.verdict, why.needed, why.free, why.banks) == (Verdict.EXHAUSTED, 8, 4, 100)
 
@@ -83,15 +85,15 @@ def test_older_and_other_words_are_understood(message: str) -> None:
 def test_a_message_without_figures_is_explained_by_counting() -> None:
     holes = tuple(held(MemoryKind.L1, 111_744 + at * 100_000, 50_000 * 100) for at in range(14))
 
-    why = explain(failed("no", requested=60_000 * 100, holdings=holes), DEVICE)
+    why = explain(failed("no", requested=60_000 * 100, holdings=holes))
 
     assert (why.needed, why.free, why.largest) == (60_000, 700_000, 50_000)
     assert why.verdict is Verdict.FRAGMENTED
 
 
 def test_what_a_bank_needs_is_a_lower_bound_where_nobody_said_how_it_is_spread() -> None:
-    counted = explain(failed("no", requested=60_000 * 100), DEVICE)
-    told = explain(failed(OUT_OF_MEMORY.format(size=1_444_736, free=8, largest=8)), DEVICE)
+    counted = explain(failed("no", requested=60_000 * 100))
+    told = explain(failed(OUT_OF_MEMORY.format(size=1_444_736, free=8, largest=8)))
 
     assert (counted.needed, counted.at_least) == (60_000, True)
     assert told.at_least is False
@@ -103,7 +105,7 @@ def test_the_runtime_knows_better_what_was_asked_for() -> None:
         "but bank size is 4096 B"
     )
 
-    why = explain(failed(message, kind=MemoryKind.L1_SMALL, requested=2240), DEVICE)
+    why = explain(failed(message, kind=MemoryKind.L1_SMALL, requested=2240))
 
     assert (why.asked, why.needed, why.banks) == (2688, 48, 56)
 
@@ -119,13 +121,13 @@ def test_the_runtime_knows_better_what_was_asked_for() -> None:
 def test_no_room_is_said_only_where_the_runtime_or_the_count_says_so(
     message: str, requested: int, no_room: bool
 ) -> None:
-    why = explain(failed(message, kind=MemoryKind.L1_SMALL, requested=requested), DEVICE)
+    why = explain(failed(message, kind=MemoryKind.L1_SMALL, requested=requested))
 
     assert why.no_room is no_room
 
 
 def test_a_message_about_an_unknown_device_has_no_verdict() -> None:
-    why = explain(failed("no"), None)
+    why = explain(replace(failed("no"), device=None))
 
     assert (why.verdict, why.needed, why.free, why.largest) == (Verdict.UNKNOWN, None, None, None)
 
@@ -139,9 +141,7 @@ def test_a_clash_names_the_buffer_in_the_way(what: str) -> None:
     lowest = held(MemoryKind.L1, 155_648, 100_000 * 100, "ttnn.empty")
     others = tuple(held(MemoryKind.L1, 700_000 + at, 100) for at in range(2))
 
-    why = explain(
-        failed(message, f"{what} buffers", requested=None, holdings=(*others, lowest)), DEVICE
-    )
+    why = explain(failed(message, f"{what} buffers", requested=None, holdings=(*others, lowest)))
 
     assert (why.needed, why.largest) == (666_752 - 111_744, 155_648 - 111_744)
     assert (why.in_the_way, why.verdict) == (lowest, Verdict.FRAGMENTED)
@@ -154,7 +154,7 @@ def test_circular_buffers_beyond_the_end_of_l1_are_too_large() -> None:
         "size of 1572864 B"
     )
 
-    why = explain(failed(message, "circular buffers", requested=None), DEVICE)
+    why = explain(failed(message, "circular buffers", requested=None))
 
     assert (why.verdict, why.needed) == (Verdict.TOO_LARGE, 1_600_000 - 111_744)
 
@@ -162,7 +162,7 @@ def test_circular_buffers_beyond_the_end_of_l1_are_too_large() -> None:
 def test_holders_of_other_kinds_and_chips_do_not_count() -> None:
     elsewhere = Holding(MemoryKind.L1, (1,), 100, 200_000, Origin("ttnn.sub"))
 
-    why = explain(failed("no", holdings=(elsewhere, held(MemoryKind.DRAM, 0, 100))), DEVICE)
+    why = explain(failed("no", holdings=(elsewhere, held(MemoryKind.DRAM, 0, 100))))
 
     assert why.holders == ()
 
@@ -170,7 +170,7 @@ def test_holders_of_other_kinds_and_chips_do_not_count() -> None:
 @given(st.text())
 def test_any_message_is_explained_somehow(message: str) -> None:
     for what in ("buffer", "circular buffers"):
-        assert explain(failed(message, what), DEVICE).holders == ()
+        assert explain(failed(message, what)).holders == ()
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), max_size=12))

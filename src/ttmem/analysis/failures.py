@@ -5,16 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ttmem.analysis.holders import Holder, on_chip, on_one_chip
-from ttmem.analysis.process_picture import FailedAllocation, Holding
 from ttmem.events import Banks, MemoryKind, runtime_messages
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.runtime_messages import Verdict, verdict
+from ttmem.probe.report import FailedAllocation, Holding, Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """All buffers of one kind that the same code allocated."""
+
+    kind: int
+    origin: Origin
+    count: int
+    bytes: int
+    chips: tuple[int, ...]
+
+
+def on_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[Holding]:
+    """What one kind of memory of one chip holds."""
+    return [one for one in holdings if one.kind == kind and chip in one.chips]
+
+
+def on_one_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[Holder]:
+    """The holders of one kind of memory of one chip, largest first."""
+    return _grouped((one, one.held) for one in on_chip(holdings, kind, chip))
+
+
+def on_all_chips(holdings: Iterable[Holding]) -> list[Holder]:
+    """The holders of everything, on all chips together, largest first."""
+    return _grouped((one, one.held * len(one.chips)) for one in holdings)
+
+
+def _grouped(weighed: Iterable[tuple[Holding, int]]) -> list[Holder]:
+    groups: dict[tuple[int, Origin], list[tuple[Holding, int]]] = {}
+    for holding, size in weighed:
+        groups.setdefault((holding.kind, holding.origin), []).append((holding, size))
+    holders = [
+        Holder(
+            kind,
+            origin,
+            len(members),
+            sum(size for _, size in members),
+            tuple(sorted({chip for holding, _ in members for chip in holding.chips})),
+        )
+        for (kind, origin), members in groups.items()
+    ]
+    return sorted(holders, key=lambda holder: holder.bytes, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Figures are of one bank (of L1: of one core), because a bank is what is full."""
+    """Bytes in one bank (L1: in one core), since it is a bank that is full."""
 
     failure: FailedAllocation
     verdict: Verdict
@@ -31,19 +73,20 @@ class Explanation:
 
     @property
     def no_room(self) -> bool:
-        """False: nothing says that memory was short. The runtime may have refused it for another reason."""
+        """False: nothing indicates that memory was short; the runtime may have refused it for another reason."""
         said = runtime_messages.is_out_of_memory(self.failure.message)
         return said or self.verdict is not Verdict.UNKNOWN
 
 
-def explain(failure: FailedAllocation, device: DeviceDeclaration | None) -> Explanation:
-    """The runtime's own figures where it tells them; else what was counted."""
-    return (_of_program if failure.what != "buffer" else _of_buffer)(failure, device)
+def explain(failure: FailedAllocation) -> Explanation:
+    """With the runtime's own figures where it states them, else with what was counted."""
+    return _of_buffer(failure) if failure.what == "buffer" else _of_program(failure)
 
 
-def _of_buffer(failure: FailedAllocation, device: DeviceDeclaration | None) -> Explanation:
+def _of_buffer(failure: FailedAllocation) -> Explanation:
+    device = failure.device
     said = runtime_messages.bank_figures(failure.message)
-    counted = _counted(failure, device)
+    counted = _counted(failure)
     banks, size, _ = device.banks(failure.kind) if device else Banks(None, None, None)
     needed = None
     if said:
@@ -68,11 +111,12 @@ def _of_buffer(failure: FailedAllocation, device: DeviceDeclaration | None) -> E
     )
 
 
-def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> Explanation:
-    """Circular buffers grow from the bottom of L1, buffers from its top; the gap between is what a program has."""
+def _of_program(failure: FailedAllocation) -> Explanation:
+    """Circular buffers grow up from the bottom of L1, buffers down from its top; programs can use the gap."""
+    device = failure.device
     clash = runtime_messages.clash(failure.message)
     over = runtime_messages.too_large(failure.message)
-    counted = _counted(failure, device)
+    counted = _counted(failure)
     banks, size, base = device.banks(MemoryKind.L1) if device else Banks(None, None, None)
     needed = largest = None
     if clash and base is not None:
@@ -99,7 +143,8 @@ def _of_program(failure: FailedAllocation, device: DeviceDeclaration | None) -> 
     )
 
 
-def _counted(failure: FailedAllocation, device: DeviceDeclaration | None) -> FreeSpace:
+def _counted(failure: FailedAllocation) -> FreeSpace:
+    device = failure.device
     if device is None or not failure.of_that_moment:
         return FreeSpace(None, None)
     kind = failure.kind if failure.what == "buffer" else MemoryKind.L1

@@ -10,10 +10,11 @@ from random import Random
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
-from ttmem.analysis.region_reading import RegionReading
+from ttmem.analysis.failures import explain
 from ttmem.probe.layout import HEADER_SIZE
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion
+from ttmem.sources.probe.report import ReportReader
 from ttmem.views.failures import render_failure
 from ttmem.views.summary import render_summary
 
@@ -27,12 +28,12 @@ lib.buffer_free(kept[0]); lib.mesh_close(mesh); say('done')
 
 def everything(path: Path) -> str:
     with closing(ProbeRegion(str(path))) as region:
-        reading = RegionReading(region)
+        reading = ReportReader(region)
         told = [
-            render_failure(1, reading.explained(failure), width=80, color=False)
-            for _, failure in reading.failures(0)
+            render_failure(1, explain(failure), width=80, color=False)
+            for failure in reading.failures(0)
         ]
-        return "\n".join([*told, render_summary([reading.picture()], width=80, color=False)])
+        return "\n".join([*told, render_summary([reading.report()], width=80, color=False)])
 
 
 def test_a_region_of_damaged_bytes_is_read_or_refused(

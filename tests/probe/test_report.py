@@ -9,9 +9,10 @@ from tests.feeds.test_probe_feed import L1_SMALL_SIZE, forge_device
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
+from ttmem.analysis.failures import explain
 from ttmem.analysis.peaks import Setting, peaks
-from ttmem.analysis.region_reading import RegionReading
 from ttmem.events import MemoryKind
+from ttmem.sources.probe.report import ReportReader
 from ttmem.views.failures import render_failure
 
 
@@ -22,7 +23,7 @@ def test_a_peak_keeps_its_size_when_the_device_is_opened_again_with_another(
     process.wait_for("done")
 
     forge_device(Path(process.region().path), L1_SMALL_SIZE, 512)  # as the next opening does
-    found = peaks(RegionReading(process.region()).picture().devices)
+    found = peaks(ReportReader(process.region()).report().devices)
 
     (small,) = [one for one in found if one.high_water.kind is MemoryKind.L1_SMALL]
     assert small.size == 110 * 32_768
@@ -41,9 +42,9 @@ def test_who_held_what_when_an_allocation_failed_is_not_told_of_another_moment(
     told = []
     for word in ("known", "lost"):
         process.wait_for(word)
-        reading = RegionReading(process.region())
-        ((_, failure),) = reading.failures(0)
-        told.append(render_failure(1, reading.explained(failure), width=120, color=False))
+        reading = ReportReader(process.region())
+        (failure,) = reading.failures(0)
+        told.append(render_failure(1, explain(failure), width=120, color=False))
         process.go_on()
 
     assert "held by    nothing that the probe has seen" in told[0]

@@ -1,4 +1,4 @@
-"""One process under the probe as plain data: what the questions of this room are asked of."""
+"""What one watched process did, as plain data: its peaks, failed allocations, and what it never freed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ttmem.probe.layout import Counted
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who did it; what is unknown is None."""
+    """The code that caused an allocation; None: unknown."""
 
     op: str | None = None
-    site: str | None = None  # 'file:line function'; with stacks, the callers in the lines below
+    site: str | None = None  # 'file:line function'; with stacks, one line per caller below it
     phase: str | None = None
-    sought: bool = True  # False: the process was told to look for neither op nor line
+    sought: bool = True  # False: the process records neither operations nor call sites
 
 
 @dataclass(frozen=True, slots=True)
 class HighWater:
-    """The most that one kind of memory ever held on one device, and who made it so."""
+    """The peak of one kind of memory on one device, and what caused it."""
 
     kind: MemoryKind | Counted
     bytes: int
@@ -31,16 +31,16 @@ class HighWater:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A buffer that found no room in a region whose size users choose. Figures are of one bank; None: not told."""
+    """A buffer that did not fit into memory whose size users choose. Bytes in one bank; None: unknown."""
 
     kind: int
-    least: int | None = None  # what the bank would have needed: what it held and what was asked for
+    least: int | None = None  # what the bank would have needed: what it held plus the request
     bank_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceUse:
-    """One device of the process, as it was opened last."""
+class DeviceReport:
+    """One device of the process, as it was last opened."""
 
     declaration: DeviceDeclaration
     peaks: tuple[HighWater, ...]  # of kinds that were used, and of those whose size users choose
@@ -53,7 +53,7 @@ class Holding:
 
     kind: int
     chips: tuple[int, ...]
-    held: int  # on each chip: reserved in all banks, else what was asked for
+    held: int  # on each chip: reserved in all banks, or else requested
     address: int
     origin: Origin
 
@@ -69,17 +69,19 @@ class FailedAllocation:
     message: str
     origin: Origin
     holdings: tuple[Holding, ...]  # all kinds
-    of_that_moment: bool = True  # False: the ring has lost it, and `holdings` are those of now
+    of_that_moment: bool = True  # False: that moment is lost, and `holdings` are the current ones
+    device: DeviceDeclaration | None = None  # the first of `chips`
+    time_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessPicture:
-    """What is left of a process, or what it is now."""
+class ProcessReport:
+    """A process that has ended, or its current state."""
 
     pid: int
     running: bool
-    in_order: bool  # it ended, and said so
-    devices: tuple[DeviceUse, ...]
+    in_order: bool  # it ended, and the probe could say so
+    devices: tuple[DeviceReport, ...]
     never_freed: tuple[Holding, ...]  # or freed only because its device was closed
     failures: int
-    losses: tuple[str, ...]  # in words
+    losses: tuple[str, ...]  # sentences

@@ -1,0 +1,274 @@
+"""The report of one watched process, read from its region.
+
+A program that catches an exception, or dies of it, frees most of what it held on the way. What was alive when an
+allocation failed is the live table with the events since then undone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from ttmem.events import EVENT_SIZE, Event, Flag, MemoryKind, Notice, Op, runtime_messages
+from ttmem.events.device import DeviceDeclaration
+from ttmem.probe.layout import SIDE, Counted, LiveType, Option, State
+from ttmem.probe.report import (
+    DeviceReport,
+    FailedAllocation,
+    HighWater,
+    Holding,
+    Origin,
+    ProcessReport,
+    Refusal,
+)
+from ttmem.sizes import several
+from ttmem.sources.probe.region import Losses, ProbeRegion
+from ttmem.sources.probe.ring import Batch
+from ttmem.sources.probe.tables import Activity, Counter, Failure, LiveEntry
+
+USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)  # listed even if unused: may be too large
+MOST_OF_OWN, MOST_OF_OTHERS = 128 << 20, 8 << 20  # bytes of events that are searched
+_COUNTED = (*MemoryKind, *Counted)  # in the order of the counters
+
+
+class ReportReader:
+    """Reads the whole ring, so no events of `region` may have been read before."""
+
+    def __init__(self, region: ProbeRegion) -> None:
+        self._region = region
+        most = MOST_OF_OWN if region.uid == os.geteuid() else MOST_OF_OTHERS
+        self._history = RingHistory(region.live(), region.latest_events(most))
+        self._texts = region.new_strings()
+        self._sought = bool(region.header().options & Option.CALL_SITES)
+
+    def report(self) -> ProcessReport:
+        region = self._region
+        return ProcessReport(
+            pid=region.pid,
+            running=region.process_alive(),
+            in_order=region.header().state is State.ENDED,
+            devices=tuple(self._devices()),
+            never_freed=self._holdings(self._history.never_freed(region.gone_with_device())),
+            failures=region.failure_count(),
+            losses=tuple(_in_words(region.losses())),
+        )
+
+    def failures(self, since_ns: int) -> list[FailedAllocation]:
+        """Those after that time, oldest first."""
+        found = self._region.failures()
+        return [self._failed(failure) for failure in found if failure.time_ns > since_ns]
+
+    def _declaration(self, chip: int) -> DeviceDeclaration | None:
+        declared = (one for one in self._region.devices() if one is not None)
+        return next((one for one in declared if one.logical_id == chip), None)
+
+    def _devices(self) -> Iterator[DeviceReport]:
+        region = self._region
+        for declared, counters, activity in zip(
+            region.devices(), region.counters(), region.activity(), strict=False
+        ):
+            if declared is not None:
+                marks = (
+                    HighWater(
+                        kind,
+                        one.peak,
+                        self._origin(one.peak_name, one.peak_site),
+                        _size_at_peak(one, activity),
+                    )
+                    for kind, one in zip(_COUNTED, counters, strict=True)
+                    if one.peak or kind in USER_SIZED
+                )
+                refusals = tuple(self._refusals(declared.logical_id))
+                yield DeviceReport(declared, tuple(marks), refusals)
+
+    def _refusals(self, chip: int) -> Iterator[Refusal]:
+        failures = self._region.failures()
+        for failure in failures:
+            if failure.what == "buffer" and chip in failure.chips and failure.kind in USER_SIZED:
+                yield from _refusal(failure)
+        if self._region.failure_count() > len(failures):  # of the first ones nobody knows the kind
+            yield from map(Refusal, USER_SIZED)
+
+    def _failed(self, failure: Failure) -> FailedAllocation:
+        then = self._history.at_failure(failure.time_ns)
+        alive, phase = then or (self._history.now(), 0)
+        return FailedAllocation(
+            failure.what,
+            failure.kind,
+            failure.chips,
+            failure.requested,
+            failure.message,
+            self._origin(failure.name, failure.site, phase),
+            self._holdings(alive),
+            of_that_moment=then is not None,
+            device=self._declaration(failure.chips[0]) if failure.chips else None,
+            time_ns=failure.time_ns,
+        )
+
+    def _holdings(self, blocks: Iterable[Block]) -> tuple[Holding, ...]:
+        """One holding for all chips of a buffer."""
+        chips: dict[Block, list[int]] = {}
+        for block in blocks:
+            chips.setdefault(block._replace(chip=0), []).append(block.chip)
+        return tuple(
+            Holding(
+                one.kind,
+                tuple(sorted(where)),
+                one.held,
+                one.address,
+                self._origin(one.name, one.site, one.phase),
+            )
+            for one, where in chips.items()
+        )
+
+    def _origin(self, name: int, site: int, phase: int = 0) -> Origin:
+        texts = self._texts
+        return Origin(texts.get(name), texts.get(site), texts.get(phase), self._sought)
+
+
+def _size_at_peak(counter: Counter, activity: Activity) -> int | None:
+    """A device that was opened once has one size; else only the probe knows which it was."""
+    if not counter.peak:
+        return None
+    return counter.peak_capacity or (0 if activity.opened > 1 else None)
+
+
+def _refusal(failure: Failure) -> Iterator[Refusal]:
+    said = runtime_messages.bank_figures(failure.message)
+    if said and said.bank_size is not None and said.free is not None:
+        yield Refusal(failure.kind, said.bank_size - said.free + said.needed, said.bank_size)
+    elif runtime_messages.is_out_of_memory(failure.message):
+        yield Refusal(failure.kind)
+
+
+def _in_words(losses: Losses) -> Iterator[str]:
+    if losses.live_without_room:
+        yield (
+            f"no room in the list of what is alive for {losses.live_without_room:,} of the buffers, circular buffers, "
+            "programs and kernels: sums are right, lists are not (--live makes more room)"
+        )
+    if losses.given_up:
+        were = several(losses.given_up, "event was", "events were")
+        yield f"{were} lost: sums are right, lists may miss something"
+    if losses.strings_without_room:
+        yield f"no room for the text of {several(losses.strings_without_room, 'op or line', 'ops or lines')}"
+    if losses.tables_without_room:
+        some = several(losses.tables_without_room, "device or core set", "devices or core sets")
+        yield f"no room for {some}"
+    if losses.forgotten:
+        yield (
+            f"{several(losses.forgotten, 'buffer')} never freed had to make room in the list of what is alive: "
+            "not told here (--live makes more room)"
+        )
+    if losses.unseen:
+        buffers = several(losses.unseen, "buffer was", "buffers were")
+        yield f"{buffers} allocated while tracking was off, in no figure"
+    elif losses.unpaired_frees:
+        buffers = several(losses.unpaired_frees, "buffer was", "buffers were")
+        yield f"{buffers} freed, but never seen being made: before a fork"
+
+
+class Block(NamedTuple):
+    """A buffer on one chip, with the region's numbers for texts."""
+
+    id: int
+    chip: int
+    kind: int
+    held: int
+    address: int
+    name: int
+    site: int
+    phase: int
+
+
+class RingHistory:
+    """The events that the ring still has, and the state after them."""
+
+    def __init__(self, live: Iterable[LiveEntry], batch: Batch) -> None:
+        """`live` is read first: what changes between the two readings is in the ring, and is undone with the rest."""
+        self._now = {(block.id, block.chip): block for block in _blocks(live)}
+        self._batch = batch
+        self._ops = batch.events[::EVENT_SIZE]  # most events need not be decoded
+
+    def now(self) -> list[Block]:
+        """What is alive."""
+        return list(self._now.values())
+
+    def at_failure(self, time_ns: int) -> tuple[list[Block], int] | None:
+        """What was alive when an allocation failed, and the phase of the thread that asked for it.
+
+        None: the ring has lost that moment.
+        """
+        failed = [
+            at for at in self._places(Notice.ALLOCATION_FAILED) if self._event(at).time == time_ns
+        ]
+        if not failed:
+            return None
+        alive = dict(self._now)
+        for at in range(len(self._ops) - 1, failed[-1], -1):
+            if self._ops[at] in (Op.ALLOC, Op.FREE):
+                event = self._event(at)
+                if event.op == Op.FREE:
+                    alive[event.id, event.device] = self._freed(event)
+                else:
+                    alive.pop((event.id, event.device), None)
+        return list(alive.values()), self._phase(failed[-1])
+
+    def never_freed(self, gone: Iterable[LiveEntry]) -> list[Block]:
+        """What is alive or went with its device: `gone` of the table, and what the ring has beside it."""
+        frees = map(self._event, self._places(Op.FREE))
+        closed = [self._freed(event) for event in frees if event.flags & Flag.WITH_DEVICE]
+        # Of some there was no room in the table.
+        known = {(one.id, one.chip): one for one in closed}
+        known |= {(one.id, one.chip): one for one in _blocks(gone)}
+        return [*known.values(), *self.now()]
+
+    def _places(self, op: int) -> Iterator[int]:
+        at = self._ops.find(op)
+        while at >= 0:
+            yield at
+            at = self._ops.find(op, at + 1)
+
+    def _event(self, at: int) -> Event:
+        return Event.unpack(self._batch.events, at * EVENT_SIZE)
+
+    def _phase(self, at: int) -> int:
+        return int(SIDE.unpack_from(self._batch.sides, at * SIDE.size)[0])
+
+    @cached_property
+    def _phases(self) -> dict[tuple[int, int], int]:
+        """In which phase buffers were made; ids are not used again."""
+        made = ((self._event(at), at) for at in self._places(Op.ALLOC))
+        return {(event.id, event.device): self._phase(at) for event, at in made}
+
+    def _freed(self, event: Event) -> Block:
+        """A FREE names who allocated; only the phase is that of the thread which freed it."""
+        return Block(
+            event.id,
+            event.device,
+            event.kind,
+            event.extra or event.size,
+            event.address,
+            event.name,
+            event.site,
+            self._phases.get((event.id, event.device), 0),
+        )
+
+
+def _blocks(live: Iterable[LiveEntry]) -> Iterable[Block]:
+    for thing in live:
+        if thing.type is LiveType.BUFFER:
+            held = thing.reserved or thing.requested
+            for chip in thing.chips:
+                yield Block(
+                    thing.id,
+                    chip,
+                    thing.kind,
+                    held,
+                    thing.address,
+                    thing.name,
+                    thing.site,
+                    thing.phase,
+                )
