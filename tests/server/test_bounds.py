@@ -235,11 +235,11 @@ def test_half_sent_frames_are_bounded_for_a_user(server: RunningServer) -> None:
         for one in all_:
             one.sendall(begun)
 
-        wait_until(lambda: "half sent" in limits(server))
+        wait_until(lambda: "incomplete" in limits(server))
         refused, _, _ = select.select(all_, [], [], PATIENCE_S)
         kind, sentence = next_frame(refused[0])
         assert kind == Frame.REFUSED
-        assert b"of half-sent frames" in sentence
+        assert b"of incomplete frames" in sentence
         assert f"uid {os.getuid()}" in limits(server)
 
 
@@ -400,6 +400,40 @@ def test_a_dump_shows_what_a_person_can_read_and_counts_the_rest(server: Running
     assert f"  - Fabric kernel {30_000:#x}: {34_096 / 1024:g} KB (PID {pid}" in server.output
 
 
+ASKS_FOR_BUFFERS = (
+    BECOME
+    + """
+import os
+from ttmem.client.query import ServerConnection
+with ServerConnection(sys.argv[1]) as connection:
+    for limit in ({}, {"limit": 60_000}, {"limit": 7}):
+        document, rows = connection.query("snapshot", detail=["buffers"], **limit)
+        remarks = [one["text"] for one in document["snapshot"]["remarks"]]
+        print(len(rows["buffers"]), any("50,000 largest" in text for text in remarks), flush=True)
+"""
+)
+
+
+@needs_root
+def test_another_user_gets_the_largest_entries_of_a_list_that_would_keep_everybody_waiting(
+    server: RunningServer, open_to_everybody: Share
+) -> None:
+    path = open_to_everybody(server)
+    with connected(server, APPLICATION) as client:
+        allocs = [Event(Op.ALLOC, MemoryKind.L1, id=64 * n, size=64) for n in range(1, 50_011)]
+        client.sendall(frames.frame(Frame.EVENTS, b"".join(alloc.pack() for alloc in allocs)))
+        server.sees(lambda p: bool(p.devices) and p.devices[0].memory.l1.count == 50_010)
+        with ServerConnection(server.path) as own:
+            whole = len(own.query("snapshot", detail=["buffers"])[1]["buffers"])
+
+        row = whole // 50_010
+        with child(ASKS_FOR_BUFFERS, path, says=f"{50_000 * row} True") as other:
+            assert other.stdout is not None
+            assert other.stdout.readline().strip() == f"{50_000 * row} True"
+            assert other.stdout.readline().strip() == f"{7 * row} True"
+    assert f"user {OTHER} (uid {UID}): an answer has only the 50,000 largest" in limits(server)
+
+
 def test_dumps_are_made_once_a_second_for_a_user(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         client.alloc(4096, 1)
@@ -411,7 +445,7 @@ def test_dumps_are_made_once_a_second_for_a_user(server: RunningServer) -> None:
 
         wait_until(lambda: "LOADED KERNELS" in server.output)
         assert server.output.count("LOADED KERNELS") < 50
-        assert f"(uid {os.getuid()}): a dump was not made" in limits(server)
+        assert f"(uid {os.getuid()}): a dump was refused" in limits(server)
 
 
 def test_a_log_that_nobody_reads_keeps_nobody_waiting(start: StartServer) -> None:

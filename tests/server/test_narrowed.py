@@ -137,7 +137,7 @@ def test_rows_of_a_device_that_nobody_knows_are_none(feed: ServerFeed) -> None:
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ({"device": 7}, "device is a unique id, a text, not 7"),
+        ({"device": 7}, "device is a unique id as a string, not 7"),
         ({"device": ["chip-0"]}, "device is a unique id"),
         ({"limit": 0}, "limit is a whole number of rows, 1 or more, not 0"),
         ({"limit": -3}, "limit is a whole number"),

@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_S, wait_until
 from tests.server.harness import OldClient, RunningServer, child
 from ttmem.client import AllocationClient, MemoryKind
 from ttmem.events import Event, Flag, Op
-from ttmem.server.process_table import MAX_REPORTERS
+from ttmem.server.processes import MAX_REPORTERS
 from ttmem.wire.frames import HEADER, Frame, frame, json_frame, preamble
 
 MIB = 1 << 20

@@ -88,14 +88,13 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
     from ttmem.hw.umd import discovery
     from ttmem.server.device_options import DeviceOptions
-    from ttmem.server.log import LIMIT, LogHandler
-    from ttmem.server.output import Output
+    from ttmem.server.log import LOG_LIMIT, LogHandler, Output
     from ttmem.server.server import Server
     from ttmem.sources.shm import check_directories, counter_directory, probe_directory
 
     if not options.no_shm:
         check_directories(options.shm)
-    log = Output(None if sys.stderr is None else sys.stderr.fileno(), LIMIT)
+    log = Output(None if sys.stderr is None else sys.stderr.fileno(), LOG_LIMIT)
     logging.basicConfig(
         handlers=[LogHandler(log)],
         level=logging.WARNING if options.quiet else logging.INFO,

@@ -1,31 +1,40 @@
-"""What the server answers, in both protocols."""
+"""What the server answers, in both protocols, and the dumps that it prints on request."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from ttmem import __version__
-from ttmem.events import DeviceDeclaration, MemoryKind
+from ttmem.clock import now_ns
+from ttmem.events import DeviceDeclaration, KernelType, MemoryKind
 from ttmem.ledger import Books
 from ttmem.ledger.books import DeviceUse
 from ttmem.ledger.details import EVERYTHING, Details, Narrow
 from ttmem.procfs import user_title
-from ttmem.server.dump_text import kernels_text, remaining_text
-from ttmem.server.output import Output
+from ttmem.server.log import Output
 from ttmem.snapshots import DETAILS, to_json
 from ttmem.snapshots.detail import column_counts
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
+from ttmem.wire.rows import BufferRow, CircularBufferRow, KernelRow, flat_rows
 
-DUMP_PERIOD = 1.0  # seconds between two of a kind for one user
+DUMP_PERIOD = 1.0  # seconds between two dumps of one kind for one user
 MAX_DUMPERS = 256
+# Rows of each list in an answer to another user. The loop needs 0.4 s for 500,000 rows, 0.05 s to find the largest.
+MAX_ROWS = 50_000
+LOOKED_AT = 1000  # entries that a dump chooses from, the largest of all; its sums include all
+LISTED = 10  # buffers of one kind on one device
+LISTED_KERNELS = 40  # on one device
+_MB = 1 << 20
+DeviceKind = tuple[int, str]  # device index, kind of memory
 
 
 class Answers:
-    """Questions to the books. The dumps of the historical protocol go to the output, as in the original."""
+    """Answers queries from the books. Dumps of the historical protocol are printed, as in the original."""
 
     def __init__(
         self,
@@ -37,7 +46,10 @@ class Answers:
     ) -> None:
         self._books = books
         self._output = output
-        self._dumped: OrderedDict[tuple[int, Message], float] = OrderedDict()  # when, the last time
+        self._trusted = {0, os.geteuid()}
+        self._dumped: OrderedDict[tuple[int, Message], float] = (
+            OrderedDict()
+        )  # time of the last one
         self._host = {
             "ttmem": __version__,
             "server": {"pid": os.getpid(), "socket": socket_path, "started_ns": started_ns},
@@ -47,7 +59,7 @@ class Answers:
     # -- the historical protocol -------------------------------------------------------------------------------
 
     def record(self, head: Head, record_size: int, uid: int) -> bytes | None:
-        """The answer record, in the size that was asked; None where none is defined."""
+        """The answer, in a record of the same size; None if there is none, as for a dump."""
         if head.type in (Message.DUMP_REMAINING, Message.DUMP_KERNELS):
             self._dump(Message(head.type), uid)
             return None
@@ -56,17 +68,18 @@ class Answers:
         tail = {"num_devices": self._books.device_count()}
         tail |= {} if declared is None else _hardware(declared)
         tail |= {} if use is None else _usage(use)
-        # The original monitor takes the totals of an available device as they are, and has its own, 12 GiB and 75 MiB,
-        # for others: unknown totals must not be available, or it shows '25.00 MB / 0.00 B'.
+        # The original monitor shows the totals of an available device as they are, and assumes 12 GiB and 75 MiB for
+        # others. So a device with unknown totals is not available: else the monitor would show '25.00 MB / 0.00 B'.
         sized = bool(tail.get("total_dram_size") and tail.get("total_l1_size"))
         tail["is_available"] = int(tail["num_devices"] > 0 if head.device == -1 else sized)
         return encode(record_size, Head(kind, head.device), tail)
 
     def _dump(self, kind: Message, uid: int) -> None:
-        """What the original printed on its own output."""
         now = time.monotonic()
         if now - self._dumped.get((uid, kind), -DUMP_PERIOD) < DUMP_PERIOD:
-            self._books.limits.note(user_title(uid), "a dump was not made: one a second is enough")
+            self._books.limits.note(
+                user_title(uid), "a dump was refused: one per second is allowed"
+            )
             return
         self._dumped[uid, kind] = now
         if len(self._dumped) > MAX_DUMPERS:
@@ -76,27 +89,32 @@ class Answers:
 
     # -- ttmem's own protocol ----------------------------------------------------------------------------------
 
-    def query(self, document: dict[str, Any], now: int) -> list[bytes]:
-        """An ANSWER frame in pieces; what is wrong with the question is in it too."""
+    def query(self, document: dict[str, Any], uid: int, now: int) -> list[bytes]:
+        """An ANSWER frame in pieces; if the query is wrong, the answer says why."""
         what = document.get("what")
         if what == "snapshot":
-            return self._snapshot(document, now)
+            return self._snapshot(document, uid, now)
         if what == "reset_peak":
             unique_id = document.get("unique_id")
             if not self._books.reset_peak(unique_id):
-                return answer_frame({"error": f"there is no device {unique_id!r}"})
+                return answer_frame({"error": f"there is no device {unique_id!r:.100}"})
             return answer_frame({"done": True})
         return answer_frame(
-            {"error": f"there is no question {what!r}; known are snapshot and reset_peak"}
+            {"error": f"there is no query {what!r:.60}; there are snapshot and reset_peak"}
         )
 
-    def _snapshot(self, document: dict[str, Any], now: int) -> list[bytes]:
+    def _snapshot(self, document: dict[str, Any], uid: int, now: int) -> list[bytes]:
         wanted = document.get("detail") or []
         if not isinstance(wanted, list) or any(name not in DETAILS for name in wanted):
             return answer_frame({"error": f"details are a list of {', '.join(DETAILS)}"})
         narrow, problem = _narrow(document)
         if problem:
             return answer_frame({"error": problem})
+        if wanted and uid not in self._trusted and self._books.native.live() > MAX_ROWS:
+            if narrow.limit is None:
+                cut = f"an answer has only the {MAX_ROWS:,} largest entries of each list"
+                self._books.limits.note(user_title(uid), cut)
+            narrow = Narrow(narrow.device, min(narrow.limit or MAX_ROWS, MAX_ROWS))
         details = Details(self._books, narrow)
         snapshot = details.add(self._books.snapshot(now, self._host), wanted)
         attachments = details.attachments(wanted)
@@ -143,11 +161,91 @@ def _usage(use: DeviceUse) -> dict[str, int]:
     )
 
 
-def _narrow(question: dict[str, Any]) -> tuple[Narrow, str | None]:
-    """What the question is narrowed to, and what is wrong with that."""
-    device, limit = question.get("device"), question.get("limit")
+def _narrow(query: dict[str, Any]) -> tuple[Narrow, str | None]:
+    """What the query is restricted to, or what is wrong with that."""
+    device, limit = query.get("device"), query.get("limit")
     if device is not None and not isinstance(device, str):
-        return EVERYTHING, f"device is a unique id, a text, not {device!r:.60}"
+        return EVERYTHING, f"device is a unique id as a string, not {device!r:.60}"
     if limit is not None and (type(limit) is not int or limit < 1):
         return EVERYTHING, f"limit is a whole number of rows, 1 or more, not {limit!r:.60}"
     return Narrow(device, limit), None
+
+
+# -- dumps; their 'MB' and 'KB' are binary -------------------------------------------------------------------------
+
+
+def remaining_text(books: Books) -> str:
+    """DUMP_REMAINING: live buffers by device and kind, the largest of each, worded as the original has it."""
+    counts, sums = _held(books)
+    entries: dict[DeviceKind, list[tuple[int, str]]] = defaultdict(list)
+    for row in flat_rows(BufferRow, books.native.buffers(LOOKED_AT)):
+        owner = f"(PID {books.processes[row.process].pid}, ref_count={row.references})"
+        line = f"Buffer {row.id:#x}: {row.size / 1024:g} KB {owner}"
+        entries[row.device, MemoryKind(row.kind).name].append((row.size, line))
+    for cb in flat_rows(CircularBufferRow, books.native.circular_buffers(LOOKED_AT)):
+        owner = f"(PID {books.processes[cb.process].pid}, ref_count={cb.references})"
+        line = f"CB {cb.address:#x}: {cb.size / 1024:g} KB {owner}"
+        entries[cb.device, "CB"].append((cb.size * cb.references, line))
+    lines = _title("REMAINING ALLOCATED BUFFERS")
+    if not counts:
+        return "\n".join([*lines, "✓ No buffers remaining"])
+    lines.append(f"Total remaining buffers: {counts.total()}")
+    for device in sorted({device for device, _ in counts}):
+        lines.append(f"Device {books.devices[device].declaration.logical_id}:")
+        for kind in (*MemoryKind.__members__, "CB"):
+            if count := counts[device, kind]:
+                size = sums[device, kind] / _MB
+                lines.append(f"  {kind}: {count} buffers, {size:g} MB total")
+                found = [text for _, text in sorted(entries[device, kind], reverse=True)]
+                lines += _first(found, LISTED, count, "    ")
+    return "\n".join([*lines, f"Total: {sums.total() / _MB:g} MB"])
+
+
+def _held(books: Books) -> tuple[Counter[DeviceKind], Counter[DeviceKind]]:
+    """Number and bytes of the buffers of each kind on each device."""
+    counts: Counter[DeviceKind] = Counter()
+    sums: Counter[DeviceKind] = Counter()
+    for row in books.event_rows():
+        amounts = [(kind.name, row.counts[kind], row.requested[kind]) for kind in MemoryKind]
+        for kind, count, size in (*amounts, ("CB", row.cb_count, row.cb_demand)):
+            if count:
+                counts[row.device, kind] += count
+                sums[row.device, kind] += size
+    return counts, sums
+
+
+def kernels_text(books: Books) -> str:
+    """DUMP_KERNELS: live kernels by device, the largest of each."""
+    counts: Counter[int] = Counter()
+    for row in books.event_rows():
+        counts[row.device] += sum(row.kernels)
+    by_device: dict[int, list[KernelRow]] = defaultdict(list)
+    for kernel in flat_rows(KernelRow, books.native.kernels(LOOKED_AT)):
+        by_device[kernel.device].append(kernel)
+    lines = _title("LOADED KERNELS")
+    if not counts.total():
+        return "\n".join([*lines, "✓ No kernels loaded"])
+    now = now_ns()
+    for device in sorted(+counts):
+        lines.append(
+            f"Device {books.devices[device].declaration.logical_id}: {counts[device]} kernels"
+        )
+        rows = sorted(by_device[device], key=lambda row: row.footprint, reverse=True)
+        found = (
+            f"{KernelType(row.type).name.title()} kernel {row.id:#x}: {row.footprint / 1024:g} KB"
+            f" (PID {books.processes[row.process].pid}, age {max(0, now - row.time) / 1e9:.1f} s)"
+            for row in rows
+        )
+        lines += _first(found, LISTED_KERNELS, counts[device], "  ")
+    return "\n".join(lines)
+
+
+def _first(entries: Iterable[str], most: int, count: int, indent: str) -> list[str]:
+    shown = [f"{indent}- {text}" for _, text in zip(range(most), entries, strict=False)]
+    more = count - len(shown)
+    return [*shown, f"{indent}... {more} more"] if more > 0 else shown
+
+
+def _title(text: str) -> list[str]:
+    rule = "═" * (len(text) + 4)
+    return [f"╔{rule}╗", f"║  {text}  ║", f"╚{rule}╝"]

@@ -1,51 +1,275 @@
-"""The server's log: sentences on stderr, each kind of trouble counted and not repeated."""
+"""What the server prints: its log on stderr; event lines and dumps on stdout. Whoever reads them may be slow, stuck or
+gone: the loop never waits for a reader."""
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+import os
+import select
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
 
 from ttmem.clock import log_line
-from ttmem.server.output import Output
+from ttmem.ledger import Books, ProcessRecord
+from ttmem.sizes import human
+from ttmem.snapshots import LeftBehind, Snapshot
 from ttmem.text import printable
+from ttmem.wire.rows import AccountRow
 
+LIMIT = 32 << 20  # bytes that may wait for their reader; about 400,000 event lines
+LOG_LIMIT = 4 << 20
+BLOCK = 256 << 10  # bytes to collect at most before they are passed to the thread
 MAX_KEYS = 10_000
-LIMIT = 4 << 20  # bytes of lines that wait for who reads them
-LONGEST = 1000  # letters of a sentence
+MAX_SENTENCE = 1000  # characters
+_MB = 1 << 20
+
+
+class Output:
+    """Whole lines, written in blocks by a thread. Lines beyond `limit` bytes are dropped and counted.
+
+    `file` is a descriptor; None drops everything.
+    """
+
+    def __init__(self, file: int | None, limit: int = LIMIT) -> None:
+        self.dropped = 0  # lines
+        self._file = file
+        self._limit = limit
+        self._collected: list[bytes] = []
+        self._collected_bytes = 0
+        self._changed = threading.Condition()  # guards everything below
+        self._blocks: deque[bytes] = deque()
+        self._waiting = 0  # bytes passed to the thread and not written yet
+        self._closing = False
+        self._gap = 0  # lines dropped since the last block
+        self._reason = ""
+        self._reported = 0
+        self._thread: threading.Thread | None = None
+
+    def write(self, text: bytes) -> None:
+        """Adds whole lines; `flush` passes them to the thread."""
+        self._collected.append(text)
+        self._collected_bytes += len(text)
+        if self._collected_bytes > BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Passes everything added so far to the thread, without waiting."""
+        if not self._collected:
+            return
+        text = b"".join(self._collected)
+        self._collected.clear()
+        self._collected_bytes = 0
+        with self._changed:
+            if self._file is None:
+                self._drop(text, "there is none")
+            elif self._waiting + len(text) > self._limit:
+                self._drop(text, "nobody reads it, or too slowly")
+            else:
+                self._pass_on(text)
+        if self._thread is None and self._file is not None:
+            self._thread = threading.Thread(
+                target=self._run, args=(self._file,), name="output", daemon=True
+            )
+            self._thread.start()
+
+    def report_losses(self, what: str, report: Callable[[str, str], None]) -> None:
+        """Calls `report(key, sentence)` if lines for `what` were dropped since the last call."""
+        if self.dropped != self._reported:
+            self._reported = self.dropped
+            report(what, f"{self.dropped:,} lines for {what} were dropped so far: {self._reason}")
+
+    def close(self, until: float) -> None:
+        """Writes the rest, as far as that is possible until then (`time.monotonic`)."""
+        self.flush()
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting == 0, max(0.0, until - time.monotonic()))
+            self._closing = True
+            self._changed.notify_all()
+
+    # -- with the lock held --------------------------------------------------------------------------------------
+
+    def _pass_on(self, text: bytes) -> None:
+        if self._gap:
+            text = _missing(self._gap) + text
+            self._gap = 0
+        self._blocks.append(text)
+        self._waiting += len(text)
+        self._changed.notify_all()
+
+    def _drop(self, text: bytes, reason: str) -> None:
+        lines = text.count(b"\n")
+        self.dropped += lines
+        self._gap += lines
+        self._reason = reason
+
+    def _take(self) -> bytes:
+        """The next blocks; not all of them, so that new lines are accepted before everything is written."""
+        taken = [self._blocks.popleft()]
+        size = len(taken[0])
+        while self._blocks and size < BLOCK:
+            taken.append(self._blocks.popleft())
+            size += len(taken[-1])
+        return b"".join(taken)
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _run(self, file: int) -> None:
+        lead = b""
+        missing = 0
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._blocks or self._closing)
+                if not self._blocks:
+                    return
+                text = self._take()
+            written, problem = _put(file, lead + text)
+            lost = text[max(0, written - len(lead)) :].count(b"\n") if problem else 0
+            missing = lost + (missing if written < len(lead) else 0)
+            torn = written > 0 and (lead + text)[written - 1] != ord("\n")
+            lead = (b"\n" if torn else b"") + (_missing(missing) if missing else b"")
+            with self._changed:
+                self.dropped += lost
+                self._reason = problem or self._reason
+                self._waiting -= len(text)
+                self._changed.notify_all()
+
+
+def _missing(lines: int) -> bytes:
+    return f"⚠ {lines:,} lines are missing here\n".encode()
+
+
+def _put(file: int, text: bytes) -> tuple[int, str]:
+    """Writes everything; returns how many bytes were written, and what was wrong with the rest."""
+    rest = memoryview(text)
+    while rest:
+        try:
+            rest = rest[os.write(file, rest) :]
+        except BlockingIOError:  # another process has made it non-blocking
+            writable = select.poll()
+            writable.register(file, select.POLLOUT)
+            writable.poll(1000)
+        except OSError as problem:
+            return len(text) - len(rest), problem.strerror or str(problem)
+    return len(text), ""
 
 
 class LogHandler(logging.Handler):
-    """Hands lines to a thread, because who reads them may be stuck."""
+    """Passes log lines to an `Output`."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
         self._output = output
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
         self._output.write(f"{self.format(record)}\n".encode("utf-8", "replace"))
         self._output.flush()
 
 
 class Log:
-    """Says a thing the 1st, 10th, 100th, ... time; between, it only counts."""
+    """Logs a problem the 1st, 10th, 100th, ... time; in between, it only counts."""
 
     def __init__(self) -> None:
         self._logger = logging.getLogger("ttmem.server")
         self._times: OrderedDict[str, int] = OrderedDict()
 
     def info(self, sentence: str) -> None:
-        """Something ordinary."""
-        log_line(self._logger.info, "%s", printable(sentence[:LONGEST]))
+        log_line(self._logger.info, "%s", printable(sentence[:MAX_SENTENCE]))
 
-    def trouble(self, key: str, sentence: str) -> None:
-        """Something wrong; `key` tells repetitions."""
+    def problem(self, key: str, sentence: str) -> None:
+        """Problems with the same key are repetitions."""
         times = self._times.get(key, 0) + 1
         self._times[key] = times
         self._times.move_to_end(key)
         if len(self._times) > MAX_KEYS:
             self._times.popitem(last=False)
+        sentence = printable(sentence[:MAX_SENTENCE])
         if times == 1:
-            log_line(self._logger.warning, "%s", printable(sentence[:LONGEST]))
+            log_line(self._logger.warning, "%s", sentence)
         elif str(times).strip("0") == "1":
-            log_line(self._logger.warning, "%s (%d times)", printable(sentence[:LONGEST]), times)
+            log_line(self._logger.warning, "%s (%d times)", sentence, times)
+
+
+class EventLines:
+    """Accounts events with a line for each, as the original server printed them; off by default.
+
+    ✓ [KERNEL_LOAD] Fabric kernel on Device 0: +0.875 MB (Total: 0.875 MB)
+
+    The lines are made in C++: 200,000 per second are too many for Python.
+    """
+
+    def __init__(self, books: Books, started_ns: int, output: Output, dispatches: bool) -> None:
+        self._books = books
+        self._started = started_ns
+        self._output = output
+        self._dispatches = dispatches
+
+    def apply(
+        self, process: ProcessRecord, data: bytes, offset: int, length: int, now: int
+    ) -> None:
+        elapsed_ms = max(0, now - self._started) // 1_000_000
+
+        def apply_in_words(index: int, events: bytes, at: int, length: int, now: int) -> int:
+            done, lines = self._books.native.apply_in_words(
+                index, events, at, length, now, process.pid, elapsed_ms, self._dispatches
+            )
+            self._output.write(lines)
+            return done
+
+        self._books.apply(process, data, offset, length, now, apply_in_words)
+
+    def died(self, pid: int, rows: Iterable[AccountRow]) -> None:
+        """The release of a dead process; `rows` are its accounts."""
+        rows = list(rows)
+        removed = {
+            "buffers": (sum(sum(r.counts) for r in rows), sum(sum(r.requested) for r in rows)),
+            "CBs": (sum(r.cb_count for r in rows), sum(r.cb_demand for r in rows)),
+            "kernels": (sum(sum(r.kernels) for r in rows), sum(sum(r.footprint) for r in rows)),
+        }
+        lines = [f"⚠ PID {pid} is dead, removing its buffers..."]
+        lines += [
+            f"   ✓ Removed {count} {what} ({size / _MB:g} MB) from PID {pid}"
+            for what, (count, size) in removed.items()
+            if count
+        ]
+        self._output.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def summary(snapshot: Snapshot, connections: int, live: int, lost_lines: int) -> Iterator[str]:
+    """A sentence about everything, then one for each device."""
+    losses = snapshot.losses
+    yield (
+        f"summary: {_count(len(snapshot.devices), 'device')},"
+        f" {_count(len(snapshot.processes), 'process', 'es')},"
+        f" {_count(connections, 'connection')}, {_count(live, 'live entr', 'ies', 'y')},"
+        f" {_count(losses.rejected_records, 'record')} rejected,"
+        f" {_count(losses.dropped_events, 'event')} dropped"
+        + (f", {_count(lost_lines, 'line')} of output dropped" if lost_lines else "")
+    )
+    for device in snapshot.devices:
+        memory = device.memory
+        yield (
+            f"device {device.logical_id} ({device.unique_id}): DRAM {human(memory.dram.held)},"
+            f" L1 used {human(device.l1_used)} of {human(device.l1_capacity)}"
+            f" (L1 {human(memory.l1.held)}, L1_SMALL {human(memory.l1_small.held)},"
+            f" CB {human(memory.cb.used)}), TRACE {human(memory.trace.held)};"
+            f" kernels, not included: {human(device.kernels.footprint.total)} if resident everywhere"
+        )
+
+
+def _count(number: int, word: str, many: str = "s", one: str = "") -> str:
+    return f"{number:,} {word}{one if number == 1 else many}"
+
+
+def released(left: LeftBehind | None, rows: Iterable[AccountRow] = ()) -> str:
+    """What a dead process held, and by its accounts how many kernels it had loaded."""
+    parts = [
+        f"{human(held.dram)} DRAM, {human(held.l1_used)} L1 used, {human(held.trace)} TRACE on device {device}"
+        for device, held in (left.devices.items() if left else ())
+    ]
+    rows = list(rows)
+    if kernels := sum(sum(row.kernels) for row in rows):
+        footprint = human(sum(sum(row.footprint) for row in rows))
+        parts.append(f"{_count(kernels, 'kernel')}, {footprint} if resident everywhere")
+    return "; ".join(parts) or "nothing"

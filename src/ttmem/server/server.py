@@ -20,14 +20,9 @@ from ttmem.ledger.devices import DeviceDefaults
 from ttmem.procfs import runs_another_program, user_title
 from ttmem.server.answers import Answers
 from ttmem.server.connections import Connections
-from ttmem.server.event_words import EventWords
-from ttmem.server.log import Log
-from ttmem.server.output import Output
-from ttmem.server.probe_watch import ProbeWatch
-from ttmem.server.process_table import ProcessTable
-from ttmem.server.resends import Resends
-from ttmem.server.shm_watch import ShmWatch
-from ttmem.server.summary import released, summary
+from ttmem.server.log import EventLines, Log, Output, released, summary
+from ttmem.server.processes import ProcessTable, Resends
+from ttmem.server.watchers import CounterWatcher, ProbeRegionWatcher
 from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import Peer
@@ -37,15 +32,18 @@ from ttmem.wire.historical import Head
 
 P = ParamSpec("P")
 TICK = 1.0
-MAX_NAME = 64  # letters with which a client names its reporter or its program
+LAST_PATIENCE = (
+    0.3  # seconds that threads and output have to finish, and then the log, when the server stops
+)
+MAX_NAME = 64  # characters in the name of a reporter or program
 
 
 class Server:
-    """Owns the books and the loop. It is the sink of every peer.
+    """Owns the books and the loop, and is the sink of every peer.
 
-    `shm` is the folder whose counters it reads too, `probes` that of the probe's regions; None: none. Lines for each
-    event and dumps go to the file `stdout`, and `log` is where the log goes, if somebody must not wait for its reader.
-    `discovery` asks the user-mode driver what chips there are.
+    `shm` is the directory with the counters of stock ttnn, `probes` the one with the regions of the probe; None: none.
+    Event lines and dumps go to the descriptor `stdout`. `log` is the output behind the log, which the server closes.
+    `discovery` asks the user-mode driver which chips there are.
     """
 
     def __init__(
@@ -69,18 +67,18 @@ class Server:
         listener = Listener(socket_path, group)
         self._path = socket_path
         self._started = now_ns()
-        self.books = Books(defaults, self._log.trouble, max_live)
+        self.books = Books(defaults, self._log.problem, max_live)
         self._shm = shm
         self._discovery = discovery
-        self._shm_watch: ShmWatch | None = None
+        self._counter_watcher: CounterWatcher | None = None
         self._probes = probes
-        self._probe_watch: ProbeWatch | None = None
+        self._probe_watcher: ProbeRegionWatcher | None = None
         self._probe_remarks: tuple[Remark, ...] = ()
         self._output = Output(stdout)
         self._answers = Answers(self.books, socket_path, self._started, self._output, shm)
-        self._words: EventWords | None = None
+        self._event_lines: EventLines | None = None
         if log_events:
-            self._words = EventWords(self.books, self._started, self._output, log_dispatches)
+            self._event_lines = EventLines(self.books, self._started, self._output, log_dispatches)
         self._summary_period = summary_period or float("inf")
         self._next_summary = time.monotonic() + self._summary_period
         self._connections = Connections(listener, self, self)
@@ -101,9 +99,9 @@ class Server:
         self._log.info(f"ttmem {__version__} listens at {self._path} (pid {os.getpid()})")
         ready()
         if self._shm is not None:
-            self._shm_watch = ShmWatch(self._shm, self._awake, self._discovery)
+            self._counter_watcher = CounterWatcher(self._shm, self._wake_up, self._discovery)
         if self._probes is not None:
-            self._probe_watch = ProbeWatch(self._probes, self._awake)
+            self._probe_watcher = ProbeRegionWatcher(self._probes, self._wake_up)
         next_tick = time.monotonic() + TICK
         try:
             while not self._stopping:
@@ -126,9 +124,9 @@ class Server:
     def stop(self) -> None:
         """Ends the loop; safe from any thread."""
         self._stopping = True
-        self._awake()
+        self._wake_up()
 
-    def _awake(self) -> None:
+    def _wake_up(self) -> None:
         with suppress(OSError):
             self._waker.send(b"\0")
 
@@ -138,12 +136,12 @@ class Server:
                 with suppress(OSError):
                     self._wake.recv(4096)
             else:
-                self._guarded("an end of a process", self._ended, number)
+                self._guarded("the end of a process", self._ended, number)
         self._connections.serve()
-        if self._probe_watch is not None:
-            self._guarded("the probe's regions", self._take_probes, self._probe_watch)
-        if self._shm_watch is not None:
-            self._guarded("the counters of stock ttnn", self._take_counters, self._shm_watch)
+        if self._probe_watcher is not None:
+            self._guarded("the probe's regions", self._take_probes, self._probe_watcher)
+        if self._counter_watcher is not None:
+            self._guarded("the counters of stock ttnn", self._take_counters, self._counter_watcher)
         if self._summary_wanted or time.monotonic() >= self._next_summary:
             self._summary_wanted = False
             self._next_summary = time.monotonic() + self._summary_period
@@ -153,64 +151,61 @@ class Server:
     def _guarded(
         self, what: str, act: Callable[P, None], *given: P.args, **named: P.kwargs
     ) -> None:
-        """Nothing that is asked, reported or read ends the loop."""
+        """No input may end the loop: an exception becomes a remark."""
         try:
             act(*given, **named)
         except Exception as problem:
             self.books.faults.note(what, problem)
 
-    def _take_counters(self, watch: ShmWatch) -> None:
-        reading = watch.take()
+    def _take_counters(self, watcher: CounterWatcher) -> None:
+        reading = watcher.take()
         if reading is not None:
             remarks = (*reading.remarks, *self._probe_remarks)
             self.books.sample(reading.devices, remarks, now_ns())
 
     def _log_summary(self) -> None:
-        picture, live = self.books.snapshot(now_ns()), self.books.native.live()
+        snapshot, live = self.books.snapshot(now_ns()), self.books.native.live()
         lost = self._output.dropped + self._log_output.dropped
-        for sentence in summary(picture, len(self._connections), live, lost):
+        for sentence in summary(snapshot, len(self._connections), live, lost):
             self._log.info(sentence)
 
-    def _take_probes(self, watch: ProbeWatch) -> None:
-        reading = watch.take()
+    def _take_probes(self, watcher: ProbeRegionWatcher) -> None:
+        reading = watcher.take()
         if reading is None:
             return
         self._probe_remarks = reading.remarks
         ended = self.books.probed.take(reading.news, now_ns(), reading.killed)
         for process, left in ended:
             self._log.info(f"{process.title} ended; released {released(left)}")
-        watch.rebuild(self.books.probed.doubted())
-        watch.set_aside(self.books.probed.take_faulty())
+        watcher.rebuild(self.books.probed.doubted())
+        watcher.set_aside(self.books.probed.take_faulty())
 
     def _tick(self) -> None:
-        self._guarded("the second's samples", self.books.tick, now_ns())
-        self._output.tell_losses("standard output", self._log.trouble)
-        self._log_output.tell_losses("the log", self._log.trouble)
+        self._guarded("the samples of this second", self.books.tick, now_ns())
+        self._output.report_losses("standard output", self._log.problem)
+        self._log_output.report_losses("the log", self._log.problem)
         self._guarded("the socket", self._connections.tick)
         for process in self._processes.gone():
             self._guarded(f"the end of {process.title}", self._died, process)
-        self._guarded("asking clients to tell everything again", self._ask_again)
+        self._guarded("asking clients to resend", self._ask_to_resend)
 
-    def _ask_again(self) -> None:
+    def _ask_to_resend(self) -> None:
         for peer in self._resends.ask():
             self._connections.settle(peer)
 
     # -- connections (Owner) -------------------------------------------------------------------------------------
 
     def failed(self, peer: Peer, problem: Exception) -> None:
-        """A connection whose words cannot be handled is closed."""
         self.books.faults.note(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
 
-    def cut(self, uid: int, what: str) -> None:
-        """A user took too much."""
+    def limit(self, uid: int, what: str) -> None:
         self.books.limits.note(user_title(uid), what)
 
     def warn(self, key: str, sentence: str) -> None:
-        """The socket is in trouble."""
-        self._log.trouble(key, sentence)
+        self._log.problem(key, sentence)
 
     def forget_peer(self, peer: Peer) -> None:
-        """A connection is over; its process keeps what it holds, and is forgotten if that is nothing."""
+        """Closes a connection. Its process keeps what it holds, and is forgotten if it holds nothing."""
         account = self._processes.detach(peer)
         peer.socket.close()
         if account is not None:
@@ -229,18 +224,18 @@ class Server:
     # -- death ---------------------------------------------------------------------------------------------------
 
     def _ended(self, handle: int) -> None:
-        """A handle on a process is ready, unless its number is somebody else's by now."""
+        """Handles a pidfd that was found ready; its number may belong to another file by now."""
         process = self._processes.owner(handle)
         if process is None:
             self._connections.unwatch(handle)
         else:
-            look = select.poll()  # select() knows no descriptor beyond 1,023
-            look.register(handle, select.POLLIN)
-            if look.poll(0):
+            poll = select.poll()  # select() knows no descriptor beyond 1,023
+            poll.register(handle, select.POLLIN)
+            if poll.poll(0):
                 self._died(process)
 
     def _died(self, process: ProcessRecord) -> None:
-        """Takes what the dead process had sent, then releases everything it held."""
+        """Accounts what a dead process had sent, then releases everything it held."""
         self._dying.add(process.index)
         for peer in self._processes.peers(process):
             self._take_rest(peer)
@@ -249,8 +244,8 @@ class Server:
         left = self._release(process)
         if left is not None or rows:
             self._log.info(f"{process.title} ended; released {released(left, rows)}")
-        if rows and self._words is not None:
-            self._words.died(process.pid, rows)
+        if rows and self._event_lines is not None:
+            self._event_lines.died(process.pid, rows)
 
     def _take_rest(self, peer: Peer) -> None:
         peer.take_rest()
@@ -263,7 +258,7 @@ class Server:
             os.close(handle)
         return self.books.release(process, now_ns())
 
-    # -- what peers say (Sink) -----------------------------------------------------------------------------------
+    # -- input of peers (Sink) -----------------------------------------------------------------------------------
 
     def _account(self, peer: Peer) -> ProcessRecord:
         known = self._processes.find(peer)
@@ -278,7 +273,7 @@ class Server:
         return process
 
     def hello(self, peer: Peer, document: dict[str, Any]) -> str | None:
-        """Answers with a welcome; an application gets its account now, a monitor never."""
+        """Answers with WELCOME. An application gets its account now, a monitor never."""
         if document.get("role") != "monitor":
             peer.reporter = _name_in(document, "reporter")
             account = self._account(peer)
@@ -296,7 +291,7 @@ class Server:
         return None
 
     def _supersede(self, peer: Peer, account: ProcessRecord, image: str | None) -> None:
-        """Ends the reporter's earlier connections, and what reporters of an earlier program of the process held."""
+        """Ends earlier connections of the reporter, and accounts of a program that the process ran before."""
         account.image = image
         for old in (account.part_of or account).accounts:
             replaced = None not in (image, old.image) and old.image != image
@@ -305,7 +300,9 @@ class Server:
                     if other is not peer:
                         self._take_rest(other)
             if replaced:
-                self._log.info(f"{old.title} began another program; what it held before is gone")
+                self._log.info(
+                    f"{old.title} runs another program now; what it held before is released"
+                )
                 self._forget_account(old)
 
     def _forget_account(self, account: ProcessRecord) -> None:
@@ -316,27 +313,22 @@ class Server:
                 self.books.close_account(account)
 
     def declare(self, peer: Peer, declaration: DeviceDeclaration) -> None:
-        """A client's device."""
         self.books.declare(self._account(peer), declaration)
 
     def string(self, peer: Peer, number: int, text: str) -> None:
-        """A client's string."""
         self.books.define_string(self._account(peer), number, text)
 
     def cores(self, peer: Peer, number: int, mask: int) -> None:
-        """A client's core set."""
         self.books.define_cores(self._account(peer), number, mask)
 
     def events(self, peer: Peer, data: bytes, offset: int, length: int) -> None:
-        """A batch of events."""
         if not peer.reporting:
             self._connections.reports(peer)
         process = self._account(peer)
-        apply = self.books.apply if self._words is None else self._words.apply
+        apply = self.books.apply if self._event_lines is None else self._event_lines.apply
         apply(process, data, offset, length, now_ns())
 
     def resync(self, peer: Peer, begin: bool) -> None:
-        """A client names again all that is alive."""
         process = self._account(peer)
         change = self.books.native.begin_resync if begin else self.books.native.end_resync
         change(process.index)
@@ -344,53 +336,52 @@ class Server:
             process.incomplete = None
 
     def lost(self, peer: Peer, dropped: int, overflow: int) -> None:
-        """A client could not send or remember everything."""
         process = self._account(peer)
         self.books.count_lost(process, dropped, overflow)
         if dropped or overflow:
-            self._log.trouble(
+            self._log.problem(
                 f"lost/{process.pid}",
                 f"{process.title} dropped {dropped:,} events and has {overflow:,} buffers beyond its limit",
             )
 
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
-        """A question in ttmem's own framing."""
         if peer.reporting:
-            self._connections.asks(peer)
-        return self._answers.query(document, now_ns())
+            self._connections.queries(peer)
+        return self._answers.query(document, peer.uid, now_ns())
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
-        """A historical question."""
         if peer.reporting:
-            self._connections.asks(peer)
+            self._connections.queries(peer)
         return self._answers.record(head, record_size, peer.uid)
 
     def problem(self, peer: Peer, text: str, records: int) -> None:
-        """A peer sent what cannot be read."""
         self.books.reject(
             f"{peer.pid}/{text[:40]}", f"pid {peer.pid}, {peer.protocol}: {text}", records
         )
 
-    # -- the rest ------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes everything, and removes the socket file."""
-        for watch in (self._shm_watch, self._probe_watch):
-            if watch is not None:
-                watch.close()
+        """Closes everything and removes the socket file; waits no longer than twice LAST_PATIENCE."""
+        until = time.monotonic() + LAST_PATIENCE
+        watchers = [w for w in (self._counter_watcher, self._probe_watcher) if w is not None]
+        for watcher in watchers:
+            watcher.stop()
         self._connections.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)
+        for watcher in watchers:
+            watcher.close(until)
         self._wake.close()
         self._waker.close()
-        self._output.close()
-        self._output.tell_losses("standard output", self._log.trouble)
+        self._output.close(until)
+        self._output.report_losses("standard output", self._log.problem)
         self._log.info("stopped")
-        self._log_output.close()
+        self._log_output.close(time.monotonic() + LAST_PATIENCE)
 
 
 def _name_in(document: dict[str, Any], key: str) -> str | None:
-    """A short text of a HELLO; None if there is none."""
+    """A short text in a HELLO; None if there is none."""
     value = document.get(key)
     if value is None:
         return None
