@@ -96,7 +96,7 @@ def test_every_view_works_whatever_the_servers_clock_says(tmp_path: Path, years:
         detail = ("--detail", "buffers,events,history,cores,programs")
         document = json.loads(ttmem("ps", "--socket", place, "--json", *detail))
         assert [process["pid"] for process in document["processes"]] == [os.getpid()]
-        assert [event.size for event in document["events"]][:1] == [4096]
+        assert [event["size"] for event in document["events"]][:1] == [4096]
         assert "4.0 KiB" in ttmem("ps", "--socket", place)
         assert "4.0 KiB" in ttmem("top", "--once", "--socket", place)
         assert "4096" in ttmem("dump", "--socket", place, "--json").replace(",", "")
