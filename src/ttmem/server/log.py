@@ -7,7 +7,6 @@ import logging
 import os
 import select
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 
@@ -80,11 +79,11 @@ class Output:
             self._reported = self.dropped
             report(what, f"{self.dropped:,} lines for {what} were dropped so far: {self._reason}")
 
-    def close(self, until: float) -> None:
-        """Writes the rest, as far as that is possible until then (`time.monotonic`)."""
+    def close(self, patience: float) -> None:
+        """Writes the rest, as far as that is possible in so many seconds."""
         self.flush()
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting == 0, max(0.0, until - time.monotonic()))
+            self._changed.wait_for(lambda: self._waiting == 0, patience)
             self._closing = True
             self._changed.notify_all()
 

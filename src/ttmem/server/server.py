@@ -32,9 +32,7 @@ from ttmem.wire.historical import Head
 
 P = ParamSpec("P")
 TICK = 1.0
-LAST_PATIENCE = (
-    0.3  # seconds that threads and output have to finish, and then the log, when the server stops
-)
+LAST_PATIENCE = 0.3  # seconds to write pending output, and then the log, when the server stops
 MAX_NAME = 64  # characters in the name of a reporter or program
 
 
@@ -362,22 +360,19 @@ class Server:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes everything and removes the socket file; waits no longer than twice LAST_PATIENCE."""
-        until = time.monotonic() + LAST_PATIENCE
-        watchers = [w for w in (self._counter_watcher, self._probe_watcher) if w is not None]
-        for watcher in watchers:
-            watcher.stop()
+        """Closes everything and removes the socket file. It waits for pending output only, LAST_PATIENCE at most."""
+        for watcher in (self._counter_watcher, self._probe_watcher):
+            if watcher is not None:
+                watcher.stop()
         self._connections.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)
-        for watcher in watchers:
-            watcher.close(until)
         self._wake.close()
         self._waker.close()
-        self._output.close(until)
+        self._output.close(LAST_PATIENCE)
         self._output.report_losses("standard output", self._log.problem)
         self._log.info("stopped")
-        self._log_output.close(time.monotonic() + LAST_PATIENCE)
+        self._log_output.close(LAST_PATIENCE)
 
 
 def _name_in(document: dict[str, Any], key: str) -> str | None:

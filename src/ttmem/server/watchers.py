@@ -30,21 +30,15 @@ class Watcher(Generic[R]):
         self._wake = wake
         self._readings: deque[R] = deque(maxlen=most)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def take(self) -> R | None:
         """The latest reading, once."""
         return self._readings.popleft() if self._readings else None
 
     def stop(self) -> None:
-        """Lets the thread end after the reading it is at."""
+        """Lets the thread end after its current reading, without waiting for that."""
         self._stop.set()
-
-    def close(self, until: float) -> None:
-        """Ends the thread, or abandons it if it takes longer than that (`time.monotonic`)."""
-        self.stop()
-        self._thread.join(max(0.0, until - time.monotonic()))
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -95,10 +89,9 @@ class ProbeRegionWatcher(Watcher[ProbeReading]):
         """Has these regions left alone for a while."""
         self._set_aside.extend(paths)
 
-    def close(self, until: float) -> None:
-        super().close(until)
-        if not self._thread.is_alive():
-            self._watcher.close()
+    def _run(self) -> None:
+        super()._run()
+        self._watcher.close()
 
     def _read(self) -> float:
         period = PROBE_PERIOD
