@@ -24,6 +24,9 @@ class NoServer(TtmemError):
 class NothingToRead(NoServer):
     """There is neither a server nor a region."""
 
+    idle = "nothing is running on a Tenstorrent device"
+    advice = "try `ttmem run -- python model.py`, or `ttmem demo`, which needs no card"
+
 
 class ClosedToYou(TtmemError):
     """There is a server, but this user may not use its socket."""

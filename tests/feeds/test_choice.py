@@ -91,7 +91,7 @@ def test_nothing_to_read_says_what_is_missing_and_what_to_do(usual_place: Path, 
     with pytest.raises(NoServer) as caught:
         open_feed().read()
 
-    assert "ttmem serve" in str(caught.value)
+    assert "try `ttmem run -- python model.py`" in str(caught.value)
     assert f"tt_device_*_memory in {shm}" in str(caught.value)
 
 

@@ -62,8 +62,10 @@ class HostFeed:
         said = [Remark("server_closed", str(problem))] if closed else []
         picture = self._local.read(detail, device=device, limit=limit, remarks=said)
         if not (picture.devices or picture.processes) and len(picture.remarks) == len(said):
-            kind = type(problem) if closed else NothingToRead
-            raise kind(f"{problem}; and {self._local.why_blank()}")
+            why = self._local.why_blank()
+            if closed:
+                raise type(problem)(f"{problem}; and {why}")
+            raise NothingToRead(f"{NothingToRead.idle}: {why}; {NothingToRead.advice}")
         return picture
 
     def close(self) -> None:

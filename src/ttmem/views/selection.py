@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, NothingToRead
 from ttmem.events import COUNTERS_CLOSED, Amounts
 from ttmem.snapshots import Anomaly, Device, LeftBehind, Process, Snapshot
 from ttmem.text import clean
@@ -18,7 +18,7 @@ NO_PROCESS = "no process uses a device"
 NO_VISIBLE_PROCESS = "no process that you may see uses a device"
 NO_MATCH = "no device matches"
 NO_COUNTERS = "no process publishes counters that you may read"
-NOTHING_RUNNING = "nothing is running on a Tenstorrent device"
+NOTHING_RUNNING = NothingToRead.idle
 TRY = {
     "ttmem run -- python model.py": "runs your program and explains its memory",
     "ttmem demo": "shows simulated devices; needs no card",
@@ -128,8 +128,7 @@ def no_device(snapshot: Snapshot) -> str:
         return NO_MATCH
     if any(remark.kind == COUNTERS_CLOSED for remark in snapshot.remarks):
         return NO_COUNTERS
-    run, demo = TRY
-    return f"{NOTHING_RUNNING}; try `{run}`, or `{demo}`, which needs no card"
+    return f"{NOTHING_RUNNING}; {NothingToRead.advice}"
 
 
 def in_use(snapshot: Snapshot) -> tuple[set[str], set[str]]:
