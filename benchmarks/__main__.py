@@ -22,6 +22,7 @@ ALL = (
     "questions",
     "snapshot",
     "ledger",
+    "recording",
     "model",
     "monitor",
     "shared_memory",

@@ -17,15 +17,19 @@ def snapshot(
     shm: str | None = None,
     *,
     telemetry: bool = False,
+    at: str | float | None = None,
 ) -> Snapshot:
-    """The state of all devices and processes now.
+    """The state of all devices and processes now, or at an instant of a recording.
 
     `detail`: what to include in full: programs, buffers, cores, events, history.
     `socket`: ask this server. `shm`: read this directory. With neither, ask the server at the default path if there
     is one, else read what stock ttnn publishes in this host's shared memory.
     `telemetry`: include sensor readings.
+    A recording can be given in place of the socket; `at` is then the instant: seconds since its start, "end" (the
+    default), "peak:l1", "oom", "14:05:30".
     """
-    feed = open_feed(socket, shm)
+    recorded = at is not None or (socket is not None and os.path.isfile(socket))
+    feed = open_feed(None, shm, file=socket, at=at) if recorded else open_feed(socket, shm)
     if telemetry:
         from ttmem.feeds.telemetry import telemetry_feed
 

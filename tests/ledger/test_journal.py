@@ -34,6 +34,9 @@ class Tape:
     def records(self, data: Records, /) -> None:
         self.data += data
 
+    def string(self, account: int, number: int, text: str, /) -> None:
+        pass
+
     def interrupted(self) -> None:
         self.interruptions += 1
 

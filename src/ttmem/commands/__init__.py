@@ -15,7 +15,20 @@ from ttmem import __version__
 from ttmem.errors import TtmemError
 from ttmem.views.terminal import terminal_size
 
-VERBS = ("demo", "top", "ps", "run", "serve", "dump", "doctor", "clean", "simulate")
+VERBS = (
+    "demo",
+    "top",
+    "ps",
+    "run",
+    "serve",
+    "dump",
+    "record",
+    "info",
+    "cut",
+    "doctor",
+    "clean",
+    "simulate",
+)
 
 
 QUICK = ("ps", "dump")  # they print and end

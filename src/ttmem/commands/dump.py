@@ -22,6 +22,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -160,11 +161,13 @@ def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Ended | None]:
 
     A watched process that ended and freed everything is a valid answer, too: nothing is left.
     """
-    from ttmem import api
+    from ttmem.feeds import open_feed
 
     ended = _ended(options)
     try:
-        now = api.snapshot(options.socket, detail=("buffers", "programs"), shm=options.shm)
+        feed = open_feed(options.socket, options.shm, file=options.file, at=options.at)
+        with closing(feed):
+            now = feed.read(("buffers", "programs"))
     except NoServer:
         if ended is None:
             raise
@@ -173,8 +176,8 @@ def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Ended | None]:
 
 
 def _ended(options: argparse.Namespace) -> Ended | None:
-    """None if the command line names a server, which is then the only source."""
-    if options.socket:
+    """None if the command line names a server or a recording, which is then the only source."""
+    if options.socket or options.file:
         return None
     from ttmem.feeds.ended_feed import never_freed
 

@@ -26,6 +26,19 @@ def seconds(text: str, least: float, most: float) -> float:
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        type=path,
+        help="show this recording instead of the present",
+    )
+    parser.add_argument(
+        "--at",
+        metavar="WHEN",
+        type=path,
+        help="with FILE: the instant to show: 12.5s or 2m30s after the start, end (default), peak:l1, oom, 14:05:30",
+    )
+    parser.add_argument(
         "--socket", metavar="PATH", type=path, help="ask only the server at this socket"
     )
     parser.add_argument(

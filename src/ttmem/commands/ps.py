@@ -77,7 +77,13 @@ def run(options: argparse.Namespace) -> int:
 
     _check(options)
     once = options.watch is None
-    feed = open_feed(options.socket, options.shm, discovery=_discovery(options.umd, once))
+    feed = open_feed(
+        options.socket,
+        options.shm,
+        file=options.file,
+        at=options.at,
+        discovery=_discovery(options.umd, once),
+    )
     if options.telemetry:
         from ttmem.feeds.telemetry import telemetry_feed
 

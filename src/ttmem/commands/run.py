@@ -49,6 +49,18 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shm", metavar="DIR", help="create regions in this directory (default /dev/shm)"
     )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="record everything to this file (%%p pid, %%h host, %%r MPI rank); `ttmem top FILE` shows it",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    parser.add_argument(
+        "--confidential",
+        action="store_true",
+        help="leave command lines and directories out of the recording",
+    )
     parser.add_argument("--log", metavar="FILE", help="write the probe's own messages to this file")
     parser.add_argument(
         "--log-kernels",
@@ -82,6 +94,8 @@ def run(options: argparse.Namespace) -> int:
             )
         print(_exports(environment(_kept()) | variables) if options.env else library_path())
         return 0
+    if options.output is None and (options.overwrite or options.confidential):
+        raise BadInput("--overwrite and --confidential are for a recording; give -o FILE, too")
     if not command:
         raise BadInput("no command; write it after --: ttmem run -- python model.py")
     ours = {"TTMEM": "1", "TTMEM_LAUNCHER": str(os.getpid())}
@@ -99,10 +113,24 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
         quiet=options.quiet or not heard,
         kernels=options.log_kernels and heard,
     )
+    recording = None
+    if options.output is not None:
+        from ttmem.commands.record import RunRecording
+
+        recording = RunRecording(command, options)
     launched = Launched(command, variables)
     watch.begin()
-    code = launched.wait(watch.look, LOOK_EVERY_S)
+
+    def look() -> None:
+        watch.look()
+        if recording is not None:
+            recording.poll()
+
+    code = launched.wait(look, LOOK_EVERY_S)
+    told = recording.close() if recording is not None else None
     watch.end()
+    if told and heard and not options.quiet:
+        print(f"ttmem: {told}", file=sys.stderr)
     return _without_leak_check(end_like(code))
 
 

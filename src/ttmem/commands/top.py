@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.hw.umd import discovery
 
     found = discovery(wanted=options.umd, once=options.once)
-    feed = open_feed(options.socket, options.shm, discovery=found)
+    feed = open_feed(options.socket, options.shm, file=options.file, at=options.at, discovery=found)
     if options.telemetry:
         from ttmem.feeds.telemetry import telemetry_feed
 

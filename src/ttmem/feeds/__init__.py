@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from ttmem.feeds.feed import Feed
     from ttmem.feeds.host_feed import HostFeed
     from ttmem.feeds.local_feed import LocalFeed
+    from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.feeds.server_feed import ServerFeed
 
-__all__ = ["Feed", "HostFeed", "LocalFeed", "ServerFeed", "open_feed"]
+__all__ = ["Feed", "HostFeed", "LocalFeed", "RecordingFeed", "ServerFeed", "open_feed"]
 
 _HOMES = {
     "Feed": "feed",
     "HostFeed": "host_feed",
     "LocalFeed": "local_feed",
+    "RecordingFeed": "recording_feed",
     "ServerFeed": "server_feed",
     "open_feed": "choice",
 }

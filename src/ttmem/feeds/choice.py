@@ -15,13 +15,30 @@ if TYPE_CHECKING:
 
 
 def open_feed(
-    socket: str | None = None, shm: str | None = None, *, discovery: Discovery | None = None
+    socket: str | None = None,
+    shm: str | None = None,
+    *,
+    file: str | None = None,
+    at: str | float | None = None,
+    discovery: Discovery | None = None,
 ) -> Feed:
-    """A named socket (argument or TTMEM_SOCKET): that server. A named folder: that shared memory.
+    """A recording: `file`, and `at` an instant of it.
+
+    A named socket (argument or TTMEM_SOCKET): that server. A named folder: that shared memory.
 
     Neither: the server at the usual place if there is one, else this host's shared memory. `discovery`: asks
     the user-mode driver what chips there are, where no server is asked.
     """
+    if file is not None:
+        if socket is not None or shm is not None:
+            raise BadInput(
+                "a recording is read instead of a server or shared memory; give one of them"
+            )
+        from ttmem.feeds.recording_feed import RecordingFeed
+
+        return RecordingFeed(file, "end" if at is None else at)
+    if at is not None:
+        raise BadInput("--at names an instant of a recording; name the file, too")
     if socket is not None and shm is not None:
         raise BadInput("--socket asks a server and --shm reads files; give one of them")
     if socket == "":

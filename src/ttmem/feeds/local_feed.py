@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ttmem import __version__
 from ttmem.clock import now_ns
@@ -17,6 +17,9 @@ from ttmem.sources.shm import has_regions, probe_directory
 
 if TYPE_CHECKING:
     from ttmem.hw.umd import Discovery
+    from ttmem.recording.recorder import Recorder
+    from ttmem.recording.writer import Sink
+    from ttmem.sources.probe.reader import RegionReader
     from ttmem.sources.probe.watcher import ProbeWatcher
 
 SECOND_NS = 1_000_000_000
@@ -34,7 +37,7 @@ class LocalFeed:
 
     Counters have sums only: where no process is watched by the probe, of the details there is history,
     and no other key. `alone`: nobody else is asked, so a folder with nothing to read is an error.
-    `discovery`: asks the user-mode driver what chips there are.
+    `discovery`: asks the user-mode driver what chips there are. `wanted`: reads no counters, and only these regions.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class LocalFeed:
         *,
         alone: bool = False,
         discovery: Discovery | None = None,
+        wanted: Callable[[RegionReader], bool] | None = None,
     ) -> None:
         # Here, and not at the top: asking a server needs neither accounts nor native code.
         from ttmem.hw.discovery import Capacities
@@ -61,6 +65,8 @@ class LocalFeed:
         )
         self._probe_folder = probe_directory(folder)
         self._probes: ProbeWatcher | None = None  # until there is a region to read
+        self._wanted = wanted
+        self._recorder: Recorder | None = None
         self._ticked = 0
         self._alone = alone
 
@@ -79,18 +85,42 @@ class LocalFeed:
     ) -> Snapshot:
         """See `Feed.read`; `remarks` are added to those of the host."""
         wanted = checked(detail)
-        now = self._look(remarks)
-        if abs(now - self._ticked) >= SECOND_NS - SLACK_NS:
-            self._books.tick(now)
-            self._ticked = now
-        host = {"ttmem": __version__, "shared_memory": self.folder}
-        picture = self._books.snapshot(now, host)
+        now = self.poll(remarks)
+        picture = self._books.snapshot(now, self._host)
         if self._alone and is_blank(picture):
             raise NothingToRead(self.why_blank())
         return self._with_details(picture, wanted, device, limit)
 
+    @property
+    def _host(self) -> dict[str, str]:
+        return {"ttmem": __version__, "shared_memory": self.folder}
+
+    def poll(self, remarks: Iterable[Remark] = ()) -> int:
+        """Reads what is new, and says when."""
+        now = self._look(remarks)
+        if abs(now - self._ticked) >= SECOND_NS - SLACK_NS:
+            self._books.tick(now)
+            self._ticked = now
+        if self._recorder is not None:
+            self._recorder.tick(now)
+        return now
+
+    def record(
+        self, sink: Sink, about: Mapping[str, Any], *, confidential: bool = False
+    ) -> Recorder:
+        """Records whatever is read from now on; `poll` reads."""
+        from ttmem.recording.recorder import Recorder
+
+        self._books.watchful = True  # whoever records reads counters all the time
+        self._recorder = Recorder(
+            self._books, sink, about, host=self._host, confidential=confidential
+        )
+        return self._recorder
+
     def _look(self, remarks: Iterable[Remark]) -> int:
         watched = self._look_at_probes()
+        if self._wanted is not None:
+            return now_ns()
         counters = self._source.read()
         now = now_ns()
         said = (*remarks, *counters.remarks, *watched)
@@ -107,7 +137,7 @@ class LocalFeed:
             from ttmem.sources.probe.watcher import ProbeWatcher
 
             remove_expired(self._probe_folder)
-            self._probes = ProbeWatcher(self._probe_folder)
+            self._probes = ProbeWatcher(self._probe_folder, self._wanted)
         began, behind = time.thread_time(), None
         while behind is None or behind:
             reading, books = self._probes.read(), self._books.probed

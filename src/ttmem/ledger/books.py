@@ -222,6 +222,10 @@ class Books:
         self._bind(process, number, record)
         return True
 
+    def restore_device(self, record: DeviceRecord) -> None:
+        """A device of recorded books; its index is the next one."""
+        self._register.restore(record)
+
     def _may_bind(self, process: ProcessRecord, logical_id: int) -> bool:
         """The account of a process on a device is one of those that its user may have."""
         return logical_id in process.devices or self._shares.take(
@@ -355,6 +359,8 @@ class Books:
         if grown is not None and self._shares.take(process.facts.user, "names", grown, TEXT):
             process.strings[number] = text
             process.string_bytes += grown
+            if self.journal is not None:
+                self.journal.string(process.index, number, text)
 
     def remember(self, process: ProcessRecord, events: bytes | memoryview, now: int) -> None:
         """Keeps events for lists; older ones go."""

@@ -19,10 +19,13 @@ _NO_CONTROL = bytes(min(op, _UNKNOWN_OP) for op in range(256))
 
 
 class Journal(Protocol):
-    """Where the records go. Neither method may raise: that would look like a fault of the process that sent them."""
+    """Where the records go. No method may raise: that would look like a fault of the process that sent them."""
 
     def records(self, data: Records, /) -> None:
         """Whole records, in order. The events of a batch come in the call after their BATCH record."""
+
+    def string(self, account: int, number: int, text: str, /) -> None:
+        """A process has defined a string; it is no record."""
 
     def interrupted(self) -> None:
         """Memory ran out in the middle of a call: only a new key frame has the state of the ledger."""

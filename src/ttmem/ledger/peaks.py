@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
+from typing import Any
 
 from ttmem.events import MemoryKind
 from ttmem.snapshots import MemoryHistory
@@ -28,17 +29,21 @@ class DeviceHistory:
         return len(self._columns["time_ns"]) > 0
 
     def add(self, now: int, row: DeviceRow) -> None:
-        """Appends one sample; the oldest goes when the hour is full."""
         held = row.held
-        values = (
-            now,
-            held[MemoryKind.DRAM],
-            held[MemoryKind.L1],
-            held[MemoryKind.L1_SMALL],
-            held[MemoryKind.TRACE],
-            row.cb_used,
-            row.l1_used,
+        self.append(
+            (
+                now,
+                held[MemoryKind.DRAM],
+                held[MemoryKind.L1],
+                held[MemoryKind.L1_SMALL],
+                held[MemoryKind.TRACE],
+                row.cb_used,
+                row.l1_used,
+            )
         )
+
+    def append(self, values: Sequence[int]) -> None:
+        """One sample, as columns; the oldest goes when the hour is full."""
         full = len(self._columns["time_ns"]) == SECONDS
         for column, value in zip(self._columns.values(), values, strict=True):
             if full:
@@ -47,6 +52,10 @@ class DeviceHistory:
                 column.append(value)
         if full:
             self._next = (self._next + 1) % SECONDS
+
+    def last(self) -> list[int]:
+        """The latest sample, as columns."""
+        return [column[self._next - 1] for column in self._columns.values()]
 
     def columns(self) -> MemoryHistory:
         at = self._next
@@ -65,6 +74,20 @@ class PolledPeaks:
         self._told: list[Mark] = [(0, 0)] * (KINDS + 1)  # of events, by a probe
         self._counted = [0] * (KINDS + 1)  # of counters alone, by looks
         self.unknown: frozenset[int] = frozenset()
+
+    def saved(self) -> list[Any]:
+        """Plain values, for a recording."""
+        seen, told = ([list(mark) for mark in marks] for marks in (self._seen, self._told))
+        return [seen, told, list(self._counted)]
+
+    @classmethod
+    def restored(cls, saved: list[Any]) -> PolledPeaks:
+        peaks = cls()
+        seen, told, counted = saved
+        peaks._seen = [(amount, time) for amount, time in seen]
+        peaks._told = [(amount, time) for amount, time in told]
+        peaks._counted = [int(amount) for amount in counted]
+        return peaks
 
     def reset(self, row: DeviceRow) -> None:
         """Peaks start again at what is held now."""

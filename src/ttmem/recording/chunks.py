@@ -16,7 +16,7 @@ from ttmem.errors import BadInput
 from ttmem.recording.format import HEADER_SIZE, MAGIC, VERSION, BadChunk, ChunkType, Header, decode
 from ttmem.text import printable
 
-MAX_CHUNKS = 1 << 21  # of an index, which takes 40 bytes for each: files of 200 GB
+MAX_CHUNKS = 1 << 21  # of an index, which takes 32 bytes for each: files of 200 GB
 MAX_DAMAGES = 1000
 MAX_PAYLOAD = 1 << 29  # of one chunk with its continuations
 FIRST_WINDOW, LAST_WINDOW = 1 << 12, 1 << 20  # bytes, in the search for the next header
@@ -92,6 +92,7 @@ class Chunks:
         self.source = source
         self.damages: list[Damage] = []
         self.tail: str | None = None  # why the file ends with something that is no whole chunk
+        self.closed = False  # the last chunk says that the writer has ended
         self.unknown = 0  # chunks of types that this version does not know
         self.lost = 0
         self.stored = dict.fromkeys(ChunkType, 0)  # bytes by type, headers included
@@ -100,8 +101,8 @@ class Chunks:
         self._next = 0  # where the next header is expected
         self._stream: int | None = None
         self._continued: ChunkType | None = None  # the type of a chunk that the next one continues
-        self._offset, self._position = array("Q"), array("Q")
-        self._first, self._last = array("Q"), array("Q")
+        self._offset, self._position, self._time = array("Q"), array("Q"), array("Q")
+        self._reached: dict[int, int] = {}  # the latest time, by type
         self._of_type: dict[int, array[int]] = {kind: array("Q") for kind in ChunkType}
         self._check_start()
         self.refresh()
@@ -178,6 +179,7 @@ class Chunks:
 
     def _add(self, offset: int, header: Header) -> None:
         self._seen += 1
+        self.closed = header.type == ChunkType.END
         part, self._continued = self._continued == header.type, None
         if header.type not in self._of_type or header.version > VERSION:
             self.unknown += 1
@@ -196,11 +198,10 @@ class Chunks:
         self.stored[kind] += size
         if not part:
             self._of_type[kind].append(len(self._offset))
-        first = self._last[-1] if self._last else header.first
         self._offset.append(offset)
         self._position.append(header.position if records else max(header.position, self.end))
-        self._first.append(max(first, header.first) if records else first)
-        self._last.append(max(first, header.last) if records else first)
+        self._time.append(max(header.first, self._reached.get(kind, 0)))
+        self._reached[kind] = max(header.last, self._reached.get(kind, 0))
         if records:
             self.end = header.end
 
@@ -208,11 +209,9 @@ class Chunks:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The times reached before the first record and with the last; 0 where there is none."""
-        of_records = self._of_type[ChunkType.RECORDS]
-        if not of_records:
-            return (0, 0)
-        return (self._first[of_records[0]], self._last[of_records[-1]])
+        """The earliest and latest time in it; 0 where there is none."""
+        starts = [self._time[rows[0]] for rows in self._of_type.values() if rows]
+        return (min(filter(None, starts), default=0), max(self._reached.values(), default=0))
 
     def count(self, kind: ChunkType) -> int:
         return len(self._of_type[kind])
@@ -221,19 +220,17 @@ class Chunks:
         """Where the `number`th chunk of a type stands in the journal."""
         return self._position[self._of_type[kind][number]]
 
-    def time_before(self, number: int) -> int:
-        """The time that was reached before the first record of a RECORDS chunk."""
-        return self._first[self._of_type[ChunkType.RECORDS][number]]
+    def time(self, kind: ChunkType, number: int) -> int:
+        """Of the `number`th chunk of a type; of RECORDS, the time that was reached before its first record."""
+        return self._time[self._of_type[kind][number]]
 
-    def at_position(self, kind: ChunkType, position: int) -> int:
+    def until_position(self, kind: ChunkType, position: int) -> int:
         """How many chunks of a type begin at or before a position."""
-        rows = self._of_type[kind]
-        return bisect_right(_Column(rows, self._position), position)
+        return bisect_right(_Column(self._of_type[kind], self._position), position)
 
-    def at_time(self, time: int) -> int:
-        """How many RECORDS chunks begin before a time is passed."""
-        rows = self._of_type[ChunkType.RECORDS]
-        return bisect_right(_Column(rows, self._first), time)
+    def until_time(self, kind: ChunkType, time: int) -> int:
+        """How many chunks of a type begin at or before a time."""
+        return bisect_right(_Column(self._of_type[kind], self._time), time)
 
     def payload(self, kind: ChunkType, number: int) -> bytes:
         """Of the `number`th chunk of a type, with its continuations; BadChunk, and a damage is noted."""

@@ -66,12 +66,13 @@ class ChunkType(IntEnum):
 
     FILE = 1  # JSON: who recorded, where and when; the first chunk of a file
     RECORDS = 2  # journal records, as byte planes
-    STRINGS = 3  # JSON: {account: {number: text}}
+    STRINGS = 3  # JSON: {serial of an account: {number: text}}
     CONTEXT = 4  # JSON: what else a snapshot needs, as far as it has changed
-    STATE = 5  # the state of the ledger at this position: with the documents before it, a key frame
+    STATE = 5  # the state of the ledger at this position: a key frame
     MARKS = 6  # JSON: markers
-    HISTORY = 7  # JSON: one sample of each device
-    END = 8  # the writer closed the file
+    HISTORY = 7  # JSON: samples of each device
+    END = 8  # JSON: the writer closed the file
+    ACCOUNTS = 9  # JSON: {serial of an account: its process}
 
 
 class BadChunk(TtmemError):

@@ -29,6 +29,7 @@ from ttmem.recording.format import (
 BUDGET = 64 << 20  # bytes that may wait for the thread
 FLUSH_S = 0.4  # records wait no longer for a chunk to fill
 CHUNK_BYTES = CHUNK_RECORDS * EVENT_SIZE
+PIECE = 4096  # records
 RETRY_S = 1.0  # after a chunk that could not be written; doubled each time, up to RETRY_MAX_S
 RETRY_MAX_S = 60.0
 
@@ -102,6 +103,8 @@ class Written(NamedTuple):
     bytes: int
     lost: int  # records
     problem: str | None  # why the last chunk could not be written
+    state_bytes: int  # of the last key frame
+    bytes_since: int  # the last key frame
 
 
 class _Piece(NamedTuple):
@@ -135,7 +138,7 @@ class Writer:
         self._budget = budget
         self._queue: deque[_Piece] = deque()
         self._waiting = 0
-        self._records = self._bytes = self._lost = 0
+        self._records = self._bytes = self._lost = self._state_bytes = self._state_end = 0
         self._problem: str | None = None
         self._retry_at, self._retry_after = 0.0, RETRY_S
         self._closing = False
@@ -152,7 +155,7 @@ class Writer:
     # -- called by whoever feeds it ------------------------------------------------------------------------------
 
     def records(self, data: bytes) -> None:
-        """Journal records, in their order."""
+        """Journal records, in their order. What comes in one call stays in one chunk; at most PIECE of them."""
         count = len(data) // EVENT_SIZE
         with self._wake:
             if self.gap or self._waiting + len(data) > self._budget:
@@ -186,7 +189,14 @@ class Writer:
 
     def written(self) -> Written:
         with self._wake:
-            return Written(self._records, self._bytes, self._lost, self._problem)
+            return Written(
+                self._records,
+                self._bytes,
+                self._lost,
+                self._problem,
+                self._state_bytes,
+                self._bytes - self._state_end,
+            )
 
     def close(self, seconds: float = 30.0) -> Written:
         """Writes what is waiting, as long as that takes at most `seconds`."""
@@ -248,18 +258,13 @@ class Writer:
         self._open.append(piece.data)
         self._open_bytes += len(piece.data)
         if self._open_bytes >= CHUNK_BYTES:
-            self._flush(whole=True)
+            self._flush()
 
-    def _flush(self, whole: bool = False) -> None:
-        """Writes the open records; with `whole` only as many chunks as are full."""
-        data = b"".join(self._open)
-        at = 0
-        while at < len(data) and not (whole and len(data) - at < CHUNK_BYTES):
-            self._write_records(data[at : at + CHUNK_BYTES])
-            at += CHUNK_BYTES
-        rest = data[at:]
-        self._open, self._open_bytes = [rest] if rest else [], len(rest)
-        self._opened = time.monotonic()
+    def _flush(self) -> None:
+        if self._open:
+            records = b"".join(self._open)
+            self._open, self._open_bytes = [], 0
+            self._write_records(records)
 
     def _write_records(self, records: bytes) -> None:
         first, self._time = self._time, self._reached(records, self._time)
@@ -287,6 +292,9 @@ class Writer:
         for chunk in encode_long(kind, data, self._stream, position=position, time=now):
             if not self._append(chunk):
                 return
+            if kind is ChunkType.STATE:
+                with self._wake:
+                    self._state_bytes, self._state_end = len(chunk), self._bytes
 
     def _append(self, chunk: bytes) -> bool:
         try:

@@ -59,6 +59,11 @@ class RegionReader:
         return self._region.process_alive()
 
     @property
+    def launcher(self) -> int | None:
+        """The pid of the `ttmem run` that started its process."""
+        return self._region.header().launcher
+
+    @property
     def ended_ns(self) -> int | None:
         """When its process ended; None if it did not yet, or if nobody saw it."""
         return self._region.header().ended_ns

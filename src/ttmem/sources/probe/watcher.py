@@ -7,7 +7,7 @@ look: whoever has more regions, or larger ones, than fit into it waits, and nobo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,6 +62,8 @@ class ProbeWatcher:
     """Keeps one follower for each live process. A region whose process had ended before is read if somebody asks."""
 
     folder: str | None = None  # None: the usual one
+    # Which regions to read; those are read even if their process has ended already. None: all of live processes.
+    wanted: Callable[[RegionReader], bool] | None = None
     _scan: RegionScan | None = None
     _followers: dict[RegionId, RegionReader] = field(default_factory=dict)
     _ended: set[RegionId] = field(default_factory=set)
@@ -145,8 +147,12 @@ class ProbeWatcher:
         except Exception as problem:
             remarks.append((name.uid, _fault(name.path, name.pid, problem)))
             return
-        if follower.alive():
+        wanted = self.wanted is None or self.wanted(follower)
+        if wanted and (self.wanted is not None or follower.alive()):
             self._followers[region] = follower
+        elif not wanted:
+            follower.close()
+            self._ended.add(region)
         else:
             if not follower.in_order:
                 words = partial(final_news, name.path)

@@ -1,0 +1,196 @@
+"""Record everything that this host's processes do with the memory of their devices.
+
+    ttmem record today.ttmem --duration 1h
+
+Reads the regions of processes under `ttmem run` and the counters that stock ttnn publishes, like
+`ttmem top` without a server. `ttmem ps FILE --at 12.5s`, `ttmem top FILE` and `ttmem dump FILE` show
+the recording at any instant. Ctrl-C ends it. The file is readable by its owner only; it has
+command lines and paths in it, unless --confidential leaves them out.
+
+exit codes: 0 done, 1 some of it could not be written, 2 wrong arguments
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ttmem.clock import now_ns
+from ttmem.commands.options import path
+from ttmem.errors import BadInput
+from ttmem.sizes import human, several
+
+if TYPE_CHECKING:
+    from ttmem.recording.writer import Written
+    from ttmem.sources.probe.reader import RegionReader
+
+POLL_S = 0.1
+PROGRESS_S = 1.0
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=path,
+        help="the file to write (%%p pid, %%h host, %%r MPI rank)",
+    )
+    parser.add_argument(
+        "--duration", metavar="TIME", help="how long: 90s, 5m, 1h (default: until Ctrl-C)"
+    )
+    parser.add_argument(
+        "--pid",
+        metavar="PID",
+        type=int,
+        action="append",
+        default=[],
+        help="only this process, if it runs under `ttmem run`",
+    )
+    parser.add_argument(
+        "--shm", metavar="DIR", type=path, help="read regions and counters in this directory"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    parser.add_argument(
+        "--confidential", action="store_true", help="leave out command lines and directories"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from ttmem.feeds import LocalFeed
+    from ttmem.recording.recorder import described
+    from ttmem.recording.when import parse_duration
+    from ttmem.recording.writer import FileSink
+    from ttmem.sources.shm import check_directories
+
+    seconds = parse_duration(options.duration) / 1e9 if options.duration else float("inf")
+    check_directories(options.shm)
+    pids = frozenset(options.pid)
+    feed = LocalFeed(
+        options.shm, wanted=(lambda region: region.facts.pid in pids) if pids else None
+    )
+    name = expanded(options.file)
+    sink = FileSink(name, overwrite=options.overwrite)
+    about = described(shlex.join(sys.argv), confidential=options.confidential)
+    recorder = feed.record(sink, about, confidential=options.confidential)
+    stop = _Stop()
+    progress = _Progress()
+    end = time.monotonic() + seconds
+    while not stop.asked and time.monotonic() < end:
+        feed.poll()
+        progress.show(recorder.written())
+        time.sleep(min(POLL_S, max(0.0, end - time.monotonic())))
+    feed.poll()
+    written = recorder.close()
+    feed.close()
+    progress.end()
+    print(outcome(name, written))
+    return 1 if written.lost or written.problem else 0
+
+
+def expanded(name: str) -> str:
+    """%p, %h and %r in the name of a file."""
+
+    def value(match: re.Match[str]) -> str:
+        letter = match[1]
+        if letter == "p":
+            return str(os.getpid())
+        if letter == "h":
+            return os.uname().nodename
+        if letter == "r":
+            rank = next((os.environ[name] for name in RANKS if os.environ.get(name)), None)
+            if rank is None or not rank.isdecimal():
+                raise BadInput(f"%r is the MPI rank, and none of {', '.join(RANKS)} is set")
+            return rank
+        if letter == "%":
+            return "%"
+        raise BadInput(f"%{letter} in {name!r}: only %p, %h, %r and %% are known")
+
+    return re.sub(r"%(.?)", value, name)
+
+
+def outcome(name: str, written: Written) -> str:
+    """One line for the end."""
+    text = f"recorded {several(written.records, 'record')}, {human(written.bytes)}, in {name}"
+    if written.lost:
+        text += f"; {several(written.lost, 'record')} lost, because the disk was too slow or full"
+    if written.problem:
+        text += f" ({written.problem})"
+    return text
+
+
+class RunRecording:
+    """What `ttmem run -o` records: the processes that this launcher started."""
+
+    def __init__(self, command: list[str], options: argparse.Namespace) -> None:
+        from ttmem.feeds import LocalFeed
+        from ttmem.recording.recorder import described
+        from ttmem.recording.writer import FileSink
+
+        self._since = now_ns()
+        self._name = expanded(options.output)
+        sink = FileSink(self._name, overwrite=options.overwrite)
+        self._feed = LocalFeed(options.shm, wanted=self._is_ours)
+        about = described(shlex.join(command), confidential=options.confidential)
+        self._recorder = self._feed.record(sink, about, confidential=options.confidential)
+
+    def _is_ours(self, region: RegionReader) -> bool:
+        """Anybody could write this launcher's pid into a file."""
+        ours = region.launcher == os.getpid() and region.uid == os.geteuid()
+        return ours and region.created_ns >= self._since
+
+    def poll(self) -> None:
+        with suppress(Exception):  # the command goes on, whatever happens to its recording
+            self._feed.poll()
+
+    def close(self) -> str:
+        """One line on what was recorded."""
+        self.poll()
+        self.poll()  # the first one may have found regions that ended meanwhile
+        written = self._recorder.close()
+        self._feed.close()
+        return outcome(self._name, written)
+
+
+class _Stop:
+    """Ctrl-C and SIGTERM end a recording; the file is closed in order."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+
+
+class _Progress:
+    """One line on a terminal, again and again: time, events per second, size, losses."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr is not None and sys.stderr.isatty()
+        self._begun = self._next = time.monotonic()
+        self._last = 0
+
+    def show(self, written: Written) -> None:
+        now = time.monotonic()
+        if not self._shown or now < self._next:
+            return
+        rate = (written.records - self._last) / PROGRESS_S
+        self._last, self._next = written.records, now + PROGRESS_S
+        lost = f", {written.lost:,} lost" if written.lost else ""
+        trouble = f", {written.problem}" if written.problem else ""
+        line = f"{now - self._begun:8.0f} s  {rate:10,.0f} records/s  {human(written.bytes):>10}{lost}{trouble}"
+        print(f"\r{line:<78}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._shown:
+            print(file=sys.stderr)

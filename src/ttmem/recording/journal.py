@@ -1,0 +1,71 @@
+"""Journal records as they stand in a recording: control records, and batches of events behind their BATCH record.
+
+In a recording, BATCH, OPEN_PROCESS and RELEASE_PROCESS carry in `extra` the serial number of their account. Indices of
+the ledger are used again when a process has ended; serial numbers are not. A chunk begins with a control record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ttmem.events import EVENT_SIZE, Event
+from ttmem.events.record import Control
+
+MASK_RECORDS = 2  # behind a DEFINE_CORES
+_TIME = 1  # column of a record, in words of eight bytes
+_WORDS = EVENT_SIZE // 8
+
+
+class Run(NamedTuple):
+    """A control record, and the records that belong to it: events of a BATCH, the mask of a DEFINE_CORES."""
+
+    control: Event
+    first: int  # of the records behind it, in the chunk
+    end: int
+
+
+def runs(records: bytes) -> Iterator[Run]:
+    """Of one chunk, which may end anywhere. ValueError if it does not begin with a control record."""
+    at, count = 0, len(records) // EVENT_SIZE
+    while at < count:
+        control = Event.unpack(records, at * EVENT_SIZE)
+        if control.op < Control.BATCH:
+            raise ValueError("an event that belongs to no batch")
+        behind = 0
+        if control.op == Control.BATCH:
+            behind = control.size
+        elif control.op == Control.DEFINE_CORES:
+            behind = MASK_RECORDS
+        end = min(count, at + 1 + behind)
+        yield Run(control, at + 1, end)
+        at = end
+
+
+def times(records: bytes, run: Run) -> list[int]:
+    """When the events of a batch happened; the time of arrival stands in for a time that is unknown or to come."""
+    column = memoryview(records).cast("Q")[run.first * _WORDS + _TIME : run.end * _WORDS : _WORDS]
+    arrived = run.control.time
+    found = column.tolist()
+    if found and (max(found) > arrived or min(found) == 0):
+        return [time if 0 < time <= arrived else arrived for time in found]
+    return found
+
+
+def reached(records: bytes, before: int) -> int:
+    """The latest time of events up to the end of a chunk. Clocks and reporters may lag; this never goes back."""
+    latest = before
+    for run in runs(records):
+        if run.control.op == Control.BATCH:
+            latest = max(latest, *times(records, run)) if run.end > run.first else latest
+    return latest
+
+
+def records_until(records: bytes, before: int, time: int) -> int:
+    """How many records of a chunk come before the first event later than `time`."""
+    for run in runs(records):
+        if run.control.op == Control.BATCH:
+            for number, happened in enumerate(times(records, run)):
+                if max(before, happened) > time:
+                    return run.first + number if number else run.first - 1
+    return len(records) // EVENT_SIZE

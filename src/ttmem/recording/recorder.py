@@ -1,0 +1,317 @@
+"""Records books: their journal as it comes, and whatever else a snapshot needs as it changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ttmem import __version__
+from ttmem.clock import now_ns
+from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
+from ttmem.events.record import NO_POSITION, Control
+from ttmem.ledger import Books
+from ttmem.ledger.journal import Records
+from ttmem.recording.context import (
+    SECTIONS,
+    Document,
+    account,
+    changes,
+    context_of,
+    device,
+    without_secrets,
+)
+from ttmem.recording.format import ChunkType
+from ttmem.recording.journal import reached
+from ttmem.recording.writer import BUDGET, PIECE, Sink, Writer, Written
+from ttmem.sizes import human
+
+# A key frame costs a save of the whole ledger and bytes in the file; its absence costs whoever seeks.
+KEY_FRAME_RECORDS = 1 << 18  # at least between two of them
+SEEK_RECORDS = 1 << 20  # from here on a larger part of the file may be key frames
+SHARE, LARGE_SHARE = (
+    10,
+    4,
+)  # of the bytes written since, a key frame is at most the 10th or 4th part
+MOST_DELTAS = 256  # between two contexts in full
+MOST_MARKS = 1000  # in one batch
+MARKED = {Notice.PHASE_ENTERED: "phase", Notice.ALLOCATION_FAILED: "failure"}
+
+
+def described(command: str | None = None, *, confidential: bool = False) -> dict[str, Any]:
+    """Who records, where and when: the first chunk of a file."""
+    system = os.uname()
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot_id: str | None = file.read().strip()
+    except OSError:
+        boot_id = None
+    return {
+        "ttmem": __version__,
+        "host": system.nodename,
+        "boot_id": boot_id,
+        "kernel": system.release,
+        "uid": os.getuid(),
+        "command": None if confidential else command,
+        "confidential": confidential,
+    }
+
+
+class Recorder:
+    """The journal of books, from now on until `close`. Nothing here raises or waits for the disk.
+
+    `host` is what snapshots of these books say of their host. `confidential` leaves out command lines and directories.
+    """
+
+    def __init__(
+        self,
+        books: Books,
+        sink: Sink,
+        about: Mapping[str, Any],
+        *,
+        host: Mapping[str, Any] | None = None,
+        confidential: bool = False,
+        budget: int = BUDGET,
+    ) -> None:
+        now = now_ns()
+        self._books = books
+        self._host = {"name": os.uname().nodename, **(host or {})}
+        self._confidential = confidential
+        self._writer = Writer(
+            sink,
+            reached,
+            stream=int.from_bytes(os.urandom(8), "little"),
+            started_ns=now,
+            budget=budget,
+        )
+        self._serials: dict[int, int] = {}  # of open accounts, by their index in the ledger
+        self._next_serial = 1
+        self._strings: dict[int, dict[int, str]] = {}  # not yet written, by serial
+        self._accounts: dict[int, dict[str, Any]] = {}  # as they were written, by serial
+        self._marks: list[list[Any]] = []
+        self._sampled: dict[str, int] = {}  # the last sample of the history that was written
+        self._batch: Event | None = None
+        self._changed: set[int] = set()  # accounts, since the context was written
+        self._context: Document = {}  # as it was written
+        self._deltas = 0  # since it was written in full
+        self._key_frame_at = 0
+        self._writer.document(ChunkType.FILE, dict(about), now)
+        for index, process in books.processes.items():
+            self._open(index)
+            self._strings[self._serials[index]] = dict(process.strings)
+        self._key_frame(now)
+        books.native.attach(self)
+
+    @property
+    def position(self) -> int:
+        return self._writer.position
+
+    def written(self) -> Written:
+        return self._writer.written()
+
+    def close(self) -> Written:
+        """Ends the file; what is waiting is written first."""
+        self._books.native.attach(None)
+        self._write_context(now_ns())
+        self._writer.document(ChunkType.END, {}, now_ns())
+        return self._writer.close()
+
+    # -- the journal ---------------------------------------------------------------------------------------------
+
+    def records(self, data: Records, /) -> None:
+        """See `Journal`."""
+        try:
+            self._take(data)
+        except Exception:  # MemoryError, say
+            self._batch = None
+            self._writer.gap = True
+
+    def _take(self, data: Records) -> None:
+        if self._batch is not None:
+            batch, self._batch = self._batch, None
+            self._events(batch, data)
+            return
+        control = Event.unpack(data)
+        if control.op == Control.BATCH:
+            self._batch = control
+            return
+        if control.op == Control.OPEN_PROCESS:
+            self._open(control.device)
+        if control.op in (Control.OPEN_PROCESS, Control.RELEASE_PROCESS):
+            serial = self._serials.get(control.device, 0)
+            data = control._replace(extra=serial).pack()
+        if control.op == Control.RELEASE_PROCESS:
+            self._accounts.pop(self._serials.pop(control.device, 0), None)
+        self._writer.records(bytes(data))
+        if control.op in (Control.OPEN_PROCESS, Control.RELEASE_PROCESS, Control.BIND):
+            self._changed.add(control.device)
+
+    def interrupted(self) -> None:
+        """See `Journal`."""
+        self._writer.gap = True
+
+    def string(self, index: int, number: int, text: str) -> None:
+        """A process has named a string."""
+        serial = self._serials.get(index)
+        if serial is not None:
+            self._strings.setdefault(serial, {})[number] = text
+
+    def _open(self, index: int) -> None:
+        self._serials[index] = self._next_serial
+        self._next_serial += 1
+
+    def _events(self, batch: Event, data: Records) -> None:
+        self._write_strings(batch.time)
+        if self._changed:
+            self._write_new(batch.time)
+        serial = self._serials.get(batch.device, 0)
+        if batch.id != NO_POSITION:
+            self._find_marks(batch, data)
+        for at in range(0, batch.size, PIECE - 1):
+            events = data[at * EVENT_SIZE : (at + PIECE - 1) * EVENT_SIZE]
+            head = batch._replace(
+                size=len(events) // EVENT_SIZE,
+                extra=serial,
+                id=batch.id if batch.id == NO_POSITION else batch.id + at,
+            )
+            self._writer.records(head.pack() + events)
+        if self._writer.position - self._key_frame_at >= KEY_FRAME_RECORDS or self._writer.gap:
+            self._key_frame_if_due(batch.time)
+        self._write_marks(batch.time)
+
+    # -- what else a snapshot needs ------------------------------------------------------------------------------
+
+    def tick(self, now: int) -> None:
+        """To be called after each reading of the sources: writes what has changed, and a key frame when one is due."""
+        self._write_strings(now)
+        self._write_context(now)
+        self._write_history(now)
+        self._write_marks(now)
+        self._key_frame_if_due(now)
+
+    def _write_history(self, now: int) -> None:
+        samples: dict[str, list[list[int]]] = {}
+        for record in self._books.devices:
+            if record.history and (last := record.history.last())[0] > self._sampled.get(
+                record.unique_id, 0
+            ):
+                known = record.unique_id in self._sampled
+                past = [list(one) for one in zip(*record.history.columns(), strict=True)]
+                samples[record.unique_id] = [last] if known else past
+                self._sampled[record.unique_id] = last[0]
+        if samples:
+            self._writer.document(ChunkType.HISTORY, samples, now)
+
+    def _find_marks(self, batch: Event, data: Records) -> None:
+        """Phases and failed allocations. Their positions count the BATCH record of each piece."""
+        ops = bytes(data[::EVENT_SIZE])
+        process = self._books.processes.get(batch.device)
+        for op, kind in MARKED.items():
+            at = ops.find(op)
+            while at >= 0 and process is not None and len(self._marks) < MOST_MARKS:
+                event = Event.unpack(data, at * EVENT_SIZE)
+                position = self.position + at + at // (PIECE - 1) + 1
+                text, device = process.strings.get(event.name, ""), None
+                if op == Notice.ALLOCATION_FAILED:
+                    text, device = _failure(event), process.devices.get(event.device)
+                time = event.time if 0 < event.time <= batch.time else batch.time
+                self._marks.append([position, time, kind, process.pid, device, text])
+                at = ops.find(op, at + 1)
+
+    def mark(self, text: str, now: int, pid: int | None = None) -> None:
+        """A user's own marker."""
+        self._marks.append([self.position, now, "mark", pid, None, text])
+        self._write_marks(now)
+
+    def _write_context(self, now: int) -> None:
+        """What has changed; from time to time everything, so that nobody has to read long chains of changes."""
+        self._write_accounts(now)
+        self._changed.clear()
+        context = context_of(self._books, self._host, self._serials)
+        if self._deltas >= MOST_DELTAS:
+            self._context, self._deltas = {}, 0
+        full, changed = not self._context, changes(self._context, context)
+        self._context = context
+        if changed:
+            self._put_context(changed, now, full)
+
+    def _write_new(self, now: int) -> None:
+        """Of accounts and devices that are new or were bound since, so that no event comes before its device."""
+        self._write_accounts(now)
+        books, part = self._books, {name: dict(self._context.get(name, {})) for name in SECTIONS}
+        for index in self._changed:
+            process = books.processes.get(index)
+            if process is None:
+                part["accounts"].pop(str(index), None)
+            else:
+                part["accounts"][str(index)] = account(process, self._serials.get(index, 0))
+                for _, at in books.places(process):
+                    part["devices"][str(at)] = device(books.devices[at])
+        self._changed.clear()
+        changed, self._context = changes(self._context, part), part
+        if changed:
+            self._put_context(changed, now)
+
+    def _put_context(self, changed: Document, now: int, full: bool = False) -> None:
+        self._deltas += 1
+        document = {"full": full, **changed}
+        if self._confidential:
+            document = without_secrets(document)
+        self._writer.document(ChunkType.CONTEXT, document, now)
+
+    def _write_accounts(self, now: int) -> None:
+        changed = {}
+        for index in self._changed if self._accounts else self._serials:
+            process, serial = self._books.processes.get(index), self._serials.get(index)
+            if process is None or serial is None:
+                continue  # about to be opened, or released
+            facts = process.facts
+            known = {
+                "index": index,
+                "pid": facts.pid,
+                "start_time_ns": facts.start_time_ns,
+                "user": facts.user,
+                "command": None if self._confidential else facts.command,
+                "devices": dict(process.devices),
+            }
+            if self._accounts.get(serial) != known:
+                changed[serial] = self._accounts[serial] = known
+        if changed:
+            self._writer.document(ChunkType.ACCOUNTS, changed, now)
+
+    def _key_frame(self, now: int) -> None:
+        self._write_strings(now)
+        self._context = {}
+        self._deltas = 0
+        self._write_context(now)
+        self._writer.payload(ChunkType.STATE, self._books.native.save(), now)
+        self._key_frame_at = self.position
+
+    def _write_strings(self, now: int) -> None:
+        if self._strings:
+            strings: Any = self._strings
+            if self._confidential:
+                strings = without_secrets(strings)
+            self._writer.document(ChunkType.STRINGS, strings, now)
+            self._strings = {}
+
+    def _write_marks(self, now: int) -> None:
+        if self._marks:
+            self._writer.document(ChunkType.MARKS, self._marks, now)
+            self._marks = []
+
+    def _key_frame_if_due(self, now: int) -> None:
+        records, written = self.position - self._key_frame_at, self._writer.written()
+        share = LARGE_SHARE if records >= SEEK_RECORDS else SHARE
+        due = records >= KEY_FRAME_RECORDS and written.bytes_since >= share * written.state_bytes
+        if (due or self._writer.gap) and self._writer.ready:
+            self._key_frame(now)
+
+
+def _failure(event: Event) -> str:
+    """'1.5 MiB of L1'; of circular buffers the size is unknown."""
+    try:
+        kind = MemoryKind(event.kind).name
+    except ValueError:
+        kind = "memory"
+    return f"{human(event.size)} of {kind}" if event.size else kind

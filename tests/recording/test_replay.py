@@ -1,0 +1,165 @@
+"""What a recording holds at a position is what the ledger held there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ledger.test_journal import EVENTS, answers
+from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice, Op
+from ttmem.ledger import Books
+from ttmem.ledger.details import Details
+from ttmem.procfs import ProcessFacts
+from ttmem.recording import Recording
+from ttmem.recording.recorder import Recorder, described
+from ttmem.recording.recording import Instant
+from ttmem.recording.replay import Replay
+from ttmem.recording.writer import FileSink
+from ttmem.snapshots import DETAILS, to_json
+
+NOW = 1_800_000_000_000_000_000
+KNOWN = EVENTS.map(lambda event: event._replace(op=min(event.op, 127)))  # a journal has no others
+BATCHES = st.lists(
+    st.tuples(st.integers(0, 2), st.lists(KNOWN, min_size=1, max_size=8)), max_size=20
+)
+
+
+def _books() -> Books:
+    books = Books()
+    for pid in (41, 42, 43):
+        _open(books, pid)
+    return books
+
+
+def _open(books: Books, pid: int) -> None:
+    facts = ProcessFacts(pid=pid, start_time_ns=pid, user="u", command="python model.py")
+    process = books.open_process(facts)
+    for number in range(3):
+        books.declare(process, DeviceDeclaration(number, unique_id=f"chip{number}", board="n300"))
+
+
+def _recorder(books: Books, path: Path) -> Recorder:
+    return Recorder(books, FileSink(str(path), overwrite=True), described("test"))
+
+
+def _apply(books: Books, process: int, events: list[Event], now: int = NOW) -> None:
+    data = b"".join(event.pack() for event in events)
+    books.apply(books.processes[process], data, 0, len(data), now)
+
+
+def _replay(recording: Recording) -> Replay:
+    return Replay(recording._chunks, recording.records)
+
+
+@settings(max_examples=30, deadline=None)
+@given(BATCHES, BATCHES, st.randoms(use_true_random=False))
+def test_every_position_has_the_rows_that_the_ledger_had_there(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[tuple[int, list[Event]]],
+    during: list[tuple[int, list[Event]]],
+    chance: Random,
+) -> None:
+    books = _books()
+    for process, events in before:
+        _apply(books, process, events)
+    path = tmp_path_factory.mktemp("law") / "law.ttmem"
+    recorder = _recorder(books, path)
+    expected = [(recorder.position, answers(books.native))]
+    for process, events in during:
+        _apply(books, process, events)
+        expected.append((recorder.position, answers(books.native)))
+    recorder.close()
+
+    with Recording(str(path)) as recording:
+        replay = _replay(recording)
+        chance.shuffle(expected)
+        for position, rows in expected:
+            replay.go_to(position)
+            assert replay.position == position
+            assert answers(replay.ledger) == rows
+
+
+@settings(max_examples=30, deadline=None)
+@given(BATCHES, st.randoms(use_true_random=False))
+def test_a_snapshot_of_a_recording_is_what_the_live_view_showed(
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[tuple[int, list[Event]]],
+    chance: Random,
+) -> None:
+    books = _books()
+    path = tmp_path_factory.mktemp("law") / "snapshots.ttmem"
+    recorder = _recorder(books, path)
+    expected = []
+    for number, (process, events) in enumerate(batches):
+        now = NOW + 10 * number
+        books.define_string(books.processes[process], 7, f"name {chance.randrange(3)}")
+        books.define_string(books.processes[process], 9, f"/src/model.py:{number} forward")
+        if chance.random() < 0.1:
+            books.release(books.processes[process], now)
+            _open(books, 50 + number)
+        _apply(books, process, events, now)
+        books.tick(now)
+        recorder.tick(now + 5)
+        details = Details(books).add_all(books.snapshot(now + 5), list(DETAILS))
+        expected.append((Instant(recorder.position, now + 5, now + 5), to_json(details)))
+    recorder.close()
+
+    with Recording(str(path)) as recording:
+        chance.shuffle(expected)
+        for instant, shown in expected:
+            assert to_json(recording.snapshot(instant, DETAILS)) == shown
+
+
+def _alloc(number: int, **fields: int) -> Event:
+    return Event(Op.ALLOC, MemoryKind.DRAM, id=number, size=1024, time=NOW + number)._replace(
+        **fields
+    )
+
+
+def test_long_batches_keep_their_process_and_their_source_position(tmp_path: Path) -> None:
+    books = _books()
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    _apply(books, 1, [_alloc(number) for number in range(10_000)], NOW + 10_000)
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        batches = list(recording.batches())
+
+    events = b"".join(batch.events for batch in batches)
+    assert [Event.unpack(events, at).id for at in range(0, len(events), 64)] == list(range(10_000))
+    assert {(batch.process.pid, batch.process.devices[0]) for batch in batches} == {(42, "chip0")}
+    assert len(batches) == 3
+
+
+def test_an_instant_is_found_by_time_and_by_marker(tmp_path: Path) -> None:
+    books = _books()
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    books.define_string(books.processes[0], 7, "prefill")
+    _apply(
+        books,
+        0,
+        [
+            _alloc(1),
+            Event(Notice.PHASE_ENTERED, time=NOW + 2, name=7),
+            _alloc(3),
+            Event(Notice.ALLOCATION_FAILED, MemoryKind.L1, time=NOW + 4, size=1 << 20),
+            _alloc(5),
+        ],
+        NOW + 100,
+    )
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        markers = [(m.kind, m.text, m.time_ns - NOW, m.pid) for m in recording.markers]
+        alive = []
+        for when in ("start", "oom", "end"):
+            replay = _replay(recording)
+            replay.go_to(recording.instant(when).position)
+            alive.append(replay.ledger.live())
+
+    assert markers == [("phase", "prefill", 2, 41), ("failure", "1.0 MiB of L1", 4, 41)]
+    assert alive == [0, 2, 3]
