@@ -32,7 +32,7 @@ from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.events import CLOSED
 from ttmem.procfs import user_name
 from ttmem.snapshots import Device, Losses, Snapshot, to_json
-from ttmem.snapshots.convert import row_to_json
+from ttmem.snapshots.convert import write
 from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import DeviceDump, Group, dump_groups
 from ttmem.views.selection import NotThere, select
@@ -153,7 +153,7 @@ def _devices(dumps: Sequence[DeviceDump], **own: bool) -> list[dict[str, Any]]:
 
 
 def _group(group: Group) -> dict[str, Any]:
-    return asdict(group) | {"largest": [row_to_json(row) for row in group.largest]}
+    return asdict(group) | {"largest": [write(row) for row in group.largest]}
 
 
 def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Ended | None]:

@@ -6,7 +6,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from ttmem.events import (
     EVENT_SIZE,
@@ -18,6 +17,7 @@ from ttmem.events import (
     Op,
     Remark,
 )
+from ttmem.events.probe_news import ProbeNews
 from ttmem.events.runtime_messages import (
     Verdict,
     bank_figures,
@@ -26,13 +26,11 @@ from ttmem.events.runtime_messages import (
     too_large,
     verdict,
 )
+from ttmem.ledger.context import ProcessContext
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.sizes import human
-from ttmem.snapshots import Anomaly
+from ttmem.snapshots import Anomaly, CrossCheck
 from ttmem.wire.rows import FindingRow
-
-if TYPE_CHECKING:
-    from ttmem.events.probe_news import ProbeNews
 
 
 class FindingCode(IntEnum):
@@ -79,6 +77,21 @@ def finding_anomaly(row: FindingRow, who: str, pid: int) -> Anomaly:
 def remark_anomaly(remark: Remark) -> Anomaly:
     """What the reader of a source found."""
     return Anomaly(remark.kind, remark.text, remark.pid, remark.bytes)
+
+
+def cross_check_anomaly(check: CrossCheck, process: ProcessContext) -> Anomaly | None:
+    """Counters miss a lot, and events may be ahead of them. More than the events have is odd."""
+    # Without circular buffers: counters keep their highest value, or mean something else by them.
+    amounts = check.difference._replace(cb=0).by_label()
+    more = {kind: amount for kind, amount in amounts.items() if amount > 0}
+    if not more:
+        return None
+    listed = ", ".join(f"{human(amount)} {kind}" for kind, amount in more.items())
+    text = (
+        f"{process.title}: {check.source} says {listed} more than its events, which count;"
+        " it may hold buffers that are older than the server, or that its client does not report"
+    )
+    return Anomaly("cross_check", text, process.pid, sum(more.values()))
 
 
 def over_capacity(

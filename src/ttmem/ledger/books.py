@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ttmem.events import (
@@ -16,9 +17,11 @@ from ttmem.events import (
     Event,
     Remark,
 )
-from ttmem.ledger import anomalies, picture
+from ttmem.ledger import anomalies
 from ttmem.ledger.anomalies import Faults
-from ttmem.ledger.counters import CounterBooks, CounterRow, locate, same
+from ttmem.ledger.build import build
+from ttmem.ledger.context import Context, DeviceContext, all_kept, kept
+from ttmem.ledger.counters import CounterBooks, locate, same
 from ttmem.ledger.devices import (
     FULL,
     MAX_LOGICAL_ID,
@@ -28,12 +31,14 @@ from ttmem.ledger.devices import (
     NoDefaults,
 )
 from ttmem.ledger.journal import Journal, JournaledLedger
-from ttmem.ledger.probed import ProbedProcesses, with_binaries
-from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, added_up, held, holding
+from ttmem.ledger.peaks import with_peaks
+from ttmem.ledger.probed import ProbedProcesses
+from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
+from ttmem.ledger.rows import CounterRow, device_sums, event_rows, held, with_counter_rows
 from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
 from ttmem.procfs import ProcessFacts
-from ttmem.snapshots import LeftBehind, MemoryHistory, Snapshot
-from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows, grouped_rows
+from ttmem.snapshots import Anomaly, LeftBehind, MemoryHistory, Snapshot
+from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows
 
 MAX_CORE_SETS = 16_384
 LAST_BYTES = 4096 * EVENT_SIZE  # of the events that lists show
@@ -86,6 +91,7 @@ class Books:
         self._findings_said: set[tuple[int, int, int]] = set()
         self._recent: deque[tuple[ProcessRecord, int, bytes | memoryview]] = deque()
         self._recent_bytes = 0
+        self._context: Context | None = None  # the latest
         self.probed = ProbedProcesses(self)
         self.faults = Faults(say)
 
@@ -123,7 +129,7 @@ class Books:
 
     def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
         """A dead process holds nothing; what it held is kept for show, if it was anything."""
-        rows = self.counters.rows(self.processes, self._rows_of(process))
+        rows = with_counter_rows(self._rows_of(process), self.counters.contexts(self.processes))
         had = {
             self.devices[row.device].unique_id: held(row)
             for row in rows
@@ -235,7 +241,7 @@ class Books:
     def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
         self.native.bind(process.index, logical_id, record.index)
         if self.counters.samples.accounts and process.devices.get(logical_id) != record.unique_id:
-            events = list(grouped_rows(DeviceRow, self.native.devices()))[record.index]
+            events = device_sums(self.native.devices(), ())[record.index]
             self.counters.begin_mixing(record, events, self.processes)
         process.devices[logical_id] = record.unique_id
         process.without_room.discard(logical_id)
@@ -393,12 +399,14 @@ class Books:
         """Takes a reading of counters, in place of the one before."""
         self._register.full.clear()
         self.counters.take(devices, remarks, now)
-        for process, logical_id, record in locate(self):
+        for process, logical_id, record in locate(self.counters.samples, self.processes):
             self._move(process, logical_id, record, now)
         rows = self.account_rows()
-        self.counters.checks.look(self.counters.samples, self.processes, rows)
-        events = grouped_rows(DeviceRow, self.native.devices())
-        self.counters.raise_peaks(self.devices, list(events), rows, now)
+        self.counters.compare(self.processes, rows)
+        events, sums = device_sums(self.native.devices(), ()), self._sums(rows)
+        for device in self.devices:
+            if device.sample is not None:
+                device.polled.raise_to(sums[device.index], events[device.index], now)
         for row in rows:
             if isinstance(row, CounterRow) and any((*row.held, row.cb_used)):
                 self.devices[row.device].counted = True
@@ -418,31 +426,32 @@ class Books:
                 record.declare(process.index, declared, old.declared_by)
             old.vacated = not any(row.device == old.index for row in self.account_rows())
 
-    def owner(self, index: int) -> ProcessRecord:
-        """Whose row it is."""
-        return self.processes[index] if index >= 0 else self.counters.samples.process(index)
-
     # -- questions -------------------------------------------------------------------------------------------
 
     def account_rows(self) -> list[AccountRow]:
         """What each process holds on each device, as rows: by its events, else by counters."""
-        return self.counters.rows(self.processes, self.event_rows())
+        return with_counter_rows(self.event_rows(), self.counters.contexts(self.processes))
 
     def event_rows(self) -> list[AccountRow]:
         """What each process holds on each device by its events alone, whichever of its reporters told."""
         return self._event_rows(self.native.accounts())
 
     def _event_rows(self, data: bytes) -> list[AccountRow]:
-        rows = grouped_rows(AccountRow, data)
-        return added_up([with_binaries(self, row) for row in rows], self.processes)
+        processes = self.processes.values()
+        return event_rows(
+            data,
+            [device.unique_id for device in self.devices],
+            {process.index: process.binaries for process in processes if process.binaries},
+            {part.index: process.index for process in processes for part in process.parts},
+        )
 
     def device_rows(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
         """Sums and peaks, by device index; `rows` are all accounts of this instant."""
         pairs = zip(self.devices, self._sums(rows), strict=True)
-        return [device.polled.merged(row) for device, row in pairs]
+        return [with_peaks(row, device.polled.context())[0] for device, row in pairs]
 
     def _sums(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
-        return self.counters.sums(grouped_rows(DeviceRow, self.native.devices()), rows)
+        return device_sums(self.native.devices(), rows)
 
     def findings(self) -> list[FindingRow]:
         """Anomalies that live processes made."""
@@ -476,9 +485,61 @@ class Books:
             device.counted = device.l1_peak_missed = False
         return bool(chosen)
 
-    def snapshot(self, now: int, host: dict[str, Any] | None = None) -> Snapshot:
+    def snapshot(self, now: int, host: Mapping[str, Any] | None = None) -> Snapshot:
         """Everything at this instant, without details."""
-        return picture.build(self, now, host or {})
+        found: list[str] = []
+
+        def fault(what: str, problem: Exception) -> None:
+            found.append(what)
+            self.faults.note(what, problem)
+
+        snapshot = build(self.native, self.context(host), now, fault)
+        return replace(snapshot, remarks=self._remarks()) if found else snapshot
+
+    def context(self, host: Mapping[str, Any] | None = None) -> Context:
+        """What a snapshot needs besides the native ledger; parts that have not changed are the same objects."""
+        old, alive = self._context, list(self.processes.values())
+        everyone = [*alive, *self.counters.strangers(self.processes)]
+        ghosts = map(self.probed.better, self.counters.ghosts(self.left_behind))
+        context = Context(
+            host={"name": os.uname().nodename, **(host or {})},
+            watchful=self.watchful,
+            devices=all_kept(old.devices if old else (), tuple(self._device_contexts())),
+            processes=all_kept(
+                old.processes if old else (), tuple(process.context() for process in everyone)
+            ),
+            counters=all_kept(old.counters if old else (), self.counters.contexts(self.processes)),
+            left_behind=all_kept(old.left_behind if old else (), (*self.left_behind, *ghosts)),
+            remarks=all_kept(old.remarks if old else (), self._remarks()),
+            dropped=sum(process.lost for process in alive) + self.dead_losses["dropped"],
+            gaps=sum(process.gaps for process in alive) + self.dead_losses["gaps"],
+            rejected=self.rejected_outside,
+        )
+        self._context = kept(old, context)
+        return self._context
+
+    def _device_contexts(self) -> Iterator[DeviceContext]:
+        found: dict[int, list[Anomaly]] = defaultdict(list)
+        for place, anomaly in self.probed.checks.odd(self.processes):
+            found[place[1]].append(anomaly)
+        for process in self.processes.values():
+            for unique_id, index in self.places(process):
+                found[index] += process.probe.anomalies(process.title, process.pid, unique_id)
+        for device in self.devices:
+            l1_map = device.l1_map
+            base = l1_map.base if l1_map else None
+            failed = self.probed.failures.of(device.unique_id, device.declaration, base)
+            said = self._relevant(device.sample.remarks if device.sample else ())
+            yield device.context((*found[device.index], *failed, *said))
+
+    def _remarks(self) -> tuple[Anomaly, ...]:
+        said = self._relevant(self.counters.samples.remarks)
+        return (*said, *self.faults.anomalies(), *self.limits.anomalies())
+
+    def _relevant(self, remarks: Iterable[Remark]) -> Iterator[Anomaly]:
+        for one in remarks:
+            if not (one.of_silence and self.probed.watches(one.pid)):
+                yield anomalies.remark_anomaly(one)
 
     def device(self, logical_id: int) -> tuple[DeviceDeclaration | None, DeviceUse | None]:
         """What is known of a number that clients use, and what is held on its device, if there is one."""

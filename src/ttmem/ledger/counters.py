@@ -5,40 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import sub
-from typing import TYPE_CHECKING
 
-from ttmem.events import Amounts, DeviceSample, MemoryKind, Owner, ProcessSample, Remark
+from ttmem.events import Amounts, DeviceSample, Owner, ProcessSample, Remark
+from ttmem.ledger.context import CounterContext, source_of
 from ttmem.ledger.devices import MAX_DEVICES, DeviceRecord, DeviceRegister, made_up_id
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
+from ttmem.ledger.rows import Place, counter_row, differences, with_counters
 from ttmem.procfs import ProcessFacts, is_alive, process_facts
-from ttmem.sizes import human
-from ttmem.snapshots import Anomaly, CrossCheck, LeftBehind
-from ttmem.wire.rows import AccountRow, DeviceRow, blank_row
-
-if TYPE_CHECKING:
-    from ttmem.ledger.books import Books
-
+from ttmem.snapshots import LeftBehind
+from ttmem.wire.rows import AccountRow, DeviceRow
 
 NOTHING = Amounts()
-RESIDENT_SINCE = 4  # the layout whose circular buffers are those of the last dispatch
 
 # pid, start time; where that is unknown, name and user
 Identity = tuple[int, int | None, str | None, str | None]
-
-
-class CounterRow(AccountRow):
-    """What counters say of one process on one device: bytes asked for, and nothing else."""
-
-    __slots__ = ()
-
-
-_BLANK = blank_row(CounterRow)._replace(unreserved=(1,) * len(MemoryKind))
-_PLACES = ("process", "device", "requested", "held", "cb_resident", "cb_cached", "cb_used")
-# `_replace` takes four times as long, and a full host has 2,048 rows.
-_PROCESS, _DEVICE, _REQUESTED, _HELD, _CB_RESIDENT, _CB_CACHED, _CB_USED = map(
-    CounterRow._fields.index, _PLACES
-)
 
 
 @dataclass(slots=True)
@@ -53,29 +33,29 @@ class Account:
     here: bool  # its pid is one of this host
     kernels: int | None = None  # by a kernel counter, in no sum
 
-    _row: CounterRow | None = None  # made once for each reading
+    _context: CounterContext | None = None  # made once for each reading
 
-    def row(self, process: int) -> CounterRow:
-        """As a row of that process."""
-        if self._row is None or self._row.process != process:
-            self._row = self._made(process)
-        return self._row
-
-    def _made(self, process: int) -> CounterRow:
-        counters = self.counters
-        held = [0] * len(MemoryKind)
-        held[MemoryKind.DRAM] = counters.dram
-        held[MemoryKind.L1] = counters.l1
-        held[MemoryKind.L1_SMALL] = counters.l1_small
-        held[MemoryKind.TRACE] = counters.trace
-        resident = self.sample.version >= RESIDENT_SINCE
-        values: list[object] = [*_BLANK]
-        values[_PROCESS], values[_DEVICE] = process, self.device.index
-        values[_REQUESTED] = values[_HELD] = tuple(held)
-        values[_CB_USED] = counters.cb
-        if not self.sample.counts_kernels:  # whose builds counted this or that
-            values[_CB_RESIDENT if resident else _CB_CACHED] = counters.cb
-        return CounterRow._make(values)
+    def context(self, owner: ProcessRecord | None, odd: bool) -> CounterContext:
+        """As plain values; `owner` is the account of the process that has events, if there is one."""
+        index = self.process.index if owner is None else owner.index
+        made = self._context
+        if made is None or (made.process, made.has_events, made.odd) != (
+            index,
+            owner is not None,
+            odd,
+        ):
+            made = self._context = CounterContext(
+                index,
+                self.device.index,
+                self.counters,
+                self.sample.version,
+                self.sample.counts_kernels,
+                self.updated_ns,
+                self.kernels,
+                owner is not None,
+                odd,
+            )
+        return made
 
 
 @dataclass(slots=True)
@@ -103,7 +83,7 @@ class Samples:
         names: dict[tuple[Identity, str | None], ProcessSample] = {}
         known, self._processes = self._processes, {}
         for device, sample in reading:
-            source = source_of(sample)
+            source = source_of(sample.version)
             for one in sample.processes:
                 identity = _identity(one, sample.user)
                 if one.owner.left:
@@ -176,11 +156,6 @@ class Samples:
         return now if any(key[0] == identity[0] for key in known) else 0
 
 
-def source_of(sample: DeviceSample) -> str:
-    """'shared memory v3'."""
-    return f"shared memory v{sample.version}"
-
-
 def same(facts: ProcessFacts, pid: int, start_time_ns: int | None) -> bool:
     """Is that this process? A start time that one side could not read is no difference."""
     either = None in (facts.start_time_ns, start_time_ns)
@@ -208,7 +183,6 @@ def _ghost(
     return LeftBehind(one.pid, one.name, died, devices, ghost=True, user=user)
 
 
-Place = tuple[int, int]  # process index, device index
 PATIENCE = 3  # looks in a row: events and counters are not read at the same instant
 
 
@@ -233,104 +207,9 @@ def owners(
         yield account, next(found, None)
 
 
-def counter_rows(
-    samples: Samples, processes: Mapping[int, ProcessRecord], rows: Iterable[AccountRow]
-) -> list[CounterRow]:
-    """What only the counters tell."""
-    if not processes:
-        return [account.row(account.process.index) for account in samples.accounts]
-    told = {(row.process, row.device) for row in rows}
-    out = []
-    for account, process in owners(samples, processes):
-        owner = account.process if process is None else process
-        if (owner.index, account.device.index) not in told:
-            out.append(account.row(owner.index))
-    return out
-
-
-def with_counters(row: DeviceRow, counted: Iterable[CounterRow]) -> DeviceRow:
-    """The sums of a device, with what only the counters tell."""
-    rows = list(counted)
-    held = [sum(column) for column in zip(row.held, *(more.held for more in rows), strict=True)]
-    cb_used = row.cb_used + sum(more.cb_used for more in rows)
-    l1 = Amounts.of_kinds(held, cb_used).l1_used
-    return row._replace(held=tuple(held), cb_used=cb_used, l1_used=l1)
-
-
-class CrossChecks:
-    """Where both tell of a process on a device: what the counters say, and whether that is odd."""
-
-    def __init__(self) -> None:
-        self._above: Counter[Place] = Counter()
-
-    def look(
-        self,
-        samples: Samples,
-        processes: Mapping[int, ProcessRecord],
-        rows: Iterable[AccountRow],
-    ) -> None:
-        """One more reading: counts how long the counters have said more than the events."""
-        above: Counter[Place] = Counter()
-        for place, account, row in _both(samples, processes, rows):
-            if any(
-                amount > 0 for amount in _difference(account, row)[:-1]
-            ):  # without circular buffers
-                above[place] = self._above[place] + 1
-        self._above = above
-
-    def of(
-        self,
-        samples: Samples,
-        processes: Mapping[int, ProcessRecord],
-        rows: Iterable[AccountRow],
-    ) -> dict[Place, CrossCheck]:
-        """The cross-checks of this instant."""
-        return {
-            place: CrossCheck(
-                source_of(account.sample),
-                account.counters,
-                _difference(account, row),
-                account.updated_ns,
-            )
-            for place, account, row in _both(samples, processes, rows)
-        }
-
-    def anomaly(self, place: Place, check: CrossCheck, process: ProcessRecord) -> Anomaly | None:
-        """Counters miss a lot, and events may be ahead of them. More than the events have is odd."""
-        if self._above[place] < PATIENCE:
-            return None
-        # Without circular buffers: counters keep their highest value, or mean something else by them.
-        amounts = check.difference._replace(cb=0).by_label()
-        more = {kind: amount for kind, amount in amounts.items() if amount > 0}
-        listed = ", ".join(f"{human(amount)} {kind}" for kind, amount in more.items())
-        if not more:
-            return None
-        text = (
-            f"{process.title}: {check.source} says {listed} more than its events, which count;"
-            " it may hold buffers that are older than the server, or that its client does not report"
-        )
-        return Anomaly("cross_check", text, process.pid, sum(more.values()))
-
-
-def _both(
-    samples: Samples,
-    processes: Mapping[int, ProcessRecord],
-    rows: Iterable[AccountRow],
-) -> Iterator[tuple[Place, Account, AccountRow]]:
-    told = {(row.process, row.device): row for row in rows if not isinstance(row, CounterRow)}
-    for account, process in owners(samples, processes):
-        if process is not None:
-            place = (process.index, account.device.index)
-            if place in told:
-                yield place, account, told[place]
-
-
-def _difference(account: Account, row: AccountRow) -> Amounts:
-    asked = Amounts.of_kinds(row.requested, row.cb_used)
-    return Amounts._make(map(sub, account.counters, asked))
-
-
-def locate(books: Books) -> Iterator[tuple[ProcessRecord, int, DeviceRecord]]:
+def locate(
+    samples: Samples, processes: Mapping[int, ProcessRecord]
+) -> Iterator[tuple[ProcessRecord, int, DeviceRecord]]:
     """(process, number, device): the same process has a slot in the region that bears that number.
 
     Numbers are per process (`TT_VISIBLE_DEVICES`), so another process's device of that number proves
@@ -338,7 +217,7 @@ def locate(books: Books) -> Iterator[tuple[ProcessRecord, int, DeviceRecord]]:
     """
     regions: dict[tuple[int, int], list[DeviceRecord]] = {}
     by_index = {}
-    for account, process in list(owners(books.counters.samples, books.processes)):
+    for account, process in list(owners(samples, processes)):
         number = account.sample.logical_id
         if process is not None and number is not None:
             regions.setdefault((process.index, number), []).append(account.device)
@@ -354,8 +233,8 @@ class CounterBooks:
 
     def __init__(self, register: DeviceRegister) -> None:
         self.samples = Samples()
-        self.checks = CrossChecks()
         self._register = register
+        self._above: Counter[Place] = Counter()  # readings in a row that were above the events
 
     def take(self, devices: Iterable[DeviceSample], remarks: Iterable[Remark], now: int) -> None:
         """A reading, in place of the one before."""
@@ -363,41 +242,25 @@ class CounterBooks:
         more = Remark("devices", f"{beyond:,} regions are beyond the {MAX_DEVICES} that are kept")
         self.samples.take(found, [*remarks, *([more] if beyond else [])], now)
 
-    def rows(
-        self, processes: Mapping[int, ProcessRecord], rows: list[AccountRow]
-    ) -> list[AccountRow]:
-        """All rows: those of the events, and of the counters what the events do not tell."""
-        if not self.samples.accounts:
-            return rows
-        return [*rows, *counter_rows(self.samples, processes, rows)]
+    def contexts(self, processes: Mapping[int, ProcessRecord]) -> tuple[CounterContext, ...]:
+        """The reading as plain values; `processes` send events."""
+        return tuple(
+            account.context(owner, self._lasting(owner, account.device))
+            for account, owner in owners(self.samples, processes)
+        )
 
-    def sums(self, sums: list[DeviceRow], rows: Iterable[AccountRow]) -> list[DeviceRow]:
-        """The sums of the devices, over all rows."""
-        counted: dict[int, list[CounterRow]] = {}
-        for row in rows:
-            if isinstance(row, CounterRow):
-                counted.setdefault(row.device, []).append(row)
-        out = list(sums)
-        for index, more in counted.items():
-            out[index] = with_counters(out[index], more)
-        return out
+    def _lasting(self, owner: ProcessRecord | None, device: DeviceRecord) -> bool:
+        return owner is not None and self._above[owner.index, device.index] >= PATIENCE
 
-    def sources(self, processes: Mapping[int, ProcessRecord]) -> dict[int, set[str]]:
-        """Of processes that send events: which counters name them too."""
-        out: dict[int, set[str]] = {}
-        for account, process in owners(self.samples, processes):
-            if process is not None:
-                out.setdefault(process.index, set()).add(source_of(account.sample))
-        return out
-
-    def kernels(self, processes: Mapping[int, ProcessRecord]) -> dict[int, dict[str, int]]:
-        """Kernel counters by process and device, where a layout has them."""
-        out: dict[int, dict[str, int]] = {}
-        for account, process in owners(self.samples, processes):
-            if account.kernels is not None:
-                owner = account.process if process is None else process
-                out.setdefault(owner.index, {})[account.device.unique_id] = account.kernels
-        return out
+    def compare(self, processes: Mapping[int, ProcessRecord], rows: Iterable[AccountRow]) -> None:
+        """After each reading: counts how long the counters have been above the events."""
+        self._above = Counter(
+            {
+                (counter.process, counter.device): self._above[counter.process, counter.device] + 1
+                for counter, difference in differences(self.contexts(processes), rows)
+                if any(amount > 0 for amount in difference[:-1])  # without circular buffers
+            }
+        )
 
     def strangers(self, processes: Mapping[int, ProcessRecord]) -> list[ProcessRecord]:
         """Processes that only counters name."""
@@ -407,21 +270,6 @@ class CounterBooks:
             if process is None
         }
         return list(found.values())
-
-    def cross_checks(
-        self, processes: Mapping[int, ProcessRecord], rows: Iterable[AccountRow]
-    ) -> dict[Place, CrossCheck]:
-        """What the counters say where events tell."""
-        return self.checks.of(self.samples, processes, rows)
-
-    def odd(
-        self, checks: Mapping[Place, CrossCheck], processes: Mapping[int, ProcessRecord]
-    ) -> Iterator[tuple[Place, Anomaly]]:
-        """The cross-checks that need an explanation."""
-        for place, check in checks.items():
-            anomaly = self.checks.anomaly(place, check, processes[place[0]])
-            if anomaly is not None:
-                yield place, anomaly
 
     def ghosts(self, known: Iterable[LeftBehind]) -> list[LeftBehind]:
         """Dead processes that the counters still name, besides those whose death was seen."""
@@ -441,24 +289,11 @@ class CounterBooks:
     ) -> None:
         """One more process of `processes` tells of the device by events."""
         others = [
-            account.row(account.process.index)
+            counter_row(account.context(None, False))
             for account, owner in owners(self.samples, processes)
             if owner is None and account.device is device
         ]
         device.polled.begin_mixing(events, with_counters(events, others))
-
-    def raise_peaks(
-        self,
-        devices: Iterable[DeviceRecord],
-        events: list[DeviceRow],
-        rows: Iterable[AccountRow],
-        now: int,
-    ) -> None:
-        """One more look at the devices that have counters; `events` are the sums without them."""
-        sums = self.sums(events, rows)
-        for device in devices:
-            if device.sample is not None:
-                device.polled.raise_to(sums[device.index], events[device.index], now)
 
     def released(self, process: ProcessRecord) -> None:
         """The reading is older than the death of a process; it holds nothing from now on."""

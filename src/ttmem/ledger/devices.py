@@ -5,25 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import DeviceDeclaration, DeviceSample, MemoryKind
+from ttmem.ledger.context import Declared, DeviceContext, SampleContext
 from ttmem.ledger.peaks import DeviceHistory, PolledPeaks
 from ttmem.ledger.shares import DEVICES, Shares
-from ttmem.snapshots import L1Map, Provenance
-
-
-class AddressRange(NamedTuple):
-    """The same addresses in each of so many banks."""
-
-    base: int
-    size: int  # of one bank
-    banks: int
+from ttmem.snapshots import Anomaly, Provenance
 
 
 @dataclass(slots=True, eq=False)
-class DeviceRecord:
+class DeviceRecord(Declared):
     """A chip: its identity, and its declaration with where that came from."""
 
     index: int
@@ -60,33 +53,6 @@ class DeviceRecord:
         for kind in MemoryKind:
             self.largest[kind] = max(self.largest.get(kind, 0), self.capacity(kind) or 0)
 
-    def capacity(self, kind: MemoryKind) -> int | None:
-        """What can be allocated of one kind, in all banks together."""
-        return self.declaration.banks(kind).capacity
-
-    def region(self, kind: MemoryKind) -> AddressRange | None:
-        """Where the allocator of one kind gives out addresses; None if nobody declared that."""
-        banks, size, base = self.declaration.banks(kind)
-        if not self.one_layout or base is None or size is None or not banks:
-            return None
-        return AddressRange(base, size, banks)
-
-    @property
-    def l1_map(self) -> L1Map | None:
-        """The boundaries in the L1 of each core, as far as they were declared."""
-        declared = self.declaration
-        region = self.region(MemoryKind.L1)
-        if region is None or declared.l1_per_core is None:
-            return None
-        ring = declared.ring_per_core
-        return L1Map(
-            banks=region.banks,
-            ring_base=None if ring is None or ring > region.base else region.base - ring,
-            base=region.base,
-            small_base=region.base + region.size,
-            end=declared.l1_per_core,
-        )
-
     @property
     def shown(self) -> bool:
         """Is there anything to say of it? A region that was removed takes its device along."""
@@ -100,14 +66,6 @@ class DeviceRecord:
         return self.declaration.logical_id
 
     @property
-    def l1_capacity(self) -> int | None:
-        """What L1, L1_SMALL and circular buffers share."""
-        if self.declaration.l1_capacity is not None:
-            return self.declaration.l1_capacity
-        parts = (self.capacity(MemoryKind.L1), self.capacity(MemoryKind.L1_SMALL))
-        return None if parts[0] is None else parts[0] + (parts[1] or 0)
-
-    @property
     def capacity_provenance(self) -> Provenance:
         """Who said how large the memories are."""
         if self.declared_by is None and self.by_counters:
@@ -116,6 +74,25 @@ class DeviceRecord:
             missing = "no client declared this device; give the server --board, --cluster or --l1-capacity"
             return Provenance("none", "unknown", missing)
         return Provenance(self.declared_by, "declared", self.declaration.note)
+
+    def context(self, anomalies: Iterable[Anomaly]) -> DeviceContext:
+        """As it is now."""
+        return DeviceContext(
+            unique_id=self.unique_id,
+            logical_id=self.logical_id,
+            shown=self.shown,
+            declaration=self.declaration,
+            one_layout=self.one_layout,
+            identity=self.identity,
+            capacity_provenance=self.capacity_provenance,
+            by_counters=self.by_counters,
+            counted=self.counted,
+            l1_peak_missed=self.l1_peak_missed,
+            largest=tuple(self.largest.get(kind, 0) for kind in MemoryKind),
+            peaks=self.polled.context(),
+            sample=None if self.sample is None else SampleContext.of(self.sample),
+            anomalies=tuple(anomalies),
+        )
 
 
 _REGIONS = ("dram_bank_size", "trace_bank_size", "l1_bank_size", "l1_small_bank_size")

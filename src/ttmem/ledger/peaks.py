@@ -7,6 +7,7 @@ from collections.abc import MutableSequence, Sequence
 from typing import Any
 
 from ttmem.events import MemoryKind
+from ttmem.ledger.context import PeakContext
 from ttmem.snapshots import MemoryHistory
 from ttmem.wire.rows import KINDS, DeviceRow
 
@@ -73,7 +74,6 @@ class PolledPeaks:
         self._seen: list[Mark] = [(0, 0)] * (KINDS + 1)  # all together, by looks
         self._told: list[Mark] = [(0, 0)] * (KINDS + 1)  # of events, by a probe
         self._counted = [0] * (KINDS + 1)  # of counters alone, by looks
-        self.unknown: frozenset[int] = frozenset()
 
     def saved(self) -> list[Any]:
         """Plain values, for a recording."""
@@ -115,22 +115,32 @@ class PolledPeaks:
         if amount > self._told[kind][0]:
             self._told[kind] = (amount, time)
 
-    def merged(self, row: DeviceRow) -> DeviceRow:
-        """The row with the highest of its own peaks, to the event, and those of the looks; see `unknown`."""
-        own = [*zip(row.peak, row.peak_time, strict=True), (row.l1_peak, row.l1_peak_time)]
-        own = [max(marks) for marks in zip(own, self._told, strict=True)]
-        *kinds, l1 = (max(marks) for marks in zip(own, self._seen, strict=True))
-        self.unknown = frozenset(
-            kind
-            for kind, (mark, best) in enumerate(zip(own, (*kinds, l1), strict=True))
-            if mark[0] and self._counted[kind] and best[0] < mark[0] + self._counted[kind]
-        )
-        return row._replace(
-            peak=tuple(peak for peak, _ in kinds),
-            peak_time=tuple(time for _, time in kinds),
-            l1_peak=l1[0],
-            l1_peak_time=l1[1],
-        )
+    def context(self) -> PeakContext:
+        """As plain values."""
+        seen, seen_ns = zip(*self._seen, strict=True)
+        told, told_ns = zip(*self._told, strict=True)
+        return PeakContext(seen, seen_ns, told, told_ns, tuple(self._counted))
+
+
+def with_peaks(row: DeviceRow, polled: PeakContext) -> tuple[DeviceRow, frozenset[int]]:
+    """The row with the higher of its own peaks and the polled ones; and the kinds whose peak is unknown (see above)."""
+    own = [*zip(row.peak, row.peak_time, strict=True), (row.l1_peak, row.l1_peak_time)]
+    told = zip(polled.told, polled.told_ns, strict=True)
+    seen = zip(polled.seen, polled.seen_ns, strict=True)
+    own = [max(marks) for marks in zip(own, told, strict=True)]
+    *kinds, l1 = (max(marks) for marks in zip(own, seen, strict=True))
+    unknown = frozenset(
+        kind
+        for kind, (mark, best) in enumerate(zip(own, (*kinds, l1), strict=True))
+        if mark[0] and polled.counted[kind] and best[0] < mark[0] + polled.counted[kind]
+    )
+    merged = row._replace(
+        peak=tuple(peak for peak, _ in kinds),
+        peak_time=tuple(time for _, time in kinds),
+        l1_peak=l1[0],
+        l1_peak_time=l1[1],
+    )
+    return merged, unknown
 
 
 def _amounts(row: DeviceRow) -> tuple[int, ...]:

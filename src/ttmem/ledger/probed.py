@@ -61,21 +61,6 @@ def _dispatches(news: ProbeNews) -> bytes:
     return b"".join(events[at * EVENT_SIZE : (at + 1) * EVENT_SIZE] for at in found.values())
 
 
-def residency_known(books: Books, process: ProcessRecord, device: int) -> bool:
-    """Has every core on which its cached programs have circular buffers been seen to run something since?"""
-    if not process.probe.missed:
-        return True
-    cached = _union(row[1] for row in books.native.core_map(device) if row[0] == process.index)
-    return not cached & ~_union(row[2] for row in books.native.resident_map(device))
-
-
-def _union(masks: Iterable[bytes]) -> int:
-    union = 0
-    for mask in masks:
-        union |= int.from_bytes(mask, "little")
-    return union
-
-
 ID = 1 << 56  # ids of the probe are shorter
 NAME = 0xFFFFFFFF  # the probe numbers its strings from 1
 TEXT = "buffers beyond the probe's table"
@@ -341,12 +326,3 @@ def _counters(chip: int, counted: ProbeCounters) -> bytes:
     if counted.cache_entries is None:
         return figures
     return figures + Event(Op.CACHE_ENTRIES, device=chip, size=counted.cache_entries).pack()
-
-
-def with_binaries(books: Books, row: AccountRow) -> AccountRow:
-    """The probe sees the buffers that hold binaries, where others must add up what they would take."""
-    seen = books.processes[row.process].binaries
-    if not seen:
-        return row
-    found = seen.get(books.devices[row.device].unique_id)
-    return row._replace(dram_binaries=found or 0, unknown_binaries=int(found is None))

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any
 
 from ttmem.events import Amounts, DeviceDeclaration
+from ttmem.events.probe_news import ProbeCounters, ProbeNews
+from ttmem.ledger.context import ProcessContext, title
 from ttmem.procfs import ProcessFacts
-from ttmem.snapshots import Anomaly, CrossCheck, Process
-from ttmem.wire.rows import AccountRow, CounterColumns
-
-if TYPE_CHECKING:
-    from ttmem.events.probe_news import ProbeCounters, ProbeNews
-    from ttmem.ledger.books import Books
-
+from ttmem.snapshots import Anomaly
 
 MAX_STRINGS = 100_000
 MAX_STRING_BYTES = 16 << 20
@@ -138,15 +132,40 @@ class ProcessRecord:
 
     @property
     def title(self) -> str:
-        """For sentences: 'pid 42 (python model.py)'."""
-        program, _, arguments = (self.facts.command or "command unknown").partition(" ")
-        command = f"{os.path.basename(program)} {arguments}".strip()
-        return f"pid {self.pid} ({command if len(command) <= 60 else command[:59] + '…'})"
+        return title(self.pid, self.facts.command)
 
     @property
     def lost(self) -> int:
         """Events, or buffers that a client cannot tell again. What is beyond a probe's table is in its counters."""
         return self.dropped + (0 if "probe" in self.sources else self.overflow)
+
+    def context(self) -> ProcessContext:
+        """As it is now."""
+        facts, probe = self.facts, self.probe
+        return ProcessContext(
+            index=self.index,
+            pid=facts.pid,
+            start_time_ns=facts.start_time_ns,
+            user=facts.user,
+            command=facts.command,
+            sources=in_words(self.sources),
+            connected=self.connections > 0,
+            container_pid=self.container_pid,
+            position=self.position if self.index >= 0 else None,
+            dropped=self.dropped,
+            overflow=self.overflow,
+            whole=self.index if self.part_of is None else self.part_of.index,
+            counted_as=None if self.counted_as is None else self.counted_as.index,
+            devices={str(number): unique_id for number, unique_id in self.devices.items()},
+            binaries=dict(self.binaries),
+            missing=self.missing,
+            untracked=probe.untracked,
+            call_sites=probe.call_sites,
+            missed=probe.missed,
+            lower_bound=tuple(sorted(probe.lower_bound)),
+            alive=dict(probe.alive),
+            uncounted=tuple(sorted(probe.uncounted)),
+        )
 
     def string_room(self, number: int, text: str) -> int | None:
         """How many bytes more it would take to keep a declared string; None if there is no room for it."""
@@ -163,101 +182,9 @@ MAX_LEFT_BEHIND = 64
 _ORDER = {"probe": 0, "socket": 1}
 
 
-def held(row: AccountRow) -> Amounts:
-    """What one process holds on one device, in the measure of the sums."""
-    return Amounts.of_kinds(row.held, row.cb_used)
-
-
 def holding(devices: Mapping[str, Amounts]) -> dict[str, Amounts]:
     """Only where it is anything."""
     return {unique_id: sums for unique_id, sums in devices.items() if sums.all}
-
-
-_KEPT = ("process", "device")
-_EITHER = ("cb_map_full", "cache_seen", "cache_entries_known")
-_LATEST = ("ring_occupied", "ring_capacity", "ring_programs", "ring_time")  # the ring is one
-
-
-def added_up(rows: list[AccountRow], processes: Mapping[int, ProcessRecord]) -> list[AccountRow]:
-    """One row for each process and device: what several reporters of a process say adds up."""
-    if not any(process.parts for process in processes.values()):
-        return rows
-    out: dict[tuple[int, int], AccountRow] = {}
-    for row in rows:
-        whole = processes[row.process].part_of or processes[row.process]
-        at = (whole.index, row.device)
-        row = row._replace(process=whole.index)
-        out[at] = _sum(out[at], row) if at in out else row
-    return list(out.values())
-
-
-def _sum(one: AccountRow, other: AccountRow) -> AccountRow:
-    later = max(one, other, key=lambda row: row.ring_time)
-    columns: dict[str, Any] = {}
-    for name, mine, its in zip(AccountRow._fields, one, other, strict=True):
-        if name in _KEPT:
-            columns[name] = mine
-        elif name in _LATEST:
-            columns[name] = getattr(later, name)
-        elif isinstance(mine, int) and isinstance(its, int):
-            columns[name] = max(mine, its) if name in _EITHER else mine + its
-        elif isinstance(mine, tuple) and isinstance(its, tuple):
-            pairs = [a + b for a, b in zip(mine, its, strict=True)]
-            columns[name] = CounterColumns(*pairs) if name == "counters" else tuple(pairs)
-    return AccountRow(**columns)
-
-
-def process_list(
-    books: Books, rows: Iterable[AccountRow], checks: Mapping[tuple[int, int], CrossCheck]
-) -> Iterator[Process]:
-    """Those that send events, then those that only counters name."""
-    by_process: dict[int, dict[str, Amounts]] = {}
-    for row in rows:
-        by_process.setdefault(row.process, {})[books.devices[row.device].unique_id] = held(row)
-    crossed: dict[int, dict[str, CrossCheck]] = {}
-    for (process, device), check in checks.items():
-        crossed.setdefault(process, {})[books.devices[device].unique_id] = check
-    also = books.counters.sources(books.processes)
-    kernels = books.counters.kernels(books.processes)
-    counted = []
-    for record in books.processes.values():
-        if record.counted_as is None and record.part_of is None:
-            counted.append(record)
-        elif record.counted_as is not None:
-            also.setdefault(record.counted_as.index, set()).update(record.sources)
-    for record in (*counted, *books.counters.strangers(books.processes)):
-        yield _process(
-            record,
-            by_process.get(record.index, {}),
-            crossed.get(record.index, {}),
-            also.get(record.index, set()),
-            kernels.get(record.index, {}),
-        )
-
-
-def _process(
-    record: ProcessRecord,
-    devices: Mapping[str, Amounts],
-    checks: Mapping[str, CrossCheck],
-    also: set[str],
-    kernels: Mapping[str, int],
-) -> Process:
-    return Process(
-        pid=record.pid,
-        start_time_ns=record.facts.start_time_ns,
-        user=record.facts.user,
-        command=record.facts.command,
-        alive=True,
-        sources=in_words(record.sources | also),
-        connected=any(account.connections for account in record.accounts),
-        devices=devices,
-        dropped_events=sum(account.dropped for account in record.accounts),
-        overflow=sum(account.overflow for account in record.accounts),
-        container_pid=record.container_pid,
-        cross_check=checks,
-        kernels_counted=kernels,
-        call_sites=record.probe.call_sites,
-    )
 
 
 def in_words(sources: Iterable[str]) -> tuple[str, ...]:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from ttmem.ledger.counters import CounterRow, source_of
-from ttmem.ledger.devices import DeviceRecord
-from ttmem.ledger.processes import (
-    ALL_CHIPS,
-    LOWER_BOUND,
-    UNSEEN_EVENTS,
-    UNTRACKED,
-    ProcessRecord,
-    in_words,
-)
+from ttmem.ledger.context import DeviceContext, ProcessContext
+from ttmem.ledger.processes import ALL_CHIPS, LOWER_BOUND, UNSEEN_EVENTS, UNTRACKED, in_words
+from ttmem.ledger.rows import CounterRow
 from ttmem.snapshots import Provenance
 from ttmem.wire.rows import AccountRow
-
-if TYPE_CHECKING:
-    from ttmem.ledger.books import Books
 
 _UNION = "cached: per-core union of address ranges over each process's live programs"
 _DEMAND = "demand: plain sum over all live programs"
@@ -33,33 +23,36 @@ _PLAIN_SUM = "cores are unknown, so programs that share addresses are added up"
 
 
 def device_provenance(
-    books: Books, record: DeviceRecord, rows: list[AccountRow]
+    device: DeviceContext,
+    processes: Mapping[int, ProcessContext],
+    rows: list[AccountRow],
+    peaks_unknown: bool,
 ) -> dict[str, Provenance]:
     """By kind of memory, and of identity and capacity."""
-    told = [row for row in rows if not isinstance(row, CounterRow)]
+    told = [processes[row.process] for row in rows if not isinstance(row, CounterRow)]
+    events = [row for row in rows if not isinstance(row, CounterRow)]
     parts: list[tuple[Provenance, Provenance]] = []
-    if told or not record.by_counters:
-        parts.append(_of_events(books, record, told))
-    if record.sample is not None and (len(told) < len(rows) or record.by_counters):
-        parts.append(_of_counters(record))
+    if told or not device.by_counters:
+        parts.append(_of_events(device, told, events))
+    if device.sample is not None and (len(told) < len(rows) or device.by_counters):
+        parts.append(_of_counters(device))
     source = parts[0][0].source
     return {
-        "identity": record.identity,
-        "capacity": record.capacity_provenance,
+        "identity": device.identity,
+        "capacity": device.capacity_provenance,
         **dict.fromkeys(
             ("dram", "l1", "l1_small", "trace"),
-            _with_peaks(record, _together([buffers for buffers, _ in parts])),
+            _with_peaks(_together([buffers for buffers, _ in parts]), peaks_unknown),
         ),
         "cb": _together([circular for _, circular in parts]),
-        "kernels": _kernels(books, record, told, source, len(parts) > 1),
+        "kernels": _kernels(device, told, source, len(parts) > 1),
     }
 
 
 def _of_events(
-    books: Books, record: DeviceRecord, rows: list[AccountRow]
+    device: DeviceContext, processes: list[ProcessContext], rows: list[AccountRow]
 ) -> tuple[Provenance, Provenance]:
     """Of buffers, and of circular buffers."""
-    processes = [books.processes[row.process] for row in rows]
     sources = {source for process in processes for source in process.sources}
     source = " + ".join(in_words(sources)) or "none"
     placed = all(not row.cb_unplaced and not row.cb_map_full for row in rows)
@@ -70,26 +63,26 @@ def _of_events(
         + ("reserved bytes" if reserved else "requested bytes where reserved are unknown"),
         _misses(sources, processes),
     )
-    misses = [_OVERLAP if placed else _PLAIN_SUM, *_gaps(processes, record)]
+    misses = [_OVERLAP if placed else _PLAIN_SUM, *_gaps(processes, device)]
     circular = Provenance(source, _UNION if placed else _DEMAND, "; ".join(misses))
     return buffers, circular
 
 
-def _misses(sources: set[str], processes: list[ProcessRecord]) -> str | None:
+def _misses(sources: set[str], processes: list[ProcessContext]) -> str | None:
     unseen = sorted({name for process in processes for name in process.missing})
     parts = [
         _OLDER if sources != {"probe"} else None,
-        UNTRACKED if any(process.probe.untracked for process in processes) else None,
+        UNTRACKED if any(process.untracked for process in processes) else None,
         f"{', '.join(unseen)}, which this runtime does not show to the probe" if unseen else None,
     ]
     return "; ".join(part for part in parts if part) or None
 
 
-def _gaps(processes: list[ProcessRecord], record: DeviceRecord) -> list[str]:
+def _gaps(processes: list[ProcessContext], device: DeviceContext) -> list[str]:
     """What circular buffers and kernels miss of what the probe has seen."""
-    beyond = any(record.unique_id in process.probe.lower_bound for process in processes)
-    missed = record.l1_peak_missed or any(process.probe.missed for process in processes)
-    untracked = any(process.probe.untracked for process in processes)
+    beyond = any(device.unique_id in process.lower_bound for process in processes)
+    missed = device.l1_peak_missed or any(process.missed for process in processes)
+    untracked = any(process.untracked for process in processes)
     nowhere = any("program ranges" in process.missing for process in processes)
     return [
         *([UNTRACKED] if untracked else []),
@@ -99,10 +92,10 @@ def _gaps(processes: list[ProcessRecord], record: DeviceRecord) -> list[str]:
     ]
 
 
-def _of_counters(record: DeviceRecord) -> tuple[Provenance, Provenance]:
-    sample = record.sample
+def _of_counters(device: DeviceContext) -> tuple[Provenance, Provenance]:
+    sample = device.sample
     assert sample is not None
-    source = source_of(sample)
+    source = sample.source
     return (
         Provenance(source, "sum of live slots, requested bytes", sample.misses),
         Provenance(source, sample.cb_method, sample.misses),
@@ -121,20 +114,20 @@ def _together(parts: list[Provenance]) -> Provenance:
     )
 
 
-def _with_peaks(record: DeviceRecord, buffers: Provenance) -> Provenance:
-    if not record.polled.unknown:
+def _with_peaks(buffers: Provenance, unknown: bool) -> Provenance:
+    if not unknown:
         return buffers
     return replace(buffers, misses="; ".join(filter(None, [buffers.misses, _PEAKS])))
 
 
 def _kernels(
-    books: Books, record: DeviceRecord, told: list[AccountRow], source: str, mixed: bool
+    device: DeviceContext, told: list[ProcessContext], source: str, mixed: bool
 ) -> Provenance:
-    if record.by_counters and record.sample is not None and record.sample.counts_kernels:
+    if device.by_counters and device.sample is not None and device.sample.counts_kernels:
         return Provenance(source, _COUNTED, "types, cores, loads and dispatches of kernels")
-    if record.by_counters:
+    if device.by_counters:
         return Provenance(source, "unknown", "counters know nothing of kernels")
     method = "footprint: binary x cores, if resident everywhere; in no L1 sum"
-    gaps = _gaps([books.processes[row.process] for row in told], record)
+    gaps = _gaps(told, device)
     misses = [*(["kernels of processes that only shared memory tells of"] if mixed else []), *gaps]
     return Provenance(source, method, "; ".join(misses) or None)

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from ttmem.errors import BadInput
 from ttmem.snapshots.rows import ROWS, Cores
 from ttmem.snapshots.types import DETAIL_FIELDS, SCHEMA, Snapshot
 
+T = TypeVar("T")
 Converter = Callable[[Any], Any]
 MOST_SHAPES = 4096  # remembered per class, so that a hostile server cannot fill the memory
 AMOUNT_LIMIT = 1 << 64  # no number in a row is larger
@@ -33,10 +34,21 @@ def to_json(snapshot: Snapshot) -> dict[str, Any]:
     return {"schema": document.pop("schema"), **document}
 
 
-def row_to_json(row: tuple[Any, ...]) -> dict[str, Any]:
-    """One row of the details."""
-    document: dict[str, Any] = _writer(type(row))(row)
+def write(value: Any) -> dict[str, Any]:
+    """The document of a dataclass or named tuple whose fields have types that are known here."""
+    kind: Any = type(value)
+    document: dict[str, Any] = _writer(kind)(value)
     return document
+
+
+def read(kind: type[T], document: Any) -> T:
+    """What `write` made of an object of that class; BadInput if the document is not one."""
+    wanted: Any = kind
+    try:
+        made: T = _reader(wanted)(_checked(document, Mapping))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+        raise BadInput(f"this {kind.__name__.lower()} is damaged: {problem}") from problem
+    return made
 
 
 def from_json(document: Mapping[str, Any]) -> Snapshot:
@@ -48,11 +60,7 @@ def from_json(document: Mapping[str, Any]) -> Snapshot:
         raise BadInput(
             f"this snapshot is {schema}, this ttmem reads {SCHEMA}; use the same version for both"
         )
-    try:
-        snapshot: Snapshot = _reader(Snapshot)(document)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
-        raise BadInput(f"this snapshot is damaged: {problem}") from problem
-    return snapshot
+    return read(Snapshot, document)
 
 
 # -- objects to documents ------------------------------------------------------------------------

@@ -1,0 +1,203 @@
+"""What a snapshot needs besides the native ledger, as plain values that can be written to a file and read again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from ttmem.events import Amounts, DeviceDeclaration, DeviceSample, MemoryKind
+from ttmem.snapshots import Anomaly, L1Map, LeftBehind, Provenance
+
+T = TypeVar("T")
+
+
+class AddressRange(NamedTuple):
+    """The same addresses in each of several banks."""
+
+    base: int
+    size: int  # of one bank
+    banks: int
+
+
+class Declared:
+    """What follows from the declaration of a device."""
+
+    __slots__ = ()
+    declaration: DeviceDeclaration
+    one_layout: bool
+
+    def capacity(self, kind: MemoryKind) -> int | None:
+        """What can be allocated of one kind, in all banks together."""
+        return self.declaration.banks(kind).capacity
+
+    def region(self, kind: MemoryKind) -> AddressRange | None:
+        """Where the allocator of one kind gives out addresses; None if nobody declared that."""
+        banks, size, base = self.declaration.banks(kind)
+        if not self.one_layout or base is None or size is None or not banks:
+            return None
+        return AddressRange(base, size, banks)
+
+    @property
+    def l1_map(self) -> L1Map | None:
+        """The boundaries in the L1 of each core, as far as they were declared."""
+        declared = self.declaration
+        region = self.region(MemoryKind.L1)
+        if region is None or declared.l1_per_core is None:
+            return None
+        ring = declared.ring_per_core
+        return L1Map(
+            banks=region.banks,
+            ring_base=None if ring is None or ring > region.base else region.base - ring,
+            base=region.base,
+            small_base=region.base + region.size,
+            end=declared.l1_per_core,
+        )
+
+    @property
+    def l1_capacity(self) -> int | None:
+        """What L1, L1_SMALL and circular buffers share."""
+        if self.declaration.l1_capacity is not None:
+            return self.declaration.l1_capacity
+        parts = (self.capacity(MemoryKind.L1), self.capacity(MemoryKind.L1_SMALL))
+        return None if parts[0] is None else parts[0] + (parts[1] or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleContext:
+    """What the latest reading of counters says about one device."""
+
+    version: int
+    counts_kernels: bool
+    kernels: int | None
+    misses: str
+    cb_method: str
+
+    @classmethod
+    def of(cls, sample: DeviceSample) -> SampleContext:
+        return cls(
+            sample.version, sample.counts_kernels, sample.kernels, sample.misses, sample.cb_method
+        )
+
+    @property
+    def source(self) -> str:
+        return source_of(self.version)
+
+
+def source_of(version: int) -> str:
+    """'shared memory v3'."""
+    return f"shared memory v{version}"
+
+
+@dataclass(frozen=True, slots=True)
+class PeakContext:
+    """Peaks that were seen by polling; one number for each MemoryKind, then one for L1 used."""
+
+    seen: tuple[int, ...]  # of everything together
+    seen_ns: tuple[int, ...]
+    told: tuple[int, ...]  # of events, by a probe
+    told_ns: tuple[int, ...]
+    counted: tuple[int, ...]  # of counters alone
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceContext(Declared):
+    """One device; its place in `Context.devices` is its index in the native ledger."""
+
+    unique_id: str
+    logical_id: int | None
+    shown: bool  # False: nothing is known about it any more
+    declaration: DeviceDeclaration
+    one_layout: bool  # all processes that have it open split its banks in the same way
+    identity: Provenance
+    capacity_provenance: Provenance
+    by_counters: bool  # nothing but counters has reported it
+    counted: bool  # counters have reported bytes in it since its peaks began
+    l1_peak_missed: bool
+    largest: tuple[int, ...]  # the largest capacity that each MemoryKind has had
+    peaks: PeakContext
+    sample: SampleContext | None
+    anomalies: tuple[Anomaly, ...]  # all that do not follow from the native ledger
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessContext:
+    """One account: what one source, or one of several connections, reports of a process."""
+
+    index: int  # in the native ledger; negative: only counters name the process
+    pid: int
+    start_time_ns: int | None
+    user: str | None
+    command: str | None
+    sources: tuple[str, ...]
+    connected: bool
+    container_pid: int | None
+    position: int | None  # events of its source that were accounted
+    dropped: int
+    overflow: int
+    whole: int  # the first account of the process; this one is a part of it
+    counted_as: int | None  # the account of the same process that counts instead
+    devices: Mapping[str, str]  # logical id to unique id
+    binaries: Mapping[str, int | None]  # in DRAM, as its probe saw them; by unique id
+    missing: tuple[str, ...]  # what its probe cannot see
+    untracked: bool  # it may hold something that nobody has seen
+    call_sites: bool | None  # whether operations and call sites are recorded
+    missed: bool  # events were overwritten before they were read
+    lower_bound: tuple[str, ...]  # devices with programs that may not be reported
+    alive: Mapping[str, tuple[int, ...]]  # buffers by MemoryKind, where lists do not have all
+    uncounted: tuple[int, ...]  # programs that ran unseen
+
+    @property
+    def title(self) -> str:
+        return title(self.pid, self.command)
+
+
+def title(pid: int, command: str | None) -> str:
+    """For sentences: 'pid 42 (python model.py)'."""
+    program, _, arguments = (command or "command unknown").partition(" ")
+    short = f"{os.path.basename(program)} {arguments}".strip()
+    return f"pid {pid} ({short if len(short) <= 60 else short[:59] + '…'})"
+
+
+class CounterContext(NamedTuple):
+    """What counters say one process holds on one device."""
+
+    process: int  # index of its account
+    device: int  # index
+    amounts: Amounts
+    version: int  # of the layout of the counters
+    counts_kernels: bool
+    updated_ns: int
+    kernels: int | None
+    has_events: bool  # the account has events too
+    odd: bool  # counters have been above the events for a while
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything that a snapshot needs besides the native ledger. Values that have not changed are the same objects."""
+
+    host: Mapping[str, Any]
+    watchful: bool  # counters are read all the time, so the highest reading is their peak
+    devices: tuple[DeviceContext, ...]
+    processes: tuple[ProcessContext, ...]
+    counters: tuple[CounterContext, ...]
+    left_behind: tuple[LeftBehind, ...]
+    remarks: tuple[Anomaly, ...]
+    dropped: int  # events that never reached the ledger
+    gaps: int
+    rejected: int  # records that never became events
+
+
+def kept(before: T | None, now: T) -> T:
+    """The object from before, if it says the same."""
+    return before if before is not None and before == now else now
+
+
+def all_kept(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
+    """The same for each part, and for all of them together."""
+    parts = tuple(kept(old, new) for old, new in zip(before, now, strict=False))
+    parts += now[len(parts) :]
+    same = len(parts) == len(before) and all(a is b for a, b in zip(parts, before, strict=True))
+    return before if same else parts

@@ -1,0 +1,151 @@
+"""Account rows: what each process holds on each device, by its events, or else by counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import sub
+from typing import Any
+
+from ttmem.events import Amounts, MemoryKind
+from ttmem.ledger.context import CounterContext
+from ttmem.wire.rows import AccountRow, CounterColumns, DeviceRow, blank_row, grouped_rows
+
+RESIDENT_SINCE = 4  # the layout of counters whose circular buffers are those of the last dispatch
+Place = tuple[int, int]  # process index, device index
+
+
+class CounterRow(AccountRow):
+    """What counters say of one process on one device: requested bytes, and nothing else."""
+
+    __slots__ = ()
+
+
+_BLANK = blank_row(CounterRow)._replace(unreserved=(1,) * len(MemoryKind))
+_PLACES = ("process", "device", "requested", "held", "cb_resident", "cb_cached", "cb_used")
+# `_replace` takes four times as long, and a full host has 2,048 rows.
+_PROCESS, _DEVICE, _REQUESTED, _HELD, _CB_RESIDENT, _CB_CACHED, _CB_USED = map(
+    CounterRow._fields.index, _PLACES
+)
+
+
+@lru_cache(maxsize=8192)
+def counter_row(counter: CounterContext) -> CounterRow:
+    """A reading lasts for several questions, so its rows are made once."""
+    amounts = counter.amounts
+    held = [0] * len(MemoryKind)
+    held[MemoryKind.DRAM] = amounts.dram
+    held[MemoryKind.L1] = amounts.l1
+    held[MemoryKind.L1_SMALL] = amounts.l1_small
+    held[MemoryKind.TRACE] = amounts.trace
+    values: list[object] = [*_BLANK]
+    values[_PROCESS], values[_DEVICE] = counter.process, counter.device
+    values[_REQUESTED] = values[_HELD] = tuple(held)
+    values[_CB_USED] = amounts.cb
+    if not counter.counts_kernels:  # those layouts count one or the other
+        resident = counter.version >= RESIDENT_SINCE
+        values[_CB_RESIDENT if resident else _CB_CACHED] = amounts.cb
+    return CounterRow._make(values)
+
+
+def held(row: AccountRow) -> Amounts:
+    """What one process holds on one device, in the measure of the sums."""
+    return Amounts.of_kinds(row.held, row.cb_used)
+
+
+def event_rows(
+    data: bytes,
+    ids: Sequence[str],
+    binaries: Mapping[int, Mapping[str, int | None]],
+    parts: Mapping[int, int],
+) -> list[AccountRow]:
+    """Rows of the native ledger, one for each process and device.
+
+    `ids` are the unique ids of the devices. `binaries`: what probes saw in DRAM, by process. `parts`: further accounts
+    of a process, whose rows are added to those of the first one.
+    """
+    rows = grouped_rows(AccountRow, data)
+    if binaries:
+        rows = [_with_binaries(row, ids[row.device], binaries.get(row.process)) for row in rows]
+    if not parts:
+        return rows
+    out: dict[Place, AccountRow] = {}
+    for row in rows:
+        row = row._replace(process=parts.get(row.process, row.process))
+        at = (row.process, row.device)
+        out[at] = _sum(out[at], row) if at in out else row
+    return list(out.values())
+
+
+def _with_binaries(
+    row: AccountRow, unique_id: str, seen: Mapping[str, int | None] | None
+) -> AccountRow:
+    """The probe sees the buffers that hold binaries, where others must add up what they would take."""
+    if not seen:
+        return row
+    found = seen.get(unique_id)
+    return row._replace(dram_binaries=found or 0, unknown_binaries=int(found is None))
+
+
+_KEPT = ("process", "device")
+_EITHER = ("cb_map_full", "cache_seen", "cache_entries_known")
+_LATEST = ("ring_occupied", "ring_capacity", "ring_programs", "ring_time")  # the ring is one
+
+
+def _sum(one: AccountRow, other: AccountRow) -> AccountRow:
+    later = max(one, other, key=lambda row: row.ring_time)
+    columns: dict[str, Any] = {}
+    for name, mine, its in zip(AccountRow._fields, one, other, strict=True):
+        if name in _KEPT:
+            columns[name] = mine
+        elif name in _LATEST:
+            columns[name] = getattr(later, name)
+        elif isinstance(mine, int) and isinstance(its, int):
+            columns[name] = max(mine, its) if name in _EITHER else mine + its
+        elif isinstance(mine, tuple) and isinstance(its, tuple):
+            pairs = [a + b for a, b in zip(mine, its, strict=True)]
+            columns[name] = CounterColumns(*pairs) if name == "counters" else tuple(pairs)
+    return AccountRow(**columns)
+
+
+def with_counter_rows(
+    rows: list[AccountRow], counters: Sequence[CounterContext]
+) -> list[AccountRow]:
+    """And what only the counters know."""
+    if not counters:
+        return rows
+    told = {(row.process, row.device) for row in rows}
+    return [*rows, *(counter_row(c) for c in counters if (c.process, c.device) not in told)]
+
+
+def with_counters(row: DeviceRow, counted: Iterable[CounterRow]) -> DeviceRow:
+    """The sums of one device, with what only the counters know."""
+    rows = list(counted)
+    held = [sum(column) for column in zip(row.held, *(more.held for more in rows), strict=True)]
+    cb_used = row.cb_used + sum(more.cb_used for more in rows)
+    l1 = Amounts.of_kinds(held, cb_used).l1_used
+    return row._replace(held=tuple(held), cb_used=cb_used, l1_used=l1)
+
+
+def device_sums(data: bytes, rows: Iterable[AccountRow]) -> list[DeviceRow]:
+    """The sums of all devices: rows of the native ledger, and the counters among the account rows."""
+    out = grouped_rows(DeviceRow, data)
+    counted: dict[int, list[CounterRow]] = {}
+    for row in rows:
+        if isinstance(row, CounterRow):
+            counted.setdefault(row.device, []).append(row)
+    for index, more in counted.items():
+        out[index] = with_counters(out[index], more)
+    return out
+
+
+def differences(
+    counters: Iterable[CounterContext], rows: Iterable[AccountRow]
+) -> Iterator[tuple[CounterContext, Amounts]]:
+    """Where both report: what the counters say, and how much more that is than what the events requested."""
+    told = {(row.process, row.device): row for row in rows if not isinstance(row, CounterRow)}
+    for counter in counters:
+        row = told.get((counter.process, counter.device)) if counter.has_events else None
+        if row is not None:
+            asked = Amounts.of_kinds(row.requested, row.cb_used)
+            yield counter, Amounts._make(map(sub, counter.amounts, asked))
