@@ -51,40 +51,40 @@ def _columns_of(letter: str) -> int:
     return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
-def clip(text: str, room: int) -> str:
+def clip(text: str, width: int) -> str:
     """The beginning of a clean text, with an ellipsis where it was cut."""
-    if columns(text) <= room:
+    if columns(text) <= width:
         return text
-    if room < 1:
+    if width < 1:
         return ""
-    return _beginning(text, room - 1) + ELLIPSIS
+    return _beginning(text, width - 1) + ELLIPSIS
 
 
-def _beginning(text: str, room: int) -> str:
+def _beginning(text: str, width: int) -> str:
     used = 0
     for at, letter in enumerate(text):
         used += _columns_of(letter)
-        if used > room:
+        if used > width:
             return text[:at]
     return text
 
 
-def wrap(text: str, room: int) -> list[str]:
-    """A clean text in lines of at most `room` columns, broken at spaces where there are any."""
+def wrap(text: str, width: int) -> list[str]:
+    """A clean text in lines of at most `width` columns, broken at spaces where there are any."""
     lines = [""]
-    for word in _words(text, max(room, 2)):
+    for word in _words(text, max(width, 2)):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if columns(joined) <= room:
+        if columns(joined) <= width:
             lines[-1] = joined
         else:
             lines.append(word)
     return lines
 
 
-def _words(text: str, room: int) -> Iterator[str]:
+def _words(text: str, width: int) -> Iterator[str]:
     for word in _WORD.findall(text):
-        while columns(word) > room:
-            piece = _beginning(word, room)
+        while columns(word) > width:
+            piece = _beginning(word, width)
             yield piece
             word = word[len(piece) :]
         yield word

@@ -57,12 +57,12 @@ EMPTY: Line = ()
 
 @lru_cache(1 << 12)
 def ink(text: str, style: Style = Style.PLAIN) -> Line:
-    """A line of one span. From one picture to the next most of them stay the same."""
+    """A line of one span; cached, because most stay the same from one refresh to the next."""
     return (Span(clean(text), style),)
 
 
 def faint(text: str) -> Line:
-    """What stands beside the numbers: labels, units, what is unknown."""
+    """For labels, units, and what is unknown."""
     return ink(text, Style.FAINT)
 
 
@@ -70,72 +70,70 @@ def faint(text: str) -> Line:
     1 << 11
 )  # the monitor measures the same thousand lines for each screen; each is kilobytes
 def line_columns(line: Line) -> int:
-    """How wide a line is."""
     return sum(columns(text) for text, _ in line)
 
 
 @lru_cache(1 << 8)
 def blank(width: int) -> Line:
-    """Nothing but spaces."""
     return (Span(" " * width),)
 
 
-def pad(line: Line, room: int, right: bool = False) -> Line:
-    """The line filled with spaces to `room` columns."""
-    return line if line_columns(line) > room else fitted(line, room, right)
+def pad(line: Line, width: int, right: bool = False) -> Line:
+    """The line filled with spaces to `width` columns."""
+    return line if line_columns(line) > width else fitted(line, width, right)
 
 
 @lru_cache(1 << 12)
-def fitted(line: Line, room: int, right: bool = False) -> Line:
-    """The line in exactly `room` columns: cut, or filled."""
-    missing = room - line_columns(line)
+def fitted(line: Line, width: int, right: bool = False) -> Line:
+    """The line in exactly `width` columns: cut, or filled."""
+    missing = width - line_columns(line)
     if missing == 0:
         return line
     if missing < 0:
-        return clip_line(line, room)
+        return clip_line(line, width)
     return blank(missing) + line if right else line + blank(missing)
 
 
-def clip_line(line: Line, room: int) -> Line:
-    """The line cut to `room` columns; the cut shows."""
-    if line_columns(line) <= room:
+def clip_line(line: Line, width: int) -> Line:
+    """The line cut to `width` columns, with an ellipsis."""
+    if line_columns(line) <= width:
         return line
     kept: list[Span] = []
     for span in line:
-        if columns(span.text) >= room:
-            kept.append(Span(clip(span.text + " ", room), span.style))
+        if columns(span.text) >= width:
+            kept.append(Span(clip(span.text + " ", width), span.style))
             break
         kept.append(span)
-        room -= columns(span.text)
+        width -= columns(span.text)
     return tuple(kept)
 
 
-def flow(facts: Iterable[Line], room: int, gap: str = "  ") -> list[Line]:
-    """Facts one after the other; one is broken only if it does not fit on a line of its own."""
+def flow(facts: Iterable[Line], width: int, gap: str = "  ") -> list[Line]:
+    """Facts one after the other; one is broken only if it does not fit on a line by itself."""
     lines: list[Line] = []
     for fact in facts:
         joined = (*lines[-1], Span(gap), *fact) if lines else fact
-        if lines and line_columns(joined) <= room:
+        if lines and line_columns(joined) <= width:
             lines[-1] = joined
-        elif line_columns(fact) <= room:
+        elif line_columns(fact) <= width:
             lines.append(fact)
         else:
-            lines.extend(paragraph("".join(span.text for span in fact), room))
+            lines.extend(paragraph("".join(span.text for span in fact), width))
     return lines
 
 
-def paragraph(text: str, room: int, style: Style = Style.PLAIN) -> list[Line]:
+def paragraph(text: str, width: int, style: Style = Style.PLAIN) -> list[Line]:
     """A sentence in as many lines as it needs."""
-    return [ink(piece, style) for piece in wrap(clean(text), room)]
+    return [ink(piece, style) for piece in wrap(clean(text), width)]
 
 
 def indent(lines: Iterable[Line], by: int, first: Line = EMPTY) -> list[Line]:
-    """The lines moved to the right; `first` stands in the room so made on the first line."""
+    """The lines moved to the right; `first` fills the gap on the first line."""
     return [(*(pad(first, by) if at == 0 else blank(by)), *line) for at, line in enumerate(lines)]
 
 
 def paint(lines: Sequence[Line], width: int, color: bool) -> str:
-    """The text for a terminal of that width; no line is wider, none ends in spaces."""
+    """The text for a terminal of that width, without trailing spaces."""
     return "\n".join(_painted(clip_line(line, width), color) for line in lines)
 
 

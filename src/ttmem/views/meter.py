@@ -16,7 +16,7 @@ PERCENT = 4  # columns of '100%'
 
 
 def is_over(used: int, capacity: int | None) -> bool:
-    """Do reports add up to more than there is?"""
+    """Whether reports add up to more than there is."""
     return capacity is not None and used > capacity
 
 
@@ -56,23 +56,23 @@ def share_text(share: float | None) -> str | None:
     return ">99%" if share < 1 and rounded == 100 else f"{rounded}%"
 
 
-def meter(used: int, capacity: int | None, room: int, style: Style | None = None) -> Line:
-    """Bar and percentage in exactly `room` columns; blank for an unknown capacity.
+def meter(used: int, capacity: int | None, width: int, style: Style | None = None) -> Line:
+    """Bar and percentage in exactly `width` columns; blank for an unknown capacity.
 
-    `style`: of what may well be full; else it is told by how full it is.
+    `style`: for what may well be full; by default the level decides.
     """
     if capacity is None:
-        return (Span(" " * room),)  # 'N/A' stands before it
+        return (Span(" " * width),)  # 'N/A' stands before it
     if style is None or is_over(used, capacity):
         style = level(used, capacity)
     if is_over(used, capacity):
-        text = _OVER if room >= len(_OVER) else percentage(used, capacity)
-        marks = room - len(text) - 1
-        return ink(f"{'!' * marks} {text}" if marks > 0 else text.rjust(room), style)
+        text = _OVER if width >= len(_OVER) else percentage(used, capacity)
+        marks = width - len(text) - 1
+        return ink(f"{'!' * marks} {text}" if marks > 0 else text.rjust(width), style)
     number = ink(percentage(used, capacity).rjust(PERCENT), style)
-    length = room - PERCENT - 1
+    length = width - PERCENT - 1
     if length < 1:
-        return pad(number, room, right=True)
+        return pad(number, width, right=True)
     return (*bar(used, capacity, length, style), Span(" "), *number)
 
 
@@ -90,10 +90,10 @@ def bar(used: int, capacity: int | None, length: int, style: Style | None = None
 
 
 def of_capacity(
-    used: int, capacity: int | None, used_room: int = 0, capacity_room: int = 0
+    used: int, capacity: int | None, used_width: int = 0, capacity_width: int = 0
 ) -> Line:
-    """'4.5 GiB / 12.0 GiB', each side filled to its room."""
+    """'4.5 GiB / 12.0 GiB', each side padded to its width."""
     value = ink(
-        human(used).rjust(used_room), Style.ALARM if is_over(used, capacity) else Style.PLAIN
+        human(used).rjust(used_width), Style.ALARM if is_over(used, capacity) else Style.PLAIN
     )
-    return (*value, *faint(" / "), *faint(human(capacity).ljust(capacity_room)))
+    return (*value, *faint(" / "), *faint(human(capacity).ljust(capacity_width)))

@@ -48,7 +48,7 @@ def clock(time_ns: int, zone: tzinfo | None) -> str:
 
 
 def _local(time_ns: int, zone: tzinfo | None) -> datetime | None:
-    """None for a time that no calendar has: clocks of other processes may say anything."""
+    """None for an impossible time: clocks of other processes may say anything."""
     try:
         return datetime.fromtimestamp(time_ns // SECOND, zone).astimezone(zone)
     except (OverflowError, OSError, ValueError):
@@ -57,13 +57,13 @@ def _local(time_ns: int, zone: tzinfo | None) -> datetime | None:
 
 SHORTEST_ID = 9
 LONGEST_NUMBER = 3  # digits: no host has a thousand devices
-NAMED = 4  # in one sentence, of those that have no number of their own
+NAMED = 4  # in one sentence, of those without a number of their own
 
 
 class DeviceNames:
-    """Names of the devices of one picture.
+    """Names of the devices of one snapshot.
 
-    A logical id names a device only while no other device of the picture has the same: two
+    A logical id names a device only if no other device has the same one: two
     processes with different `TT_VISIBLE_DEVICES` both call theirs 0. Then the shortened unique id
     is the name.
     """
@@ -86,13 +86,13 @@ class DeviceNames:
         return ",".join([*_runs(numbers), *map(self._name, others)])
 
     def sentence(self, unique_ids: Iterable[str]) -> str:
-        """'device 0' or 'devices 0-3,7'; names stand apart, so that a line is broken between them."""
+        """'device 0' or 'devices 0-3,7'; names are separated by spaces, so that a line can break between them."""
         chosen = list(unique_ids)
         numbered = [one for one in chosen if one in self._numbers]
         names = [self._name(one) for one in chosen if one not in self._numbers]
         more = [f"and {len(names) - NAMED:,} more"] * (len(names) > NAMED)
-        told = ", ".join([*([self.some(numbered)] * bool(numbered)), *names[:NAMED], *more])
-        return f"{'device' if len(chosen) == 1 else 'devices'} {told}"
+        listed = ", ".join([*([self.some(numbered)] * bool(numbered)), *names[:NAMED], *more])
+        return f"{'device' if len(chosen) == 1 else 'devices'} {listed}"
 
     def _name(self, unique_id: str) -> str:
         """Its shortened unique id; one that could be taken for a number says what it is."""
@@ -109,7 +109,7 @@ def numbers(logical_ids: Iterable[int]) -> str:
 
 
 def in_order(snapshot: Snapshot) -> Snapshot:
-    """The same picture with its devices by logical id, not in the order in which they were seen."""
+    """The same snapshot with its devices sorted by logical id."""
     first = sys.maxsize
     devices = sorted(
         snapshot.devices,
@@ -157,11 +157,11 @@ def _runs(numbers: list[int]) -> list[str]:
     return ["-".join(map(str, run)) for run in runs]
 
 
-def short_ids(unique_ids: Iterable[str], room: int) -> dict[str, str]:
-    """Ids cut in the middle to `room` letters; to more where two would look the same."""
+def short_ids(unique_ids: Iterable[str], width: int) -> dict[str, str]:
+    """Ids cut in the middle to `width` letters; to more where two would look the same."""
     full = {unique_id: clean(unique_id) for unique_id in unique_ids}
     longest = max(map(len, full.values()), default=0)
-    for length in range(max(room, SHORTEST_ID), longest):
+    for length in range(max(width, SHORTEST_ID), longest):
         for tail in _tails(length):
             cut = {key: _cut(text, length, tail) for key, text in full.items()}
             if len(set(cut.values())) == len(full):

@@ -1,4 +1,4 @@
-"""The terminal that is written to: its size, its colours, its end."""
+"""The terminal: size, colours, characters, and JSON for pipes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttmem.text import clip, columns
 
 
 def terminal_size(otherwise: tuple[int, int] = (80, 24)) -> os.terminal_size:
-    """COLUMNS and LINES, else what the terminal says; as `shutil` has it, which takes 5 ms to load."""
+    """COLUMNS and LINES, else what the terminal says; like `shutil`, which takes 5 ms to load."""
     columns, lines = _given("COLUMNS"), _given("LINES")
     if columns and lines:
         return os.terminal_size((columns, lines))
@@ -79,7 +79,7 @@ def wants_color(stream: TextIO, forbidden: bool = False) -> bool:
 
 
 def spelled(text: str, stream: TextIO) -> str:
-    """The text in signs that the stream's encoding has."""
+    """The text in characters that the stream's encoding has."""
     encoding = stream.encoding or "ascii"
     try:
         text.encode(encoding)
@@ -89,7 +89,7 @@ def spelled(text: str, stream: TextIO) -> str:
 
 
 def plain_signs(text: str) -> str:
-    """The text in ASCII, as wide as it was; letters that ASCII has not become question marks."""
+    """The text in ASCII, equally wide; other letters become question marks."""
     if text.isascii():
         return text
     text = text.translate(_PLAIN_SIGNS)
@@ -97,7 +97,7 @@ def plain_signs(text: str) -> str:
 
 
 def lacks_signs(stream: TextIO) -> bool:
-    """The terminal has no block and Braille signs, as far as its encoding and its name tell."""
+    """Whether encoding or name suggest that the terminal lacks block and Braille characters."""
     term = os.environ.get("TERM", "")
     if os.environ.get("LC_ALL") in ("C", "POSIX") or term == "linux" or term.startswith("vt"):
         return True
@@ -115,24 +115,24 @@ def as_json(document: object, for_people: bool) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-def cut(line: str, room: int) -> str:
-    """A line with colours, in at most `room` columns."""
-    if columns(_COLOUR.sub("", line)) <= room:
+def cut(line: str, width: int) -> str:
+    """A line with colours, in at most `width` columns."""
+    if columns(_COLOUR.sub("", line)) <= width:
         return line
     out: list[str] = []
     for at, piece in enumerate(_COLOUR.split(line)):
         if at % 2:
             out.append(piece)
-        elif columns(piece) >= room:
-            return "".join(out) + clip(piece + " ", room) + ("\x1b[0m" if at else "")
+        elif columns(piece) >= width:
+            return "".join(out) + clip(piece + " ", width) + ("\x1b[0m" if at else "")
         else:
             out.append(piece)
-            room -= columns(piece)
+            width -= columns(piece)
     return "".join(out)
 
 
 class Screen:
-    """A terminal on which one picture replaces the other; use it with `with`."""
+    """A terminal on which each refresh replaces the one before; use it with `with`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -147,13 +147,13 @@ class Screen:
 
     @property
     def height(self) -> int:
-        """Lines of a picture; the cursor stands on one more."""
+        """Lines to draw on; the cursor takes one more."""
         return self._size().lines - 1
 
     def draw(self, text: str) -> None:
-        """Writes the picture over the last one, in one piece, so that nothing flickers."""
-        room = self._size().columns
-        lines = [cut(line, room) for line in text.split("\n")[: self.height]]
+        """Writes over the last refresh, in one piece, so that nothing flickers."""
+        width = self._size().columns
+        lines = [cut(line, width) for line in text.split("\n")[: self.height]]
         # Cleared before it is written: after the last column, clearing would wipe that column.
         self._write(_HOME + "".join(f"{_CLEAR_LINE}{line}\n" for line in lines) + _CLEAR_BELOW)
 
