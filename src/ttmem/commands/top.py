@@ -94,8 +94,8 @@ def _print_once(feed: Feed, options: argparse.Namespace) -> int:
     try:
         for _ in range(2):  # the second brings history, and the details of the first device
             question = monitor.question()
-            picture = feed.read(question.detail, device=question.device, limit=question.limit)
-            watch.take([Reading(question, time.monotonic(), picture)])
+            snapshot = feed.read(question.detail, device=question.device, limit=question.limit)
+            watch.take([Reading(question, time.monotonic(), snapshot)])
     finally:
         feed.close()
     width, height = terminal_size(SIZE_OF_A_PIPE)

@@ -20,10 +20,10 @@ SITES_OFF = "call sites are off"
 CALLERS = 8  # of a stack; the rest is counted
 
 
-def made_by(origin: Origin, room: int, unknown_op: str = UNKNOWN_OP) -> str:
-    """'ttnn.matmul  model.py:42 forward  in decode'. In little room, the file and its line stay to the last."""
+def made_by(origin: Origin, width: int, unknown_op: str = UNKNOWN_OP) -> str:
+    """'ttnn.matmul  model.py:42 forward  in decode'. If space is short, file and line are kept longest."""
     if not origin.sought:
-        return clip(f"{SITES_OFF}{_in_phase(origin)}", room)
+        return clip(f"{SITES_OFF}{_in_phase(origin)}", width)
     innermost = (origin.site or UNKNOWN_SITE).split("\n", 1)[0]
     place, function = _parts(clean(innermost.removeprefix(os.getcwd() + os.sep)))
     phase = _in_phase(origin)
@@ -32,27 +32,27 @@ def made_by(origin: Origin, room: int, unknown_op: str = UNKNOWN_OP) -> str:
     for head, end in ((op, function + phase), (op, phase), (bare_op, phase), (bare_op, "")):
         for shown in _with_fewer_folders(place):
             text = f"{head}  {shown}{end}".lstrip()
-            if columns(text) <= room:
+            if columns(text) <= width:
                 return text
-    left = room - columns(shown) - 2
-    return f"{clip(bare_op, left)}  {shown}" if left > 2 else clip(shown, room)
+    left = width - columns(shown) - 2
+    return f"{clip(bare_op, left)}  {shown}" if left > 2 else clip(shown, width)
 
 
-def callers(origin: Origin, room: int) -> list[str]:
+def callers(origin: Origin, width: int) -> list[str]:
     """The rest of a whole stack, innermost first: 'called by model.py:42 forward'; nothing if only a line is known."""
     frames = (origin.site or "").split("\n")[1:]
     lines = [
-        f"called by {_short(frame, room - columns('called by '))}" for frame in frames[:CALLERS]
+        f"called by {_short(frame, width - columns('called by '))}" for frame in frames[:CALLERS]
     ]
     if len(frames) > CALLERS:
         lines.append(f"and {several(len(frames) - CALLERS, 'more caller')}")
     return lines
 
 
-def _short(frame: str, room: int) -> str:
+def _short(frame: str, width: int) -> str:
     place, function = _parts(clean(frame.removeprefix(os.getcwd() + os.sep)))
     texts = [f"{shown}{function}" for shown in _with_fewer_folders(place)]
-    return next((text for text in texts if columns(text) <= room), clip(texts[-1], room))
+    return next((text for text in texts if columns(text) <= width), clip(texts[-1], width))
 
 
 def _in_phase(origin: Origin) -> str:
@@ -102,7 +102,7 @@ def _fact(label: str, text: str, style: Style = Style.PLAIN) -> Line:
 
 
 def _who(origin: Origin, before: str, width: int, after: str = "") -> str:
-    """Op and line in the room between two texts."""
+    """Op and line in the space between two texts."""
     room = width - _LABEL - 2 - columns(before) - columns(after)
     return f"{before}{made_by(origin, room)}{after}"
 

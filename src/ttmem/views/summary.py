@@ -53,13 +53,13 @@ def render_summary(
     color: bool,
 ) -> str:
     """One block for each process that opened a device."""
-    told = [report for report in reports if report.devices]
+    seen = [report for report in reports if report.devices]
     unseen = [] if unwatched is None else _unwatched(unwatched, width)
-    if not told:
+    if not seen:
         return paint(unseen or [ink(f"ttmem: {NOTHING_SEEN}")], width, color)
-    lines = [line for report in told[:PROCESSES] for line in _process(report, width)]
-    if len(told) > PROCESSES:
-        more = several(len(told) - PROCESSES, "more process", "more processes")
+    lines = [line for report in seen[:PROCESSES] for line in _process(report, width)]
+    if len(seen) > PROCESSES:
+        more = several(len(seen) - PROCESSES, "more process", "more processes")
         lines += [ink(f"ttmem: {more}; `ttmem dump` has them")]
     return paint([*lines, *unseen], width, color)
 

@@ -99,8 +99,8 @@ def _rows(snapshot: Snapshot) -> list[Row]:
     return rows
 
 
-def _row(name: str, called: str, chip: Device | CardSample, told: Telemetry) -> Row:
-    return Row(name, called, model(chip), board(chip), short_pci(chip) or "N/A", told)
+def _row(name: str, called: str, chip: Device | CardSample, sensors: Telemetry) -> Row:
+    return Row(name, called, model(chip), board(chip), short_pci(chip) or "N/A", sensors)
 
 
 def _wide(rows: Sequence[Row], width: int) -> list[Line]:
@@ -172,30 +172,30 @@ def _least(rows: Sequence[Row], name: str, limits: bool) -> int:
     return len(LARGEST.get(name, "")) + of_limit
 
 
-def _limit(told: Telemetry, name: str, limits: bool) -> float | None:
-    known = limits and name in LIMITED and getattr(told, name) is not None and not told.stale
-    return getattr(told.limits, name) if known else None
+def _limit(sensors: Telemetry, name: str, limits: bool) -> float | None:
+    known = limits and name in LIMITED and getattr(sensors, name) is not None and not sensors.stale
+    return getattr(sensors.limits, name) if known else None
 
 
-def _cell(told: Telemetry, name: str, limits: bool) -> Line:
-    value = getattr(told, name)
-    limit = _limit(told, name, limits)
+def _cell(sensors: Telemetry, name: str, limits: bool) -> Line:
+    value = getattr(sensors, name)
+    limit = _limit(sensors, name, limits)
     if value is None:
         return faint("N/A")
-    if told.stale:
-        return ink(_text(told, name), Style.BAD if name == "heartbeat" else Style.FAINT)
+    if sensors.stale:
+        return ink(_text(sensors, name), Style.BAD if name == "heartbeat" else Style.FAINT)
     if limit is None:
-        return ink(_text(told, name))
+        return ink(_text(sensors, name))
     hot = Style.BAD if value >= limit else Style.WARN if value >= HOT * limit else Style.PLAIN
     return (*ink(_value(value, name), hot), *faint(f" / {_number(limit)}"), Span(UNITS[name]))
 
 
-def _text(told: Telemetry, name: str) -> str:
-    value = getattr(told, name)
+def _text(sensors: Telemetry, name: str) -> str:
+    value = getattr(sensors, name)
     if value is None:
         return "N/A"
     if name == "heartbeat":
-        return f"{value}*" if told.stale else str(value)
+        return f"{value}*" if sensors.stale else str(value)
     return value if isinstance(value, str) else f"{_value(value, name)}{UNITS[name]}"
 
 
@@ -235,9 +235,9 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
         for name, why in row.telemetry.reasons.items():
             values.setdefault(why, []).append(TITLES.get(name, name))
         for why, titles in values.items():
-            told = "everything" if len(titles) == len(TITLES) else ", ".join(titles)
-            chips.setdefault((told, why), []).append(row.called)
-    return [f"N/A: {told} of {_named(names)}: {why}" for (told, why), names in chips.items()]
+            which = "everything" if len(titles) == len(TITLES) else ", ".join(titles)
+            chips.setdefault((which, why), []).append(row.called)
+    return [f"N/A: {which} of {_named(names)}: {why}" for (which, why), names in chips.items()]
 
 
 def _named(names: Sequence[str]) -> str:
