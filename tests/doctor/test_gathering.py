@@ -88,7 +88,7 @@ def test_without_a_driver_there_is_no_version(tmp_path: Path) -> None:
 def test_hidepid_is_read_from_the_mounts(options: str, hides: bool) -> None:
     mounts = f"tmpfs /dev tmpfs rw 0 0\nproc /proc proc {options} 0 0\nbroken\n"
 
-    assert proc_hides(mounts) is hides
+    assert proc_hides(mounts.encode()) is hides
 
 
 def test_a_probe_region_tells_of_its_process_and_garbage_tells_why_not(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.probe.watched import Watched
 from ttmem.feeds.ended_feed import never_freed
-from ttmem.sources.probe.ended import remove_expired
+from ttmem.sources.probe.cleanup import remove_expired
 from ttmem.sources.probe.watcher import ProbeWatcher
 
 Watch = Callable[..., Watched]

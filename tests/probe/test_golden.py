@@ -46,6 +46,19 @@ def test_version_2_tells_ids_from_0_on_and_where_dram_begins(tmp_path: Path) -> 
         assert [one.requested for one in region.gone_with_device()] == [100]
 
 
+def test_version_3_has_the_tables_of_version_2_and_no_events(tmp_path: Path) -> None:
+    with golden(2, tmp_path) as whole:
+        expected = (whole.devices(), whole.counters(), whole.live(), whole.gone_with_device())
+        last = events_of(whole.new_events())[-1].time
+
+    with golden(3, tmp_path) as region:
+        told = (region.devices(), region.counters(), region.live(), region.gone_with_device())
+
+        assert region.header().version == 3
+        assert told == expected
+        assert (region.new_events().lost, region.last_event_ns) == (0, last)
+
+
 def test_its_process_ended_in_order(region: ProbeRegion) -> None:
     assert region.header().state is State.ENDED
     assert not region.process_alive()

@@ -23,8 +23,8 @@ from ttmem.probe.layout import Section
 from ttmem.sources.probe.ended import ended_processes, final_news
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import (
-    AT_ONCE,
-    MOST_OF_A_USER,
+    MOST_PER_USER,
+    NAMES_PER_STEP,
     RegionScan,
     TooMuch,
     find_regions,
@@ -239,21 +239,21 @@ def test_all_regions_of_one_user_leave_room_for_those_of_others(
 def test_only_so_many_regions_of_one_user_are_looked_at_and_remarked_on(
     watch: Watch, tmp_path: Path
 ) -> None:
-    for pid in range(1, MOST_OF_A_USER + 100):
+    for pid in range(1, MOST_PER_USER + 100):
         (tmp_path / f"ttmem_{pid}_1").write_bytes(b"none" * 2000)
 
     with closing(LocalFeed(str(tmp_path))) as feed:
         remarks = [one.text for one in feed.read().remarks]
 
     assert len(remarks) == 10
-    assert f"{MOST_OF_A_USER - 8} more regions of user" in remarks[8]
+    assert f"{MOST_PER_USER - 8} more regions of user" in remarks[8]
     assert "99 more files ttmem_* of user" in remarks[9]
-    assert len(list(find_regions(str(tmp_path)))) == MOST_OF_A_USER
+    assert len(list(find_regions(str(tmp_path)))) == MOST_PER_USER
 
 
 @needs_root
 def test_files_of_one_user_hide_no_region_of_another(watch: Watch, tmp_path: Path) -> None:
-    for pid in range(1, 2 * MOST_OF_A_USER):
+    for pid in range(1, 2 * MOST_PER_USER):
         path = tmp_path / f"ttmem_{pid}_1"
         path.write_bytes(b"none" * 2000)
         give_away(path)
@@ -271,7 +271,7 @@ def test_files_of_one_user_hide_no_region_of_another(watch: Watch, tmp_path: Pat
 def test_a_large_folder_is_walked_through_step_by_step(tmp_path: Path) -> None:
     scan = RegionScan(str(tmp_path))
     assert scan.look().found == {}
-    for number in range(AT_ONCE + 10):
+    for number in range(NAMES_PER_STEP + 10):
         (tmp_path / f"other_{number}").touch()
     path = write_probe_region(tmp_path, 5)
 

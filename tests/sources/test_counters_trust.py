@@ -139,10 +139,10 @@ def test_the_processes_of_one_user_take_no_more_than_their_share_of_a_walk(
     share = CpuBudget(0.0)
 
     # when all processes are looked at
-    found = scan_proc(share=share)
+    found = scan_proc(budget=share)
 
     # then that one is passed over, root's are not, and it is told
-    assert found.passed_over.get(uid, 0) >= 1
-    assert 0 not in found.passed_over
+    assert found.skipped.get(uid, 0) >= 1
+    assert 0 not in found.skipped
     remarks = [each.text for each in silent_processes(found, (), ProcessStates())]
     assert any(f"the processes of user {OTHER} take long to look at" in text for text in remarks)

@@ -14,7 +14,7 @@ import pytest
 from tests.sources.sysfs_tree import add_card, add_n300
 from ttmem.events import Telemetry, TelemetryLimits
 from ttmem.hw.cards import Card, card
-from ttmem.sources.telemetry.source import Look, TelemetrySource, read_card, read_sensors
+from ttmem.sources.telemetry.source import CardTelemetry, TelemetrySource, read_card, read_sensors
 
 
 def _only(root: Path) -> Telemetry:
@@ -326,7 +326,7 @@ def test_cards_come_and_go_and_a_number_may_be_given_to_another(tmp_path: Path) 
 def test_a_card_that_goes_in_the_middle_of_a_read_has_no_values(tmp_path: Path) -> None:
     add_n300(tmp_path)
 
-    def read(number: int, folder: str) -> Look:
+    def read(number: int, folder: str) -> CardTelemetry:
         of = card(number, folder)
         shutil.rmtree(tmp_path / "devices")
         return of, read_sensors(folder)
@@ -367,7 +367,7 @@ def test_a_driver_that_does_not_answer_for_one_card_holds_up_no_other(tmp_path: 
     release = threading.Event()
     asked: list[int] = []
 
-    def read(number: int, folder: str) -> Look:
+    def read(number: int, folder: str) -> CardTelemetry:
         asked.append(number)
         if number == 1:
             release.wait()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.sources.sysfs_tree import N300_LOCAL, N300_REMOTE, add_n300
-from ttmem.sources.telemetry.source import Look, TelemetrySource
+from ttmem.sources.telemetry.source import CardTelemetry, TelemetrySource
 from ttmem.sources.telemetry.umd import UmdSensors
 
 PACKAGE = f"""
@@ -80,7 +80,7 @@ def umd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UmdSensors]
     sensors.close()
 
 
-def _by_id(looks: tuple[Look, ...]) -> dict[int | None, Look]:
+def _by_id(looks: tuple[CardTelemetry, ...]) -> dict[int | None, CardTelemetry]:
     return {of.asic_id: (of, told) for of, told in looks}
 
 

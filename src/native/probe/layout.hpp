@@ -2,7 +2,8 @@
 //
 //   offset  size  field
 //        0     8  magic            "TTMEMPRB"
-//        8   u32  version          2; 1 had device records of 104 bytes, without what follows `cb_base`
+//        8   u32  version          2; 1 had device records of 104 bytes, without what follows `cb_base`; 3 is compact: of a
+//                                   dead process, rewritten by ttmem/sources/probe/compact.py, sections cut to what is used
 //       12   u32  state            0 being made, 1 in use, 2 the process ended in order
 //       16   u64  file size
 //       24   u32  pid
@@ -22,6 +23,7 @@
 //      896   u64  unpaired frees   frees of what was never seen: made while tracking was off, or before a fork
 //      904   u64  unseen           buffers that were allocated while tracking was off
 //      912   u64  forgotten        buffers that went with their device, without a place or for want of one
+//      920   u64  last event, ns   in a compact region, whose ring is empty
 //     4096        sections
 //
 // Invariant: a record that is written once starts with a checksum of its other words, stored last. Whatever was

@@ -26,12 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ttmem.clean.slots import write_whole
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
 from ttmem.procfs import user_name
 from ttmem.sizes import human
-from ttmem.sources.owned_files import FOLDER, SAFE, Changed, key_of
+from ttmem.sources.owned_files import FOLDER, SAFE, Changed, key_of, write_whole
 
 SCHEMA = "ttmem.clean/1"
 MANIFEST = "manifest.json"

@@ -16,7 +16,7 @@ from ttmem.sources.counters.layout import LAYOUTS, PROCESSES, Layout
 from ttmem.sources.counters.proc_scan import ProcScan
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.counters.slots import SlotReader
-from ttmem.sources.owned_files import Key
+from ttmem.sources.owned_files import Key, write_whole
 from ttmem.text import printable
 
 _PID = 4  # bytes, at the beginning of a row
@@ -95,10 +95,3 @@ def write_row(descriptor: int, layout: Layout, index: int, raw: bytes) -> None:
     at = layout.place(index)
     write_whole(descriptor, raw[_PID:], at + _PID)
     write_whole(descriptor, raw[:_PID], at)
-
-
-def write_whole(descriptor: int, data: bytes, at: int) -> None:
-    """Repeats partial writes: a full disk accepts a part first and fails only on the next attempt."""
-    while data:
-        written = os.pwrite(descriptor, data, at)
-        data, at = data[written:], at + written

@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from ttmem.errors import BadInput, ClosedToYou, NoServer, NotTrusted, Refused, TtmemError
-from ttmem.procfs import peer_credentials, process_facts, user_name
+from ttmem.procfs import in_initial_namespace, peer_credentials, process_facts, user_name
 from ttmem.text import printable
 from ttmem.wire.frame_stream import FrameError, FrameStream
 from ttmem.wire.frames import Frame, json_frame, preamble
 from ttmem.wire.socket_path import DEFAULT_SOCKET, SOCKET_VARIABLE, named_socket, socket_path
-
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # the kernel's constant PROC_PID_INIT_INO
 
 
 def connect(connection: socket.socket, given: str | None) -> None:
@@ -43,7 +41,7 @@ def opening(role: str, reporter: str | None = None) -> bytes:
         "pid": facts.pid,
         "start_time_ns": facts.start_time_ns,
         "name": (facts.command or "")[:200],
-        "container_pid": facts.pid if _in_container() else None,
+        "container_pid": facts.pid if in_initial_namespace("pid") is False else None,
         "role": role,
     }
     if reporter is not None:
@@ -58,13 +56,6 @@ def _image() -> str | None:
             return blake2b(vector.read(), digest_size=8).hexdigest()
     except OSError:
         return None
-
-
-def _in_container() -> bool:
-    try:
-        return os.readlink("/proc/self/ns/pid") != _FIRST_PID_NAMESPACE
-    except OSError:
-        return False
 
 
 def frames_from(stream: FrameStream, path: str) -> Iterator[tuple[Frame, str]]:

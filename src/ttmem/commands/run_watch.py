@@ -14,7 +14,7 @@ from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.probe.layout import Option
 from ttmem.probe.report import Origin, ProcessReport
 from ttmem.sizes import several
-from ttmem.sources.probe.ended import free_and_total, prune_dead_regions, take_unwatched
+from ttmem.sources.probe.cleanup import free_and_total, prune_dead_regions, take_unwatched
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, RegionScan, find_regions
 from ttmem.sources.probe.report import ReportReader

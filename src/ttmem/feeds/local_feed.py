@@ -133,7 +133,7 @@ class LocalFeed:
             if not has_regions(self._probe_folder):
                 return ()
             # Here, and not at the top: most hosts have none, and `ttmem ps` shall start fast.
-            from ttmem.sources.probe.ended import remove_expired
+            from ttmem.sources.probe.cleanup import remove_expired
             from ttmem.sources.probe.watcher import ProbeWatcher
 
             remove_expired(self._probe_folder)

@@ -17,7 +17,7 @@ from ttmem.hw import bus_of, galaxy_position
 from ttmem.hw.cards import Card, checked_root
 from ttmem.snapshots import Device, Losses, Snapshot
 from ttmem.sources.shm import counter_directory
-from ttmem.sources.telemetry.source import Look, TelemetryReading, TelemetrySource
+from ttmem.sources.telemetry.source import CardTelemetry, TelemetryReading, TelemetrySource
 
 NUMBER_ONLY = "this device is known by its number only, which names no card"
 NO_CARD = "no card of this host has the device's unique id, serial number or PCI address"
@@ -104,7 +104,7 @@ def with_telemetry(picture: Snapshot, reading: TelemetryReading) -> Snapshot:
     return replace(picture, devices=tuple(devices), cards=tuple(cards))
 
 
-def _place(device: Device, looks: tuple[Look, ...]) -> int | str:
+def _place(device: Device, looks: tuple[CardTelemetry, ...]) -> int | str:
     """Where the device's chip is among the looks, or why it is not; no word of a remote one."""
     unique_id = int(device.unique_id) if device.unique_id.isdecimal() else None
     cards = list(enumerate(of for of, _ in looks))

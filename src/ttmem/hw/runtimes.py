@@ -1,4 +1,4 @@
-"""What the environment of a process, and the runtime that it has loaded, say about its devices."""
+"""What the environment of a process, and the ttnn it has loaded, say about its devices."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
-from ttmem.procfs import maps, user_id
+from ttmem.procfs import environ, maps, user_id
 
-_LARGEST = 4 << 20
 _MAX_KNOWN = 4096
-_MOST_NAMES = 20_000  # of packages beside ttnn; a process can name any folder by what it maps
+_MOST_NAMES = 20_000  # of packages beside ttnn; a process can map a file of any directory
 _LIBRARY = re.compile(rb"(/\S.*/(?:_ttnn[^/\n]*\.so[^/\n]*|libtt_metal\.so[^/\n]*))$", re.MULTILINE)
 _DIST_INFO = re.compile(r"ttnn-([0-9][\w.+-]{0,40})\.dist-info", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`descriptor` is a path that is good from here, even if the process is in a container."""
+    """`descriptor` is a path that can be opened from here, even if the process is in a container."""
 
     descriptor: str | None
     slow_dispatch: bool
     ttnn: str | None  # the version that it has loaded
-    uid: int | None = None  # whose process it is
+    uid: int | None = None
 
 
 class Environments:
-    """Read once for each process: the kernel shows what it was started with."""
+    """Read once per process, since the kernel shows the environment it was started with."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int | None], Environment | None] = {}
@@ -43,12 +42,9 @@ class Environments:
 
 
 def _read(pid: int) -> Environment | None:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            words = file.read(_LARGEST).split(b"\0")
-    except OSError:
+    values = environ(pid)
+    if values is None:
         return None
-    values = dict(word.partition(b"=")[::2] for word in words)
     path = os.fsdecode(values.get(b"TT_METAL_MOCK_CLUSTER_DESC_PATH", b""))
     loaded = loaded_runtime(pid)
     return Environment(
@@ -64,22 +60,18 @@ def _from_here(pid: int, path: str) -> str:
 
 
 def loaded_runtime(pid: int) -> tuple[str, str | None] | None:
-    """(folder, version) of the ttnn in the maps of a process; None without one, or if they are hidden."""
-    library = _library(maps(pid) or b"")
-    return None if library is None else _installation(pid, library)
-
-
-def _library(maps: bytes) -> str | None:
-    """The Python module rather than the library below it: it lies next to its version."""
-    if b"_ttnn" not in maps and b"libtt_metal" not in maps:
+    """(directory, version) of the ttnn that a process has mapped; None if there is none, or if its maps are hidden."""
+    mapped = maps(pid) or b""
+    if b"_ttnn" not in mapped and b"libtt_metal" not in mapped:
         return None
-    found = [os.fsdecode(match[1]) for match in _LIBRARY.finditer(maps)]
+    found = [os.fsdecode(match[1]) for match in _LIBRARY.finditer(mapped)]
+    # The Python module rather than the library below it: it is next to the version.
     found.sort(key=lambda path: not os.path.basename(path).startswith("_ttnn"))
-    return found[0] if found else None
+    return _installation(pid, found[0]) if found else None
 
 
 def _installation(pid: int, library: str) -> tuple[str, str | None]:
-    """(folder, version); the folder is looked at as the process sees it, container or not."""
+    """Looks at the directories as the process sees them, in a container or not."""
     folder = os.path.dirname(library)
     for _ in range(4):  # site-packages/ttnn/build/lib/_ttnn.so is the deepest that was seen
         version = _version(f"/proc/{pid}/root{folder}")

@@ -1,7 +1,7 @@
-"""The machine's chips as the user-mode driver finds them, where the extra `umd` is installed.
+"""The chips of the machine as the user-mode driver finds them, if the extra `umd` is installed.
 
-It talks to the chips and is native code: it runs in a process of its own, so that it can neither crash
-a monitor nor make it wait for ever.
+The driver is native code that accesses the chips. It runs in a child process, where it can neither crash a monitor nor
+block it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 20  # 32 chips take 20 KiB
 
 
 class Discovery:
-    """Started by the first question, once; the answer is None until it is there."""
+    """Runs once, when it is first asked; the answer is None until it has finished."""
 
     def __init__(self, cards: str = NODES, *, wait_s: float = 0.0, script: str = _DISCOVER) -> None:
         self._cards = cards
@@ -46,11 +46,11 @@ class Discovery:
         return self._cluster
 
     def is_possible(self) -> bool:
-        """There is a card, and the driver's Python package."""
+        """Whether there is a card, and the driver's Python package."""
         return os.path.isdir(self._cards) and find_spec("tt_umd") is not None
 
     def _run(self) -> None:
-        # Slow to import, and wanted on machines with a card and the extra alone.
+        # Slow to import, and needed only on machines with a card and the extra.
         import subprocess
         import tempfile
 
@@ -67,7 +67,7 @@ class Discovery:
                 )
                 self._cluster = read_cluster(path)
             except (OSError, subprocess.SubprocessError, BadInput):
-                pass  # the next source of capacities is asked
+                pass  # there are other sources of capacities
 
 
 def check_umd() -> None:
@@ -77,7 +77,7 @@ def check_umd() -> None:
 
 
 def discovery(*, wanted: bool, once: bool = False) -> Discovery | None:
-    """What `--umd` asks for: nothing unless `wanted`. `once`: the first question waits, there is no second one."""
+    """For `--umd`. `once`: the first call waits for the answer, since there is no second one."""
     if not wanted:
         return None
     check_umd()

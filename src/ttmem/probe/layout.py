@@ -8,7 +8,8 @@ from struct import Struct
 from ttmem.events import Notice as Notice
 
 MAGIC = b"TTMEMPRB"
-VERSION = 2
+VERSION = 2  # as the probe writes it
+COMPACT_VERSION = 3  # of a dead process: tables cut to what is used, no events
 HEADER_SIZE = 4096
 FILE_PREFIX = "ttmem_"
 SET_OF_DEVICES = 1 << 31
@@ -17,6 +18,7 @@ KINDS = 8  # counters of a device: the runtime's five kinds, then `Counted`
 HEADER = Struct("<8sIIQIIQQQII")
 SECTION = Struct("<QII")
 SECTIONS_AT = 64
+SIZE_AT = 16
 TRACKING_AT = 28
 ENDED_AT = 48
 TICKETS_AT = 512
@@ -28,6 +30,7 @@ FAILURES_AT = 832
 UNPAIRED_AT = 896
 UNSEEN_AT = 904
 FORGOTTEN_AT = 912
+LAST_EVENT_AT = 920  # in a compact region
 
 COUNTER = Struct("<6QIIQ64x")
 ACTIVITY = Struct("<12Q32x")
@@ -74,7 +77,12 @@ STRIDES = {
     Section.FEATURES: FEATURE.size,
     Section.FAILURES: FAILURE.size,
 }
-STRIDES_OF = {1: STRIDES | {Section.DEVICES: DEVICE_1.size}, VERSION: STRIDES}  # by version
+# by version
+STRIDES_OF = {
+    1: STRIDES | {Section.DEVICES: DEVICE_1.size},
+    VERSION: STRIDES,
+    COMPACT_VERSION: STRIDES,
+}
 # What any reader takes: four times what the probe makes, and of ring and live table what `ttmem run` can ask for.
 LARGEST = {
     Section.COUNTERS: 256 * KINDS,

@@ -12,7 +12,7 @@ from ttmem.events import Remark
 from ttmem.hw.discovery import Capacities
 from ttmem.hw.umd import Discovery
 from ttmem.sources.counters.source import CounterReading, CounterSource
-from ttmem.sources.probe.ended import remove_expired
+from ttmem.sources.probe.cleanup import remove_expired
 from ttmem.sources.probe.watcher import ProbeReading, ProbeWatcher
 
 COUNTER_PERIOD = 0.5  # seconds; half of the second within which a killed process must be gone

@@ -1,4 +1,7 @@
-"""Facts of a host at one instant: plain data, nothing judged. What is unknown is None."""
+"""Facts about a host, for `ttmem doctor` and `clean`: cards, runtimes, counter files, probe regions, sockets, limits.
+
+Nothing is judged here. What is unknown is None. Gathering takes half a second on a large host.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,29 @@ import stat
 from collections.abc import Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from ttmem.clock import now_ns
 from ttmem.events import DeviceSample, Remark
 from ttmem.hw.cards import NODES, Card, cards
 from ttmem.hw.runtimes import loaded_runtime
-from ttmem.procfs import start_time_ns, user_id, user_name, visible_pids
+from ttmem.procfs import (
+    content,
+    in_initial_namespace,
+    start_time_ns,
+    user_id,
+    user_name,
+    visible_pids,
+)
 from ttmem.sources.counters.proc_scan import CpuBudget, ProcScan, ProcScanner
 from ttmem.sources.counters.source import CounterSource
+from ttmem.sources.probe.cleanup import free_and_total
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, ForeignRegion, RegionEntry, find_regions
 from ttmem.sources.socket.knock import SocketFacts, knock
+
+_DRIVER = "/sys/module/tenstorrent/version"
+MOST = 1024  # probe regions
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +43,7 @@ class CardFacts:
     board: str | None
     pci: str | None
     node: str | None
-    usable: bool | None  # whether this user may open the node; None without a node
+    usable: bool | None  # whether this user may open `node`; None without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +57,7 @@ class RuntimeUse:
 
 @dataclass(frozen=True, slots=True)
 class RegionFacts:
-    """A region that could be read, and its file."""
+    """A counter file that could be read."""
 
     sample: DeviceSample
     size: int
@@ -53,7 +68,7 @@ class RegionFacts:
 
 @dataclass(frozen=True, slots=True)
 class FolderFacts:
-    """Where regions lie, and the room that is left there."""
+    """The directory of counter files and regions, and the space in it."""
 
     path: str
     size: int | None
@@ -62,7 +77,7 @@ class FolderFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFacts:
-    """A region of the probe. `features` is empty until the first device was opened."""
+    """A region of the probe. `features` is empty before the first device was opened."""
 
     path: str
     pid: int
@@ -73,29 +88,29 @@ class ProbeFacts:
     tracking: bool | None = None
     features: tuple[tuple[str, bool], ...] = ()
     problem: str | None = None  # why it cannot be read
-    closed: bool = False  # the reason is that another user alone may read it
-    foreign: bool = False  # the reason is that it names a process of another user
+    closed: bool = False  # because only its owner, another user, may read it
+    foreign: bool = False  # because it names a process of another user
 
     @property
     def left_over(self) -> bool:
-        """Of a dead process: only `ttmem dump` still wants it."""
+        """Whether its process is dead, so that only `ttmem dump` still needs it."""
         return not self.alive and self.problem is None
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What limits the view of this process."""
+    """What this process cannot see."""
 
-    host_pids: bool  # the pid namespace is that of the host
-    host_ipc: bool  # so is the ipc namespace, and with it, as a rule, /dev/shm
+    host_pids: bool  # it is in the pid namespace of the host
+    host_ipc: bool  # and in its ipc namespace, which usually implies the same /dev/shm
     hidden_pids: bool  # /proc hides other users' processes from this user
     root: bool
-    tracking_disabled: bool = False  # in the environment that processes started here inherit
+    tracking_disabled: bool = False  # in the environment of processes started here
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """All of it; `remarks` are of files that were skipped and processes that publish nothing."""
+    """`remarks` are on skipped files and on processes that publish nothing."""
 
     time_ns: int
     driver: str | None
@@ -104,23 +119,21 @@ class HostFacts:
     folder: FolderFacts
     regions: tuple[RegionFacts, ...]
     remarks: tuple[Remark, ...]
-    other_folders: tuple[tuple[int, str], ...]  # (pid, folder that it alone sees its region in)
+    other_folders: tuple[tuple[int, str], ...]  # (pid, its private /dev/shm)
     sockets: tuple[SocketFacts, ...]
     probes: tuple[ProbeFacts, ...]
     surroundings: Surroundings
 
 
 def gather(folder: str, socket: str) -> HostFacts:
-    """`folder`: where regions lie. `socket`: where the server should be."""
+    """From the directory of regions and the socket of the server."""
     watch = ProcScanner(period_s=float("inf"))
     scan = watch.latest()
     reading = CounterSource(folder, scanner=watch).read()
     probes = probe_facts(folder)
     watched = {probe.pid for probe in probes if probe.alive and probe.problem is None}
     regions = tuple(
-        facts
-        for sample in reading.devices
-        if (facts := _region(_without_silence(sample, watched), scan)) is not None
+        facts for sample in reading.devices if (facts := _region(sample, watched, scan)) is not None
     )
     return HostFacts(
         time_ns=now_ns(),
@@ -138,22 +151,18 @@ def gather(folder: str, socket: str) -> HostFacts:
 
 
 def _of_unwatched(remarks: Iterable[Remark], watched: Collection[int]) -> tuple[Remark, ...]:
-    """Of a process that the probe watches it is known what it holds."""
+    """Leaves out that a process publishes nothing if the probe watches it."""
     return tuple(one for one in remarks if not (one.of_silence and one.pid in watched))
 
 
-def _without_silence(sample: DeviceSample, watched: Collection[int]) -> DeviceSample:
-    return replace(sample, remarks=_of_unwatched(sample.remarks, watched))
-
-
-def _region(sample: DeviceSample, scan: ProcScan) -> RegionFacts | None:
+def _region(sample: DeviceSample, watched: Collection[int], scan: ProcScan) -> RegionFacts | None:
     try:
         status = os.lstat(sample.path)
     except OSError:
         return None  # gone meanwhile
     mappers = scan.mapped_by.get((status.st_dev, status.st_ino), frozenset())
     return RegionFacts(
-        sample,
+        replace(sample, remarks=_of_unwatched(sample.remarks, watched)),
         status.st_size,
         stat.S_IMODE(status.st_mode),
         user_name(status.st_uid),
@@ -162,16 +171,12 @@ def _region(sample: DeviceSample, scan: ProcScan) -> RegionFacts | None:
 
 
 def _folder(path: str) -> FolderFacts:
-    try:
-        status = os.statvfs(path)
-    except OSError:
-        return FolderFacts(path, None, None)
-    unit = status.f_frsize
-    return FolderFacts(path, status.f_blocks * unit, status.f_bavail * unit)
+    free, size = free_and_total(path) or (None, None)
+    return FolderFacts(path, size, free)
 
 
 def _other_folders(scan: ProcScan) -> list[tuple[int, str]]:
-    """Processes, as a rule in containers, whose regions lie in a /dev/shm of their own."""
+    """Processes, usually in containers, that publish in a private /dev/shm."""
     ours = _identity("/dev/shm")
     found = []
     for process in scan.by_pid.values():
@@ -191,9 +196,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_DRIVER = "/sys/module/tenstorrent/version"
-
-
 def driver_version(path: str = _DRIVER) -> str | None:
     """None if the driver is not loaded."""
     try:
@@ -204,7 +206,7 @@ def driver_version(path: str = _DRIVER) -> str | None:
 
 
 def card_facts(sysfs: str | None = None, nodes: str = NODES) -> tuple[CardFacts, ...]:
-    """Those of sysfs with their device files, then device files without a card in sysfs."""
+    """Cards in sysfs and device files, matched by number."""
     there = set(_names(nodes))
     listed = {str(card.number): card for card in cards(sysfs)}
     numbers = [number for number in {*listed, *there} if number.isdigit()]
@@ -232,17 +234,10 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-MOST = 1024
-
-
 def probe_facts(folder: str) -> tuple[ProbeFacts, ...]:
-    """In the order of their names; a folder full of them is cut."""
-    found = []
-    for name, _ in zip(find_regions(folder), range(MOST), strict=False):
-        facts = _probe_facts(name)
-        if facts is not None:
-            found.append(facts)
-    return tuple(found)
+    """In the order of their names, up to a limit."""
+    found = map(_probe_facts, islice(find_regions(folder), MOST))
+    return tuple(facts for facts in found if facts is not None)
 
 
 def _probe_facts(name: RegionEntry) -> ProbeFacts | None:
@@ -275,11 +270,11 @@ def _probe_facts(name: RegionEntry) -> ProbeFacts | None:
 
 
 def runtimes_in_use() -> tuple[RuntimeUse, ...]:
-    """One for each installed ttnn; processes whose maps are hidden are not known."""
+    """One for each installed ttnn; processes with hidden maps are left out."""
     users: dict[tuple[str, str | None], list[int]] = {}
-    share = CpuBudget()
+    budget = CpuBudget()
     for pid in visible_pids():
-        loaded = share.ask(user_id(pid), loaded_runtime, pid)
+        loaded = budget.ask(user_id(pid), loaded_runtime, pid)
         if loaded is not None:
             users.setdefault(loaded, []).append(pid)
     return tuple(
@@ -288,43 +283,22 @@ def runtimes_in_use() -> tuple[RuntimeUse, ...]:
     )
 
 
-# The kernel gives its first namespaces these inode numbers, on every machine.
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC
-_FIRST_IPC_NAMESPACE = 0xEFFFFFFF
-
-
 def surroundings() -> Surroundings:
-    """Of this process."""
     root = os.geteuid() == 0
     return Surroundings(
-        host_pids=_namespace("pid") == _FIRST_PID_NAMESPACE,
-        host_ipc=_namespace("ipc") == _FIRST_IPC_NAMESPACE,
-        hidden_pids=not root and proc_hides(_mounts()),
+        host_pids=bool(in_initial_namespace("pid")),
+        host_ipc=bool(in_initial_namespace("ipc")),
+        hidden_pids=not root and proc_hides(content("/proc/self/mounts") or b""),
         root=root,
         tracking_disabled=os.environ.get("TT_METAL_SHM_TRACKING_DISABLED", "").startswith("1"),
     )
 
 
-def _namespace(kind: str) -> int | None:
-    try:
-        return os.stat(f"/proc/self/ns/{kind}").st_ino
-    except OSError:
-        return None
-
-
-def _mounts() -> str:
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 20)
-    except OSError:
-        return ""
-
-
-def proc_hides(mounts: str) -> bool:
-    """Whether hidepid is on, by /proc/self/mounts: device, folder, type, options, ..."""
+def proc_hides(mounts: bytes) -> bool:
+    """Whether hidepid is on, according to /proc/self/mounts: device, directory, type, options, ..."""
     for line in mounts.splitlines():
         fields = line.split()
-        if len(fields) > 3 and fields[1] == "/proc" and fields[2] == "proc":
-            options = dict(option.partition("=")[::2] for option in fields[3].split(","))
-            return options.get("hidepid", "0") not in ("0", "off")
+        if len(fields) > 3 and fields[1:3] == [b"/proc", b"proc"]:
+            options = dict(option.partition(b"=")[::2] for option in fields[3].split(b","))
+            return options.get(b"hidepid", b"0") not in (b"0", b"off")
     return False

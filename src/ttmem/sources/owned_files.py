@@ -1,8 +1,11 @@
-"""Files that may be changed or removed, and the folders that they are in, by descriptor.
+"""Changing and removing files in a directory where others may write, as root or not.
 
-Root may clean a folder where everybody may write. So a path is taken apart once: the folder is opened, the file is
-opened beside that descriptor, never following a link and never waiting, and what was opened is judged. All that is
-done afterwards is done to these two, whatever the path has come to mean meanwhile.
+A path is resolved once: the directory is opened, then the file relative to it, without following links or waiting, and
+what was opened is checked. Everything else happens to these two descriptors, whatever the path means by then.
+
+Whether a file is in use, the kernel knows: it grants a write lease only if nobody else on the machine has the file open
+or mapped, whatever the container or user. While the lease is held, whoever opens the file waits, and the holder can see
+that. /proc/*/maps is no substitute, since it shows only the processes that this user may inspect.
 """
 
 from __future__ import annotations
@@ -22,9 +25,13 @@ from enum import Enum
 from ttmem.procfs import user_name
 from ttmem.sources.counters.proc_scan import scan_proc
 
-Key = tuple[int, int]  # (device, inode): the file that was judged, not another of the same name
+Key = tuple[int, int]  # (device, inode) of the file that was checked
 SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
+
+# A monitor that is just reading the file is done within a millisecond.
+_ATTEMPTS = 5
+_PAUSE_S = 0.02
 
 
 class Changed(Exception):
@@ -32,12 +39,12 @@ class Changed(Exception):
 
 
 class Foreign(Changed):
-    """The file is another user's: it may be open to us, but it is not ours to clean."""
+    """The file is another user's, so it is not ours to clean even if we may write to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A plain file of one name, open for writing, and the folder that it was found in."""
+    """A plain file with one name, open for writing, and its directory."""
 
     path: str
     folder: int
@@ -55,7 +62,7 @@ class OpenFile:
 
 @contextmanager
 def opened(path: str, key: Key | None = None) -> Iterator[OpenFile]:
-    """With `key` only that very file."""
+    """`key`: only if it is still that file."""
     with opened_folder(os.path.dirname(path)) as folder:
         descriptor = _open(folder, os.path.basename(path))
         try:
@@ -71,7 +78,7 @@ def opened(path: str, key: Key | None = None) -> Iterator[OpenFile]:
 
 @contextmanager
 def opened_folder(path: str) -> Iterator[int]:
-    """Good for names in it, not for listing it."""
+    """A descriptor for names in the directory, not for listing it."""
     try:
         folder = os.open(path or ".", FOLDER | os.O_PATH)
     except OSError as problem:
@@ -83,7 +90,6 @@ def opened_folder(path: str) -> Iterator[int]:
 
 
 def folder_key(folder: int) -> Key:
-    """Of an open folder."""
     return key_of(os.fstat(folder))
 
 
@@ -115,12 +121,61 @@ def _check_ours(status: os.stat_result) -> None:
         raise Foreign(f"belongs to user {user_name(status.st_uid)}")
 
 
-def remove(file: OpenFile, lease: Lease) -> None:
-    """Takes the file away without taking it from under somebody.
+class Use(Enum):
+    """Who uses a file besides this process."""
 
-    It moves aside under a name that nobody knows, is looked at once more, and only then removed. Who opened it a
-    moment earlier shows: as one who waits for the lease, or in the maps. Then it moves back, and nobody has noticed
-    anything. `Changed` if it was not removed.
+    NOBODY = "nobody"
+    SOMEBODY = "somebody"
+    UNKNOWN = "unknown"  # this file system or kernel grants no leases
+
+
+class Lease:
+    """On an open file."""
+
+    def __init__(self, descriptor: int, use: Use) -> None:
+        self._descriptor = descriptor
+        self.use = use
+
+    def somebody_waits(self) -> bool:
+        """Whether somebody has tried to open the file since the lease was granted."""
+        if self.use is not Use.NOBODY:
+            return False
+        return fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK
+
+
+@contextmanager
+def leased(descriptor: int) -> Iterator[Lease]:
+    """The descriptor must be open for writing, and the file this user's own (or this user root)."""
+    use = _take_lease(descriptor)
+    try:
+        yield Lease(descriptor, use)
+    finally:
+        if use is Use.NOBODY:
+            with suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+
+
+def _take_lease(descriptor: int) -> Use:
+    for attempt in range(_ATTEMPTS):
+        try:
+            # The default signal for a waiting process would end this one.
+            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as problem:
+            if problem.errno != errno.EAGAIN:
+                return Use.UNKNOWN
+        else:
+            return Use.NOBODY
+        if attempt < _ATTEMPTS - 1:
+            time.sleep(_PAUSE_S)
+    return Use.SOMEBODY
+
+
+def remove(file: OpenFile, lease: Lease) -> None:
+    """Removes the file unless somebody uses it; `Changed` if it was not removed.
+
+    It is renamed to a name that nobody knows, checked again, and only then removed. A process that just opened it
+    shows up: waiting for the lease, or in the maps. Then it is renamed back, and that process has noticed nothing.
     """
     aside = f".ttmem-clean-{secrets.token_hex(8)}"
     os.rename(file.name, aside, src_dir_fd=file.folder, dst_dir_fd=file.folder)
@@ -147,7 +202,7 @@ def _reason_to_stop(file: OpenFile, aside: str, lease: Lease) -> str | None:
 
 
 def _move_back(file: OpenFile, aside: str) -> None:
-    """Never over a new file of that name, and whatever it is that was moved, it is kept."""
+    """Never over a new file of that name. Whatever it was that was renamed, it is kept."""
     try:
         os.link(
             aside,
@@ -165,7 +220,7 @@ def _move_back(file: OpenFile, aside: str) -> None:
 
 
 def remove_own(path: str, key: Key) -> bool:
-    """That very file, if it is this user's and nobody uses it, in whatever container; False: it stays."""
+    """Removes that very file if it is this user's and nobody uses it; False if it stays."""
     with suppress(Changed, OSError), opened(path, key) as file, leased(file.descriptor) as lease:
         if file.status.st_uid == os.geteuid() and lease.use is not Use.SOMEBODY:
             remove(file, lease)
@@ -173,56 +228,8 @@ def remove_own(path: str, key: Key) -> bool:
     return False
 
 
-# A monitor that reads the region right now is gone in a millisecond.
-_LOOKS = 5
-_PAUSE_S = 0.02
-
-
-class Use(Enum):
-    """Of a file, besides our own."""
-
-    NOBODY = "nobody"
-    SOMEBODY = "somebody"
-    UNKNOWN = "unknown"  # this file system or kernel grants no leases
-
-
-class Lease:
-    """On an open file."""
-
-    def __init__(self, descriptor: int, use: Use) -> None:
-        self._descriptor = descriptor
-        self.use = use
-
-    def somebody_waits(self) -> bool:
-        """Whether the file is being opened since the lease began."""
-        if self.use is not Use.NOBODY:
-            return False
-        return fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK
-
-
-@contextmanager
-def leased(descriptor: int) -> Iterator[Lease]:
-    """The descriptor must be open for writing, and its file this user's own (or root's)."""
-    use = _take(descriptor)
-    try:
-        yield Lease(descriptor, use)
-    finally:
-        if use is Use.NOBODY:
-            with suppress(OSError):
-                fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-
-
-def _take(descriptor: int) -> Use:
-    for look in range(_LOOKS):
-        try:
-            # The kernel's signal for a waiting opener would end this process; this one does not.
-            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
-            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        except OSError as problem:
-            if problem.errno != errno.EAGAIN:
-                return Use.UNKNOWN
-        else:
-            return Use.NOBODY
-        if look < _LOOKS - 1:
-            time.sleep(_PAUSE_S)
-    return Use.SOMEBODY
+def write_whole(descriptor: int, data: bytes, at: int) -> None:
+    """Repeats partial writes: a full disk accepts a part first and fails only on the next attempt."""
+    while data:
+        written = os.pwrite(descriptor, data, at)
+        data, at = data[written:], at + written

@@ -1,4 +1,9 @@
-"""Which files are regions, and how to read one that an enemy may have put there."""
+"""Counter files: finding them, and reading one that a hostile user may have put there.
+
+Processes write to them word by word without any lock: the pid of a slot is set before its counters are zeroed. So each
+part is read until two reads agree. A file is read, never mapped: if it shrinks, as runtimes make it do, a mapping kills
+its reader with SIGBUS.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class CounterFile:
-    """A file with the name of a region; `number` is the chip's unique id."""
+    """A file named like one; `number` is the unique id of the chip."""
 
     folder: str
     name: str
@@ -36,15 +41,15 @@ class CounterFile:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """`key` is (device, inode): what a process that maps the same file has in its maps."""
+    """`key` is (device, inode), as in the maps of processes."""
 
     copy: StableCopy
     key: tuple[int, int]
-    uid: int  # who owns the file
+    uid: int  # owner of the file
 
 
 def counter_files(folder: str) -> Iterator[CounterFile | Remark]:
-    """The regions of a folder in the order of their numbers, and what only looks like one."""
+    """In the order of their numbers; and a remark for each file that only looks like one."""
     try:
         names = os.listdir(folder)
     except OSError as error:
@@ -67,7 +72,7 @@ def counter_files(folder: str) -> Iterator[CounterFile | Remark]:
 
 
 def _number(digits: str) -> int | None:
-    """As the runtime writes it: decimal, no leading zero, 64 bits."""
+    """As the runtime writes it: decimal, 64 bits, no leading zero."""
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
         return None
     number = int(digits)
@@ -75,7 +80,7 @@ def _number(digits: str) -> int | None:
 
 
 def read_contents(file: CounterFile) -> Contents | Remark | None:
-    """The bytes, or why there are none; None if the file is gone meanwhile."""
+    """The contents, or why it was skipped; None if the file no longer exists."""
     name = file.name
     try:
         descriptor = os.open(file.path, _FLAGS)
@@ -125,7 +130,7 @@ READS = 8
 
 @cache
 def _parts(layout: Layout) -> tuple[slice, ...]:
-    """Head and chips belong together; then each slot; then the rest."""
+    """What must be consistent in itself: head and chips, each slot, the rest."""
     slots = [layout.place(index) for index in range(PROCESSES)]
     return (
         slice(0, layout.processes_at),
@@ -136,14 +141,14 @@ def _parts(layout: Layout) -> tuple[slice, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StableCopy:
-    """The bytes, and whether all of them held still together: only then can sums be compared."""
+    """`still`: nothing changed while it was read, so sums can be compared."""
 
     data: bytes
     still: bool
 
 
 def stable_read(descriptor: int, layout: Layout) -> StableCopy:
-    """At most a few reads; a part that never holds still is taken as it was last seen."""
+    """Gives up after a few reads; a part that keeps changing is taken as last read."""
     size, parts = layout.size, _parts(layout)
     before = os.pread(descriptor, size, 0)
     after = os.pread(descriptor, size, 0)
@@ -152,7 +157,7 @@ def stable_read(descriptor: int, layout: Layout) -> StableCopy:
     agreed: dict[int, bytes] = {}
     for _ in range(READS - 2):
         if len(after) != size:
-            break  # shrunk under us: what is left is no region
+            break  # it has been cut
         for number, part in enumerate(parts):
             if number not in agreed and before[part] == after[part]:
                 agreed[number] = after[part]

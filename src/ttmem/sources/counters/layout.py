@@ -49,7 +49,7 @@ Slot = tuple[int, int, int, int, int, int, int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the parts of a region lie."""
+    """Positions of the parts of a file."""
 
     size: int
     head: Struct
@@ -70,7 +70,7 @@ class Layout:
         return self.processes_at + PROCESSES * self.process.size
 
     def place(self, index: int) -> int:
-        """Of a process slot."""
+        """The offset of a process slot."""
         if not 0 <= index < PROCESSES:
             raise ValueError(f"there is no row {index}")
         return self.processes_at + index * self.process.size
@@ -91,7 +91,7 @@ LAYOUTS = {
 
 @dataclass(frozen=True, slots=True)
 class CounterRegion:
-    """A region of known layout. Slots are those in use; nothing in them has been believed yet."""
+    """The contents of a file of known layout. `slots` are those in use, unchecked."""
 
     version: int
     references: int
@@ -104,15 +104,15 @@ class CounterRegion:
 
 
 class Unsettled(Exception):
-    """The region is being initialised; another look may help."""
+    """The file is being initialised; try again."""
 
 
 class UnknownLayout(Exception):
-    """Not a region, or none of a layout that is known; the text says why."""
+    """Not a counter file, or one of an unknown layout; the text says why."""
 
 
 def decode(data: bytes, number: int) -> CounterRegion:
-    """The region in these bytes, whose file is named after `number`."""
+    """`number` is the one in the name of the file."""
     layout = LAYOUTS.get(len(data))
     if layout is None:
         raise UnknownLayout(wrong_size(len(data)))
@@ -141,7 +141,7 @@ def decode(data: bytes, number: int) -> CounterRegion:
 
 
 def _version(layout: Layout, head: tuple[int, ...], later_chips: bool, number: int) -> int:
-    """Word, size, id and free chip slots together; `later_chips`: some are free as in v2 and later."""
+    """From version word, size, id and free chip slots; `later_chips`: some are free as in v2 and later."""
     word, high, low = head[0], head[4], head[5]
     if word not in VERSIONS:
         raise UnknownLayout(f"layout version {word}; known are 1 to {VERSIONS[-1]}")
@@ -168,7 +168,6 @@ def _version(layout: Layout, head: tuple[int, ...], later_chips: bool, number: i
 
 
 def wrong_size(size: int) -> str:
-    """Why a file of that size is no region."""
     return f"{size} bytes, where a region has {STOCK.size}, or 9280 with kernel counters"
 
 
@@ -190,7 +189,7 @@ def _chips(chips: list[tuple[int, ...]], version: int) -> Amounts | None:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One sentence each, for provenance."""
+    """Sentences for provenance: what the figures mean, and what they miss."""
 
     cb_method: str
     misses: str
@@ -218,5 +217,4 @@ _BY_VERSION = {1: _CACHED, 2: _CACHED, 3: _CACHED, 4: _RESIDENT}
 
 
 def meaning_of(region: CounterRegion) -> Meaning:
-    """Of the figures of a region."""
     return _BY_VERSION[region.version] if region.kernels is None else _COUNTING_KERNELS

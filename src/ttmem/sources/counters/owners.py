@@ -1,17 +1,18 @@
-"""Whose slot it is: alive, dead, a younger process with the same pid, another program, or one in a container."""
+"""Which process a slot belongs to: a live one, a dead one, or one in a container; or its pid is another's by now."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ttmem.events import Owner
-from ttmem.sources.counters.proc_scan import ProcScan, process_file
+from ttmem.procfs import comm
+from ttmem.sources.counters.proc_scan import ProcScan
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.text import printable
 
 
 class Claim(NamedTuple):
-    """Who a slot says that it belongs to; `updated_ns` is wall clock, 0 if it was never updated."""
+    """What a slot says about its owner; `updated_ns` is wall clock, 0 if it was never updated."""
 
     pid: int
     name: str
@@ -19,7 +20,7 @@ class Claim(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`pid` is the host's number; `container_pid` the published one, where that is another."""
+    """`pid` is that of the host; `container_pid` the published one, if it differs."""
 
     owner: Owner
     pid: int
@@ -30,7 +31,7 @@ class Verdict(NamedTuple):
 def judge(
     claim: Claim, region: tuple[int, int], uid: int | None, states: ProcessStates, scan: ProcScan
 ) -> Verdict:
-    """Whose slot it is. A file speaks for its owner's processes; `uid` is that owner, None: anybody's."""
+    """A file is believed only about its owner's processes. `uid` is that owner; None accepts any."""
     verdict = _meant(claim, region, states, scan)
     theirs = states[verdict.pid].uid
     if verdict.owner is not Owner.LIVE or uid is None or theirs == uid:
@@ -39,7 +40,7 @@ def judge(
 
 
 def _meant(claim: Claim, region: tuple[int, int], states: ProcessStates, scan: ProcScan) -> Verdict:
-    """A process of this host first; then a container's, if only one can be meant."""
+    """Prefers a process of this host to one in a container, which must be unambiguous."""
     pid = claim.pid
     here = states.fits(pid, claim.updated_ns)
     inside = scan.in_containers.get(pid, ())
@@ -58,10 +59,10 @@ def _meant(claim: Claim, region: tuple[int, int], states: ProcessStates, scan: P
 def _is_named(
     claim: Claim, pid: int, region: tuple[int, int], states: ProcessStates, scan: ProcScan
 ) -> bool:
-    """Is it the one that is meant, although it is younger than the update? A clock may have been set."""
+    """Whether it is the owner although it is younger than the update: the clock may have been set."""
     if states.maps(pid, region):
         return True
-    name = scan.name(pid) or printable(process_file(pid, "comm").strip())
+    name = scan.name(pid) or printable(comm(pid))
     return name == claim.name and not states.has_left(pid, region)
 
 
@@ -73,7 +74,7 @@ def _in_container(
     states: ProcessStates,
     scan: ProcScan,
 ) -> Verdict | None:
-    """The one that maps the region; where maps cannot be read, the one that fits by name."""
+    """The one that maps the file, or that has the right name if maps are hidden."""
     fitting = [
         pid
         for pid in inside
@@ -91,10 +92,10 @@ def _in_container(
 
 
 class HiddenWriters:
-    """Slots of processes that are not here, and are written to: they live where we cannot see.
+    """Slots that are still updated although their process is not visible: it is alive where we cannot see it.
 
-    So it is where ttmem runs in a container and another one shares its /dev/shm. Where every process is in sight,
-    whoever goes on writing to such a slot only pretends to be somebody.
+    That happens if ttmem runs in a container that shares its /dev/shm with another one. If all processes are visible,
+    such an update is a forgery.
     """
 
     def __init__(self, all_in_sight: bool) -> None:

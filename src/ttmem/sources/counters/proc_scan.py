@@ -1,7 +1,7 @@
-"""Who maps a region or holds a card, and which pids containers use: a walk over all of /proc.
+"""Which processes map a counter file or have a card open, and which pids they have in containers: a scan of /proc.
 
-It costs some tenths of a millisecond for each process of the host, so it has a pace of its own.
-What another user's process maps and holds is hidden; its names and pids are not.
+It takes some tenths of a millisecond per process of the host, so it is repeated less often than counters are read. Maps
+and open files of another user's process are hidden from us; its name and pids are not.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ttmem.hw.cards import NODES
-from ttmem.procfs import maps, name_and_inner_pid, start_time_ns, user_id, visible_pids
+from ttmem.procfs import (
+    content,
+    environ,
+    maps,
+    name_and_inner_pid,
+    start_time_ns,
+    user_id,
+    visible_pids,
+)
 
 DRIVER = "/proc/driver/tenstorrent"
 _MARK = b"/tt_device_"
-_LARGEST_FILE = 64 << 20
+_DISABLED = b"TT_METAL_SHM_TRACKING_DISABLED"
 
-# CPU time for the processes of one user (not root's) in one walk: a hundred processes take 20 ms.
+# For the processes of one user (other than root) in one scan: a hundred processes take 20 ms.
 CPU_SECONDS_PER_USER = 0.5
 
 RegionKey = tuple[int, int]
@@ -28,18 +36,18 @@ _Answer = TypeVar("_Answer")
 
 
 class CpuBudget:
-    """Processes can be made so that they take long to look at; that is at the cost of their own user only."""
+    """Anybody can create processes that take long to examine; that must only affect their own user."""
 
     def __init__(self, seconds: float = CPU_SECONDS_PER_USER) -> None:
         self._seconds = seconds
         self._spent: dict[int | None, float] = {}
-        self.passed_over: dict[int | None, int] = {}
+        self.skipped: dict[int | None, int] = {}
 
     def ask(self, uid: int | None, question: Callable[[int], _Answer], pid: int) -> _Answer | None:
-        """None if the processes of the user have had their time."""
+        """None if the budget of the user is spent."""
         spent = self._spent.get(uid, 0.0)
         if uid != 0 and spent >= self._seconds:
-            self.passed_over[uid] = self.passed_over.get(uid, 0) + 1
+            self.skipped[uid] = self.skipped.get(uid, 0) + 1
             return None
         begun = time.thread_time()
         try:
@@ -50,7 +58,7 @@ class CpuBudget:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """One region file in a process's maps; `key` is (device, inode)."""
+    """A counter file in the maps of a process; `key` is (device, inode)."""
 
     key: RegionKey
     name: str
@@ -58,7 +66,7 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class AttachedProcess:
-    """A process that maps a region, or has a card open."""
+    """A process that maps a counter file or has a card open."""
 
     pid: int
     start_time_ns: int | None
@@ -70,14 +78,12 @@ class AttachedProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcScan:
-    """The picture at one instant."""
-
     by_pid: dict[int, AttachedProcess] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     in_containers: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by the pid inside
     mapped_by: dict[RegionKey, frozenset[int]] = field(default_factory=dict)
     keys_of: dict[str, frozenset[RegionKey]] = field(default_factory=dict)  # by file name
-    passed_over: dict[int | None, int] = field(default_factory=dict)  # processes, by uid
+    skipped: dict[int | None, int] = field(default_factory=dict)  # processes, by uid
 
     @classmethod
     def of(
@@ -85,7 +91,7 @@ class ProcScan:
         processes: Iterable[AttachedProcess],
         names: dict[int, str],
         in_containers: dict[int, tuple[int, ...]],
-        passed_over: dict[int | None, int],
+        skipped: dict[int | None, int],
     ) -> ProcScan:
         by_pid = {process.pid: process for process in processes}
         mapped_by: dict[RegionKey, set[int]] = {}
@@ -100,7 +106,7 @@ class ProcScan:
             in_containers,
             {key: frozenset(pids) for key, pids in mapped_by.items()},
             {name: frozenset(keys) for name, keys in keys_of.items()},
-            passed_over,
+            skipped,
         )
 
     def maps(self, pid: int, region: RegionKey) -> bool:
@@ -111,9 +117,9 @@ class ProcScan:
 
 
 class ProcScanner:
-    """The latest picture, taken anew when it is older than `period_s`.
+    """The latest scan, repeated when it is older than `period_s`.
 
-    `hurried`: the first one is left out where the reading explains itself.
+    `hurried`: the first one is omitted if the counters can be explained without it.
     """
 
     def __init__(self, period_s: float = 5.0, cards: str = NODES, *, hurried: bool = False) -> None:
@@ -123,10 +129,9 @@ class ProcScanner:
         self._taken: float | None = None
         self._scan = ProcScan()
 
-    def latest(self, puzzling: Callable[[], bool] = lambda: True) -> ProcScan:
-        """`puzzling` tells whether the reading needs it."""
+    def latest(self, needed: Callable[[], bool] = lambda: True) -> ProcScan:
         hurried, self._hurried = self._hurried, False
-        if hurried and not puzzling():
+        if hurried and not needed():
             return self._scan
         now = time.monotonic()
         if self._taken is None or now - self._taken >= self._period_s:
@@ -135,11 +140,11 @@ class ProcScanner:
         return self._scan
 
 
-def scan_proc(cards: str = NODES, share: CpuBudget | None = None) -> ProcScan:
-    """Walks /proc once; processes that end meanwhile are left out. Without `share` it takes any time."""
-    share = share or CpuBudget(math.inf)
+def scan_proc(cards: str = NODES, budget: CpuBudget | None = None) -> ProcScan:
+    """Leaves out processes that end meanwhile. Without `budget` it takes any time."""
+    budget = budget or CpuBudget(math.inf)
     by_driver = open_cards(cards)
-    card_folder = os.path.isdir(cards)  # without it, 30 readlinks for each process are spared
+    card_folder = os.path.isdir(cards)  # without it, 30 readlinks per process are saved
     found: list[AttachedProcess] = []
     names: dict[int, str] = {}
     inside: dict[int, list[int]] = {}
@@ -154,7 +159,7 @@ def scan_proc(cards: str = NODES, share: CpuBudget | None = None) -> ProcScan:
         names[pid] = name
         if container_pid is not None:
             inside.setdefault(container_pid, []).append(pid)
-        mappings, own = share.ask(user_id(pid), look, pid) or ((), ())
+        mappings, own = budget.ask(user_id(pid), look, pid) or ((), ())
         held = tuple(sorted({*own, *by_driver.get(pid, ())}))
         if mappings or held:
             started = start_time_ns(pid)
@@ -162,24 +167,11 @@ def scan_proc(cards: str = NODES, share: CpuBudget | None = None) -> ProcScan:
                 AttachedProcess(pid, started, name, mappings, held, _tracking_disabled(pid))
             )
     containers = {number: tuple(pids) for number, pids in inside.items()}
-    return ProcScan.of(found, names, containers, share.passed_over)
-
-
-def process_file(pid: int, name: str) -> bytes:
-    """A file of /proc/PID; empty if the process is gone or hides it."""
-    return _content(f"/proc/{pid}/{name}")
-
-
-def _content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_LARGEST_FILE)
-    except OSError:
-        return b""
+    return ProcScan.of(found, names, containers, budget.skipped)
 
 
 def mapped_regions(pid: int) -> frozenset[RegionKey] | None:
-    """What the process maps at this moment; None if that is hidden."""
+    """What the process maps now; None if that is hidden."""
     data = maps(pid)
     return None if data is None else frozenset(each.key for each in _mappings(data))
 
@@ -216,25 +208,19 @@ def _cards_of(pid: int, cards: str) -> Iterator[str]:
 
 
 def open_cards(cards: str) -> dict[int, list[str]]:
-    """What the driver says, which anybody may read: it names other users' processes as well."""
+    """Device files by pid, from the driver: everybody may read it, and it includes other users' processes."""
     found: dict[int, list[str]] = {}
     try:
         numbers = os.listdir(DRIVER)
     except OSError:
         return found
     for number in numbers:
-        for word in _content(f"{DRIVER}/{number}/pids").split():
+        for word in (content(f"{DRIVER}/{number}/pids") or b"").split():
             if word.isdigit():
                 found.setdefault(int(word), []).append(f"{cards}/{number}")
     return found
 
 
 def _tracking_disabled(pid: int) -> bool | None:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environment = file.read(_LARGEST_FILE)
-    except OSError:
-        return None
-    return any(
-        word.startswith(b"TT_METAL_SHM_TRACKING_DISABLED=1") for word in environment.split(b"\0")
-    )
+    values = environ(pid)
+    return None if values is None else values.get(_DISABLED, b"").startswith(b"1")

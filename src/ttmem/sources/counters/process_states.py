@@ -1,7 +1,7 @@
-"""Who is alive, asked again at every reading, for thousands of slots and hardly any time.
+"""Which processes are alive, asked for thousands of slots in every reading.
 
-A pidfd stays with its process, whatever becomes of the pid, and one poll tells which of them
-have ended, zombies included: 64 processes take 20 us, where reading their /proc files takes 900.
+A pidfd stays with its process even if the pid is reused, and one poll tells which of them have ended, zombies included:
+64 processes take 20 us, while reading their /proc files takes 900.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from ttmem.sources.counters.proc_scan import CpuBudget, RegionKey, mapped_region
 # The kernel counts start times in hundredths of a second.
 _TICK_NS = 10_000_000
 NEVER = 1 << 64
-# Nine years: no clock that counts from boot is later, none that counts from 1970 earlier. It is
-# the bound of processes whose start is hidden from us.
+# Nine years: later than any clock that counts from boot, earlier than any that counts from 1970. Also the bound for
+# processes whose start is hidden from us.
 FIRST_WALL_CLOCK_NS = 1 << 58
-# Descriptors are scarce: beyond these, processes are asked for in /proc.
+# Descriptors are scarce; for further processes /proc is read.
 _MAX_WATCHED = 256
-# Processes that no region lists any more must not be watched for ever.
-_READINGS_BEFORE_ALL_ANEW = 100
+# After so many readings all are forgotten, so that processes no longer listed anywhere are not watched forever.
+_READINGS_BEFORE_RESET = 100
 
 
 class ProcessState(NamedTuple):
-    """`since_ns`: no update before that can be its own; `NEVER` if it is dead. `uid`: None if it is hidden."""
+    """`since_ns`: an update before that is not its own; `NEVER` if it is dead. `uid` is None if it is hidden."""
 
     alive: bool
     start_time_ns: int | None
@@ -35,7 +35,7 @@ class ProcessState(NamedTuple):
 
 
 class ProcessStates(dict[int, ProcessState]):
-    """Life by pid, good for one reading; `renew` begins the next."""
+    """By pid, valid for one reading; `renew` starts the next."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ProcessStates(dict[int, ProcessState]):
         self._unwatched: list[int] = []
         self._folders: dict[int, int | None] = {}
         self._mapped: dict[int, frozenset[RegionKey] | None] = {}
-        self._share = CpuBudget()
+        self._budget = CpuBudget()
         self._readings = 0
 
     def __missing__(self, pid: int) -> ProcessState:
@@ -65,19 +65,19 @@ class ProcessStates(dict[int, ProcessState]):
         return ProcessState(False, None, NEVER)
 
     def fits(self, pid: int, updated_ns: int) -> bool:
-        """Alive, and old enough to have written that update; 0 is no update yet."""
+        """Whether it is alive, and old enough to have written that update; 0 means no update yet."""
         state = self[pid]
         return state.alive and (not updated_ns or state.since_ns <= updated_ns)
 
     def goes_on(self, pid: int, started_ns: int | None) -> bool:
-        """Alive, and the one that started then; None fits whoever has the pid."""
+        """Whether it is alive, and the one that started then; None accepts any start."""
         state = self[pid]
         return state.alive and started_ns in (None, state.start_time_ns)
 
     def has_left(self, pid: int, region: RegionKey) -> bool:
-        """Does it map the region no more? `exec` keeps pid and start time, but no mapping.
+        """Whether it no longer maps the file: `exec` keeps pid and start time, but no mapping.
 
-        Only of a region in its own /dev/shm: a copy that lies elsewhere is mapped by nobody.
+        Only for a file in its own /dev/shm, since nobody maps a copy elsewhere.
         """
         if pid not in self._folders:
             self._folders[pid] = _shared_memory(pid)
@@ -86,17 +86,17 @@ class ProcessStates(dict[int, ProcessState]):
         return self.maps(pid, region) is False
 
     def maps(self, pid: int, region: RegionKey) -> bool | None:
-        """Does it map the region at this moment? None: that is hidden."""
+        """Whether it maps the file now; None if that is hidden."""
         if pid not in self._mapped:
-            self._mapped[pid] = self._share.ask(self[pid].uid, mapped_regions, pid)
+            self._mapped[pid] = self._budget.ask(self[pid].uid, mapped_regions, pid)
         mapped = self._mapped[pid]
         return None if mapped is None else region in mapped
 
     def renew(self) -> None:
-        """Forgets what may no longer be so."""
+        """Forgets what may have changed."""
         self._folders.clear()
         self._mapped.clear()
-        self._share = CpuBudget()
+        self._budget = CpuBudget()
         for pidfd, _ in self._poll.poll(0):
             self._unwatched.append(self._release(pidfd))
         for pid in self._unwatched:
@@ -105,12 +105,12 @@ class ProcessStates(dict[int, ProcessState]):
         self._readings += 1
         error_ns = start_time_error_ns()
         clock_was_set = abs(error_ns - self._error_ns) > _TICK_NS // 2
-        if clock_was_set or self._readings % _READINGS_BEFORE_ALL_ANEW == 0:
+        if clock_was_set or self._readings % _READINGS_BEFORE_RESET == 0:
             self._error_ns = error_ns
             self.close()
 
     def close(self) -> None:
-        """All is asked anew."""
+        """Forgets everything."""
         for pidfd in list(self._pids):
             self._release(pidfd)
         self.clear()
@@ -136,7 +136,7 @@ class ProcessStates(dict[int, ProcessState]):
 
 
 def _shared_memory(pid: int) -> int | None:
-    """The file system that the process has at /dev/shm, where runtimes make their regions."""
+    """The file system that the process has at /dev/shm."""
     try:
         return os.stat(f"/proc/{pid}/root/dev/shm").st_dev
     except OSError:

@@ -1,4 +1,4 @@
-"""What is wrong with a region, in words: each state has its own kind."""
+"""Remarks on counter files, and on processes that use a device without publishing anything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_SIMPLY_ALIVE = {
 
 
 def owner_remark(process: ProcessSample, owner: int | None, user: int | None) -> Remark:
-    """Of a process that is not simply alive; `owner` is the uid of the file, `user` that of the process."""
+    """On a process that is not simply alive; `owner` is the uid of the file, `user` that of the process."""
     kind, text = _NOT_SIMPLY_ALIVE[process.owner]
     size = process.counters.all
     said = text.format(
@@ -59,18 +59,18 @@ def table_remarks(region: CounterRegion) -> Iterator[Remark]:
 
 
 def cross_checks(counted: Amounts, region: CounterRegion) -> Iterator[Remark]:
-    """The region says the same thing three times; live slots are what ttmem goes by.
+    """Compares the three places that hold the same figures; ttmem uses the slots of live processes.
 
-    What differs by design is no news. Before layout 4 the stored CB is that of the last writer alone, less
-    what others had when they closed the device. Chip counters keep what a process had that closed it while
-    others had it open; they are cleared when the last one goes.
+    Differences by design are not reported. Before layout 4, the stored CB is that of the last writer alone, less
+    what others had when they closed the device. Chip counters keep what a process had when it closed the device while
+    others had it open; they are cleared when the last one closes it.
     """
     kinds = KINDS if region.version == 4 else KINDS[:-1]
     differences = _differences(region.totals, counted, kinds)
     if differences:
         yield Remark(
             "totals_disagree",
-            f"the stored totals are not the sum of the live processes: {_in_words(differences)}",
+            f"the stored totals are not the sum of the live processes: {_listed(differences)}",
             bytes=sum(there - here for there, here in differences.values()),
         )
     differences = {} if region.chips is None else _differences(region.chips, region.totals, kinds)
@@ -79,7 +79,7 @@ def cross_checks(counted: Amounts, region: CounterRegion) -> Iterator[Remark]:
     if differences:
         yield Remark(
             "chips_disagree",
-            f"the chip counters are not the stored totals: {_in_words(differences)}",
+            f"the chip counters are not the stored totals: {_listed(differences)}",
             bytes=sum(there - here for there, here in differences.values()),
         )
 
@@ -91,15 +91,15 @@ def _differences(one: Amounts, other: Amounts, kinds: Sequence[str]) -> dict[str
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _in_words(differences: dict[str, tuple[int, int]]) -> str:
+def _listed(differences: dict[str, tuple[int, int]]) -> str:
     return ", ".join(
-        f"{name.upper()} {' instead of '.join(_told_apart(there, here))}"
+        f"{name.upper()} {' instead of '.join(_distinct(there, here))}"
         for name, (there, here) in differences.items()
     )
 
 
-def _told_apart(there: int, here: int) -> tuple[str, str]:
-    """In bytes, where the rounded sizes would read the same."""
+def _distinct(there: int, here: int) -> tuple[str, str]:
+    """In bytes if the rounded sizes would look the same."""
     texts = human(there), human(here)
     return texts if texts[0] != texts[1] else (f"{there:,} B", f"{here:,} B")
 
@@ -111,16 +111,16 @@ def silent_mappings(
     scan: ProcScan,
     states: ProcessStates,
 ) -> Iterator[Remark]:
-    """Processes that map this device's region and have no slot in it."""
+    """On processes that map the counter file of this device and have no slot in it."""
     mapping = scan.mapped_by.get(key)
     keys = scan.keys_of.get(file_name)
     if mapping is None and keys is None:
         return
     listed = {process.pid for process in processes if not process.owner.left}
-    for process in _living((mapping or frozenset()) - listed, scan, states):
+    for process in _still_alive((mapping or frozenset()) - listed, scan, states):
         yield _silent(process, "maps the region of this device")
     for other in sorted((keys or frozenset()) - {key}):
-        for process in _living(scan.mapped_by[other], scan, states):
+        for process in _still_alive(scan.mapped_by[other], scan, states):
             yield Remark(
                 "replaced_region",
                 f"{_who(process)} writes to a region of this device that was deleted "
@@ -132,8 +132,8 @@ def silent_mappings(
 def silent_processes(
     scan: ProcScan, devices: Iterable[DeviceSample], states: ProcessStates
 ) -> Iterator[Remark]:
-    """Processes that have a card open and neither map a region nor have a slot; and those nobody had time for."""
-    for uid, count in scan.passed_over.items():
+    """On processes that have a card open, but no mapping and no slot; and on those there was no time for."""
+    for uid, count in scan.skipped.items():
         yield Remark(
             "passed_over",
             f"the processes of user {user_name(uid)} take long to look at: what {count:,} of them map, "
@@ -148,11 +148,11 @@ def silent_processes(
         for process in device.processes
         if process.owner is not Owner.UNVERIFIED
     }
-    for process in _living(silent - listed, scan, states):
+    for process in _still_alive(silent - listed, scan, states):
         yield _silent(process, f"has {', '.join(process.cards)} open")
 
 
-def _living(
+def _still_alive(
     pids: Iterable[int], scan: ProcScan, states: ProcessStates
 ) -> Iterator[AttachedProcess]:
     for pid in sorted(pids):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ttmem.events import DeviceDeclaration, DeviceSample, Owner, ProcessSample, Remark
 from ttmem.hw.discovery import Capacities, Discovered
-from ttmem.procfs import sees_all_processes, user_name
+from ttmem.procfs import comm, sees_all_processes, user_name
 from ttmem.sources.counters.declarations import declaration
 from ttmem.sources.counters.files import Contents, CounterFile, counter_files, read_contents
 from ttmem.sources.counters.layout import (
@@ -20,7 +20,7 @@ from ttmem.sources.counters.layout import (
     decode,
     meaning_of,
 )
-from ttmem.sources.counters.proc_scan import DRIVER, ProcScan, ProcScanner, open_cards, process_file
+from ttmem.sources.counters.proc_scan import DRIVER, ProcScan, ProcScanner, open_cards
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.counters.remarks import (
     cross_checks,
@@ -239,9 +239,7 @@ def needs_scan(
             # A process in a container publishes its pid from there, which here belongs to another process.
             if names.setdefault(pid, name) != name or states[pid].uid != uid:
                 return True
-    if any(
-        process_file(pid, "comm").strip() != name.partition(b"\0")[0] for pid, name in names.items()
-    ):
+    if any(comm(pid) != name.partition(b"\0")[0] for pid, name in names.items()):
         return True
     if os.path.isdir(cards) and not os.path.isdir(DRIVER):
         return True

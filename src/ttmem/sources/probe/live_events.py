@@ -1,4 +1,4 @@
-"""The live table as events: what a reader that missed something needs to know."""
+"""The live table as events, for readers that have missed some."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ DEVICE_AT = 4  # in an event
 _ON_L1 = Flag.GLOBAL | Flag.DATAFLOW
 
 
-def live_events(things: Iterable[LiveEntry]) -> bytes:
-    """One event for each thing and chip; the names of programs after what they are made of."""
-    known = list(things)
+def live_events(entries: Iterable[LiveEntry]) -> bytes:
+    """One for each entry and chip; the names of programs come after their parts."""
+    known = list(entries)
     packed = bytearray()
-    for thing in known:
-        maker = _MAKERS.get(thing.type)
+    for entry in known:
+        maker = _MAKERS.get(entry.type)
         if maker is not None:
-            packed += _on_chips(maker(thing), thing.chips)
+            packed += _on_chips(maker(entry), entry.chips)
     for name, chips in _program_names(known):
         packed += _on_chips(name, chips)
     return bytes(packed)
 
 
 def _on_chips(event: Event, chips: Iterable[int]) -> bytes:
-    """A mesh of 64 chips makes 64 events of one thing: only the device differs, and nothing else is packed anew."""
+    """An entry of a mesh of 64 chips becomes 64 events. Only the device differs, so the rest is packed once."""
     data = event.pack()
     before, after = data[:DEVICE_AT], data[DEVICE_AT + 4 :]
     return b"".join([before + chip.to_bytes(4, "little") + after for chip in chips])
 
 
-def _buffer(thing: LiveEntry) -> Event:
-    return _blank(thing, Op.ALLOC)._replace(extra=thing.reserved or 0, cores=thing.phase)
+def _buffer(entry: LiveEntry) -> Event:
+    return _blank(entry, Op.ALLOC)._replace(extra=entry.reserved or 0, cores=entry.phase)
 
 
-def _circular_buffer(thing: LiveEntry) -> Event:
-    return _part(thing, Op.CB_ALLOC)._replace(flags=Flag.RESENT | thing.flags & _ON_L1)
+def _circular_buffer(entry: LiveEntry) -> Event:
+    return _part(entry, Op.CB_ALLOC)._replace(flags=Flag.RESENT | entry.flags & _ON_L1)
 
 
-def _kernel(thing: LiveEntry) -> Event:
-    return _part(thing, Op.KERNEL_LOAD)._replace(number=thing.number)
+def _kernel(entry: LiveEntry) -> Event:
+    return _part(entry, Op.KERNEL_LOAD)._replace(number=entry.number)
 
 
-def _part(thing: LiveEntry, op: Op) -> Event:
-    return _blank(thing, op)._replace(extra=thing.program or 0, cores=thing.cores)
+def _part(entry: LiveEntry, op: Op) -> Event:
+    return _blank(entry, op)._replace(extra=entry.program or 0, cores=entry.cores)
 
 
-def _blank(thing: LiveEntry, op: Op) -> Event:
+def _blank(entry: LiveEntry, op: Op) -> Event:
     return Event(
         op,
-        kind=thing.kind,
+        kind=entry.kind,
         flags=Flag.RESENT,
-        time=thing.time_ns,
-        id=thing.id,
-        size=thing.requested,
-        address=thing.address,
-        name=thing.name,
-        site=thing.site,
+        time=entry.time_ns,
+        id=entry.id,
+        size=entry.requested,
+        address=entry.address,
+        name=entry.name,
+        site=entry.site,
     )
 
 
@@ -69,15 +69,15 @@ _MAKERS: dict[LiveType, Callable[[LiveEntry], Event]] = {
 }
 
 
-def _program_names(things: list[LiveEntry]) -> Iterator[tuple[Event, list[int]]]:
-    """A program is on the chips of its parts; what made it stands in an entry of its own."""
+def _program_names(entries: list[LiveEntry]) -> Iterator[tuple[Event, list[int]]]:
+    """A program is on the chips of its parts; its name and site are in its own entry."""
     chips: dict[int, set[int]] = {}
-    for thing in things:
-        if thing.program and thing.type is not LiveType.PROGRAM:
-            chips.setdefault(thing.program, set()).update(thing.chips)
-    programs = {thing.id: thing for thing in things if thing.type is LiveType.PROGRAM}
-    for thing in programs.values():
-        if thing.name or thing.site:
-            named = Event(Op.PROGRAM_NAME, flags=Flag.RESENT, id=thing.id)
-            named = named._replace(time=thing.time_ns, name=thing.name, site=thing.site)
-            yield named, sorted(chips.get(thing.id, ()))
+    for entry in entries:
+        if entry.program and entry.type is not LiveType.PROGRAM:
+            chips.setdefault(entry.program, set()).update(entry.chips)
+    programs = {entry.id: entry for entry in entries if entry.type is LiveType.PROGRAM}
+    for entry in programs.values():
+        if entry.name or entry.site:
+            named = Event(Op.PROGRAM_NAME, flags=Flag.RESENT, id=entry.id)
+            named = named._replace(time=entry.time_ns, name=entry.name, site=entry.site)
+            yield named, sorted(chips.get(entry.id, ()))

@@ -1,4 +1,4 @@
-"""One region, followed: every look tells what is new, and reads the live table where something was missed."""
+"""Reads one region again and again: each time what is new, or the live table if events were missed."""
 
 from __future__ import annotations
 
@@ -12,50 +12,52 @@ from ttmem.procfs import ProcessFacts, process_facts, user_name
 from ttmem.sources.probe.live_events import live_events
 from ttmem.sources.probe.region import Losses, ProbeRegion
 from ttmem.sources.probe.ring import Batch
-from ttmem.sources.probe.tables import Activity, Counter, LiveEntry
+from ttmem.sources.probe.tables import Activity, Counter, LiveEntry, Rectangle
 from ttmem.wire.frames import GRID_LIMIT
 
 BINARIES, CACHE = "kernel binaries", "program cache"  # as the library names the features
-ATTEMPTS = 3  # at reading the live table while the ring overtakes the reader
+ATTEMPTS = 3  # to read the live table while the ring overtakes the reader
+
+# The first core of each of `rows + 1` rows: multiplied by a row of cores it is a rectangle.
+_ROWS = [sum(1 << (y * GRID_LIMIT) for y in range(rows + 1)) for rows in range(GRID_LIMIT)]
 
 
-class _Read(NamedTuple):
-    """The live table, if it had to be read; events from before, and since then."""
+class _Events(NamedTuple):
+    """The live table if it had to be read, and the events before and after it was."""
 
     table: list[LiveEntry] | None
     earlier: bytes
     since: Batch
     lost: int = 0
-    missed: bool = False  # some were lost, or left out
+    missed: bool = False  # some were lost or left out
 
 
 class RegionReader:
-    """Reads a region from its first event on, or from what is alive, if the first ones are gone."""
+    """Starts with the first event, or with what is alive if the first ones are gone."""
 
     def __init__(self, path: str) -> None:
         self._region = ProbeRegion(path)
         self.path = path
         self.created_ns = self._region.created_ns
+        self.last_event_ns = self._region.last_event_ns
         self.uid, self.key = self._region.uid, self._region.key
         self.user = user_name(self.uid)
-        # Whoever has the pid of a dead process is somebody else.
+        # If the process is dead, whoever has its pid now is another process.
         self.facts: ProcessFacts = (
             process_facts(self._region.pid)
             if self.alive()
             else ProcessFacts(self._region.pid, None, self.user, None)
         )
         self._declared: dict[int, DeviceDeclaration] = {}
-        self._told: set[int] = set()  # of those that the region still has
-        self._failures = 0  # whose messages were told
+        self._reported: set[int] = set()  # times of failures, of those still in the region
+        self._failures = 0  # whose messages were reported
         self._rebuild = False
-        self._looked = False
+        self._has_read = False
 
     def close(self) -> None:
-        """Done with it."""
         self._region.close()
 
     def alive(self) -> bool:
-        """Is its process?"""
         return self._region.process_alive()
 
     @property
@@ -65,50 +67,49 @@ class RegionReader:
 
     @property
     def ended_ns(self) -> int | None:
-        """When its process ended; None if it did not yet, or if nobody saw it."""
+        """None if the process is alive, or if nobody saw it die."""
         return self._region.header().ended_ns
 
     @property
     def in_order(self) -> bool:
-        """Has its process said itself that it ends?"""
+        """Whether the process itself reported its end."""
         return self._region.header().state is State.ENDED
 
     def note_death(self, time_ns: int) -> None:
-        """Its process is gone since that time."""
         self._region.note_death(time_ns)
 
     def gone_with_device(self) -> bytes:
-        """Buffers that nobody freed before their device was closed, as events."""
+        """Buffers that were not freed before their device was closed, as events."""
         return live_events(self._region.gone_with_device())
 
     def losses(self) -> Losses:
-        """What the probe could not keep."""
         return self._region.losses()
 
     def rebuild(self) -> None:
-        """The next look reads the live table, whatever the ring says."""
+        """Makes the next `read` take the live table, whatever the ring says."""
         self._rebuild = True
 
-    def look(self, ended: bool = False) -> ProbeNews:
-        """What is new, as much as one look takes (`more`: there is more of it); BadRegion if the file is none any more.
+    def read(self, ended: bool = False) -> ProbeNews:
+        """What is new, up to a limit (`more`: there is more). BadRegion if the file is no longer a region.
 
-        `ended`: its process is gone, so these are its last words, unless there are more.
+        `ended`: its process is gone, so this is the last of it, unless there is more.
         """
-        first, self._looked = not self._looked, True
-        header = self._region.header()
-        # Before the ring: whatever is in these figures has its event before the end of the ring.
-        activity = self._region.activity()
+        first, self._has_read = not self._has_read, True
+        region = self._region
+        header = region.header()
+        # Before the ring, so that whatever these figures include has its event before the end of the ring.
+        activity = region.activity()
         read = self._read_events()
         table, more = read.table, read.since.more
-        counters = self._region.counters()
-        devices = self._region.devices()
-        losses = self._region.losses()
-        features = self._region.features()
+        counters = region.counters()
+        devices = region.devices()
+        losses = region.losses()
+        features = region.features()
         return ProbeNews(
             facts=self.facts,
             path=self.path,
             devices=self._new_devices(devices),
-            strings=self._region.new_strings(),
+            strings=region.new_strings(),
             cores=self._new_cores(),
             messages=self._messages(),
             earlier=read.earlier,
@@ -123,7 +124,7 @@ class RegionReader:
             call_sites=bool(header.options & Option.CALL_SITES),
             unseen=losses.unseen,
             missing=tuple(name for name, found in features.items() if not found),
-            # They are of now, and the events are not yet.
+            # Counters are current. If there are more events, these are not.
             counters={}
             if more
             else {
@@ -133,19 +134,19 @@ class RegionReader:
             },
             ended=ended and not more,
             first=first,
-            container_pid=self._region.container_pid,
+            container_pid=region.container_pid,
             more=more,
-            most_live=self._region.most_entries,
+            most_live=region.most_entries,
         )
 
-    def _read_events(self) -> _Read:
+    def _read_events(self) -> _Events:
         earlier, lost, missed = b"", 0, False
         if not self._rebuild:
             batch = self._region.new_events()
             if not batch.lost:
-                return _Read(None, b"", batch)
+                return _Events(None, b"", batch)
             earlier, lost, missed = batch.events, batch.lost, True
-        # All that happened until now is in the table; what happens while it is read is told by events.
+        # Everything up to now is in the table; what happens while it is read follows as events.
         batch = self._region.latest_events()
         earlier, lost = earlier + batch.events, lost + batch.lost
         missed = missed or batch.lost + batch.skipped > 0
@@ -157,16 +158,16 @@ class RegionReader:
                 break
             earlier, missed = batch.events, True
         self._rebuild = batch.lost > 0
-        return _Read(table, earlier, batch, lost, missed)
+        return _Events(table, earlier, batch, lost, missed)
 
     def _new_devices(
         self, devices: list[DeviceDeclaration | None]
     ) -> tuple[DeviceDeclaration, ...]:
-        """A device that is opened again may have other sizes: then it is declared again."""
+        """A device that is opened again may have other sizes; then it is declared again."""
         found = {
             one.logical_id: one
             for one in devices
-            if one is not None and self._declared.get(one.logical_id) != one and is_plausible(one)
+            if one is not None and self._declared.get(one.logical_id) != one and _is_plausible(one)
         }
         self._declared |= found
         return tuple(found.values())
@@ -179,36 +180,34 @@ class RegionReader:
         if self._region.failure_count() <= self._failures:
             return {}
         found = {one.time_ns: one.message for one in self._region.failures()}
-        new = {time: text for time, text in found.items() if time not in self._told}
-        self._told = set(found)
+        new = {time: text for time, text in found.items() if time not in self._reported}
+        self._reported = set(found)
         self._failures += len(new)
         return new
 
 
 def _programs(table: Iterable[LiveEntry]) -> Iterator[int]:
-    """Their parts name them too: one may have found room where the other did not."""
-    for thing in table:
-        if thing.type is LiveType.PROGRAM:
-            yield thing.id
-        elif thing.program:
-            yield thing.program
+    """Also those that only their parts name, because the table had no space for the program itself."""
+    for entry in table:
+        if entry.type is LiveType.PROGRAM:
+            yield entry.id
+        elif entry.program:
+            yield entry.program
 
 
 def _figures(
     counters: list[Counter], activity: Activity, features: dict[str, bool]
 ) -> ProbeCounters:
-    kinds = [counters[kind] for kind in MemoryKind]
-    demand = counters[Counted.CB_DEMAND].reserved + counters[Counted.DATAFLOW_DEMAND].reserved
+    cb, dataflow = counters[Counted.CB_DEMAND], counters[Counted.DATAFLOW_DEMAND]
+    binaries = counters[Counted.KERNEL_BINARIES].reserved
     return ProbeCounters(
         kinds=tuple(
             KindCounter(one.requested, one.reserved, one.count, one.peak, one.peak_ns or 0)
-            for one in kinds
+            for one in (counters[kind] for kind in MemoryKind)
         ),
-        cb_demand=demand,
-        cb_peak=counters[Counted.CB_DEMAND].peak + counters[Counted.DATAFLOW_DEMAND].peak,
-        binaries=counters[Counted.KERNEL_BINARIES].reserved
-        if features.get(BINARIES, True)
-        else None,
+        cb_demand=cb.reserved + dataflow.reserved,
+        cb_peak=cb.peak + dataflow.peak,
+        binaries=binaries if features.get(BINARIES, True) else None,
         loads=activity.kernels_loaded,
         unloads=activity.kernels_unloaded,
         dispatches=activity.dispatches,
@@ -218,13 +217,8 @@ def _figures(
     )
 
 
-Rectangle = tuple[int, int, int, int]
-# The first core of each of so many rows, and one more: times a row of cores it is a rectangle.
-_ROWS = [sum(1 << (y * GRID_LIMIT) for y in range(rows + 1)) for rows in range(GRID_LIMIT)]
-
-
 def core_mask(rectangles: Iterable[Rectangle]) -> int | None:
-    """None if there is no such set of cores."""
+    """A set of cores as bits, as the ledger takes it; None if it is empty or outside of the grid."""
     mask = 0
     for x0, y0, x1, y1 in rectangles:
         if not (x0 <= x1 < GRID_LIMIT and y0 <= y1 < GRID_LIMIT):
@@ -234,8 +228,8 @@ def core_mask(rectangles: Iterable[Rectangle]) -> int | None:
     return mask or None
 
 
-def is_plausible(declaration: DeviceDeclaration) -> bool:
-    """Would it be taken from a client?"""
+def _is_plausible(declaration: DeviceDeclaration) -> bool:
+    """Whether a client could have declared it: a region may contain anything."""
     try:
         DeviceDeclaration.from_json(declaration.to_json())
     except ValueError:

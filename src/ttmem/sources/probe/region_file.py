@@ -1,4 +1,8 @@
-"""The file of one region: read with `pread`, so that no truncation can hurt the reader, and trusted in nothing."""
+"""Region files: finding them, and reading one whose contents cannot be trusted.
+
+A file is read with `pread`, never mapped, so that truncating it cannot kill the reader. Any user can create as many
+files as there are inodes, and sparse ones of any size.
+"""
 
 from __future__ import annotations
 
@@ -16,36 +20,36 @@ from ttmem.probe.layout import Section, State
 from ttmem.sources.shm import REGION_NAME, probe_directory
 
 U64 = Struct("<Q")
-LARGEST_FILE = 1 << 40  # far more than any region takes, and an offset that every system call takes
+LARGEST_FILE = 1 << 40  # far more than any region takes, and a valid offset for every system call
 LARGEST_PID = 1 << 22  # the kernel's own limit
-PIECE = 1 << 12  # records that are read at a time
-USUAL_SIZE = 24 << 20  # what the probe makes, unless it is told otherwise
-BYTES_PER_ENTRY = 16  # of a region, at least, for each live entry that a reader keeps
+PIECE = 1 << 12  # records read at a time
+USUAL_SIZE = 24 << 20  # of a whole region, by default
+BYTES_PER_ENTRY = 16  # a reader keeps one live entry for so many bytes of a region
 MOST_ENTRIES = 1 << 21
+BEING_CREATED_S = 5.0  # from the first byte of a region to its magic number, on a busy machine
+MOST_PER_USER = 256  # regions that are read; `cleanup` keeps fewer of dead processes
+NAMES_PER_STEP = 4096  # 5 ms
 
 
 class BadRegion(Exception):
-    """This file is no region that can be read; the text says why."""
+    """The file is not a readable region; the text says why."""
 
 
 class ForeignRegion(BadRegion):
     """It names a process of another user than the one who owns the file."""
 
 
-BEING_MADE_S = 5.0  # from the first byte of a region to its magic word, on a busy machine
-
-
 class TooMuch(BadRegion):
-    """It tells of more than a region of its size may."""
+    """It contains more than a region of its size may."""
 
 
 class NotReady(BadRegion):
-    """Its process is making it at this moment, or was killed while it did."""
+    """Its process is creating it right now, or was killed while it did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where a section is."""
+    """Position and size of a section."""
 
     offset: int
     count: int
@@ -53,8 +57,8 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """The head of a region, checked."""
+class RegionHeader:
+    """Without the sections."""
 
     version: int
     state: State
@@ -62,22 +66,16 @@ class Header:
     tracking: bool
     start_ticks: int
     created_ns: int
-    ended_ns: int | None  # of a killed process as somebody saw it, if anybody did
+    ended_ns: int | None  # of a killed process when somebody saw it die, if anybody did
     options: layout.Option
     launcher: int | None  # pid of the `ttmem run` that started the process
-    sections: tuple[Extent, ...]
-
-
-def _most_entries(status: os.stat_result) -> int:
-    taken = max(status.st_blocks * 512, min(status.st_size, USUAL_SIZE))
-    return min(taken // BYTES_PER_ENTRY, MOST_ENTRIES)
 
 
 class RegionFile:
-    """An open region; `uid` is who owns the file, `key` which file it is.
+    """An open region; `uid` is its owner, `key` identifies the file.
 
-    `most_entries`: live things times chips. One entry of a mesh of 64 chips has 104 bytes here and 10 KiB in the
-    accounts. Whoever has mapped a whole region gets one for each 16 bytes; a file with holes, for what it takes.
+    `most_entries` limits live entries times chips: an entry for a mesh of 64 chips takes 104 bytes here and 10 KiB in
+    the ledger. A region gets one for each 16 bytes of its usual size, a larger one for each 16 bytes it really takes.
     """
 
     def __init__(self, path: str) -> None:
@@ -89,25 +87,29 @@ class RegionFile:
         try:
             status = os.fstat(self._file)
             self.uid, self.key = status.st_uid, (status.st_dev, status.st_ino)
-            self.made_ns = status.st_ctime_ns
-            self.most_entries = _most_entries(status)
+            self.created_ns = status.st_ctime_ns
             if not stat.S_ISREG(status.st_mode):
                 raise BadRegion(f"{path} is not a plain file")
             if status.st_nlink > 1:  # 0: it was deleted at this moment
                 raise BadRegion(f"{path} has {status.st_nlink} names (hard links)")
             if status.st_size == 0 and self._is_young():
                 raise NotReady(f"{path} is not ready")
-            self._extents = self.header().sections
+            data = self.read(0, layout.HEADER_SIZE)
+            version = self._header(data).version
+            self._extents = tuple(self._extent(data, section, version) for section in Section)
+            compact = version == layout.COMPACT_VERSION
+            size = USUAL_SIZE if compact else min(status.st_size, USUAL_SIZE)
+            taken = max(status.st_blocks * 512, size)
+            self.most_entries = min(taken // BYTES_PER_ENTRY, MOST_ENTRIES)
         except BaseException:
             self.close()
             raise
 
     def _is_young(self) -> bool:
-        """Its process may be about to write it."""
-        return abs(now_ns() / 1e9 - os.fstat(self._file).st_mtime) < BEING_MADE_S
+        """Whether its process may be about to write it."""
+        return abs(now_ns() / 1e9 - os.fstat(self._file).st_mtime) < BEING_CREATED_S
 
     def close(self) -> None:
-        """Done with it."""
         os.close(self._file)
 
     def read(self, offset: int, size: int) -> bytes:
@@ -125,10 +127,12 @@ class RegionFile:
             size -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def header(self) -> Header:
-        """The header as it is now."""
-        data = self.read(0, layout.HEADER_SIZE)
-        magic, version, state, size, pid, tracking, ticks, created, ended, options, launcher = (
+    def header(self) -> RegionHeader:
+        """The current one."""
+        return self._header(self.read(0, layout.HEADER.size))
+
+    def _header(self, data: bytes) -> RegionHeader:
+        magic, version, state, _, pid, tracking, ticks, created, ended, options, launcher = (
             layout.HEADER.unpack_from(data)
         )
         if magic == bytes(len(magic)) and self._is_young():
@@ -136,14 +140,13 @@ class RegionFile:
         if magic != layout.MAGIC:
             raise BadRegion(f"{self.path} is no probe region")
         if version not in layout.STRIDES_OF:
-            known = f"up to {layout.VERSION}"
+            known = f"up to {max(layout.STRIDES_OF)}"
             raise BadRegion(f"{self.path} has version {version}, this ttmem reads {known}")
         if state not in list(State) or state == State.MAKING:
             raise NotReady(f"{self.path} is not ready")
         if not 0 < pid <= LARGEST_PID:
             raise BadRegion(f"{self.path} names a process that cannot be")
-        strides = layout.STRIDES_OF[version]
-        return Header(
+        return RegionHeader(
             version,
             State(state),
             pid,
@@ -153,37 +156,40 @@ class RegionFile:
             ended or None,
             layout.Option(options & 3),
             launcher or None,
-            tuple(self._extent(data, section, strides[section], size) for section in Section),
         )
 
-    def _extent(self, data: bytes, section: Section, expected: int, file_size: int) -> Extent:
+    def _extent(self, data: bytes, section: Section, version: int) -> Extent:
         offset, count, stride = layout.SECTION.unpack_from(
             data, layout.SECTIONS_AT + section * layout.SECTION.size
         )
-        end = min(file_size, LARGEST_FILE)
+        end = min(U64.unpack_from(data, layout.SIZE_AT)[0], LARGEST_FILE)
         fits = offset >= layout.HEADER_SIZE and offset + count * stride <= end
-        power = count & (count - 1) == 0 or section not in (Section.RING, Section.LIVE)
-        if stride != expected or not 0 < count <= layout.LARGEST[section] or not (fits and power):
+        if version == layout.COMPACT_VERSION:
+            sound = section is not Section.RING or count == 0
+        else:
+            hashed = section in (Section.RING, Section.LIVE)
+            sound = count > 0 and not (hashed and count & (count - 1))
+        expected = layout.STRIDES_OF[version][section]
+        if stride != expected or count > layout.LARGEST[section] or not (fits and sound):
             raise BadRegion(f"{self.path}: the place of {section.name} is impossible")
         return Extent(offset, count, stride)
 
     def count(self, section: Section) -> int:
-        """How many records a section has room for."""
+        """How many records the section has space for."""
         return self._extents[section].count
 
     def stride(self, section: Section) -> int:
-        """Bytes of one record; older regions have shorter ones."""
+        """Bytes per record; older versions have shorter ones."""
         return self._extents[section].stride
 
     def records(self, section: Section, first: int, count: int) -> bytes:
-        """Some records of a section, as bytes."""
         extent = self._extents[section]
         first = min(first, extent.count)
         count = min(count, extent.count - first)
         return self.read(extent.offset + first * extent.stride, count * extent.stride)
 
     def pieces(self, *sections: Section) -> Iterator[tuple[bytes, ...]]:
-        """Sections whose records belong together, piece by piece; what takes no room in the first is left out."""
+        """Sections with corresponding records, piece by piece. Holes in the first one are skipped."""
         count, at = min(map(self.count, sections)), 0
         while at < count:
             at += self.hole(sections[0], at)
@@ -191,30 +197,30 @@ class RegionFile:
             at += PIECE
 
     def hole(self, section: Section, first: int) -> int:
-        """How many records from that one on were never written: anybody can make a file that takes no room."""
+        """How many records from `first` on are in a hole of the file: anybody can create sparse files."""
         extent = self._extents[section]
         at = extent.offset + first * extent.stride
         try:
             data = os.lseek(self._file, at, os.SEEK_DATA)
         except OSError as problem:
-            cut = os.fstat(self._file).st_size <= at  # who reads there is told so
-            if cut or problem.errno != errno.ENXIO:  # or a file system that does not tell
+            cut = os.fstat(self._file).st_size <= at  # reading there will raise
+            if cut or problem.errno != errno.ENXIO:  # or the file system does not support it
                 return 0
             return extent.count - first
         return min((data - at) // extent.stride, extent.count - first)
 
     def word(self, offset: int) -> int:
-        """One 64-bit counter of the header."""
+        """A 64-bit counter of the header."""
         return int(U64.unpack(self.read(offset, 8))[0])
 
     def set_word(self, offset: int, word: int) -> None:
-        """Writes one; of a file that is not ours nothing is changed."""
+        """Does nothing if the file is another user's."""
         with suppress(OSError):
             if self.uid == os.geteuid():
                 self.write(offset, U64.pack(word))
 
     def write(self, offset: int, data: bytes) -> None:
-        """Into the very file that is open, whatever has taken its name since."""
+        """Into the file that is open, even if another one has its name now."""
         file = os.open(f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(file, data, offset)
@@ -222,13 +228,9 @@ class RegionFile:
             os.close(file)
 
 
-MOST_OF_A_USER = 256  # regions that are looked at; dead ones are removed at 64 MiB or after an hour
-AT_ONCE = 4096  # names of one step: 5 ms
-
-
 @dataclass(frozen=True, slots=True)
 class RegionEntry:
-    """A file that may be a region, and whose it is."""
+    """A file that is named like a region."""
 
     path: str
     pid: int
@@ -239,53 +241,53 @@ class RegionEntry:
 
 @dataclass(slots=True)
 class Listing:
-    """What a walk through the folder has found; `left_out` counts, by user, what is beyond the limit."""
+    """`left_out` counts, by user, the files beyond the limit."""
 
     found: dict[str, RegionEntry] = field(default_factory=dict)  # by path
     left_out: dict[int, int] = field(default_factory=dict)
-    _of_user: dict[int, int] = field(default_factory=dict)
+    _per_user: dict[int, int] = field(default_factory=dict)
 
-    def add(self, name: RegionEntry) -> None:
-        """Who has too many gets no more."""
-        count = self._of_user.get(name.uid, 0)
-        if count < MOST_OF_A_USER:
-            self._of_user[name.uid] = count + 1
-            self.found[name.path] = name
+    def add(self, entry: RegionEntry) -> None:
+        count = self._per_user.get(entry.uid, 0)
+        if count < MOST_PER_USER:
+            self._per_user[entry.uid] = count + 1
+            self.found[entry.path] = entry
         else:
-            self.left_out[name.uid] = self.left_out.get(name.uid, 0) + 1
+            self.left_out[entry.uid] = self.left_out.get(entry.uid, 0) + 1
 
 
 class RegionScan:
-    """Walks through the folder again and again, the first time at once, later step by step."""
+    """Lists the directory repeatedly: at once the first time, later in steps."""
 
     def __init__(self, directory: str | None = None) -> None:
         self._directory = directory
-        self._last: Listing | None = None  # of the last walk that came to its end
+        self._complete: Listing | None = None
         self._walk: Iterator[RegionEntry | None] | None = None
-        self._names = Listing()
+        self._partial = Listing()
 
     def look(self) -> Listing:
-        """What the last walk has found, and what this one has met so far."""
+        """The last complete listing, and what the present one has found so far."""
         if self._walk is None:
-            self._walk, self._names = _walk(self._directory), Listing()
-        for done, name in enumerate(self._walk, 1):
-            if name is not None:
-                self._names.add(name)
-            if done == AT_ONCE and self._last is not None:
-                return Listing({**self._last.found, **self._names.found}, self._last.left_out)
-        self._last, self._walk = self._names, None
-        return self._last
+            self._walk, self._partial = _walk(self._directory), Listing()
+        for done, entry in enumerate(self._walk, 1):
+            if entry is not None:
+                self._partial.add(entry)
+            if done == NAMES_PER_STEP and self._complete is not None:
+                found = {**self._complete.found, **self._partial.found}
+                return Listing(found, self._complete.left_out)
+        self._complete, self._walk = self._partial, None
+        return self._complete
 
 
 def find_regions(directory: str | None = None) -> Iterator[RegionEntry]:
-    """Regions by name, so many of each user; whether one can be read shows when it is opened."""
+    """By path, up to the limit per user. Opening one shows whether it can be read."""
     found = RegionScan(directory).look().found
     for path in sorted(found):
         yield found[path]
 
 
 def _walk(directory: str | None) -> Iterator[RegionEntry | None]:
-    """Every file of the folder; None for one that is no region."""
+    """An item per file; None if it is not named like a region."""
     try:
         with os.scandir(directory or probe_directory()) as entries:
             for entry in entries:

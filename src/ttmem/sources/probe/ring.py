@@ -1,4 +1,4 @@
-"""A place in the ring: what was written since the last look, and how much of it was lost."""
+"""A position in the ring: what was written since the last read, and how much of it was lost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ttmem.sources.probe.region_file import RegionFile
 
 PATIENCE_S = 1.0  # for an event whose writer has its number but has not finished
 PIECE = 1 << 12  # slots of one read: 352 KiB
-MOST_SLOTS = 1 << 17  # of one look: a whole ring by default
-MOST_BYTES = 8 << 20  # of events in one look; an event of a mesh becomes up to 64
+MOST_SLOTS = 1 << 17  # per read: a whole ring by default
+MOST_BYTES = 8 << 20  # of events per read; an event of a mesh becomes up to 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Batch:
 
     events: bytes
     sides: bytes
-    lost: int  # numbers between the last batch and this one that nobody will ever see
-    skipped: int = 0  # before them, and left out by who asked for the latest
-    more: bool = False  # this was not all: the next call goes on
+    lost: int  # between the last batch and this one
+    skipped: int = 0  # before them, because only the latest were asked for
+    more: bool = False  # the next call continues
 
 
 class Cursor:
-    """Reads one ring. Two cursors do not disturb each other, nor the writers."""
+    """Reads one ring, independently of other cursors and of the writers."""
 
     def __init__(self, file: RegionFile, ticket: int) -> None:
         self._file = file
@@ -46,23 +46,23 @@ class Cursor:
         limit: int = MOST_BYTES,
         slots: int = MOST_SLOTS,
     ) -> Batch:
-        """What is new, up to the end of the ring as it was when the call began, or as much as one look takes."""
+        """What is new up to the head of the ring at the time of the call, within the limits."""
         head = self._file.word(layout.TICKETS_AT)
-        if head < self.ticket:  # no writer does that: somebody else wrote to the file
+        if head < self.ticket:  # not written by the probe
             self.ticket = head
             return Batch(b"", b"", 0)
         lost = self._skip_overwritten(head)
         last = min(head, self.ticket + slots)
         until = (
             head if process_ended else 0
-        )  # nobody will ever finish what is not whole before this
+        )  # slots before this that are not whole will never be finished
         events, sides, size = [], [], 0
         while self.ticket < last and size < limit:
             if self.ticket < until:
                 lost += self._skip_hole(last)
             count = min(last - self.ticket, PIECE)
             data = self._slots_from(self.ticket, count)
-            # What was overwritten while it was copied has a wrong checksum, and the next look says so.
+            # A slot that was overwritten while it was copied has a wrong checksum.
             more_events, more_sides, taken, passed = _records.take_slots(
                 data, self.ticket, sets, limit - size, until
             )
@@ -84,7 +84,7 @@ class Cursor:
         return Batch(b"".join(events), b"".join(sides), lost, more=self.ticket < head)
 
     def latest(self, sets: bytes, process_ended: bool = False, limit: int = MOST_BYTES) -> Batch:
-        """The last events only, about `limit` bytes of them."""
+        """Only the last events, about `limit` bytes of them."""
         head = self._file.word(layout.TICKETS_AT)
         lost = self._skip_overwritten(head)
         self.lost += lost
@@ -107,7 +107,7 @@ class Cursor:
         return skipped
 
     def _skip_hole(self, last: int) -> int:
-        """Slots that were never written: of a ring that takes no room there is nothing to read."""
+        """Skips slots in a hole of the file, which were never written."""
         first = self.ticket & (self._slots - 1)
         most = min(last - self.ticket - 1, self._slots - first - 1)
         skipped = min(self._file.hole(Section.RING, first), most)

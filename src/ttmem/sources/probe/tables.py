@@ -1,4 +1,4 @@
-"""The tables of a region as plain data. A record with a wrong checksum is not there."""
+"""The tables of a region as plain data. Records with a wrong checksum are left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rectangle = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Absolute figures of one device and kind."""
+    """One device and kind; absolute figures."""
 
     requested: int
     reserved: int
@@ -37,7 +37,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What has happened on one device since the process started."""
+    """On one device, since the process started."""
 
     dispatches: int
     hits: int
@@ -91,7 +91,8 @@ class LiveEntry:
     path: int
 
 
-def _whole(file: RegionFile, section: Section, count: int, first: int = 0) -> list[bytes]:
+def whole_records(file: RegionFile, section: Section, count: int, first: int = 0) -> list[bytes]:
+    """The records of a section; empty where the checksum is wrong."""
     data = file.records(section, first, count)
     stride = file.stride(section)
     good = _records.whole_records(data, stride)
@@ -101,7 +102,6 @@ def _whole(file: RegionFile, section: Section, count: int, first: int = 0) -> li
 
 
 def chips_of(named: int, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The chips that an event or entry names."""
     if not named & layout.SET_OF_DEVICES:
         return (named,)
     number = named & ~layout.SET_OF_DEVICES
@@ -109,18 +109,17 @@ def chips_of(named: int, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def read_sets(file: RegionFile, count: int) -> list[tuple[int, ...]]:
-    """Chips of each set of devices."""
     found = []
-    for record in _whole(file, Section.SETS, count):
+    for record in whole_records(file, Section.SETS, count):
         values = layout.SET.unpack(record) if record else (0, 0)
         found.append(tuple(values[3 : 3 + min(values[1], 64)]))
     return found
 
 
 def read_cores(file: RegionFile, first: int, count: int) -> dict[int, list[Rectangle]]:
-    """Rectangles of core sets, by number; a set that had more of them than fit is unknown."""
+    """Rectangles of core sets, by number. Sets with more rectangles than a record holds are left out."""
     found = {}
-    for i, record in enumerate(_whole(file, Section.CORES, count - first, first)):
+    for i, record in enumerate(whole_records(file, Section.CORES, count - first, first)):
         if record:
             values = layout.CORES.unpack(record)
             flat = values[3 : 3 + 4 * min(values[1], 16)]
@@ -133,9 +132,10 @@ def read_cores(file: RegionFile, first: int, count: int) -> dict[int, list[Recta
 
 
 def read_devices(file: RegionFile, count: int) -> list[DeviceDeclaration | None]:
-    """What the runtime itself said of its devices; by index of the counters."""
+    """As the runtime described them, in the order of the counters."""
     return [
-        _declaration(record) if record else None for record in _whole(file, Section.DEVICES, count)
+        _declaration(record) if record else None
+        for record in whole_records(file, Section.DEVICES, count)
     ]
 
 
@@ -182,13 +182,12 @@ def read_counters(file: RegionFile, devices: int) -> list[list[Counter]]:
 
 
 def read_activity(file: RegionFile, devices: int) -> list[Activity]:
-    """What happened on each device."""
     data = file.records(Section.ACTIVITY, 0, devices)
     return [Activity(*values) for values in layout.ACTIVITY.iter_unpack(data)]
 
 
 def read_features(file: RegionFile) -> dict[str, bool]:
-    """What the probe can see of this runtime; empty before the first device was opened."""
+    """Which features the probe found; empty before the first device was opened."""
     data = file.records(Section.FEATURES, 0, file.count(Section.FEATURES))
     return {
         name.split(b"\0")[0].decode("ascii", "replace"): state == 1
@@ -198,10 +197,9 @@ def read_features(file: RegionFile) -> dict[str, bool]:
 
 
 def read_failures(file: RegionFile, sets: list[tuple[int, ...]]) -> list[Failure]:
-    """The last failed allocations, oldest first."""
     what = ("buffer", "circular buffers", "dataflow buffers")
     found = []
-    for record in _whole(file, Section.FAILURES, file.count(Section.FAILURES)):
+    for record in whole_records(file, Section.FAILURES, file.count(Section.FAILURES)):
         if record:
             _, time, requested, program, kind, devices, name, site, code, length, text = (
                 layout.FAILURE.unpack(record)
@@ -226,14 +224,14 @@ _BUFFERS = (layout.LiveType.BUFFER, layout.LiveType.LEFT_BUFFER)
 
 
 def read_live(file: RegionFile, sets: list[tuple[int, ...]]) -> list[LiveEntry]:
-    """Everything that is alive; TooMuch if that is more than a region of its size may tell of."""
+    """All live entries; TooMuch if there are more than a region of its size may have."""
     found, entries = [], 0
     for keys, records in file.pieces(Section.LIVE_KEYS, Section.LIVE):
         for values in layout.LIVE.iter_unpack(_records.whole_live(keys, records)):
-            thing = _live(values, sets)
-            if thing is not None:
-                found.append(thing)
-                entries += max(1, len(thing.chips))
+            entry = _live(values, sets)
+            if entry is not None:
+                found.append(entry)
+                entries += max(1, len(entry.chips))
         if entries > file.most_entries:
             raise TooMuch(
                 f"{file.path} of user {user_name(file.uid)} tells of more than {file.most_entries:,} live buffers, "

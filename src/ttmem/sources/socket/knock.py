@@ -1,4 +1,4 @@
-"""Who listens at a socket: one connection, closed again without a word."""
+"""Finds out who listens on a socket, by connecting and closing again."""
 
 from __future__ import annotations
 
@@ -14,20 +14,16 @@ _PATIENCE_S = 2.0
 
 
 class SocketState(Enum):
-    """What became of knocking at a socket."""
-
     ABSENT = "absent"
     SERVED = "served"
-    STALE = "stale"  # a socket file, and nobody behind it
-    CLOSED = "closed"  # somebody else's, not open to this user
+    STALE = "stale"  # a socket file that nobody listens on
+    CLOSED = "closed"  # another user's, who does not let this user connect
     NO_SOCKET = "no socket"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class SocketFacts:
-    """A place where a server may be."""
-
     path: str
     state: SocketState
     user: str | None = None
@@ -36,7 +32,6 @@ class SocketFacts:
 
 
 def knock(path: str) -> SocketFacts:
-    """What is at this path."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -46,11 +41,11 @@ def knock(path: str) -> SocketFacts:
     user = user_name(status.st_uid)
     if not stat.S_ISSOCK(status.st_mode):
         return SocketFacts(path, SocketState.NO_SOCKET, user)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-        door.settimeout(_PATIENCE_S)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(_PATIENCE_S)
         try:
-            door.connect(path)
-            pid, _ = peer_credentials(door)
+            client.connect(path)
+            pid, _ = peer_credentials(client)
         except ConnectionRefusedError:
             return SocketFacts(path, SocketState.STALE, user)
         except FileNotFoundError:
@@ -59,6 +54,6 @@ def knock(path: str) -> SocketFacts:
             return SocketFacts(path, SocketState.CLOSED, user)
         except OSError:
             return SocketFacts(path, SocketState.UNKNOWN, user)
-    # A server in a container that we cannot see into has pid 0.
+    # The pid is 0 if the server is in a container that is not visible from here.
     command = process_facts(pid).command if pid else None
     return SocketFacts(path, SocketState.SERVED, user, pid or None, command)

@@ -1,8 +1,8 @@
-"""The listening end of the allocation socket: one server per path, nobody else's file touched.
+"""The listening end of the allocation socket: one server per path, and no file of another user is touched.
 
-Root may serve everybody at a path in a folder where everybody may write. So a path is taken apart once: the folder is
-opened, and everything else is done beside that descriptor, never following a link. The socket is made in a folder of
-its own that nobody else can enter, gets its mode and group there, and is then linked into place.
+Root may serve everybody at a path in a directory where everybody may write. So a path is resolved once: the directory
+is opened, and the rest is relative to that descriptor, without following links. The socket is created in a private
+directory, gets its mode and group there, and is then linked into place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class AlreadyServed(TtmemError):
 
 
 class Listener:
-    """A bound Unix socket. Closing it removes the files that it made, and only those."""
+    """A bound Unix socket. Closing it removes the files it created, and only those."""
 
     def __init__(self, path: str, group: str | None = None) -> None:
         self.path = path
@@ -65,14 +65,14 @@ class Listener:
         return listener
 
     def _make(self, listener: socket.socket) -> int:
-        """The inode of the socket file, which is in place."""
+        """Puts the socket file into place and returns its inode."""
         private = f".ttmem-{secrets.token_hex(8)}"
         os.mkdir(private, 0o700, dir_fd=self._folder)
         inside = os.open(
             private, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder
         )
         try:
-            old_mask = os.umask(0o177)  # never open to others, not even for a moment
+            old_mask = os.umask(0o177)  # not even for a moment open to others
             try:
                 listener.bind(f"/proc/self/fd/{inside}/s")  # short enough, however long the path is
             finally:
@@ -91,7 +91,7 @@ class Listener:
     def _share(self, inside: int, gid: int) -> None:
         try:
             os.chown("s", -1, gid, dir_fd=inside, follow_symlinks=False)
-            os.chmod("s", 0o660, dir_fd=inside)  # nobody else can have put a link there
+            os.chmod("s", 0o660, dir_fd=inside)  # nobody else can put a link there
         except PermissionError:
             name = grp.getgrgid(gid).gr_name
             raise BadInput(
@@ -99,14 +99,14 @@ class Listener:
             ) from None
 
     def missing(self) -> bool:
-        """True if somebody removed the socket file, or its folder: nobody can connect any more."""
+        """Whether somebody removed the socket file or its directory, so that nobody can connect."""
         try:
             return os.stat(self.path, follow_symlinks=False).st_ino != self._inode
         except OSError:
             return True
 
     def restore(self) -> None:
-        """Listens at the same path again; connections that are open stay so. BadInput: not yet."""
+        """Listens at the same path again, keeping open connections; BadInput if that is not possible yet."""
         folder = _folder(self.path)
         os.close(self._folder)
         self._folder = folder
@@ -118,7 +118,6 @@ class Listener:
         self.socket = fresh
 
     def close(self) -> None:
-        """Stops listening."""
         self.socket.close()
         with suppress(OSError):
             found = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
@@ -132,7 +131,7 @@ class Listener:
 
 
 def remove_stale(path: str) -> None:
-    """Removes a socket file that nobody listens at, under the lock that servers take."""
+    """Removes a socket file that nobody listens on, under the lock that servers take."""
     folder = _folder(path)
     try:
         owner = os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False).st_uid
@@ -155,7 +154,7 @@ def _group(name: str) -> int:
 
 
 def _folder(path: str) -> int:
-    """The folder of a socket, if nobody but its owner and us can exchange what is in it."""
+    """Opens the directory of a socket, if only its owner and this user can replace files in it."""
     name = os.path.dirname(path) or "."
     try:
         folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -177,7 +176,7 @@ def _folder(path: str) -> int:
 
 
 def _is_private_group(gid: int) -> bool:
-    """Many systems give every user a group of the same name, and let it write what the user makes."""
+    """Many systems give every user a group of the same name, with write access to the user's files."""
     try:
         user = pwd.getpwuid(os.geteuid())
         return gid == user.pw_gid and not {*grp.getgrgid(gid).gr_mem} - {user.pw_name}
@@ -196,9 +195,9 @@ def _lock_name(path: str) -> str:
 
 
 def _lock(folder: int, path: str, owner: int | None = None) -> int:
-    """A lock that dies with its process: it tells a living server from a stale socket file.
+    """A lock that ends with its process, and so tells a live server from a stale socket file.
 
-    `owner`: whose server it may have been; None: ours.
+    `owner` is whose server it may have been; None means this user's.
     """
     owners = {os.geteuid(), os.geteuid() if owner is None else owner}
     name, shown = _lock_name(path), path + ".lock"
@@ -225,7 +224,7 @@ def _lock(folder: int, path: str, owner: int | None = None) -> int:
 
 
 def _locked(folder: int, name: str, shown: str, lock: int, owners: set[int]) -> bool:
-    """False if its owner removed the file between open and lock: then there is a new one to try."""
+    """False if its owner removed the file between open and lock, so that there is a new one to try."""
     status = os.fstat(lock)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid not in owners:
         owner = user_name(status.st_uid)

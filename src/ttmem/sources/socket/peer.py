@@ -16,24 +16,24 @@ from ttmem.wire.historical import Head
 from ttmem.wire.record_stream import Broken, Item, Problem, Question, RecordStream, Reports
 
 RECEIVE = 256 << 10
-# While more than this waits to be read by a peer, nothing more is read from it: who never reads its answers waits for
-# itself, and holds at most this, one answer and one receive.
+# While a peer has more than this to read, nothing is read from it. So a peer that never reads its answers blocks only
+# itself, and takes at most this, one answer and one receive.
 MAX_UNREAD = 256 << 10
 FEW = 4096
-OF_A_PIECE = 256  # bytes that a waiting piece of an answer costs beside its own
-READS_OF_REST = 64  # what a socket may hold; who goes on sending is cut off
-HISTORICAL = ""  # the reporter behind all historical connections of a process: they name no other
+OF_A_PIECE = 256  # overhead in bytes of a waiting piece of an answer
+READS_OF_REST = 64  # what a socket can hold; a peer that goes on sending is cut off
+HISTORICAL = ""  # the reporter of all historical connections of a process, which name none
 FOREVER = float("inf")
 
 
 class Sink(Protocol):
-    """Who takes what a peer says."""
+    """Receives what a peer sends."""
 
     def hello(self, peer: Peer, document: dict[str, Any]) -> str | None:
-        """A ttmem client introduces itself; a sentence refuses it."""
+        """A ttmem client introduces itself; returns a sentence to refuse it."""
 
     def declare(self, peer: Peer, declaration: DeviceDeclaration) -> None:
-        """ValueError if it cannot be true."""
+        """ValueError if it is impossible."""
 
     def string(self, peer: Peer, number: int, text: str) -> None: ...
 
@@ -53,9 +53,9 @@ class Sink(Protocol):
 
 
 class Peer:
-    """Bytes in, calls on the sink out; answers back, never blocking.
+    """Turns received bytes into calls on the sink, and sends answers without blocking.
 
-    What it asks for is done in steps, so that whoever asks without end does not keep the others waiting.
+    Requests are handled in steps, so that a peer with endless requests does not delay others.
     """
 
     def __init__(self, connection: socket.socket, pid: int, uid: int, sink: Sink) -> None:
@@ -63,50 +63,47 @@ class Peer:
         self.socket = connection
         self.pid = pid
         self.uid = uid
-        self.greeted = False  # said a valid hello in ttmem's own framing
-        self.reporter: str | None = None  # which one of its process, if it says so
-        self.hears = False  # understands what a server may say of its own accord
+        self.greeted = False  # has sent a valid HELLO
+        self.reporter: str | None = None  # which client of its process, if it says so
+        self.hears = False  # understands unsolicited frames from the server
         self.closed = False
-        self.reporting = (
-            False  # it reports; else it asks, or has said nothing yet. The loop sets it
-        )
-        self.deaf = False  # nobody will read answers
-        self.unread = 0  # bytes of memory that answers take until they are read
+        self.reporting = False  # rather than querying, or having sent nothing yet; set by the loop
+        self.deaf = False  # nobody reads its answers
+        self.unread = 0  # bytes of memory taken by unread answers
         self.sent = 0  # bytes, so far
         self._sink = sink
         self._records: RecordStream | None = None
-        self._items: deque[Item] = deque()  # of the records, in their order
+        self._items: deque[Item] = deque()  # from the records, in order
         self._frames: FrameStream | None = None
-        self._more = False  # there may be another frame
+        self._more = False  # there may be another complete frame
         self._unsent: deque[memoryview] = deque()
         self._closing = False  # after the last byte is sent
 
-    # -- state that the loop asks for ------------------------------------------------------------------------
+    # -- state, for the event loop -----------------------------------------------------------------------------
 
     @property
     def wants_write(self) -> bool:
-        """True while answers wait."""
         return bool(self._unsent)
 
     @property
     def wants_read(self) -> bool:
-        """False while the peer must first read its answers."""
+        """False while the peer has to read its answers first."""
         return not self._closing and self.unread <= MAX_UNREAD
 
     @property
     def busy(self) -> bool:
-        """True if `readable` can go on without receiving anything."""
+        """Whether `readable` can continue without receiving anything."""
         return (self._more or bool(self._items)) and self.wants_read and not self.closed
 
     @property
     def unfinished(self) -> int:
-        """Bytes that wait for the rest of their frame, or to be handled; a few are none."""
+        """Bytes that wait for the rest of their frame, or to be handled; 0 if there are few."""
         waiting = self._frames.waiting if self._frames is not None else 0
         return waiting if waiting > FEW else 0
 
     @property
     def patience(self) -> float | None:
-        """Seconds of silence after which `quiet` should be called; None: never."""
+        """After how many seconds of silence `quiet` should be called; None for never."""
         records = self._records
         return records.patience if records is not None and records.waiting else None
 
@@ -121,7 +118,7 @@ class Peer:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def readable(self, most: int = RECEIVE, until: float = FOREVER) -> int:
-        """Goes on with what was received, or receives once, until that time. How many bytes it received."""
+        """Continues with what was received, or receives once, until that time. Returns the number of bytes received."""
         received = 0
         if not self.busy:
             try:
@@ -145,13 +142,13 @@ class Peer:
             self._work(FOREVER)
 
     def hung_up(self) -> None:
-        """The other end is gone: what it sent counts, and nobody will read answers."""
+        """The other end is gone. What it sent still counts, but nobody will read answers."""
         self.deaf = True
         self._unsent.clear()
         self.unread = 0
 
     def take_rest(self) -> None:
-        """Nothing more will come; what has come counts, and nothing is answered."""
+        """Handles what was received without answering, and closes."""
         self.hung_up()
         for _ in range(READS_OF_REST):
             if self.closed or not (self.readable() or self.busy):
@@ -250,7 +247,7 @@ class Peer:
             raise FrameError(f"{kind.name} is for servers to send")
 
     def _declare(self, document: dict[str, Any]) -> None:
-        """One that cannot be taken costs the client nothing else."""
+        """An invalid declaration is declined without closing the connection."""
         try:
             self._sink.declare(self, DeviceDeclaration.from_json(document))
         except ValueError as problem:
@@ -258,7 +255,7 @@ class Peer:
             self.tell(Frame.DECLINED, str(problem))
 
     def tell(self, kind: Frame, sentence: str) -> bool:
-        """Tells a client something that it need not understand; False if it does not."""
+        """Sends an optional message; False if the client does not understand such messages."""
         if self.hears and not self.closed:
             self.send([frames.frame(kind, sentence.encode())])
         return self.hears
@@ -280,19 +277,19 @@ class Peer:
         self.send(self._refusal(sentence))
 
     def evict(self, sentence: str) -> None:
-        """Closes at once; the client is told why if it can be told without waiting."""
+        """Closes at once, telling the client why if that does not block."""
         if self._frames is not None and not self._unsent:
             self.send(self._refusal(sentence))
         self.close()
 
     def _refusal(self, sentence: str) -> list[bytes]:
-        opening = [] if self.greeted else [frames.preamble()]  # a welcome had its own
+        opening = [] if self.greeted else [frames.preamble()]  # a greeted client has had one
         return [*opening, frames.frame(Frame.REFUSED, sentence.encode())]
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def send(self, pieces: list[bytes]) -> None:
-        """Sends now what the socket takes, the rest when it can."""
+        """Sends what the socket accepts now, and the rest later."""
         if self.deaf:
             pieces = []
         for piece in pieces:
@@ -301,7 +298,6 @@ class Peer:
         self.writable()
 
     def writable(self) -> None:
-        """The socket takes bytes again."""
         while self._unsent and not self.closed:
             piece = self._unsent[0]
             try:
@@ -316,14 +312,13 @@ class Peer:
                 self._unsent.popleft()
                 self.unread -= (
                     memoryview(piece.obj).nbytes + OF_A_PIECE
-                )  # all of it is kept until then
+                )  # it was kept as a whole until now
             else:
                 self._unsent[0] = piece[sent:]
         if self._closing:
             self.close()
 
     def close(self) -> None:
-        """Ends the connection; the loop forgets it."""
         if not self.closed:
             self.closed = True
             self._items.clear()

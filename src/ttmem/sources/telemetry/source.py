@@ -1,6 +1,6 @@
-"""Temperature, power, current, clocks: what the driver publishes in sysfs and hwmon. No chip is touched.
+"""Temperature, power, current, clocks: from sysfs and hwmon, without accessing any chip.
 
-| value                 | file                  | unit    | believed                              |
+| value                 | file                  | unit    | accepted                              |
 |-----------------------|-----------------------|---------|---------------------------------------|
 | temperature, of ASIC  | hwmon `temp1_input`   | m deg C | -50 to 100 deg C                      |
 | power                 | hwmon `power1_input`  | uW      | 0 to 500 W                            |
@@ -11,8 +11,8 @@
 | heartbeat             | `tt_heartbeat`        | count   | any but all ones: no card answers     |
 | firmware              | `tt_fw_bundle_ver`    |         | any but 255.255.255.255               |
 
-`tt_*` lie in the card's folder, hwmon in `device/hwmon/hwmonN` below it, limits beside as `temp1_max` and so on.
-The driver holds readers back while a card is being reset: each card is read by a thread of its own.
+`tt_*` are in the directory of the card, hwmon in `device/hwmon/hwmonN` below it; limits are beside: `temp1_max` etc.
+The driver blocks readers while a card is being reset, so each card is read by its own thread.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from ttmem.sources.telemetry.umd import UmdSensors
 
 PATIENCE_S = 1.0  # for the driver to answer, all cards at the same time
-STALE_S = 1.0  # the firmware counts its heartbeat ten times a second
-LOOK_AGAIN_S = 0.05
+STALE_S = 1.0  # the heartbeat advances ten times a second
+RETRY_S = 0.05
 REMOTE = "a remote chip: only the user-mode driver reaches it (--umd)"
 
-Look = tuple[Card, Telemetry]
-Key = tuple[int | None, int | None, str | None]  # of a chip, as long as the host has it
+CardTelemetry = tuple[Card, Telemetry]
+_ChipKey = tuple[int | None, int | None, str | None]
 
 _HWMON = re.compile(r"hwmon([0-9]{1,6})")
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
@@ -58,31 +58,28 @@ _VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){2,3}(-[0-9A-Za-z.]{1,16})?")
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """Where a value is, what it is divided by, and between which bounds it is believed."""
+    """Where a value is, what it is divided by, and which values are accepted."""
 
     field: str
     file: str
     least: float
     most: float
     unit: str
-    divisor: int | None = None  # None: the value is a whole number as it stands
-    limit: str | None = None  # file of the value at which the firmware throttles
-    highest_limit: float = 0  # that is believed
+    divisor: int | None = None  # None: a whole number
+    limit: str | None = None  # file with the value at which the firmware throttles
+    highest_limit: float = 0  # that is accepted
 
     def parsed(self, text: str, limit: float | None = None) -> float:
-        """The number in the text of an attribute."""
         return self.believed(self._number(text), limit)
 
     def parsed_limit(self, text: str) -> float:
-        """The same of the limit's."""
         return self.believed_limit(self._number(text))
 
     def believed(self, value: object, limit: float | None = None) -> float:
-        """The value, unless no working sensor says that; up to the chip's own limit it is plausible in any case."""
+        """NoValue if no working sensor reports that. Anything up to the chip's own limit is plausible."""
         return self._between(value, max(self.most, limit or 0))
 
     def believed_limit(self, value: object) -> float:
-        """The limit, if it is one."""
         return self._between(value, self.highest_limit)
 
     def _between(self, value: object, most: float) -> float:
@@ -100,7 +97,7 @@ class Sensor:
         return int(text) if self.divisor is None else int(text) / self.divisor
 
 
-# Wormhole allows its core up to 1,000 mV, a Blackhole Galaxy 500 A: more than is believed of a chip without limits.
+# Wormhole allows its core up to 1,000 mV, a Blackhole Galaxy 500 A: more than is accepted from a chip without limits.
 SENSORS = (
     Sensor("temperature_c", "temp1_input", -50, 100, " °C", 1000, "temp1_max", 100),
     Sensor("power_w", "power1_input", 0, 500, " W", 1_000_000, "power1_max", 500),
@@ -116,13 +113,12 @@ FIRMWARE = "tt_fw_bundle_ver"
 NO_FIRMWARE = "255.255.255.255"
 
 
-def read_card(number: int, folder: str) -> Look:
-    """One card, in the calling thread; what cannot be read is None, with its reason."""
+def read_card(number: int, folder: str) -> CardTelemetry:
+    """In the calling thread. What cannot be read is None, with its reason."""
     return card(number, folder), read_sensors(folder)
 
 
 def read_sensors(folder: str) -> Telemetry:
-    """The values in the folder of a card."""
     hwmon = _hwmon(os.path.join(folder, "device", "hwmon"))
     values: dict[str, Any] = {}
     limits: dict[str, Any] = {}
@@ -149,7 +145,6 @@ def read_sensors(folder: str) -> Telemetry:
 
 
 def checked_version(text: str) -> str:
-    """The version of a firmware; NoValue if it is none."""
     if not _VERSION.fullmatch(text) or text == NO_FIRMWARE:
         raise NoValue("the driver says something that is no version")
     return text
@@ -166,8 +161,10 @@ def _there(hwmon: str | None) -> str:
     return hwmon
 
 
-def merged(looks: tuple[Look, ...], told: Iterable[Mapping[str, Any]]) -> tuple[Look, ...]:
-    """With what the user-mode driver tells: values that sysfs lacks, and the chips that it does not have."""
+def merged(
+    looks: tuple[CardTelemetry, ...], told: Iterable[Mapping[str, Any]]
+) -> tuple[CardTelemetry, ...]:
+    """Adds what the user-mode driver reports: values and chips that sysfs does not have."""
     out = list(looks)
     for chip in told:
         of, measured = _told(chip)
@@ -181,7 +178,7 @@ def merged(looks: tuple[Look, ...], told: Iterable[Mapping[str, Any]]) -> tuple[
     return tuple(out)
 
 
-def _told(chip: Mapping[str, Any]) -> Look:
+def _told(chip: Mapping[str, Any]) -> CardTelemetry:
     unique_id, pci, board = (chip.get(key) for key in ("unique_id", "pci", "board"))
     values, limits = (
         {**told} if isinstance(told := chip.get(key), dict) else {} for key in ("values", "limits")
@@ -198,7 +195,7 @@ def _told(chip: Mapping[str, Any]) -> Look:
 
 
 def _checked(values: dict[str, Any], limits: dict[str, Any]) -> Telemetry:
-    """Numbers of the user-mode driver are believed no more than those of sysfs."""
+    """Figures of the user-mode driver are checked like those of sysfs."""
     known: dict[str, Any] = {}
     known_limits: dict[str, Any] = {}
     reasons: dict[str, str] = {}
@@ -240,22 +237,22 @@ def _filled(known: Telemetry, more: Telemetry) -> Telemetry:
 
 
 class Heartbeats:
-    """Since when each chip has had the heartbeat that it has."""
+    """Remembers since when each chip has had its present heartbeat."""
 
     def __init__(self, stale_s: float = STALE_S) -> None:
         self._stale_s = stale_s
-        self._seen: dict[Key, tuple[int, float, bool]] = {}
+        self._seen: dict[_ChipKey, tuple[int, float, bool]] = {}
 
-    def judged(self, looks: Iterable[Look], now: float) -> tuple[Look, ...]:
-        """The same looks; the telemetry of chips whose heartbeat stands still is marked as stale."""
+    def judged(self, looks: Iterable[CardTelemetry], now: float) -> tuple[CardTelemetry, ...]:
+        """Marks the telemetry of chips whose heartbeat stands still as stale."""
         before, self._seen = self._seen, {}
         return tuple((of, self._one(_key(of), told, before, now)) for of, told in looks)
 
     def _one(
         self,
-        key: Key,
+        key: _ChipKey,
         told: Telemetry,
-        before: dict[Key, tuple[int, float, bool]],
+        before: dict[_ChipKey, tuple[int, float, bool]],
         now: float,
     ) -> Telemetry:
         beat = told.heartbeat
@@ -273,23 +270,23 @@ class Heartbeats:
         return replace(told, stale=stale, unchanged_s=round(now - since, 3))
 
 
-def _key(of: Card) -> Key:
+def _key(of: Card) -> _ChipKey:
     return of.number, of.asic_id, of.pci
 
 
 @dataclass(frozen=True, slots=True)
 class TelemetryReading:
-    """The chips that could be asked; why there is none, and why a remote one is not among them."""
+    """`absent`: why there is no chip. `remote`: why a remote chip is missing."""
 
-    looks: tuple[Look, ...]
+    looks: tuple[CardTelemetry, ...]
     absent: str | None
     remote: str
 
 
 class TelemetrySource:
-    """Looks at every card again and again; keep one object, it remembers heartbeats.
+    """Reads all cards, repeatedly. It remembers heartbeats, so keep one object.
 
-    `root`: of sysfs. `umd`: asked too, for remote chips and for what sysfs does not have.
+    `root` is that of sysfs. `umd` is asked as well, for remote chips and for what sysfs does not have.
     """
 
     def __init__(
@@ -297,7 +294,7 @@ class TelemetrySource:
         root: str | None = None,
         *,
         umd: UmdSensors | None = None,
-        read: Callable[[int, str], Look] = read_card,
+        read: Callable[[int, str], CardTelemetry] = read_card,
         patience_s: float = PATIENCE_S,
         stale_s: float = STALE_S,
     ) -> None:
@@ -309,20 +306,19 @@ class TelemetrySource:
         self._waiting: dict[str, _Answer] = {}
 
     def read(self, *, settled: bool = False) -> TelemetryReading:
-        """One look at every card.
+        """`settled`: repeats until each heartbeat was seen to move or to stand still.
 
-        `settled`: look again until each heartbeat was seen to move or to stand still, which takes as
-        long as a firmware needs for one beat, and up to `STALE_S` where one is stuck.
+        That takes as long as one beat of the firmware, and up to `STALE_S` if one is stuck.
         """
-        reading = self._look()
+        reading = self._read_once()
         while settled and any(
             told.stale is None and told.heartbeat is not None for _, told in reading.looks
         ):
-            time.sleep(LOOK_AGAIN_S)
-            reading = self._look()
+            time.sleep(RETRY_S)
+            reading = self._read_once()
         return reading
 
-    def _look(self) -> TelemetryReading:
+    def _read_once(self) -> TelemetryReading:
         found = dict(card_folders(self._folder))
         looks = tuple(self._answers(found))
         if self._umd is not None:
@@ -337,11 +333,10 @@ class TelemetrySource:
         return f"the driver is not loaded: there is no {self._folder}"
 
     def close(self) -> None:
-        """Ends the process that asks the user-mode driver, if there is one."""
         if self._umd is not None:
             self._umd.close()
 
-    def _answers(self, found: dict[int, str]) -> Iterator[Look]:
+    def _answers(self, found: dict[int, str]) -> Iterator[CardTelemetry]:
         asked = {}
         for number, folder in found.items():
             known = self._waiting.get(folder)
@@ -355,30 +350,29 @@ class TelemetrySource:
 
 
 class _Answer:
-    """What one card says, from a thread that may have to wait for the driver."""
+    """The telemetry of one card, read in a thread that the driver may block."""
 
-    def __init__(self, read: Callable[[int, str], Look], number: int, folder: str) -> None:
+    def __init__(self, read: Callable[[int, str], CardTelemetry], number: int, folder: str) -> None:
         self.done = threading.Event()
         self.folder = folder
         self._number = number
         self._began = time.monotonic()
-        self._look: Look | None = None
+        self._found: CardTelemetry | None = None
         threading.Thread(
             target=self._run, args=(read,), daemon=True, name=f"telemetry of card {number}"
         ).start()
 
-    def get(self, deadline: float) -> Look:
-        """The answer, if it comes in time."""
+    def get(self, deadline: float) -> CardTelemetry:
         self.done.wait(max(0.0, deadline - time.monotonic()))
-        if self._look is not None and self.done.is_set():
-            return self._look
+        if self._found is not None and self.done.is_set():
+            return self._found
         waited = time.monotonic() - self._began
         reason = f"the driver has not answered for {waited:.1f} s; the card may be being reset"
         nameless = Card(self._number, self.folder, None, None, None, address(self.folder))
         return nameless, no_telemetry(reason)
 
-    def _run(self, read: Callable[[int, str], Look]) -> None:
+    def _run(self, read: Callable[[int, str], CardTelemetry]) -> None:
         try:
-            self._look = read(self._number, self.folder)
+            self._found = read(self._number, self.folder)
         finally:
             self.done.set()

@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20  # 32 chips take 20 KiB
 
 
 class UmdSensors:
-    """Asks a child process about the sensors of every chip; starts it when it is first asked, and again after trouble.
+    """Starts the child process when it is first asked, and again after a failure.
 
     `problem` says why the last question had no answer.
     """
@@ -43,7 +43,7 @@ class UmdSensors:
         self.problem: str | None = None
 
     def ask(self) -> list[dict[str, Any]]:
-        """One object for each chip, of which nothing was checked; none if there is no answer."""
+        """An unchecked object for each chip; none if there is no answer."""
         if self._child is None and time.monotonic() < self._again:
             return []
         try:
@@ -59,7 +59,6 @@ class UmdSensors:
         return answer
 
     def close(self) -> None:
-        """Ends the child, if there is one."""
         if self._child is not None:
             self._child.kill()
             self._child.communicate()
@@ -69,7 +68,7 @@ class UmdSensors:
         child = self._started()
         assert child.stdin is not None
         assert child.stdout is not None
-        with suppress(BrokenPipeError):  # it has ended: the read says so
+        with suppress(BrokenPipeError):  # it has ended, as the read will show
             os.write(child.stdin.fileno(), b"\n")
         deadline = time.monotonic() + self._patience_s
         line = b""

@@ -1,8 +1,7 @@
-"""Asks the user-mode driver about the sensors of every chip, in a process of its own.
+"""A program that reads the sensors of every chip through the user-mode driver.
 
-Run as a program. Each line on standard input is a question; the answer is one line: a JSON list with one object
-for each chip, remote ones among them. It ends with its input. The driver talks to the chips and is native code: if
-it crashes or hangs, then only here.
+For each line on standard input it prints one line: a JSON list with an object for each chip, remote ones included. It
+ends when its input does. If the driver, native code that accesses the chips, crashes or hangs, only this process does.
 """
 
 from __future__ import annotations
@@ -27,14 +26,13 @@ _LIMITS = {"temperature_c": "get_thm_limit_throttle", "power_w": "get_tdp_limit"
 
 
 def main() -> None:
-    """Answers until nobody asks any more."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the driver logs there
     umd: Any = import_module("tt_umd")
     cluster, devices = umd.TopologyDiscovery.discover()
     for _ in sys.stdin:
-        told = [_chip(umd, cluster, chip, device) for chip, device in sorted(devices.items())]
-        print(json.dumps(told), file=answers, flush=True)
+        chips = [_chip(umd, cluster, chip, device) for chip, device in sorted(devices.items())]
+        print(json.dumps(chips), file=answers, flush=True)
 
 
 def _chip(umd: Any, cluster: Any, chip: int, device: Any) -> dict[str, Any]:
@@ -61,7 +59,7 @@ def _called(provider: Any, method: str) -> Any:
 
 
 def _or_none(ask: Callable[[], Any]) -> Any:
-    """A chip that does not answer, or a version of the driver without that question, is no reason to end."""
+    """None if a chip does not answer, or if this version of the driver lacks the function."""
     try:
         return ask()
     except Exception:
@@ -69,7 +67,7 @@ def _or_none(ask: Callable[[], Any]) -> Any:
 
 
 def _temperature(umd: Any, device: Any) -> float:
-    """Of the ASIC: 16.16 bits with a sign; sixteenths of a degree in the older form."""
+    """Of the ASIC: signed 16.16 bits, or sixteenths of a degree in the older form."""
     reader = device.get_arc_telemetry_reader()
     if isinstance(reader, umd.SmBusArcTelemetryReader):
         raw = reader.read_entry(int(umd.wormhole.TelemetryTag.ASIC_TEMPERATURE))

@@ -1,0 +1,172 @@
+"""Tidying up after dead processes: their regions are compacted, kept for an hour, and removed when there are too many.
+
+A whole region takes 21 MiB, so three of them fill the 64 MiB that a container has in /dev/shm.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+
+from ttmem.clock import now_ns
+from ttmem.probe.layout import LiveType
+from ttmem.sources.owned_files import Changed, Key, opened, remove_own
+from ttmem.sources.probe.compact import SMALLEST, compact
+from ttmem.sources.probe.ended import ended_process, ended_processes
+from ttmem.sources.probe.reader import RegionReader
+from ttmem.sources.probe.region import ProbeRegion
+from ttmem.sources.probe.region_file import BadRegion, find_regions
+
+KEPT_NS = 3_600_000_000_000
+WHOLE_NS = 60_000_000_000  # for readers that still want the events
+MOST_KEPT = 64 << 20  # hundreds of compact regions, or three whole ones
+KEPT_SHARE = 4  # at most a quarter of the space that regions could take
+MOST_DEAD = 192  # of the 256 regions that are read per user
+
+_UNWATCHED = re.compile(r"ttmem_no_room_([0-9]{1,10})_([0-9]{1,10})\Z")
+
+
+def remove_expired(folder: str | None = None) -> None:
+    """Removes this user's regions of processes that ended more than an hour ago, and compacts younger ones."""
+    now = now_ns()
+    for entry in find_regions(folder):
+        if entry.uid != os.geteuid():
+            continue
+        with suppress(OSError, BadRegion):
+            # A region was created before its process ended, so most need not be opened here.
+            status = os.lstat(entry.path)
+            age = now - status.st_mtime_ns
+            if age > KEPT_NS:
+                _remove_if_expired(entry.path, now - KEPT_NS)
+            elif age > WHOLE_NS and status.st_size >= SMALLEST:
+                with closing(ProbeRegion(entry.path)) as region:
+                    done = not region.process_alive() and not _summary_to_come(region)
+                if done:
+                    compact(entry.path)
+
+
+def _remove_if_expired(path: str, oldest: int) -> None:
+    with closing(RegionReader(path)) as reader:
+        ended = None if reader.alive() else ended_process(reader)
+    if ended is not None and (ended.ended_ns or ended.last_ns) < oldest:
+        remove_own(path, reader.key)
+
+
+@dataclass(frozen=True, slots=True)
+class _DeadRegion:
+    path: str
+    key: Key
+    pid: int
+    size: int
+    changed_ns: int
+
+
+def prune_dead_regions(folder: str) -> list[int]:
+    """Compacts this user's regions of dead processes, and removes those beyond the limits.
+
+    Regions of processes that freed everything go first, then the oldest. Returns the pids of removed ones that had
+    not: `ttmem dump` no longer knows what they leaked.
+    """
+    for dead in _dead_regions(folder):
+        compact(dead.path)
+    dead_regions = list(_dead_regions(folder))
+    taken = sum(dead.size for dead in dead_regions)
+    most = _most_kept(folder, taken)
+    if taken <= most and len(dead_regions) <= MOST_DEAD:
+        return []
+    leaky = _leaky(folder, [dead.path for dead in dead_regions])
+    kept, forgotten = 0, []
+    dead_regions.sort(key=lambda dead: (dead.path in leaky, dead.changed_ns), reverse=True)
+    for count, dead in enumerate(dead_regions, 1):
+        kept += dead.size
+        if (kept > most or count > MOST_DEAD) and remove_own(dead.path, dead.key):
+            forgotten += [dead.pid] * (dead.path in leaky)
+    return sorted(forgotten)
+
+
+def free_and_total(folder: str) -> tuple[int, int] | None:
+    """Bytes of the file system; None if it does not say."""
+    try:
+        space = os.statvfs(folder)
+    except OSError:
+        return None
+    return space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
+
+
+def _most_kept(folder: str, taken: int) -> int:
+    space = free_and_total(folder)
+    return MOST_KEPT if space is None else min(MOST_KEPT, (space[0] + taken) // KEPT_SHARE)
+
+
+def _dead_regions(folder: str) -> Iterator[_DeadRegion]:
+    for entry in find_regions(folder):
+        if entry.uid != os.geteuid():
+            continue
+        with suppress(OSError, BadRegion), closing(ProbeRegion(entry.path)) as region:
+            status = os.lstat(entry.path)
+            ours = region.uid == os.geteuid()
+            if ours and not region.process_alive() and not _summary_to_come(region):
+                yield _DeadRegion(
+                    entry.path, region.key, region.pid, status.st_size, status.st_mtime_ns
+                )
+
+
+def _leaky(folder: str, paths: list[str]) -> set[str]:
+    """Those of which `ttmem dump` lists something that was never freed.
+
+    The live table says so in 10 ms. Only if it was full, the ring is read as well, which takes 0.4 s.
+    """
+    answers = {path: _left_something(path) for path in paths}
+    leaky = {path for path, left in answers.items() if left}
+    if None in answers.values():
+        leaky |= {one.news.path for one in ended_processes(folder) if one.news.live}
+    return leaky
+
+
+def _left_something(path: str) -> bool | None:
+    """None if the live table cannot tell."""
+    with suppress(BadRegion), closing(ProbeRegion(path)) as region:
+        losses = region.losses()
+        if losses.live_uncounted or losses.forgotten or region.gone_with_device():
+            return True
+        if any(entry.type is LiveType.BUFFER for entry in region.live()):
+            return True
+        return None if losses.live_without_room else False
+    return False
+
+
+def _summary_to_come(region: ProbeRegion) -> bool:
+    """Whether a running `ttmem run` will read the region when the last of its children has ended."""
+    launcher = region.header().launcher
+    return launcher is not None and os.path.exists(f"/proc/{launcher}")
+
+
+def take_unwatched(folder: str, launcher: int) -> list[int]:
+    """The processes of a `ttmem run` that found no space for a region.
+
+    Each left an empty file, `ttmem_no_room_LAUNCHER_PID`. They are removed, and so are those of launchers that died.
+    """
+    pids = []
+    for name in _listed(folder):
+        match = _UNWATCHED.match(name)
+        if match is None:
+            continue
+        ours = int(match[1]) == launcher
+        if not ours and os.path.exists(f"/proc/{match[1]}"):
+            continue
+        # This user's launcher started no process of another user.
+        with suppress(Changed, OSError), opened(os.path.join(folder, name)) as file:
+            if file.status.st_uid == os.geteuid() and file.status.st_size == 0:
+                os.unlink(name, dir_fd=file.folder)
+                pids += [int(match[2])] * ours
+    return sorted(pids)
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
