@@ -246,7 +246,7 @@ def test_a_full_live_table_loses_entries_but_no_bytes(watch: Watch) -> None:
     region = process.region()
 
     assert dram_counts(region) == [500]
-    assert (len(region.live()), region.losses().live_without_room) == (64, 436)
+    assert (len(region.live()), region.losses().live_not_listed) == (64, 436)
     process.go_on()
     process.wait_for("freed")
     dram = region.counters()[0][MemoryKind.DRAM]

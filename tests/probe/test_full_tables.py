@@ -21,7 +21,7 @@ def test_circular_buffers_without_room_leave_no_demand_behind(done: Watch) -> No
 
     (row,) = process.region().counters()
     assert row[Counted.CB_DEMAND].requested == 0
-    assert process.region().losses().live_without_room > 0
+    assert process.region().losses().live_not_listed > 0
 
 
 def test_an_unseen_buffer_is_not_taken_for_one_without_room(done: Watch) -> None:
@@ -77,7 +77,7 @@ def test_they_give_their_place_to_what_is_alive_and_that_is_counted(done: Watch)
     region = process.region()
     losses = region.losses()
     assert len(region.live()) == 64
-    assert losses.live_without_room == 0
+    assert losses.live_not_listed == 0
     assert losses.forgotten == 64
 
 

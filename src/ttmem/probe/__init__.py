@@ -1,4 +1,4 @@
-"""The probe: a native library that is preloaded into stock ttnn, and the region in which it tells what it saw."""
+"""The probe: a native library that is preloaded into stock ttnn, and the region it writes."""
 
 from ttmem.probe.library import environment, library_path
 

@@ -24,7 +24,7 @@ PASSED_ON = (
     signal.SIGTSTP,
     signal.SIGCONT,
 )
-_FROM_THE_KERNEL = 0x80  # si_code SI_KERNEL: the terminal told the whole process group
+_FROM_THE_KERNEL = 0x80  # si_code SI_KERNEL: the terminal signalled the whole process group
 _CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored in here, deadly in the command
 
 
@@ -35,8 +35,6 @@ class CannotRun(TtmemError):
 
 
 class NoSuchCommand(CannotRun):
-    """There is no program of that name."""
-
     exit_code = 127
 
 
@@ -65,16 +63,16 @@ class Launched:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             if ended:
                 return os.waitstatus_to_exitcode(status)
-            told = signal.sigtimedwait(self._awaited, every_s)
-            if told is not None:
-                self._pass_on(told)
+            received = signal.sigtimedwait(self._awaited, every_s)
+            if received is not None:
+                self._pass_on(received)
             meanwhile()
 
-    def _pass_on(self, told: signal.struct_siginfo) -> None:
-        number = told.si_signo
+    def _pass_on(self, received: signal.struct_siginfo) -> None:
+        number = received.si_signo
         if number == signal.SIGCHLD:
             return
-        if told.si_code != _FROM_THE_KERNEL:
+        if received.si_code != _FROM_THE_KERNEL:
             # It is not reaped yet, so the pid is still its own; sudo's may not be ours to signal.
             with suppress(PermissionError):
                 os.kill(self.pid, number)

@@ -134,7 +134,7 @@ def _left_something(path: str) -> bool | None:
             return True
         if any(entry.type is LiveType.BUFFER for entry in region.live()):
             return True
-        return None if losses.live_without_room else False
+        return None if losses.live_not_listed else False
     return False
 
 

@@ -49,7 +49,7 @@ def is_compactable(region: ProbeRegion) -> bool:
     return (
         region.header().version == layout.VERSION
         and not region.process_alive()
-        and not region.losses().live_without_room
+        and not region.losses().live_not_listed
     )
 
 

@@ -103,7 +103,7 @@ def _never_freed(reader: RegionReader, news: ProbeNews) -> ProbeNews:
     while at >= 0:
         left += live[at * EVENT_SIZE : (at + 1) * EVENT_SIZE]
         at = ops.find(Op.ALLOC, at + 1)
-    if losses.live_without_room:  # the table was full, but the ring may have the rest
+    if losses.live_not_listed:  # the table was full, but the ring may have the rest
         listed = {(event.device, event.id) for event in _events(gone)}
         for key, event in _closed_in_ring(news.earlier + news.events).items():
             if key not in listed:

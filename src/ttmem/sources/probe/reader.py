@@ -115,7 +115,7 @@ class RegionReader:
             earlier=read.earlier,
             live=None if table is None else live_events(table),
             live_programs=frozenset(_programs(table or ())),
-            table_full=table is not None and losses.live_without_room > 0,
+            table_full=table is not None and losses.live_not_listed > 0,
             events=read.since.events,
             missed=read.missed,
             lost=read.lost,

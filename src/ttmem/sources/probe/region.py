@@ -27,10 +27,10 @@ class Losses:
     """What the probe could not keep. Counters include it all the same."""
 
     given_up: int  # events whose slot in the ring was taken
-    live_without_room: int
+    live_not_listed: int
     live_uncounted: int  # of those, buffers that are alive now
-    strings_without_room: int
-    tables_without_room: int
+    strings_dropped: int
+    tables_dropped: int
     unpaired_frees: int  # of things allocated while tracking was off, or before a fork
     unseen: int  # buffers allocated while tracking was off
     forgotten: int  # buffers that were freed with their device, and replaced in the table by others
@@ -193,15 +193,15 @@ class ProbeRegion:
         return tables.read_features(self.file)
 
     def losses(self) -> Losses:
-        _, live_without_room, uncounted = _LIVE_COUNTS.unpack(
+        _, live_not_listed, uncounted = _LIVE_COUNTS.unpack(
             self.file.read(layout.LIVE_AT, _LIVE_COUNTS.size)
         )
         return Losses(
             given_up=self.file.word(layout.GIVEN_UP_AT),
-            live_without_room=live_without_room,
+            live_not_listed=live_not_listed,
             live_uncounted=uncounted,
-            strings_without_room=self.file.word(layout.STRINGS_AT + 8),
-            tables_without_room=self.table_counts()[3],
+            strings_dropped=self.file.word(layout.STRINGS_AT + 8),
+            tables_dropped=self.table_counts()[3],
             unpaired_frees=self.file.word(layout.UNPAIRED_AT),
             unseen=self.file.word(layout.UNSEEN_AT),
             forgotten=self.file.word(layout.FORGOTTEN_AT),

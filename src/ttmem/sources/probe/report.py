@@ -144,18 +144,18 @@ def _refusal(failure: Failure) -> Iterator[Refusal]:
 
 
 def _in_words(losses: Losses) -> Iterator[str]:
-    if losses.live_without_room:
+    if losses.live_not_listed:
         yield (
-            f"no room in the list of what is alive for {losses.live_without_room:,} of the buffers, circular buffers, "
+            f"no room in the list of what is alive for {losses.live_not_listed:,} of the buffers, circular buffers, "
             "programs and kernels: sums are right, lists are not (--live makes more room)"
         )
     if losses.given_up:
         were = several(losses.given_up, "event was", "events were")
         yield f"{were} lost: sums are right, lists may miss something"
-    if losses.strings_without_room:
-        yield f"no room for the text of {several(losses.strings_without_room, 'op or line', 'ops or lines')}"
-    if losses.tables_without_room:
-        some = several(losses.tables_without_room, "device or core set", "devices or core sets")
+    if losses.strings_dropped:
+        yield f"no room for the text of {several(losses.strings_dropped, 'op or line', 'ops or lines')}"
+    if losses.tables_dropped:
+        some = several(losses.tables_dropped, "device or core set", "devices or core sets")
         yield f"no room for {some}"
     if losses.forgotten:
         yield (

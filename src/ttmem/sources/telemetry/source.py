@@ -162,12 +162,12 @@ def _there(hwmon: str | None) -> str:
 
 
 def merged(
-    looks: tuple[CardTelemetry, ...], told: Iterable[Mapping[str, Any]]
+    looks: tuple[CardTelemetry, ...], chips: Iterable[Mapping[str, Any]]
 ) -> tuple[CardTelemetry, ...]:
     """Adds what the user-mode driver reports: values and chips that sysfs does not have."""
     out = list(looks)
-    for chip in told:
-        of, measured = _told(chip)
+    for chip in chips:
+        of, measured = _from_umd(chip)
         at = next((at for at, (known, _) in enumerate(out) if _is_same(known, of)), None)
         if at is None:
             out.append((of, measured))
@@ -178,10 +178,11 @@ def merged(
     return tuple(out)
 
 
-def _told(chip: Mapping[str, Any]) -> CardTelemetry:
+def _from_umd(chip: Mapping[str, Any]) -> CardTelemetry:
     unique_id, pci, board = (chip.get(key) for key in ("unique_id", "pci", "board"))
     values, limits = (
-        {**told} if isinstance(told := chip.get(key), dict) else {} for key in ("values", "limits")
+        {**found} if isinstance(found := chip.get(key), dict) else {}
+        for key in ("values", "limits")
     )
     of = Card(
         number=None,
@@ -246,18 +247,18 @@ class Heartbeats:
     def judged(self, looks: Iterable[CardTelemetry], now: float) -> tuple[CardTelemetry, ...]:
         """Marks the telemetry of chips whose heartbeat stands still as stale."""
         before, self._seen = self._seen, {}
-        return tuple((of, self._one(_key(of), told, before, now)) for of, told in looks)
+        return tuple((of, self._one(_key(of), telemetry, before, now)) for of, telemetry in looks)
 
     def _one(
         self,
         key: _ChipKey,
-        told: Telemetry,
+        telemetry: Telemetry,
         before: dict[_ChipKey, tuple[int, float, bool]],
         now: float,
     ) -> Telemetry:
-        beat = told.heartbeat
+        beat = telemetry.heartbeat
         if beat is None:
-            return told
+            return telemetry
         stale: bool | None = None
         last, since, moved = before.get(key) or (beat, now, False)
         if beat != last:
@@ -267,7 +268,7 @@ class Heartbeats:
         if key in before and beat == last and now - since >= self._stale_s:
             stale = True
         self._seen[key] = beat, since, moved
-        return replace(told, stale=stale, unchanged_s=round(now - since, 3))
+        return replace(telemetry, stale=stale, unchanged_s=round(now - since, 3))
 
 
 def _key(of: Card) -> _ChipKey:
@@ -312,7 +313,8 @@ class TelemetrySource:
         """
         reading = self._read_once()
         while settled and any(
-            told.stale is None and told.heartbeat is not None for _, told in reading.looks
+            telemetry.stale is None and telemetry.heartbeat is not None
+            for _, telemetry in reading.looks
         ):
             time.sleep(RETRY_S)
             reading = self._read_once()
