@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ttmem.recording.recording import Batch, Info, Marker, RecordedProcess, Recording
+from ttmem.recording.recording import Batch, Info, Instant, Marker, RecordedProcess, Recording
 
-__all__ = ["Batch", "Info", "Marker", "RecordedProcess", "Recording"]
+__all__ = ["Batch", "Info", "Instant", "Marker", "RecordedProcess", "Recording"]

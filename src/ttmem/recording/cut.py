@@ -41,6 +41,12 @@ def cut(
     write(Document(ChunkType.FILE, about, first, start.time_ns))
     for document in recording.key_frame(start):
         write(document)
+    kept = [
+        [mark.position, mark.time_ns, mark.kind, mark.pid, mark.device, mark.text]
+        for mark in recording.markers
+        if first <= mark.position < end.position
+    ]
+    write(Document(ChunkType.MARKS, from_document(kept), first, start.time_ns))
     documents = recording.documents(start, end)
     waiting = next(documents, None)
     latest = recording.time_at(first)

@@ -52,7 +52,7 @@ VERSION = 1
 MAGIC = b"\xf7TTM"
 MAX_RAW = 16 << 20
 CHUNK_RECORDS = 16_384  # fewer compress worse (4,096: +11 %), more make seeking slower
-LEVEL = 3  # of zstd
+LEVEL = 1  # of zstd: 3 saves 2.5 % of the bytes for 70 % more time
 COMPRESSED, CONTINUED = 1, 2
 _U32 = 0xFFFFFFFF
 

@@ -44,20 +44,24 @@ def runs(records: bytes) -> Iterator[Run]:
 
 def times(records: bytes, run: Run) -> list[int]:
     """When the events of a batch happened; the time of arrival stands in for a time that is unknown or to come."""
-    column = memoryview(records).cast("Q")[run.first * _WORDS + _TIME : run.end * _WORDS : _WORDS]
     arrived = run.control.time
-    found = column.tolist()
-    if found and (max(found) > arrived or min(found) == 0):
-        return [time if 0 < time <= arrived else arrived for time in found]
-    return found
+    return [time if 0 < time <= arrived else arrived for time in _times(records, run)]
+
+
+def _times(records: bytes, run: Run) -> list[int]:
+    words = memoryview(records).cast("Q")
+    return words[run.first * _WORDS + _TIME : run.end * _WORDS : _WORDS].tolist()
 
 
 def reached(records: bytes, before: int) -> int:
     """The latest time of events up to the end of a chunk. Clocks and reporters may lag; this never goes back."""
     latest = before
     for run in runs(records):
-        if run.control.op == Control.BATCH:
-            latest = max(latest, *times(records, run)) if run.end > run.first else latest
+        if run.control.op == Control.BATCH and run.end > run.first:
+            found = _times(records, run)
+            highest = max(found)
+            known = highest <= run.control.time and 0 not in found
+            latest = max(latest, highest if known else run.control.time)
     return latest
 
 

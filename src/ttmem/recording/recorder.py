@@ -10,7 +10,7 @@ from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
 from ttmem.events.record import NO_POSITION, Control
-from ttmem.ledger import Books
+from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.journal import Records
 from ttmem.recording.context import (
     SECTIONS,
@@ -140,6 +140,9 @@ class Recorder:
         if control.op in (Control.OPEN_PROCESS, Control.RELEASE_PROCESS):
             serial = self._serials.get(control.device, 0)
             data = control._replace(extra=serial).pack()
+            process = self._books.processes.get(control.device)
+            if control.op == Control.RELEASE_PROCESS and process is not None:
+                self._mark_process(process, "end", now_ns())
         if control.op == Control.RELEASE_PROCESS:
             self._accounts.pop(self._serials.pop(control.device, 0), None)
         self._writer.records(bytes(data))
@@ -218,6 +221,11 @@ class Recorder:
                 self._marks.append([position, time, kind, process.pid, device, text])
                 at = ops.find(op, at + 1)
 
+    def _mark_process(self, process: ProcessRecord, kind: str, now: int) -> None:
+        if process.part_of is None:  # else it is one more reporter of a process
+            text = f"pid {process.pid}" if self._confidential else process.title
+            self._marks.append([self.position, now, kind, process.pid, None, text])
+
     def mark(self, text: str, now: int, pid: int | None = None) -> None:
         """A user's own marker."""
         self._marks.append([self.position, now, "mark", pid, None, text])
@@ -274,6 +282,8 @@ class Recorder:
                 "command": None if self._confidential else facts.command,
                 "devices": dict(process.devices),
             }
+            if serial not in self._accounts:
+                self._mark_process(process, "start", now)
             if self._accounts.get(serial) != known:
                 changed[serial] = self._accounts[serial] = known
         if changed:

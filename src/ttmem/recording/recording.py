@@ -27,7 +27,6 @@ COPIED = (
     ChunkType.ACCOUNTS,
     ChunkType.STRINGS,
     ChunkType.CONTEXT,
-    ChunkType.MARKS,
     ChunkType.HISTORY,
 )
 HISTORY_SAMPLES = 3600
@@ -465,7 +464,7 @@ class Recording:
         yield Document(ChunkType.STATE, replay.ledger.save(), *instant[:2])
 
     def documents(self, start: Instant, end: Instant) -> Iterator[Document]:
-        """Everything but records and key frames that was written between two instants, in its order."""
+        """Everything but records, key frames and markers that was written between two instants, in its order."""
         found = []
         for kind in COPIED:
             numbers = range(self._until(kind, start), self._until(kind, end))

@@ -246,7 +246,7 @@ class Writer:
 
     def _take(self, piece: _Piece) -> None:
         if piece.kind is not ChunkType.RECORDS:
-            if piece.kind is ChunkType.STATE:
+            if piece.kind in (ChunkType.STATE, ChunkType.END):
                 self._flush()
             self._write_long(piece)
             return

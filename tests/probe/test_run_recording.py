@@ -1,0 +1,102 @@
+"""`ttmem run -o` keeps what the watched processes did, and every view shows it again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probe.launched import Launcher
+from ttmem.recording import Recording
+
+SCRIPT = (
+    "import time\n"
+    "mesh = lib.mesh_open(1)\n"
+    "held = [buffer(mesh, number, 0, 4096) for number in range(1, 101)]\n"
+    "time.sleep(0.5)\n"
+    "for each in held: lib.buffer_free(each)\n"
+    "buffer(mesh, 200, 0, 2 << 40)\n"
+    "lib.mesh_close(mesh)\n"
+)
+
+
+def _ttmem(*arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "ttmem", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def _shown(path: Path, at: str, *details: str) -> Any:
+    done = _ttmem("ps", str(path), "--at", at, "--json", *details)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def recorded(launcher: Launcher, tmp_path: Path) -> Path:
+    path = tmp_path / "run.ttmem"
+    done = launcher.run(*launcher.program(SCRIPT), options=("-o", str(path)))
+    assert done.returncode == 0, done.stderr
+    assert f"in {path}" in done.stderr
+    return path
+
+
+def test_a_run_can_be_shown_at_its_peak_at_its_failure_and_at_its_end(recorded: Path) -> None:
+    peak = _shown(recorded, "peak:dram", "--detail", "buffers,events,history")
+    failed = _shown(recorded, "oom")
+    end = _shown(recorded, "end")
+
+    (device,) = peak["devices"]
+    assert device["memory"]["dram"]["count"] == len(peak["buffers"]) == 100
+    assert device["memory"]["dram"]["held"] == device["memory"]["dram"]["peak"]
+    assert all(buffer["site"].endswith(" buffer") for buffer in peak["buffers"])
+    assert failed["devices"][0]["memory"]["dram"]["held"] == 0
+    assert end["processes"] == []
+
+
+def test_info_describes_and_verifies_the_file_and_cut_makes_a_smaller_one(
+    recorded: Path, tmp_path: Path
+) -> None:
+    part = tmp_path / "part.ttmem"
+    info = _ttmem("info", str(recorded))
+    cut = _ttmem("cut", str(recorded), "--from", "peak:dram", "--to", "oom", "-o", str(part))
+
+    assert info.returncode == 0, info.stdout
+    assert "the writer closed it" in info.stdout
+    assert "1 process start, 1 failed allocation, 1 process end" in info.stdout
+    assert cut.returncode == 0, cut.stderr
+    whole, less = _shown(recorded, "oom"), _shown(part, "oom")
+    assert less == whole
+    with Recording(str(part)) as recording:
+        assert not recording.verify()
+
+
+def test_an_existing_file_is_refused_before_anything_runs(
+    launcher: Launcher, recorded: Path, tmp_path: Path
+) -> None:
+    before = recorded.read_bytes()
+    witness = tmp_path / "ran"
+    done = launcher.run("touch", str(witness), options=("-o", str(recorded)))
+
+    assert (done.returncode, witness.exists()) == (2, False)
+    assert "exists; --overwrite replaces it" in done.stderr
+    assert recorded.read_bytes() == before
+
+
+def test_a_confidential_recording_has_neither_command_lines_nor_directories(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.ttmem"
+    options = ("-o", str(path), "--confidential")
+    done = launcher.run(*launcher.program(SCRIPT), options=options)
+    assert done.returncode == 0, done.stderr
+
+    shown = _shown(path, "peak:dram", "--detail", "buffers,events")
+    text = json.dumps(shown) + _ttmem("info", str(path), "--json").stdout.replace(str(path), "")
+
+    assert all(buffer["site"].endswith(" buffer") for buffer in shown["buffers"])
+    assert "python" not in text
+    assert str(tmp_path) not in text.replace(str(launcher.folder), "")
