@@ -120,14 +120,6 @@ class Samples:
         for identity in gone:
             del self._processes[identity]
 
-    def known(self) -> Iterable[tuple[Identity, ProcessRecord]]:
-        """All processes that the reading names."""
-        return self._processes.items()
-
-    def restore(self, identity: Identity, process: ProcessRecord) -> None:
-        """A process that is known before the first reading."""
-        self._processes[identity] = process
-
     def process(self, index: int) -> ProcessRecord:
         """By its (negative) index."""
         return self._by_index[index]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import MutableSequence, Sequence
-from typing import Any
 
 from ttmem.events import MemoryKind
 from ttmem.ledger.context import PeakContext
@@ -74,20 +73,6 @@ class PolledPeaks:
         self._seen: list[Mark] = [(0, 0)] * (KINDS + 1)  # all together, by looks
         self._told: list[Mark] = [(0, 0)] * (KINDS + 1)  # of events, by a probe
         self._counted = [0] * (KINDS + 1)  # of counters alone, by looks
-
-    def saved(self) -> list[Any]:
-        """Plain values, for a recording."""
-        seen, told = ([list(mark) for mark in marks] for marks in (self._seen, self._told))
-        return [seen, told, list(self._counted)]
-
-    @classmethod
-    def restored(cls, saved: list[Any]) -> PolledPeaks:
-        peaks = cls()
-        seen, told, counted = saved
-        peaks._seen = [(amount, time) for amount, time in seen]
-        peaks._told = [(amount, time) for amount, time in told]
-        peaks._counted = [int(amount) for amount in counted]
-        return peaks
 
     def reset(self, row: DeviceRow) -> None:
         """Peaks start again at what is held now."""

@@ -11,16 +11,9 @@ from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
 from ttmem.events.record import NO_POSITION, Control
 from ttmem.ledger import Books, ProcessRecord
+from ttmem.ledger.context import Context
 from ttmem.ledger.journal import Records
-from ttmem.recording.context import (
-    SECTIONS,
-    Document,
-    account,
-    changes,
-    context_of,
-    device,
-    without_secrets,
-)
+from ttmem.recording.context import changes, without_secrets
 from ttmem.recording.format import ChunkType
 from ttmem.recording.journal import reached
 from ttmem.recording.writer import BUDGET, PIECE, Sink, Writer, Written
@@ -75,7 +68,7 @@ class Recorder:
     ) -> None:
         now = now_ns()
         self._books = books
-        self._host = {"name": os.uname().nodename, **(host or {})}
+        self._host = dict(host or {})
         self._confidential = confidential
         self._writer = Writer(
             sink,
@@ -92,7 +85,8 @@ class Recorder:
         self._sampled: dict[str, int] = {}  # the last sample of the history that was written
         self._batch: Event | None = None
         self._changed: set[int] = set()  # accounts, since the context was written
-        self._context: Document = {}  # as it was written
+        self._context: Context | None = None  # as it was written
+        self._messages: dict[str, Any] = {}
         self._deltas = 0  # since it was written in full
         self._key_frame_at = 0
         self._writer.document(ChunkType.FILE, dict(about), now)
@@ -165,8 +159,8 @@ class Recorder:
 
     def _events(self, batch: Event, data: Records) -> None:
         self._write_strings(batch.time)
-        if self._changed:
-            self._write_new(batch.time)
+        if self._changed:  # no event comes before the context of its account and device
+            self._write_context(batch.time)
         serial = self._serials.get(batch.device, 0)
         if batch.id != NO_POSITION:
             self._find_marks(batch, data)
@@ -235,37 +229,24 @@ class Recorder:
         """What has changed; from time to time everything, so that nobody has to read long chains of changes."""
         self._write_accounts(now)
         self._changed.clear()
-        context = context_of(self._books, self._host, self._serials)
         if self._deltas >= MOST_DELTAS:
-            self._context, self._deltas = {}, 0
-        full, changed = not self._context, changes(self._context, context)
-        self._context = context
-        if changed:
-            self._put_context(changed, now, full)
-
-    def _write_new(self, now: int) -> None:
-        """Of accounts and devices that are new or were bound since, so that no event comes before its device."""
-        self._write_accounts(now)
-        books, part = self._books, {name: dict(self._context.get(name, {})) for name in SECTIONS}
-        for index in self._changed:
-            process = books.processes.get(index)
-            if process is None:
-                part["accounts"].pop(str(index), None)
-            else:
-                part["accounts"][str(index)] = account(process, self._serials.get(index, 0))
-                for _, at in books.places(process):
-                    part["devices"][str(at)] = device(books.devices[at])
-        self._changed.clear()
-        changed, self._context = changes(self._context, part), part
-        if changed:
-            self._put_context(changed, now)
-
-    def _put_context(self, changed: Document, now: int, full: bool = False) -> None:
-        self._deltas += 1
-        document = {"full": full, **changed}
-        if self._confidential:
-            document = without_secrets(document)
-        self._writer.document(ChunkType.CONTEXT, document, now)
+            self._context, self._messages, self._deltas = None, {}, 0
+        context = self._books.context(self._host)
+        document: dict[str, Any] = {"full": self._context is None}
+        document |= changes(self._context, context)
+        messages = {
+            str(index): {str(time): text for time, text in one.messages.items()}
+            for index, one in self._books.processes.items()
+            if one.messages
+        }
+        if messages != self._messages:
+            document["messages"] = {**dict.fromkeys(self._messages), **messages}
+        self._context, self._messages = context, messages
+        if len(document) > 1:
+            self._deltas += 1
+            if self._confidential:
+                document = without_secrets(document)
+            self._writer.document(ChunkType.CONTEXT, document, now)
 
     def _write_accounts(self, now: int) -> None:
         changed = {}
@@ -291,8 +272,7 @@ class Recorder:
 
     def _key_frame(self, now: int) -> None:
         self._write_strings(now)
-        self._context = {}
-        self._deltas = 0
+        self._deltas = MOST_DELTAS
         self._write_context(now)
         self._writer.payload(ChunkType.STATE, self._books.native.save(), now)
         self._key_frame_at = self.position

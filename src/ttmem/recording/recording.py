@@ -53,7 +53,9 @@ class Batch(NamedTuple):
     process: RecordedProcess
     arrived_ns: int
     events: memoryview
-    listed: bool  # False: entries of a live table or a resync, not events as they happened
+    source_position: (
+        int | None
+    )  # of the first event; None: entries of a live table, not events as they happened
 
 
 class Marker(NamedTuple):
@@ -272,7 +274,9 @@ class Recording:
                             processes.get(serial) or RecordedProcess(serial, 0, None, None, None),
                             run.control.time,
                             memoryview(data)[begin * EVENT_SIZE : until * EVENT_SIZE],
-                            run.control.id != NO_POSITION,
+                            None
+                            if run.control.id == NO_POSITION
+                            else run.control.id + begin - run.first,
                         )
             except ValueError:
                 continue  # what remains of the chunk is no journal
@@ -376,27 +380,27 @@ class Recording:
         device: str | None = None,
         limit: int | None = None,
     ) -> Snapshot:
+        from ttmem.ledger.build import build
         from ttmem.ledger.details import Details, Narrow
-        from ttmem.recording.context import books_from
+        from ttmem.recording.context import books_for_details, context_from
 
         wanted = sorted(set(detail))
         replay = self._replay()
         replay.go_to(instant.position)
-        context = self._context(instant)
+        document, known_at = self._context(instant)
         accounts = self._indices(replay.position)
         strings = self._strings(self._until(ChunkType.STRINGS, instant))
         try:
-            books = books_from(
-                context,
-                replay.ledger,
-                {index: strings.get(serial, {}) for index, serial in accounts.items()},
-            )
-            if "history" in wanted:
-                self._add_history(books, instant)
-            if "events" in wanted:
-                self._add_events(books, accounts, replay.position)
-            found = books.snapshot(instant.time_ns, context["books"]["host"])
+            context = context_from(document, self._positions(accounts, known_at, replay.position))
+            found = build(replay.ledger, context, instant.time_ns)
             if wanted:
+                named = {index: strings.get(serial, {}) for index, serial in accounts.items()}
+                messages = document.get("messages", {})
+                books = books_for_details(context, replay.ledger, named, messages)
+                if "history" in wanted:
+                    self._add_history(books, instant)
+                if "events" in wanted:
+                    self._add_events(books, accounts, replay.position)
                 found = Details(books, Narrow(device, limit)).add_all(found, wanted)
         except Exception as problem:  # it may have been written by somebody else
             name = self._chunks.source.name
@@ -429,7 +433,17 @@ class Recording:
             self._chunks.until_time(kind, instant.until_ns),
         )
 
-    def _context(self, instant: Instant) -> dict[str, dict[str, Any]]:
+    def _positions(self, accounts: Mapping[int, int], first: int, last: int) -> dict[int, int]:
+        """How far accounts came in their sources between two positions, by index."""
+        reached = {
+            batch.process.serial: batch.source_position + len(batch.events) // EVENT_SIZE
+            for batch in self.batches(first, last)
+            if batch.source_position is not None
+        }
+        return {index: reached[serial] for index, serial in accounts.items() if serial in reached}
+
+    def _context(self, instant: Instant) -> tuple[dict[str, dict[str, Any]], int]:
+        """The document, and the position at which it was written."""
         from ttmem.recording.context import apply_changes
 
         # An instant may lie before the first context: that one has the devices and processes of the start.
@@ -447,7 +461,9 @@ class Recording:
                 apply_changes(found, changed)
             except AttributeError:
                 continue  # a document of another shape
-        return found
+        last = max(1, self._until(ChunkType.CONTEXT, instant)) - 1
+        count = self._chunks.count(ChunkType.CONTEXT)
+        return found, self._chunks.position(ChunkType.CONTEXT, last) if count else 0
 
     def key_frame(self, instant: Instant) -> Iterator[Document]:
         """What a recording that begins at an instant must begin with."""
@@ -459,7 +475,7 @@ class Recording:
             for number in range(self._chunks.until_position(kind, instant.position)):
                 with suppress(BadChunk):
                     yield Document(kind, self._chunks.payload(kind, number), *instant[:2])
-        context = from_document({"full": True, **self._context(instant)})
+        context = from_document({"full": True, **self._context(instant)[0]})
         yield Document(ChunkType.CONTEXT, context, *instant[:2])
         yield Document(ChunkType.STATE, replay.ledger.save(), *instant[:2])
 
@@ -521,7 +537,9 @@ class Recording:
         end, count = position, 0
         while number >= 0 and count < LISTED_EVENTS:
             first = self._chunks.position(ChunkType.RECORDS, number)
-            here = [batch for batch in self.batches(first, end) if batch.listed]
+            here = [
+                batch for batch in self.batches(first, end) if batch.source_position is not None
+            ]
             found = here + found
             count += sum(len(batch.events) for batch in here) // EVENT_SIZE
             end, number = first, number - 1
