@@ -179,6 +179,15 @@ def test_peaks_are_the_highest_look_and_start_again_when_told() -> None:
     assert (use.peak, use.peak_time_ns) == (70, None)
 
 
+def test_a_process_says_how_many_of_its_events_are_included() -> None:
+    books = Books()
+    process = reporting(books, 41)
+    report(books, process, alloc(64, id=2))
+    books.sample([region("9000", slot(42, Amounts(dram=64)))], (), NOW)
+
+    assert {p.pid: p.position for p in books.snapshot(NOW).processes} == {41: 2, 42: None}
+
+
 def test_history_has_both() -> None:
     books = Books()
     reporting(books, 41)

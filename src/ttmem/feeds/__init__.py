@@ -1,6 +1,6 @@
-"""Where pictures come from: a server, or this host's own shared memory when there is none.
+"""Where snapshots come from: a server, this host's own shared memory, or a recording.
 
-Each name loads what it needs: `ttmem ps` shall start fast.
+Each name loads only what it needs, so that `ttmem ps` starts fast.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ttmem.feeds.choice import open_feed
-    from ttmem.feeds.feed import Feed
-    from ttmem.feeds.host_feed import HostFeed
+    from ttmem.feeds.feed import Feed, HostFeed, open_feed
     from ttmem.feeds.local_feed import LocalFeed
     from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.feeds.server_feed import ServerFeed
@@ -20,11 +18,11 @@ __all__ = ["Feed", "HostFeed", "LocalFeed", "RecordingFeed", "ServerFeed", "open
 
 _HOMES = {
     "Feed": "feed",
-    "HostFeed": "host_feed",
+    "HostFeed": "feed",
     "LocalFeed": "local_feed",
     "RecordingFeed": "recording_feed",
     "ServerFeed": "server_feed",
-    "open_feed": "choice",
+    "open_feed": "feed",
 }
 
 

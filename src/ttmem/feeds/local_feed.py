@@ -1,4 +1,4 @@
-"""Pictures with no server: this host's own shared memory, read anew for each."""
+"""Snapshots without a server, from this host's own shared memory."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ LONGEST_READING_S = 10.0  # of the processor, for all regions
 SLACK_NS = 50_000_000  # a caller that comes once a second comes a little early at times
 
 
-def is_blank(picture: Snapshot) -> bool:
-    """Nothing was there to be read."""
-    return not (picture.devices or picture.processes or picture.left_behind or picture.remarks)
+def is_blank(snapshot: Snapshot) -> bool:
+    """Nothing was found."""
+    return not (snapshot.devices or snapshot.processes or snapshot.left_behind or snapshot.remarks)
 
 
 class LocalFeed:
@@ -48,7 +48,7 @@ class LocalFeed:
         discovery: Discovery | None = None,
         wanted: Callable[[RegionReader], bool] | None = None,
     ) -> None:
-        # Here, and not at the top: asking a server needs neither accounts nor native code.
+        # Imported here, since asking a server needs neither ledger nor native code.
         from ttmem.hw.discovery import Capacities
         from ttmem.ledger import Books
         from ttmem.sources.counters.proc_scan import ProcScanner
@@ -86,10 +86,10 @@ class LocalFeed:
         """See `Feed.read`; `remarks` are added to those of the host."""
         wanted = checked(detail)
         now = self.poll(remarks)
-        picture = self._books.snapshot(now, self._host)
-        if self._alone and is_blank(picture):
+        snapshot = self._books.snapshot(now, self._host)
+        if self._alone and is_blank(snapshot):
             raise NothingToRead(self.why_blank())
-        return self._with_details(picture, wanted, device, limit)
+        return self._with_details(snapshot, wanted, device, limit)
 
     @property
     def _host(self) -> dict[str, str]:
@@ -132,7 +132,7 @@ class LocalFeed:
         if self._probes is None:
             if not has_regions(self._probe_folder):
                 return ()
-            # Here, and not at the top: most hosts have none, and `ttmem ps` shall start fast.
+            # Imported here, since most hosts have none, and `ttmem ps` should start fast.
             from ttmem.sources.probe.cleanup import remove_expired
             from ttmem.sources.probe.watcher import ProbeWatcher
 
@@ -142,7 +142,7 @@ class LocalFeed:
         while behind is None or behind:
             reading, books = self._probes.read(), self._books.probed
             books.take(reading.news, now_ns(), reading.killed)
-            # One look takes so much of each user's regions; the picture is of all, so it takes some more looks.
+            # One look takes so much of each user's regions; a snapshot covers everything, so it takes some more.
             behind = {*reading.behind} if behind is None else behind & {*reading.behind}
             if time.thread_time() - began > LONGEST_READING_S:
                 books.give_up(behind, now_ns())
@@ -166,7 +166,7 @@ class LocalFeed:
         return Details(self._books, Narrow(device, limit)).add_all(snapshot, known)
 
     def why_blank(self) -> str:
-        """What to say of a picture in which there is nothing."""
+        """Why a snapshot contains nothing."""
         if has_regions(self._probe_folder):
             return (
                 f"all watched processes with a region in {self._probe_folder} have ended;"

@@ -1,4 +1,4 @@
-"""Telemetry beside memory: which card a device of a picture is, and what its sensors say."""
+"""Telemetry beside memory: which card a device of a snapshot is, and what its sensors say."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NO_ADDRESS = "its board has several chips, and which of them the card's sensors 
 
 
 class TelemetryFeed:
-    """Another feed's pictures, with what the sensors of this host's cards say at the same time.
+    """Another feed's snapshots, with what the sensors of this host's cards say at the same time.
 
-    The cards are read here, whoever made the picture: a server is on the same host. Cards that no process
-    uses are worth a picture too, where the other feed has nothing to read. `settled`: see `TelemetrySource.read`.
+    The cards are read here, whoever made the snapshot: a server is on the same host. Cards that no process
+    uses are worth a snapshot too, where the other feed has nothing to read. `settled`: see `TelemetrySource.read`.
     """
 
     def __init__(self, feed: Feed, source: TelemetrySource, *, settled: bool = False) -> None:
@@ -51,12 +51,12 @@ class TelemetryFeed:
         """See `Feed.read`."""
         reading = self._source.read(settled=self._settled)
         try:
-            picture = self._feed.read(detail, device=device, limit=limit)
+            snapshot = self._feed.read(detail, device=device, limit=limit)
         except NoServer:
             if isinstance(self._feed, ServerFeed) or not reading.looks:
                 raise
-            picture = _blank()
-        return with_telemetry(picture, reading)
+            snapshot = _blank()
+        return with_telemetry(snapshot, reading)
 
     def close(self) -> None:
         """Closes the other feed, and ends the process that asks the user-mode driver, if there is one."""
@@ -83,15 +83,15 @@ def _blank() -> Snapshot:
     return Snapshot(now_ns(), host, (), (), (), Losses(0, 0, 0))
 
 
-def with_telemetry(picture: Snapshot, reading: TelemetryReading) -> Snapshot:
-    """The picture with the telemetry of its devices, and the cards that none of them is on.
+def with_telemetry(snapshot: Snapshot, reading: TelemetryReading) -> Snapshot:
+    """The snapshot with the telemetry of its devices, and the cards that none of them is on.
 
     A device is matched by its unique id, its PCI address, or the serial number of its board, never by its
     number: processes, tools and the driver all count differently.
     """
     taken: set[int] = set()
     devices = []
-    for device in picture.devices:
+    for device in snapshot.devices:
         at = _place(device, reading.looks)
         if isinstance(at, int):
             taken.add(at)
@@ -101,7 +101,7 @@ def with_telemetry(picture: Snapshot, reading: TelemetryReading) -> Snapshot:
             why = reading.absent or at or reading.remote
             devices.append(replace(device, telemetry=no_telemetry(why)))
     cards = [_sample(*look) for at, look in enumerate(reading.looks) if at not in taken]
-    return replace(picture, devices=tuple(devices), cards=tuple(cards))
+    return replace(snapshot, devices=tuple(devices), cards=tuple(cards))
 
 
 def _place(device: Device, looks: tuple[CardTelemetry, ...]) -> int | str:

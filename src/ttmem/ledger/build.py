@@ -357,7 +357,15 @@ class _Builder:
                     cross_check=checks[one.index],
                     kernels_counted=kernels[one.index],
                     call_sites=one.call_sites,
+                    position=_position_of(parts),
                 )
+
+
+def _position_of(parts: Iterable[ProcessContext]) -> int | None:
+    """Events that were accounted from all its connections."""
+    positions = [part.position for part in parts]
+    known = [position for position in positions if position is not None]
+    return sum(known) if known and len(known) == len(positions) else None
 
 
 def _union(masks: Iterable[bytes]) -> int:

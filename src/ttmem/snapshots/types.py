@@ -207,6 +207,7 @@ class Process:
     cross_check: Mapping[str, CrossCheck] = field(default_factory=dict)  # by unique id
     kernels_counted: Mapping[str, int] = field(default_factory=dict)  # by unique id; in no total
     call_sites: bool | None = None  # whether operations and call sites are recorded; None: unknown
+    position: int | None = None  # events of its source that this snapshot includes; None: counters
 
     def __repr__(self) -> str:
         held = Amounts.total(self.devices.values())
