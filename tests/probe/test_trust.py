@@ -155,7 +155,7 @@ def test_what_another_user_never_freed_is_shown_but_fails_no_leak_check(
 
     assert (before.returncode, after.returncode) == (1, 0)
     assert "NEVER FREED" in after.stdout
-    assert f"of user {OTHER}; --exit-code does not count it" in " ".join(after.stdout.split())
+    assert f"belongs to user {OTHER}; --exit-code ignores it" in " ".join(after.stdout.split())
 
 
 @needs_root

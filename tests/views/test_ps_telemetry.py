@@ -109,7 +109,7 @@ def test_with_neither_card_nor_memory_there_is_nothing_to_show(tmp_path: Path, s
         (("--sysfs", "/"), "give --telemetry too"),
         (("--telemetry", "--sysfs", "/none"), "--sysfs /none is no folder"),
         (("--telemetry", "--sysfs", ""), "it is empty"),
-        (("--telemetry", "--by", "pid"), "--telemetry does not go with it"),
+        (("--telemetry", "--by", "pid"), "--by and --telemetry cannot be combined"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(arguments: tuple[str, ...], said: str) -> None:
