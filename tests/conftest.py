@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("any machine", deadline=None)  # a test suite times nothing
-settings.load_profile("any machine")
+settings.register_profile("fast", deadline=None, max_examples=20)  # `make test` tries them all
 
 HERE = Path(__file__).parent
 TOOLS = HERE.parent / ".tools" / "bin"  # of `make tools`
@@ -20,19 +20,39 @@ os.environ["PATH"] = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
 SLOW = (
     "analysis",
     "benchmarks",
+    "clean/test_exchanged_files.py",
+    "clean/test_regions.py",
+    "clean/test_undo.py",
     "client/test_healing.py",
     "client/test_interrupts.py",
+    "client/test_processes.py",
+    "client/test_real_server.py",
+    "feeds/test_documented_keys.py",
+    "house/test_missing_tools.py",
     "hw/test_descriptor.py",
     "model/test_ctrl_c.py",
     "model/test_demo.py",
     "model/test_simulate.py",
+    "model/test_stories.py",
+    "model/test_workloads.py",
     "probe",
+    "recording/test_chunks.py",
     "server",
     "ttnn",
     "views/monitor",
     "views/test_any_snapshot.py",
+    "views/test_closed_regions.py",
+    "views/test_output.py",
+    "views/test_ps_command.py",
+    "views/test_ps_stock.py",
     "views/test_ps_telemetry.py",
+    "wire/test_corpus.py",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    fast = config.getoption("markexpr") == "not slow"
+    settings.load_profile("fast" if fast else "any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -30,8 +30,7 @@ from ttmem.commands.options import add_snapshot_options, add_telemetry_options, 
 from ttmem.errors import BadInput, Refused, TtmemError
 from ttmem.snapshots import Snapshot, to_json
 from ttmem.text import clean, wrap
-from ttmem.views.groups import BY
-from ttmem.views.selection import NotThere, select
+from ttmem.views.selection import BY, NotThere, select
 from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
 
 if TYPE_CHECKING:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from ttmem.hw.arch import Arch, Dispatch, Grid, compute_grid
 from ttmem.hw.boards import (
     BOARDS,
@@ -12,10 +15,12 @@ from ttmem.hw.boards import (
     galaxy_bus,
     galaxy_position,
 )
-from ttmem.hw.cluster import Chip, Cluster, Link
-from ttmem.hw.descriptor import parse_cluster, read_cluster
 from ttmem.hw.l1_map import NEWEST, VERSIONS, RuntimeL1Map, l1_map
 from ttmem.hw.spec import DeviceSpec, device_spec
+
+if TYPE_CHECKING:
+    from ttmem.hw.cluster import Chip, Cluster, Link
+    from ttmem.hw.descriptor import parse_cluster, read_cluster
 
 __all__ = [
     "BOARDS",
@@ -41,3 +46,18 @@ __all__ = [
     "parse_cluster",
     "read_cluster",
 ]
+
+# Loaded when a descriptor is read: `ttmem ps` mostly has none.
+_LATER = {
+    "Chip": "cluster",
+    "Cluster": "cluster",
+    "Link": "cluster",
+    "parse_cluster": "descriptor",
+    "read_cluster": "descriptor",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'ttmem.hw' has no attribute {name!r}")
+    return getattr(import_module(f"ttmem.hw.{_LATER[name]}"), name)

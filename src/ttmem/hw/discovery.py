@@ -10,18 +10,19 @@ import os
 import time
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ttmem.errors import BadInput
 from ttmem.hw.arch import Dispatch
 from ttmem.hw.boards import Board, board_of_unique_id, is_remote_chip
 from ttmem.hw.cards import Card, cards
-from ttmem.hw.cluster import Chip, Cluster
-from ttmem.hw.descriptor import read_cluster
 from ttmem.hw.l1_map import NEWEST
 from ttmem.hw.runtimes import Environment, Environments
 from ttmem.hw.spec import DeviceSpec, device_spec
-from ttmem.hw.umd import Discovery
+
+if TYPE_CHECKING:
+    from ttmem.hw.cluster import Chip, Cluster
+    from ttmem.hw.umd import Discovery
 
 _MAX_KNOWN = 1024
 # Processes name descriptors in their environment, including those of other users. 32 chips take 20 KiB and 0.15 s to
@@ -196,6 +197,8 @@ class Descriptors:
     def _parse(self, path: str, state: _FileState, largest: int | None, uid: int | None) -> None:
         if len(self._parsed) >= _MAX_KNOWN:
             self._parsed.clear()
+        from ttmem.hw.descriptor import read_cluster  # most hosts name none, and need none of it
+
         begun = time.monotonic()
         try:
             self._parsed[state] = (

@@ -17,9 +17,8 @@ from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
 from ttmem.views.names import short_command
 from ttmem.views.notes import Note, loss_notes, note_lines, pid_names, remark_notes
+from ttmem.views.selection import BY
 from ttmem.views.table import Column, Table, page, section, title_lines
-
-BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the field of a buffer
 
 
 class What(Enum):

@@ -11,6 +11,7 @@ from ttmem.views.devices import cb_measure
 from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
 from ttmem.views.kernels import partial_sentence
 from ttmem.views.names import DeviceNames, age
+from ttmem.views.selection import DISAGREE, LEFT, is_quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,6 @@ def note_lines(notes: Iterable[Note], width: int, whole: bool = True) -> list[Li
     return [line for note in notes for line in note.lines(width)]
 
 
-LEFT = (
-    "ghost",
-    "reused_pid",
-    "replaced_program",
-)  # the table of what dead processes left behind has them
-DISAGREE = "totals_disagree", "chips_disagree"
-QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # they make no number wrong
 MANY_DISAGREE = (
     "the totals stored by the runtime differ from the sum of the live processes; the sum is used"
 )
@@ -69,7 +63,7 @@ def quiet_notes(snapshot: Snapshot) -> list[Note]:
         for anomaly in device.anomalies:
             if anomaly.kind in DISAGREE:
                 disagreeing.setdefault(device.unique_id, []).append(anomaly.text)
-            elif anomaly.kind in QUIET and not (anomaly.kind in LEFT and anomaly.pid in left):
+            elif is_quiet(anomaly) and not (anomaly.kind in LEFT and anomaly.pid in left):
                 where.setdefault(anomaly.text, []).append(device.unique_id)
     if len(disagreeing) == 1:
         ((unique_id, texts),) = disagreeing.items()
@@ -81,11 +75,6 @@ def quiet_notes(snapshot: Snapshot) -> list[Note]:
         Note("-", Style.FAINT, f"{names.sentence(devices)}: {text}")
         for text, devices in where.items()
     ]
-
-
-def is_quiet(anomaly: Anomaly) -> bool:
-    """Whether every number is right in spite of it."""
-    return anomaly.kind in QUIET
 
 
 def blind_notes(snapshot: Snapshot) -> list[Note]:

@@ -11,8 +11,12 @@ from ttmem.events import COUNTERS_CLOSED, Amounts
 from ttmem.snapshots import Anomaly, Device, LeftBehind, Process, Snapshot
 from ttmem.text import clean
 from ttmem.views.names import in_order
-from ttmem.views.notes import is_quiet
 
+BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the field of a buffer
+# Kinds of anomalies. The first are in the table of what dead processes left behind.
+LEFT = ("ghost", "reused_pid", "replaced_program")
+DISAGREE = ("totals_disagree", "chips_disagree")
+QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # they make no number wrong
 NAMED = 8  # devices in one sentence
 NO_PROCESS = "no process uses a device"
 NO_VISIBLE_PROCESS = "no process that you may see uses a device"
@@ -163,3 +167,8 @@ def _is_blank(device: Device) -> bool:
     measured = device.telemetry is not None and device.telemetry.source
     known = device.board or device.memory.dram.capacity or device.l1_capacity
     return is_empty(device) and not (known or measured)
+
+
+def is_quiet(anomaly: Anomaly) -> bool:
+    """Whether every number is right in spite of it."""
+    return anomaly.kind in QUIET

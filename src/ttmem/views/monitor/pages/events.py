@@ -30,12 +30,12 @@ from ttmem.views.names import clock
 from ttmem.views.notes import (
     Note,
     anomaly_notes,
-    is_quiet,
     loss_notes,
     missing_notes,
     note_lines,
     remark_notes,
 )
+from ttmem.views.selection import is_quiet
 
 
 def alarm_lines(snapshot: Snapshot, width: int) -> list[Line]:
