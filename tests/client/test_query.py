@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -143,6 +143,47 @@ def test_another_version_is_told(path: str) -> None:
 def test_a_silent_server_is_not_waited_for(path: str) -> None:
     with server(path, b""), pytest.raises(TtmemError, match="does not answer"):
         ask(path, 0.05)
+
+
+@contextmanager
+def crowded(path: str) -> Iterator[socket.socket]:
+    """A listener whose queue of new connections is full."""
+    with socket.socket(socket.AF_UNIX) as listener, ExitStack() as waiting:
+        listener.bind(path)
+        listener.listen(0)
+        with suppress(BlockingIOError):
+            while True:
+                another = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                another.setblocking(False)
+                another.connect(path)
+        yield listener
+
+
+def test_a_server_whose_queue_stays_full_is_busy(path: str) -> None:
+    with crowded(path), pytest.raises(TtmemError, match="is busy: too many new connections"):
+        ask(path, 0.05)
+
+
+def test_a_full_queue_is_waited_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with crowded(path) as listener, ExitStack() as taken:
+        listener.settimeout(5)
+
+        def go_on(seconds: float) -> None:
+            """The server takes all who wait, and welcomes who comes next."""
+            monkeypatch.undo()
+            taken.enter_context(listener.accept()[0])
+
+            def welcome() -> None:
+                connection = taken.enter_context(listener.accept()[0])
+                for reply in (WELCOME, answer({"a": 1})):
+                    connection.recv(4096)
+                    connection.sendall(reply)
+
+            threading.Thread(target=welcome, daemon=True).start()
+
+        monkeypatch.setattr("time.sleep", go_on)
+
+        assert ask(path) == ({"a": 1}, {})
 
 
 def test_what_a_server_says_moves_no_cursor_and_makes_no_line(path: str) -> None:

@@ -13,8 +13,7 @@ from hashlib import blake2b
 from ttmem.errors import BadInput, ClosedToYou, NoServer, NotTrusted, Refused, TtmemError
 from ttmem.procfs import in_initial_namespace, peer_credentials, process_facts, user_name
 from ttmem.text import printable
-from ttmem.wire.frame_stream import FrameError, FrameStream
-from ttmem.wire.frames import Frame, json_frame, preamble
+from ttmem.wire.frames import Frame, FrameError, FrameStream, json_frame, preamble
 from ttmem.wire.socket_path import DEFAULT_SOCKET, SOCKET_VARIABLE, named_socket, socket_path
 
 
@@ -91,6 +90,10 @@ def explained(given: str | None, error: Exception) -> TtmemError:
         return TtmemError(f"the server at {path} does not answer; is it stopped?")
     if isinstance(error, (ConnectionError, EOFError)):
         return TtmemError(f"the server at {path} closed the connection")
+    if isinstance(error, BlockingIOError):
+        return TtmemError(
+            f"the server at {path} is busy: too many new connections are waiting; try again"
+        )
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return TtmemError(f"no file can be opened to reach {path}: {error.strerror}")
     if isinstance(error, OSError):

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import socket
+import time
 from types import TracebackType
 from typing import Any
 
 from ttmem.client.connection import connect, explained, frames_from, opening, text_of
 from ttmem.errors import Refused, TtmemError
 from ttmem.text import printable
-from ttmem.wire.frame_stream import FrameStream
-from ttmem.wire.frames import HEADER, MAX_ANSWER_PAYLOAD, Frame, json_frame, parse_answer
+from ttmem.wire.frames import (
+    HEADER,
+    MAX_ANSWER_PAYLOAD,
+    Frame,
+    FrameStream,
+    json_frame,
+    parse_answer,
+)
 from ttmem.wire.socket_path import socket_path
 
 ROLE = "monitor"
 RECEIVE = 1 << 20
+PAUSE = 0.01  # seconds before another attempt to connect
 
 
 class ServerConnection:
@@ -25,7 +33,7 @@ class ServerConnection:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout)
         try:
-            connect(self._socket, path)
+            self._connect(path, timeout)
             self._socket.sendall(opening(ROLE), socket.MSG_NOSIGNAL)
             self._wait_for_welcome()
         except (OSError, EOFError) as error:
@@ -34,6 +42,16 @@ class ServerConnection:
         except BaseException:
             self._socket.close()
             raise
+
+    def _connect(self, path: str | None, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                return connect(self._socket, path)
+            except BlockingIOError:  # the server's queue of new connections is full
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(PAUSE)
 
     def __enter__(self) -> ServerConnection:
         return self

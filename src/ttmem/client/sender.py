@@ -14,8 +14,7 @@ from ttmem.client.outbox import Outbox
 from ttmem.client.records import resent
 from ttmem.clock import log_line
 from ttmem.errors import Refused
-from ttmem.wire.frame_stream import FrameStream
-from ttmem.wire.frames import HEADER, LOST, Frame, frame
+from ttmem.wire.frames import HEADER, LOST, Frame, FrameStream, frame
 from ttmem.wire.socket_path import socket_path
 
 log = logging.getLogger("ttmem.client")

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 from ttmem.events import DeviceDeclaration
 from ttmem.wire import frames
-from ttmem.wire.frame_stream import FrameError, FrameStream
-from ttmem.wire.frames import Frame
+from ttmem.wire.frames import Frame, FrameError, FrameStream
 from ttmem.wire.historical import Head
 from ttmem.wire.record_stream import Broken, Item, Problem, Question, RecordStream, Reports
 
