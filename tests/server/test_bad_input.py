@@ -190,7 +190,7 @@ def test_zeros_and_half_a_hello_are_refused(server: RunningServer) -> None:
         assert connection.recv(1) == b""
     with raw(server.path) as connection:
         connection.sendall(b"TTMEX" + bytes(20))
-        assert b"no ttmem stream" in read_all(connection)
+        assert b"not a ttmem stream" in read_all(connection)
 
 
 @pytest.mark.parametrize("version", [0, 2, 9999])
@@ -231,7 +231,7 @@ def test_a_frame_that_cannot_be_is_refused_with_a_sentence(
 @pytest.mark.parametrize(
     ("stream", "sentence"),
     [
-        (frames.frame(Frame.EVENTS, bytes(63)), "no whole number of events"),
+        (frames.frame(Frame.EVENTS, bytes(63)), "not a whole number of events"),
         (frames.cores_frame(1, ((0, 0, 40, 0),)), "not inside a 32 x 32 grid"),
         (frames.frame(Frame.STRING, b"ab"), "too short or too long"),
         (frames.frame(Frame.WELCOME), "is for servers to send"),
