@@ -203,6 +203,20 @@ def test_what_has_not_changed_in_a_context_is_the_same_object() -> None:
     assert (first.dropped, second.dropped) == (0, 1)
 
 
+def test_a_process_has_the_position_up_to_which_its_source_is_included() -> None:
+    world = World(True)
+    world.step("events", 101, [Event(Op.ALLOC, id=1, size=64), Event(Op.FREE, id=1)])
+    world.step("part", 101, [Event(Op.ALLOC, id=1, size=64)])
+    world.step("events", 101, [Event(Op.ALLOC, device=7, id=2, size=64)])
+    world.step("reading", [slot(104, Amounts(dram=5))], 3)
+    ring = ProbeNews(facts(103), "region", devices=tuple(DECLARED), position=1000)
+    world.books.probed.take([ring], NOW)
+
+    found = {one.pid: one.position for one in world.books.snapshot(NOW).processes}
+
+    assert found == {101: 4, 103: 1000, 104: None}
+
+
 def busy() -> World:
     world = World(True)
     world.step("events", 101, [Event(Op.ALLOC, id=1, size=64), Event(Op.FREE, id=7)])

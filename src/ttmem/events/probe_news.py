@@ -53,6 +53,7 @@ class ProbeNews:
     live_programs: frozenset[int] = frozenset()  # ids in `live`
     table_full: bool = False  # `live` was read, but it could not hold everything
     events: bytes = b""
+    position: int | None = None  # in the ring, after `events`; None: they are counted
     missed: bool = False  # events before `events` have not been seen by this reader
     lost: int = 0  # events this reader will never see
     unlisted: int = 0  # live buffers that did not fit into the table

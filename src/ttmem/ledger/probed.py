@@ -289,6 +289,8 @@ class ProbedProcesses:
         self._books.count_lost(process, process.dropped + news.lost, 0)
         take_table(self._books, process, news, now)
         self._books.apply(process, news.events, 0, len(news.events), now)
+        if news.position is not None:  # one slot of the ring may have become several events
+            process.position = news.position
         self.failures.look(process, news, now)
         counted = b"".join(_counters(chip, one) for chip, one in news.counters.items())
         self._books.account(process, counted, now)

@@ -117,6 +117,7 @@ class RegionReader:
             live_programs=frozenset(_programs(table or ())),
             table_full=table is not None and losses.live_not_listed > 0,
             events=read.since.events,
+            position=self._region.position,
             missed=read.missed,
             lost=read.lost,
             unlisted=losses.live_uncounted,

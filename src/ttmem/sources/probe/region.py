@@ -242,6 +242,11 @@ class ProbeRegion:
         return self.file.records(Section.SETS, 0, self.table_counts()[1])
 
     @property
+    def position(self) -> int:
+        """How many slots of the ring were written before the one that is read next."""
+        return self._cursor.ticket
+
+    @property
     def lost(self) -> int:
         """Events that were overwritten before they were read, or never finished."""
         return self._cursor.lost
