@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from ttmem.api import max_memory_allocated, memory_allocated, reset_peak, snapshot
+    from ttmem.api import (
+        mark,
+        max_memory_allocated,
+        memory_allocated,
+        record,
+        reset_peak,
+        snapshot,
+    )
     from ttmem.errors import BadInput, NoServer, TtmemError
     from ttmem.events import Amounts, CardSample, Telemetry
     from ttmem.probe.phases import phase
@@ -81,15 +88,24 @@ __all__ = [
     "Telemetry",
     "TtmemError",
     "__version__",
+    "mark",
     "max_memory_allocated",
     "memory_allocated",
     "phase",
+    "record",
     "reset_peak",
     "snapshot",
 ]
 
 _DEFINED_IN = {
-    "ttmem.api": ("max_memory_allocated", "memory_allocated", "reset_peak", "snapshot"),
+    "ttmem.api": (
+        "mark",
+        "max_memory_allocated",
+        "memory_allocated",
+        "record",
+        "reset_peak",
+        "snapshot",
+    ),
     "ttmem.errors": ("BadInput", "NoServer", "TtmemError"),
     "ttmem.events": ("Amounts", "CardSample", "Telemetry"),
     "ttmem.probe.phases": ("phase",),

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from ttmem.client.query import ServerConnection
+from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
 from ttmem.feeds import Feed, ServerFeed, open_feed
 from ttmem.snapshots import Device, Snapshot
+
+if TYPE_CHECKING:
+    from ttmem.recording.recorder import Recorder
+
+RECORD_EVERY_S = 0.1
+_recording = threading.Lock()  # of the books and the recorder: a mark may come from any thread
+_recorders: list[Recorder] = []
 
 
 def snapshot(
@@ -42,6 +53,53 @@ def _read(feed: Feed, detail: Iterable[str] = ()) -> Snapshot:
         return feed.read(detail)
     finally:
         feed.close()
+
+
+@contextmanager
+def record(
+    file: str, *, shm: str | None = None, overwrite: bool = False, confidential: bool = False
+) -> Iterator[None]:
+    """Records this host while the block runs, as `ttmem record` does: watched processes and counters of stock ttnn.
+
+    `shm`: read this directory. `overwrite`: replace the file if it exists. `confidential`: leave out command lines and
+    directories.
+    """
+    from ttmem.feeds import LocalFeed
+    from ttmem.recording.recorder import described
+    from ttmem.recording.writer import FileSink
+
+    feed = LocalFeed(shm)
+    sink = FileSink(file, overwrite=overwrite)
+    about = described(confidential=confidential)
+    recorder = feed.record(sink, about, confidential=confidential)
+    ended = threading.Event()
+
+    def follow() -> None:
+        while not ended.wait(RECORD_EVERY_S):
+            with _recording, suppress(Exception):  # the program that records goes on
+                feed.poll()
+
+    thread = threading.Thread(target=follow, name="ttmem-record", daemon=True)
+    thread.start()
+    _recorders.append(recorder)
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        with _recording:
+            _recorders.remove(recorder)
+            with suppress(Exception):
+                feed.poll()
+            recorder.close()
+        feed.close()
+
+
+def mark(text: str) -> None:
+    """Sets a marker in the recordings that this program makes now with `record`."""
+    with _recording:
+        for recorder in _recorders:
+            recorder.mark(text, now_ns(), os.getpid())
 
 
 def memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | None = None) -> int:

@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": FOUNDATION | {"events", "probe"},
     "clean": FOUNDATION | {"events", "sources"},
     "doctor": FOUNDATION | {"events", "sources", "clean"},
-    "api": FOUNDATION | {"client", "feeds", "snapshots"},
+    "api": FOUNDATION | {"client", "feeds", "snapshots", "recording"},
     "exporters": FOUNDATION | {"events", "snapshots", "recording"},
     "views": FOUNDATION | {"events", "snapshots", "feeds", "analysis", "doctor", "clean", "probe"},
     "model": FOUNDATION | {"hw", "events", "client"},

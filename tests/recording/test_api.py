@@ -1,0 +1,36 @@
+"""Recording from Python."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import ttmem
+from ttmem.recording import Recording
+
+
+def test_a_program_records_a_block_and_marks_an_instant_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.ttmem"
+
+    with ttmem.record(str(path), shm=str(tmp_path)):
+        ttmem.mark("warm-up is over")
+    ttmem.mark("nobody records now")
+
+    with Recording(str(path)) as recording:
+        marks = [(mark.kind, mark.text, mark.pid) for mark in recording.markers]
+        assert marks == [("mark", "warm-up is over", os.getpid())]
+        assert recording.info().closed
+    assert ttmem.snapshot(str(path), at="end").devices == ()
+
+
+def test_an_existing_file_is_refused_before_the_block_runs(tmp_path: Path) -> None:
+    path = tmp_path / "run.ttmem"
+    path.touch()
+    ran = False
+
+    with pytest.raises(ttmem.BadInput), ttmem.record(str(path), shm=str(tmp_path)):
+        ran = True
+
+    assert not ran
