@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-ALL = ("streams", "regions", "probe_regions")
+ALL = ("streams", "regions", "probe_regions", "recordings")
 
 
 def main() -> int:
