@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
+from functools import lru_cache
 
 from ttmem.events import CardSample
 from ttmem.snapshots import Device, Snapshot
@@ -184,6 +185,7 @@ _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")  # options of Python followed by their value
 
 
+@lru_cache(1 << 10)  # the monitor asks for the same ones at each refresh
 def short_command(command: str | None) -> str:
     """Script and arguments, without the interpreter, its options, and folders."""
     if command is None:

@@ -28,7 +28,7 @@ class MonitorApp:
         self._follower = follower
         self._terminal = terminal
         self._themes = {dark: Theme(depth, dark) for dark in (True, False)}
-        self._asked: tuple[Question, float] | None = None
+        self._asked: tuple[Question, float, str | None] | None = None
         self._drawn_at = 0.0
 
     @property
@@ -52,6 +52,7 @@ class MonitorApp:
             self._handle(event)
         if not self.over:
             self._watch.take(self._follower.readings())
+            self._monitor.tick()
             self._draw()
 
     def _handle(self, event: Event) -> None:
@@ -72,7 +73,9 @@ class MonitorApp:
 
     def _hurry(self) -> None:
         """Another question is not left waiting for its turn."""
-        question = self._monitor.question(), self._monitor.interval
+        timeline = self._monitor.timeline
+        at = timeline.at if timeline and not timeline.playing else None
+        question = self._monitor.question(), self._monitor.interval, at
         if question != self._asked:
             self._asked = question
             self._follower.hurry()

@@ -74,6 +74,7 @@ class Status(NamedTuple):
     typing: bool = False  # the filter
     pids: tuple[int, ...] = ()  # the processes of --pid
     fault: str = ""  # what the last key did wrong
+    time_bar: Line = ()  # of a recording
 
     @property
     def stale(self) -> bool:
@@ -101,6 +102,7 @@ class Frame(NamedTuple):
         tabs, targets = _tab_line(self.tabs, self.state.page, self.width)
         top = [self._header(), tabs, *self._notes(), *self._banners()]
         foot = [_footer(self.keys, self.width)] if self.keys else []
+        foot = [self.status.time_bar, *foot] if self.status.time_bar else foot
         room = max(self.height - len(top) - len(foot), 1)
         page = body(self.width, room)
         lines = [*top, *page.lines[:room]]

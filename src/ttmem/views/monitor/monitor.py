@@ -24,6 +24,8 @@ from ttmem.views.monitor.state import (
     other_interval,
     type_filter,
 )
+from ttmem.views.monitor.timeline import KEYS as TIME_KEYS
+from ttmem.views.monitor.timeline import Timeline
 from ttmem.views.monitor.watch import Question, Watch, wanted
 from ttmem.views.selection import NOTHING_RUNNING, TRY
 from ttmem.views.terminal import plain_signs
@@ -55,6 +57,7 @@ class Monitor:
         zone: tzinfo | None = None,
         ascii_only: bool = False,
         paper: bool = False,
+        timeline: Timeline | None = None,
     ) -> None:
         self.state = State(page=page)
         self.interval = interval
@@ -67,6 +70,7 @@ class Monitor:
         self._zone = zone
         self._ascii = ascii_only
         self._paper = paper  # printed once: no keys
+        self.timeline = timeline  # of a recording; None: live
         self.typing = False  # the filter
         self.faults: dict[str, None] = {}  # what went wrong, for the end
         self._fault = ""  # the last of them, until another key works
@@ -89,6 +93,18 @@ class Monitor:
     def question(self) -> Question:
         """What the feed should be asked for now."""
         return self._watch.question(self._wanted())
+
+    def tick(self) -> None:
+        """Moves a recording on while it plays."""
+        if self.timeline is None:
+            return
+        if self._watch.problem is not None:  # there is no such instant
+            self._fault, self._watch.problem = self._watch.problem, None
+            self.timeline.refuse()
+        before = self.timeline.at
+        self.timeline.tick(time.monotonic())
+        if self.timeline.at != before and not self.timeline.playing:
+            self._watch.forget_history()
 
     def _wanted(self) -> Question:
         return wanted(self.page.details, self._one_device())
@@ -117,11 +133,12 @@ class Monitor:
                 self.typing,
                 watch.pids,
                 self._fault,
+                self.timeline.line(width, self._ascii) if self.timeline else (),
             ),
             self.state,
             shown.snapshot if shown else None,
             [page.name for page in self._pages],
-            () if self._paper else (*FOOTER[:2], *self.page.keys, *FOOTER[2:]),
+            self._keys(),
             width,
             height,
             self._zone,
@@ -131,6 +148,15 @@ class Monitor:
         if self._ascii:
             return [_in_ascii(line) for line in self._drawn.lines]
         return self._drawn.lines
+
+    def _keys(self) -> Sequence[tuple[str, str]]:
+        if self._paper:
+            return ()
+        if self.timeline is None:
+            return (*FOOTER[:2], *self.page.keys, *FOOTER[2:])
+        own = {key for key, _ in TIME_KEYS}
+        others = [(key, does) for key, does in FOOTER[2:] if key not in own]
+        return (*FOOTER[:2], *TIME_KEYS, *self.page.keys, *others)
 
     def _body(self, width: int, height: int) -> Drawn:
         shown = self._watch.shown
@@ -189,6 +215,8 @@ class Monitor:
             self.done = True
         elif self.typing and key not in MOVES:
             self.typing = type_filter(self.state, key)
+        elif self.timeline is not None and self._press_time(self.timeline, key):
+            pass
         elif self._help.open and key not in ("q", "d"):
             self._help.press(key)
         elif key.isdecimal() and len(key) == 1:
@@ -198,6 +226,14 @@ class Monitor:
         elif not self._act(key) and self._look is not None:
             before = self.state.filter
             self.go(self.page.key(key, self._look), before)
+
+    def _press_time(self, timeline: Timeline, key: str) -> bool:
+        before = timeline.at
+        if self._help.open or not timeline.press(key, time.monotonic()):
+            return False
+        if timeline.at != before:
+            self._watch.forget_history()
+        return True
 
     def _act(self, key: str) -> bool:
         """A key that every page has; False if it is none."""

@@ -338,6 +338,10 @@ class Watch:
             return wanted._replace(detail=(*wanted.detail, PAST))
         return wanted
 
+    def forget_history(self) -> None:
+        """Another instant of a recording is shown: its history is asked for again."""
+        self._past_wanted = True
+
     def hold(self) -> None:
         """Keeps the picture; the next reading completes it."""
         self._held, self._complete = self._history.copy(), False

@@ -1,0 +1,182 @@
+"""The time bar of a recording: which instant is shown, and the keys that move it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ttmem.text import clip, columns
+from ttmem.views.ink import Line, Span, Style, faint, ink
+
+SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0)
+SECOND = 1_000_000_000
+LEAST_BAR = 10
+HINT = "12.5s, 2m30s, 14:05:30, peak:l1, peak:dram, oom, marker, start, end"
+KEYS = (
+    ("space", "play/pause"),
+    (", .", "event"),
+    ("{ }", "second"),
+    ("< >", "marker"),
+    ("Home End", "start, end"),
+    ("g", "go to"),
+    ("+ -", "speed"),
+)
+
+
+class Mark(NamedTuple):
+    """Something in the recording to go to."""
+
+    time_ns: int
+    position: int
+    kind: str  # phase, failure, start, end or mark
+    text: str
+
+
+class Timeline:
+    """`at` is what the feed is asked for; `where` says what that was: the position and time of the last answer.
+
+    The feed is read in another thread, which also resolves `at`: finding a peak may replay the whole file.
+    """
+
+    def __init__(
+        self,
+        started_ns: int,
+        ended_ns: int,
+        marks: Sequence[Mark],
+        ask: Callable[[str], None],
+        where: Callable[[], tuple[int, int] | None],
+    ) -> None:
+        self.playing = False
+        self.speed = 1.0
+        self.at = "start"
+        self.typed: str | None = None  # the answer to 'go to', while it is typed
+        self._started, self._ended = started_ns, max(ended_ns, started_ns)
+        self._marks = marks
+        self._ask = ask
+        self._where = where
+        self._good = self.at  # the last instant that could be shown
+        self._played_at = self._offset = 0.0
+
+    @property
+    def time_ns(self) -> int:
+        return max(self._started, min((self._where() or (0, self._started))[1], self._ended))
+
+    def go(self, at: str) -> None:
+        self._good, self.at = self.at, at
+        self._ask(at)
+
+    def refuse(self) -> None:
+        """The feed knows no such instant: back to the one before."""
+        self.playing = False
+        self.go(self._good)
+
+    def tick(self, now: float) -> None:
+        """Moves on while it plays; `now`: of the monotonic clock."""
+        if not self.playing:
+            return
+        passed, self._played_at = now - self._played_at, now
+        self._offset += passed * self.speed
+        if self._started + self._offset * SECOND >= self._ended:
+            self.playing = False
+            self.go("end")
+        else:
+            self.go(f"{self._offset:.9f}s")
+
+    def press(self, key: str, now: float) -> bool:
+        """False if the key is not one of the time bar."""
+        if self.typed is not None:
+            self._type(key)
+            return True
+        match key:
+            case "space" | "p":
+                self._toggle(now)
+            case "g":
+                self.typed = ""
+            case "+" | "=" | "-":
+                at = SPEEDS.index(self.speed) + (-1 if key == "-" else 1)
+                self.speed = SPEEDS[max(0, min(at, len(SPEEDS) - 1))]
+            case "home" | "end":
+                self._jump("start" if key == "home" else "end")
+            case "{" | "}":
+                second = self.time_ns - self._started + (SECOND if key == "}" else -SECOND)
+                self._jump(f"{max(second, 0) / SECOND:.9f}s")
+            case "," | ".":
+                position = (self._where() or (0, 0))[0]
+                self._jump(f"#{max(position + (1 if key == '.' else -1), 0)}")
+            case "<" | ">":
+                self._jump_to_mark(1 if key == ">" else -1)
+            case _:
+                return False
+        return True
+
+    def _toggle(self, now: float) -> None:
+        self.playing = not self.playing
+        self._played_at = now
+        self._offset = (self.time_ns - self._started) / SECOND
+        if self.playing and self.time_ns >= self._ended:
+            self._offset = 0.0
+
+    def _jump(self, at: str) -> None:
+        self.playing = False
+        self.go(at)
+
+    def _jump_to_mark(self, by: int) -> None:
+        position = (self._where() or (0, 0))[0]
+        later = [mark for mark in self._marks if mark.position > position]
+        earlier = [mark for mark in self._marks if mark.position < position]
+        found = later[:1] if by > 0 else earlier[-1:]
+        if found:
+            self._jump(f"#{found[0].position}")
+
+    def _type(self, key: str) -> None:
+        typed = self.typed or ""
+        if key == "escape":
+            self.typed = None
+        elif key == "enter":
+            self.typed = None
+            if typed == "marker":
+                self._jump_to_mark(1)
+            elif typed:
+                self._jump(typed)
+        elif key == "backspace":
+            self.typed = typed[:-1]
+        elif len(key) == 1 and key.isprintable():
+            self.typed = typed + key
+
+    # -- drawing -----------------------------------------------------------------------------------
+
+    def line(self, width: int, ascii: bool) -> Line:
+        """'❚❚  12.5 s / 60.0 s  ━━━━╸────┃───  phase decode'; or what is typed after `g`."""
+        if self.typed is not None:
+            return (*ink(f" go to: {self.typed}_", Style.LABEL), *faint(f"  ({HINT})"))
+        state = f"{'>' if ascii else '▶'} x{self.speed:g}" if self.playing else "paused"
+        now, end = self.time_ns - self._started, self._ended - self._started
+        head = f" {state.ljust(6)}  {now / SECOND:,.3f} s / {end / SECOND:,.1f} s  "
+        said = self._latest()
+        room = width - columns(head) - 1
+        text = clip(f"  {said}", max(room - 2 * LEAST_BAR, 0)) if said else ""
+        cells = room - columns(text)
+        if cells < LEAST_BAR:
+            return ink(head)
+        return (*ink(head), *self._bar(cells, ascii), *faint(text))
+
+    def _latest(self) -> str:
+        """The last marker up to now."""
+        past = [mark for mark in self._marks if mark.time_ns <= self.time_ns]
+        return f"{past[-1].kind}: {past[-1].text}" if past else ""
+
+    def _bar(self, cells: int, ascii: bool) -> Line:
+        done, rest, mark = ("=", "-", "|") if ascii else ("━", "─", "┃")
+        here = self._cell(self.time_ns, cells)
+        spans = [Span(done if at <= here else rest, Style.PLAIN) for at in range(cells)]
+        for one in self._marks:
+            bad = one.kind == "failure"
+            cell = self._cell(one.time_ns, cells)
+            if bad or spans[cell].style is not Style.ALARM:
+                spans[cell] = Span("!" if bad else mark, Style.ALARM if bad else Style.LABEL)
+        spans[here] = Span("#" if ascii else "●", Style.GOOD)
+        return tuple(spans)
+
+    def _cell(self, time_ns: int, cells: int) -> int:
+        span = max(self._ended - self._started, 1)
+        return max(0, min((time_ns - self._started) * cells // span, cells - 1))

@@ -1,0 +1,120 @@
+"""The time bar: a recording of a minute with three markers, and a feed that goes where it is asked to."""
+
+from __future__ import annotations
+
+import pytest
+
+from ttmem.views.monitor.timeline import Mark, Timeline
+
+SECOND = 1_000_000_000
+STARTED = 1_700_000_000 * SECOND
+MARKS = (
+    Mark(STARTED + 10 * SECOND, 100, "phase", "prefill"),
+    Mark(STARTED + 30 * SECOND, 300, "failure", "DRAM: 4.0 GiB"),
+    Mark(STARTED + 50 * SECOND, 500, "mark", "after warm-up"),
+)
+
+
+class Recorded:
+    """Ten events a second for a minute."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.asked: list[str] = []
+        self.bar = Timeline(STARTED, STARTED + 60 * SECOND, MARKS, self.go, self.where)
+
+    def go(self, at: str) -> None:
+        self.asked.append(at)
+        if at.startswith("#"):
+            self.position = int(at[1:])
+        elif at.endswith("s"):
+            self.position = round(float(at[:-1]) * 10)
+        else:
+            self.position = {"start": 0, "end": 600, "peak:l1": 420}[at]
+
+    def where(self) -> tuple[int, int]:
+        return self.position, STARTED + self.position * SECOND // 10
+
+    def press(self, *keys: str) -> int:
+        for key in keys:
+            assert self.bar.press(key, 0.0)
+        return self.position
+
+
+@pytest.mark.parametrize(
+    ("keys", "position"),
+    [
+        ((".", ".", ".", ","), 2),
+        (("}", "}", "{"), 10),
+        ((">",), 100),
+        ((">", ">"), 300),
+        (("end", "<"), 500),
+        (("end", "<", "<", "<", "<"), 100),
+        (("end", "home"), 0),
+        (("g", *"2.5s", "enter"), 25),
+        (("g", *"peak:l1", "enter"), 420),
+        (("g", *"marker", "enter"), 100),
+        ((">", "g", *"9s", "escape"), 100),
+        (("{", ","), 0),
+    ],
+)
+def test_keys_go_to_events_seconds_markers_and_named_instants(
+    keys: tuple[str, ...], position: int
+) -> None:
+    assert Recorded().press(*keys) == position
+
+
+def test_it_plays_at_the_chosen_speed_and_stops_at_the_end() -> None:
+    recorded = Recorded()
+    recorded.press("+", "space")  # twice as fast
+    recorded.bar.tick(5.0)
+    after_five = recorded.position
+    recorded.bar.tick(100.0)
+
+    assert after_five == 100
+    assert (recorded.position, recorded.bar.playing) == (600, False)
+
+
+def test_played_again_at_the_end_it_begins_at_the_start() -> None:
+    recorded = Recorded()
+    recorded.press("end", "space")
+    recorded.bar.tick(1.0)
+    assert recorded.position == 10
+
+
+def test_stepping_pauses() -> None:
+    recorded = Recorded()
+    recorded.press("space", ".")
+    assert not recorded.bar.playing
+
+
+def test_an_instant_that_there_is_not_leads_back_to_the_one_before() -> None:
+    recorded = Recorded()
+    recorded.press(">")
+    recorded.bar.at = "#100"
+    with pytest.raises(KeyError):
+        recorded.press("g", *"peak:dram", "enter")
+    recorded.bar.refuse()
+    assert (recorded.asked[-1], recorded.bar.at) == ("#100", "#100")
+
+
+def test_the_bar_shows_the_time_the_markers_and_the_last_of_them() -> None:
+    recorded = Recorded()
+    recorded.press(">", ">")
+    line = "".join(span.text for span in recorded.bar.line(80, ascii=False))
+
+    assert line.startswith(" paused  30.000 s / 60.0 s  ━")
+    assert line.endswith("failure: DRAM: 4.0 GiB")
+    assert (line.count("┃"), line.count("●")) == (2, 1)
+    assert len(line) <= 80
+
+
+def test_what_is_typed_stands_in_the_bar_with_what_can_be_typed() -> None:
+    recorded = Recorded()
+    recorded.press("g", *"12x", "backspace")
+    line = "".join(span.text for span in recorded.bar.line(200, ascii=True))
+    assert line.startswith(" go to: 12_  (12.5s, ")
+
+
+def test_other_keys_are_left_to_the_page() -> None:
+    assert not Recorded().bar.press("up", 0.0)
