@@ -92,7 +92,7 @@ def _keys(path: str) -> list[float]:
         program.read_for(WARM)
         for number in range(KEYS):
             program.read_for(0.13)
-            word = "32 devices" if number % 2 else "Keys of every view"
+            word = "32 devices" if number % 2 else "Keys of every page"
             begun = time.perf_counter()
             program.press("h")
             program.wait_for(word)

@@ -149,14 +149,14 @@ def _take(monitor: Monitor, watch: Watch, follower: Follower) -> None:
         while time.monotonic() < end:
             follower.wait(0.2)
             watch.take(follower.readings())
-            monitor.picture(*SIZE)
+            monitor.screen(*SIZE)
 
     settle(SECONDS)
     for digit, page in enumerate(PAGES, start=1):
         monitor.press(str(digit))
         follower.hurry()
         settle(SETTLE)
-        picture = svg(monitor.picture(*SIZE), SIZE[0], Theme(Depth.TRUE), f"ttmem top: {page.name}")
+        picture = svg(monitor.screen(*SIZE), SIZE[0], Theme(Depth.TRUE), f"ttmem top: {page.name}")
         file = FOLDER / f"top-{page.name.lower()}.svg"
         file.write_text(picture, encoding="utf-8")
         print(f"{file.relative_to(DOCS.parent)}  {len(picture) // 1024} KiB", flush=True)

@@ -99,7 +99,7 @@ def _print_once(feed: Feed, options: argparse.Namespace) -> int:
     finally:
         feed.close()
     width, height = terminal_size(SIZE_OF_A_PIPE)
-    lines = monitor.picture(width, height)
+    lines = monitor.screen(width, height)
     print(paint(lines, width, wants_color(sys.stdout, options.no_color)).rstrip("\n"))
     return 0
 

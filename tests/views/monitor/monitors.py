@@ -78,7 +78,7 @@ class Desk:
             self.monitor.press(key)
 
     def lines(self, width: int = 80, height: int = 24) -> list[str]:
-        return [text(line) for line in self.monitor.picture(width, height)]
+        return [text(line) for line in self.monitor.screen(width, height)]
 
     def screen(self, width: int = 80, height: int = 24) -> str:
         return "\n".join(self.lines(width, height))

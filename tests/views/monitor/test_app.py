@@ -168,7 +168,7 @@ def test_keys_are_answered_while_the_feed_hangs() -> None:
     with driven(feed) as program:
         program.until(lambda screen: "32 devices" in screen)
         program.press("h")
-        program.until(lambda screen: "Keys of every view" in screen)
+        program.until(lambda screen: "Keys of every page" in screen)
         program.press("\x1b")
         lines = program.until(lambda screen: "no answer for" in screen)
         feed.let_go.set()

@@ -168,7 +168,7 @@ def test_host_memory_is_listed_and_in_no_sum() -> None:
 def test_sums_of_stock_counters_have_a_reason_for_the_empty_list() -> None:
     text = " ".join(" ".join(draw(Buffers(), look_at(DETAIL_CASES["sums_only"](), 40))).split())
     assert (
-        "buffers N/A: shared memory v3 tells sums only; run the application with 'ttmem run'"
+        "buffers N/A: shared memory v3 reports only totals; start the program with `ttmem run`"
         " to see each one" in text
     )
 

@@ -147,7 +147,7 @@ def test_buffers_of_which_none_is_told_leave_no_free_space() -> None:
     of = picture(chip("p150", l1=64 * KIB, count=2, cached=1))
     seen = text(PAGE.draw(look(of)))
 
-    assert "L1 buffers: N/A, none of 2 is told" in seen
+    assert "L1 buffers: N/A, none of 2 is listed" in seen
     assert "to a clash N/A" in seen
     assert "KiB  free" not in seen
 

@@ -83,9 +83,9 @@ def test_the_demo_in_the_monitor_from_the_first_picture_to_the_last_word(demo: T
     demo.until_gone("filter:")
 
     demo.press("Space")
-    demo.until("picture of", "space goes on")
+    demo.until("snapshot of", "space continues")
     demo.press("Space")
-    demo.until_gone("space goes on")
+    demo.until_gone("space continues")
 
     demo.resize(80, 24)
     demo.until("HOST 4 devices")

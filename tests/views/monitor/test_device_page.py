@@ -75,7 +75,7 @@ def test_what_is_highest_in_sight_is_not_called_the_peak() -> None:
     peaked = replace(device, l1_peak=device.l1_used + 1, l1_peak_time_ns=NOW - 400 * SECOND)
     picture = draw(DevicePage(), look_back(replace(one, devices=(peaked,)), 200, 56))
 
-    assert "◆ 38.0 MiB in sight" in picture[1]
+    assert "◆ 38.0 MiB in this chart" in picture[1]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_numbers_of_one_origin_share_its_words() -> None:
     known = replace(chip, provenance={"dram": stock, "ring": probe, "l1": stock, "cb": stock})
     text = ["".join(span.text for span in line).rstrip() for line in provenance_lines(known, 80)]
     assert text == [
-        " WHERE FROM",
+        " SOURCES",
         " dram, l1, cb  shared memory v3: sum of live slots; misses: other threads",
         " ring          probe: counted",
     ]

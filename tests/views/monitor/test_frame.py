@@ -106,7 +106,7 @@ def test_a_window_of_20x5_says_what_it_needs_and_that_the_server_is_gone() -> No
 
 def test_the_document_names_the_smallest_window() -> None:
     words = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
-    assert f"A window needs {NARROWEST} columns and {LOWEST} lines" in words
+    assert f"The window needs at least {NARROWEST} columns and {LOWEST} lines" in words
 
 
 def test_without_block_signs_everything_is_ascii() -> None:

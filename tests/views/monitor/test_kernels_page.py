@@ -92,7 +92,7 @@ def test_kernels_of_a_process_with_sums_only_are_unknown_whoever_else_is_watched
     (silent,) = stock.processes
     watched = replace(silent, pid=7, sources=("probe",), devices={})
     text = " ".join(draw(Kernels(), look_at(replace(stock, processes=(watched, silent)), 200)))
-    assert "kernels N/A: shared memory v3 tells sums only" in text
+    assert "kernels N/A: shared memory v3 reports only totals" in text
 
 
 def test_escape_goes_back_to_the_table_where_enter_was_pressed() -> None:

@@ -104,7 +104,7 @@ def test_the_help_has_every_column_of_every_page_and_where_numbers_come_from(des
     screen = desk.screen(120, 60)
     assert "a row of First; counted, not measured" in screen
     assert "a row of Second; counted, not measured" in screen
-    assert "Keys of every view" in screen
+    assert "Keys of every page" in screen
     desk.press("h")
     assert "First: 4 devices" in desk.screen()
 
@@ -113,7 +113,7 @@ def test_the_help_scrolls_to_its_end_and_no_further(desk: Desk) -> None:
     desk.press("h", "end")
     assert "end of the help; Esc closes it" in desk.screen()
     desk.press(*["down"] * 5, "home")
-    assert " Keys of every view" in desk.lines()
+    assert " Keys of every page" in desk.lines()
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
@@ -190,7 +190,7 @@ def test_a_chosen_process_narrows_the_picture() -> None:
 def test_a_chosen_process_is_named_on_every_page() -> None:
     desk = Desk(Choice(pids=(42001,)))
     desk.answer(four_devices())
-    assert "only pid 42001, but figures of devices are of all" in desk.screen()
+    assert "only pid 42001; device figures include all" in desk.screen()
 
 
 def test_a_page_that_fails_apologises_and_the_others_work(
@@ -202,12 +202,12 @@ def test_a_page_that_fails_apologises_and_the_others_work(
 
     monkeypatch.setattr(desk.first, "draw", broken)
 
-    assert "cannot show this picture (IndexError" in " ".join(desk.lines(200, 24))
+    assert "failed (IndexError" in " ".join(desk.lines(200, 24))
     assert [fault.splitlines()[0] for fault in desk.monitor.faults] == [
         "the page First failed (IndexError: list index out of range); please report it"
     ]
     desk.press("h")
-    assert "Keys of every view" in desk.screen()
+    assert "Keys of every page" in desk.screen()
 
 
 def test_a_key_that_fails_says_so_until_another_works(

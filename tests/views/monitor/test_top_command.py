@@ -125,7 +125,7 @@ def test_keys_change_the_screen_and_q_leaves_the_terminal_clean(path: Path) -> N
     with top(path) as program:
         program.wait_for("64.0 MiB", "1 Overview")
         program.press("h")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.press("q")
         assert program.wait_for_end() == 0
         assert program.is_clean
@@ -136,7 +136,7 @@ def test_a_signal_leaves_the_terminal_clean(path: Path, number: signal.Signals) 
     with top(path) as program:
         program.wait_for("64.0 MiB")
         program.press("h")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.signal(number)
         assert program.wait_for_end() in (128 + number, 0)
         assert program.is_clean
@@ -159,7 +159,7 @@ def test_ctrl_c_ends_it(path: Path) -> None:
     with top(path) as program:
         program.wait_for("64.0 MiB")
         program.press("h")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.press("\x03")
         assert program.wait_for_end() == 0
         assert program.is_clean
@@ -171,13 +171,13 @@ def test_it_can_be_stopped_and_goes_on(path: Path) -> None:
     with TerminalProgram(["bash", "-m", "-c", script]) as program:
         program.wait_for("64.0 MiB")
         program.press("h")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.press("\x1a")
         program.wait_for("STOPPED")
         assert program.is_clean
 
         program.press("\n")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.press("q")
         program.wait_for("ENDED 0")
         program.wait_for_end()
@@ -208,7 +208,7 @@ def test_keys_that_are_no_text_are_skipped(path: Path) -> None:
     with top(path) as program:
         program.wait_for("64.0 MiB")
         program.press("h")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.press_bytes(b"\xff\xfe\x80")
         while program.process.poll() is None:  # a key in the same read is skipped too
             program.press("q")
@@ -268,7 +268,7 @@ def test_garbage_from_the_server_is_a_sentence(tmp_path: Path, words: bytes) -> 
     with talking_nonsense(tmp_path / "s", words), top(tmp_path / "s") as program:
         program.wait_for("trying again")
         program.press("h")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.press("q")
         assert program.wait_for_end() == 0
         assert program.is_clean
@@ -279,7 +279,7 @@ def test_a_small_window_says_so_and_a_large_one_shows_more(path: Path) -> None:
     with top(path, COLUMNS="90", LINES="20") as program:  # of a shell; they do not follow
         program.wait_for("64.0 MiB")
         program.press("h")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.press("")
         program.resize(20, 5)
         program.wait_for("window too small")
@@ -294,7 +294,7 @@ def test_no_colour_means_none(path: Path) -> None:
     with top(path, NO_COLOR="1") as program:
         program.wait_for("64.0 MiB")
         program.press("h")
-        program.wait_for("Keys of every view")
+        program.wait_for("Keys of every page")
         program.press("q")
         program.wait_for_end()
     assert program.colours == set()

@@ -25,7 +25,7 @@ def monitor() -> Monitor:
 
 def press(monitor: Monitor, *keys: str) -> None:
     for key in keys:
-        monitor.picture(120, 40)
+        monitor.screen(120, 40)
         monitor.press(key)
 
 

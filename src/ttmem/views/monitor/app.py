@@ -1,4 +1,4 @@
-"""One run of the monitor on a terminal: keys and clicks to the monitor, its lines to the screen."""
+"""The monitor on a terminal: keys and clicks go in, lines come out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ttmem.views.monitor.terminal import Click, Event, Terminal
 from ttmem.views.monitor.theme import Depth, Theme
 from ttmem.views.monitor.watch import Follower, Question, Watch
 
-FIRST_ANSWER = 0.4  # seconds that the first picture waits for the feed
-HEARTBEAT = 1.0  # seconds; how often ages are drawn anew while the feed is silent
+FIRST_ANSWER = 0.4  # seconds that the first screen waits for the feed
+HEARTBEAT = 1.0  # seconds; how often ages are redrawn while the feed is silent
 
 
 class MonitorApp:
@@ -33,22 +33,22 @@ class MonitorApp:
 
     @property
     def over(self) -> bool:
-        """The user has quit, or has gone."""
+        """The user has quit, or the terminal is gone."""
         return self._monitor.done or self._terminal.gone
 
     def start(self) -> None:
-        """The first picture; it waits a moment for the feed."""
+        """Draws the first screen, after waiting a moment for the feed."""
         self._follower.wait(FIRST_ANSWER)
         self._follower.notify = self._terminal.wake
         self._watch.take(self._follower.readings())
         self._draw()
 
     def turn(self) -> None:
-        """Waits for something to happen, and shows what it has changed."""
+        """Waits for something to happen, and shows the result."""
         left = self._drawn_at + HEARTBEAT - time.monotonic()
         for number, event in enumerate(self._terminal.events(left)):
             if number and not self._monitor.typing:
-                self._lines()  # a key acts on what the one before has brought up
+                self._lines()  # a key acts on the screen that the key before it led to
             self._handle(event)
         if not self.over:
             self._watch.take(self._follower.readings())
@@ -69,10 +69,10 @@ class MonitorApp:
         self._drawn_at = time.monotonic()
 
     def _lines(self) -> list[Line]:
-        return self._monitor.picture(*self._terminal.size)
+        return self._monitor.screen(*self._terminal.size)
 
     def _hurry(self) -> None:
-        """Another question is not left waiting for its turn."""
+        """A new question is asked at once."""
         timeline = self._monitor.timeline
         at = timeline.at if timeline and not timeline.playing else None
         question = self._monitor.question(), self._monitor.interval, at
@@ -82,7 +82,7 @@ class MonitorApp:
 
 
 def run_session(monitor: Monitor, watch: Watch, follower: Follower, depth: Depth) -> int:
-    """Until the user quits; the exit code. What went wrong meanwhile is told at the end."""
+    """Runs until the user quits; returns the exit code. Errors are printed at the end."""
     follower.start()
     try:
         with Terminal() as terminal:
@@ -93,11 +93,11 @@ def run_session(monitor: Monitor, watch: Watch, follower: Follower, depth: Depth
                 app.turn()
     finally:
         follower.stop()
-        _tell(monitor.faults)
+        _print_errors(monitor.faults)
     return 0
 
 
-def _tell(faults: Iterable[str]) -> None:
+def _print_errors(faults: Iterable[str]) -> None:
     try:
         for fault in faults:
             print(f"ttmem top: {fault}", file=sys.stderr)
@@ -106,9 +106,9 @@ def _tell(faults: Iterable[str]) -> None:
 
 
 def _calm_collector() -> None:
-    """What is imported now stays, and a picture is 10,000 objects that die without a collector.
+    """Modules stay, and a screen is 10,000 objects that are freed without a collector.
 
-    With Python's own thresholds it runs 14 times per picture; that is an eighth of the CPU time.
+    With the default thresholds it runs 14 times per screen: an eighth of the CPU time.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The past of a memory: samples in columns of time, as a sparkline or as a chart with its figures and peak."""
+"""History as a sparkline, or as a chart with figures and peak."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def first_needed(times: Sequence[int], end_ns: int, seconds: int) -> int:
 class TimeColumns:
     """Which samples fall into which column.
 
-    Columns begin at multiples of their length since 1970, so that a picture moves by whole columns
-    and what is past keeps its shape.
+    Columns begin at multiples of their length since 1970, so that a chart moves by whole columns
+    and keeps its shape.
     """
 
     times: Sequence[int]
@@ -382,7 +382,9 @@ def _peak_fact(past: Past, look: Look) -> list[Line]:
     if past.peak_time_ns is None:
         return []
     mark = ink(f"{ASCII_PEAK if look.ascii else PEAK} ", Style.LABEL)
-    when = faint(f" {time_of_day(past.peak_time_ns, look.zone)}" if past.whole else " in sight")
+    when = faint(
+        f" {time_of_day(past.peak_time_ns, look.zone)}" if past.whole else " in this chart"
+    )
     return [(*mark, *ink(look.state.units.text(past.peak)), *when)]
 
 

@@ -88,7 +88,7 @@ REST, ASCII_REST = "·", "."
 SLIVERS, ASCII_SLIVER = "▏▎▍▌▋▊▉", "|"  # for less than a cell
 
 
-@lru_cache(1 << 10)  # at ten pictures a second most bars stay as they are
+@lru_cache(1 << 10)  # at ten refreshes a second most bars stay as they are
 def stacked_meter(parts: tuple[Part, ...], capacity: int | None, room: int, ascii: bool) -> Line:
     """Bar and percentage in exactly `room` columns, as `meter` does for one amount."""
     used = sum(amount for amount, _, _ in parts)

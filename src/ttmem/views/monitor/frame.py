@@ -1,4 +1,4 @@
-"""What stands around every page: header, tabs, filter and losses, large letters, keys."""
+"""The frame around every page: header, tabs, filter, losses, banners, keys."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _rows(word: str, ascii_only: bool) -> list[str]:
     return ["".join(_HALVES[a + b] for a, b in zip(top, low, strict=True)) for top, low in pairs]
 
 
-NARROWEST, LOWEST = 40, 8  # below that there is no picture
+NARROWEST, LOWEST = 40, 8  # smaller windows show only a message
 LOW = 16  # lines; below that, large letters would push the numbers out
 STALE = 3.0  # seconds, or intervals, without an answer
 
@@ -67,29 +67,29 @@ class Status(NamedTuple):
 
     feed: str
     interval: float
-    beats: int  # pictures so far
-    age: float | None  # seconds since the last picture; None: there was none
+    beats: int  # snapshots so far
+    age: float | None  # seconds since the last snapshot; None: there was none
     problem: str | None = None
     missing: str = ""  # what was chosen on the command line and is not there
     typing: bool = False  # the filter
-    pids: tuple[int, ...] = ()  # the processes of --pid
+    pids: tuple[int, ...] = ()  # of --pid
     fault: str = ""  # what the last key did wrong
     time_bar: Line = ()  # of a recording
 
     @property
     def stale(self) -> bool:
-        """The feed has been silent for too long."""
+        """Whether the feed has been silent for too long."""
         return self.age is not None and self.age > max(STALE, STALE * self.interval)
 
 
 class Frame(NamedTuple):
-    """The frame of one moment; `around` draws it with a page in it."""
+    """The frame of one refresh; `around` draws it around a page."""
 
     status: Status
     state: State
     snapshot: Snapshot | None
     tabs: Sequence[str]
-    keys: Sequence[tuple[str, str]]  # none: a picture on paper, without footer
+    keys: Sequence[tuple[str, str]]  # none: printed as text, without footer
     width: int
     height: int
     zone: tzinfo | None = None
@@ -117,13 +117,13 @@ class Frame(NamedTuple):
         )
 
     def _too_small(self) -> list[Line]:
-        words = [
+        message = [
             "window too small",
             f"{self.width}x{self.height}, needs {NARROWEST}x{LOWEST}",
             "q quits",
         ]
         state = next((word for word, _, _ in self._alarms()), None)
-        lines = [ink(text) for text in ([state] if state else []) + words]
+        lines = [ink(text) for text in ([state] if state else []) + message]
         return [*lines, *[EMPTY] * self.height][: self.height]
 
     def _header(self) -> Line:
@@ -159,7 +159,7 @@ class Frame(NamedTuple):
         if self.status.pids:
             who = chosen_names(self.status.pids)
             facts.append(
-                ink(f"only {who}", Style.LABEL) + faint(", but figures of devices are of all")
+                ink(f"only {who}", Style.LABEL) + faint("; device figures include all")
             )
         return [_joined(facts)] if facts else []
 
@@ -171,11 +171,11 @@ class Frame(NamedTuple):
         return lines
 
     def _alarms(self) -> list[tuple[str, list[str], Style]]:
-        """What must not be overlooked; the first is the largest."""
+        """Banners; the first is the largest."""
         status, out = self.status, []
         if self.state.paused and self.snapshot:
-            text = f"picture of {moment(self.snapshot.time_ns, self.zone)}"
-            out.append(("PAUSED", [text, "space goes on"], Style.WARN))
+            text = f"snapshot of {moment(self.snapshot.time_ns, self.zone)}"
+            out.append(("PAUSED", [text, "space continues"], Style.WARN))
         if status.problem is not None:
             why = wrap(clean(status.problem), self.width - 2)[:2]
             out.append(("DISCONNECTED", [*why, f"trying again{self._of_when()}"], Style.ALARM))
@@ -187,7 +187,7 @@ class Frame(NamedTuple):
     def _of_when(self) -> str:
         if self.snapshot is None or self.status.age is None:
             return ""
-        return f"; the last picture is {self.status.age:.0f} s old"
+        return f"; the last snapshot is {self.status.age:.0f} s old"
 
 
 def _lost(losses: Losses) -> str:
@@ -196,8 +196,8 @@ def _lost(losses: Losses) -> str:
         (losses.gaps, "gap", "gaps"),
         (losses.rejected_records, "rejected record", "rejected records"),
     )
-    words = [f"{n:,} {one if n == 1 else many}" for n, one, many in amounts if n]
-    return f"lost: {', '.join(words)}" if words else ""
+    parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in amounts if n]
+    return f"lost: {', '.join(parts)}" if parts else ""
 
 
 def _tab_line(names: Sequence[str], chosen: int, width: int) -> tuple[Line, list[Target]]:
@@ -218,7 +218,7 @@ def _go_to(name: str) -> Callable[[State], str]:
 
 
 def _footer(keys: Sequence[tuple[str, str]], width: int) -> Line:
-    """As many keys as fit, whole."""
+    """As many keys as fit."""
     line: Line = ()
     for key, does in keys:
         longer = (*line, Span(" "), *ink(key, Style.LABEL), Span(" "), *faint(f"{does} "))
@@ -233,7 +233,7 @@ def _joined(facts: Sequence[Line]) -> Line:
 
 
 def _ends(left: Sequence[Line], right: Line, width: int) -> Line:
-    """Facts from the left as many as fit, and what stands at the right end."""
+    """As many facts as fit from the left, and `right` at the right end."""
     room = width - line_columns(right) - 1
     line: Line = ()
     for fact in left:

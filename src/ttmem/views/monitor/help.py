@@ -1,4 +1,4 @@
-"""The help screen: keys, every column of every page, and where the numbers of this picture come from."""
+"""The help screen: keys, every column of every page, and where the numbers come from."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ FOOTER = (
 )
 
 HELP = terms("""
-1 - 6 | the views, as in the line of tabs; a click on a tab does the same
+1 - 6 | the pages, as in the line of tabs; or click on a tab
 arrows | move the cursor; so do PgUp, PgDn, Home, End and the wheel of the mouse
-Enter | goes deeper into what the cursor is on; so does a click on it
+Enter | opens what the cursor is on; so does a second click on it
 Esc | goes back; it closes the help and clears the filter first
 Tab | shows the next device; Shift-Tab the one before
 / | filters rows by text while you type; Enter keeps the filter, Esc clears it
-s  S | sorts by the next column; S turns the order round
-space  p | holds the picture, goes on again; sorting and views still work
+s  S | sorts by the next column; S reverses the order
+space  p | pauses and continues; sorting and pages work while paused
 +  - | reads more or less often: every 0.1, 0.2, 0.5, 1, 2, 5 or 10 seconds
-[  ] | shows less or more of the past in charts: 1, 5, 15 or 60 minutes
+[  ] | shows less or more history in charts: 1, 5, 15 or 60 minutes
 u | writes amounts as KiB/MiB/GiB, as MiB, or as bytes
 d | dark or light
 h  ? | this text
@@ -50,7 +50,7 @@ class HelpScreen:
     def __init__(self) -> None:
         self.open = False
         self._first = 0
-        self._last = 0  # the lowest first line of which there is something to see
+        self._last = 0  # the last line that can be the first one shown
 
     def press(self, key: str) -> None:
         """Moves it, or closes it."""
@@ -73,14 +73,14 @@ def help_lines(
 ) -> list[Line]:
     """The page that is shown comes first."""
     order = [pages[chosen], *(page for page in pages if page is not pages[chosen])]
-    lines = _section("Keys of every view", HELP, width)
+    lines = _section("Keys of every page", HELP, width)
     for page in order:
         lines += _section(f"{page.name}: keys", page.keys, width)
-        lines += _section(f"{page.name}: what is shown, and how it is made", page.help, width)
+        lines += _section(f"{page.name}: what is shown, and how it is measured", page.help, width)
     if snapshot is not None:
         remarks = [(remark.kind, remark.text) for remark in snapshot.remarks]
         lines += _section("Remarks of the sources", remarks, width)
-        lines += _section("Where the numbers of this picture come from", _sources(snapshot), width)
+        lines += _section("Where the numbers come from", _sources(snapshot), width)
     return lines
 
 
@@ -97,7 +97,7 @@ def _entry(term: str, text: str, width: int) -> list[Line]:
 
 
 def _sources(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Each way in which a number was made, with the devices for which it holds."""
+    """Each source and method, with the devices it is used for."""
     where: dict[tuple[str, str], list[str]] = {}
     for device in snapshot.devices:
         for number, origin in device.provenance.items():

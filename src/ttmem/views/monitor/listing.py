@@ -1,4 +1,4 @@
-"""Lists: columns that fit, rows in the order and choice of the user, a cursor, and a few lines above."""
+"""Lists: columns that fit, sorted and filtered rows, a cursor, and a few lines above."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MARK = 1  # column beside a title for the direction of the sort
 
 @dataclass(frozen=True, slots=True)
 class ListColumn(Generic[Row]):
-    """One column. A number is never cut, whatever its `width`; a text may be."""
+    """One column. Numbers are never cut; text may be."""
 
     title: str
     cell: Callable[[Row], str | Line | None]  # None: unknown
@@ -48,7 +48,7 @@ class ListColumn(Generic[Row]):
     rank: int = 0  # 0 stays; of the others the highest is dropped first
     draw: Callable[[Row, int], Line] | None = None  # instead of `cell`: made for its width
     largest_first: bool = False  # how it sorts before it is reversed
-    keep_end: bool = False  # where the cells are paths: the beginning is cut, not the line number
+    keep_end: bool = False  # of a path the beginning is cut, not the line number
 
     def line(self, row: Row, width: int) -> Line:
         if self.draw is not None:
@@ -121,7 +121,7 @@ def phrase(
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A column that is drawn: its cells, and the room that it got."""
+    """A column that is drawn, with its cells and its width."""
 
     index: int
     lines: list[Line]
@@ -164,7 +164,7 @@ def _width(column: ListColumn[Row], cells: Sequence[Line]) -> int:
 
 
 def filtered(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], text: str) -> Sequence[Row]:
-    """The rows with a cell, also of a column that is not in sight, that contains the text."""
+    """The rows with a cell that contains the text, also in a column that is not shown."""
     wanted = clean(text).casefold()
     if not wanted:
         return rows
@@ -173,7 +173,7 @@ def filtered(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], text: str)
 
 
 def ordered(column: ListColumn[Row], rows: Sequence[Row], reverse: bool) -> list[Row]:
-    """The rows by that column; equal ones keep their order, unknown ones are last either way."""
+    """The rows sorted by that column, stable; unknown values are always last."""
     key = column.key
     if key is None:
         return list(rows)
@@ -194,7 +194,7 @@ GUTTER = 1  # for the cursor's sign, which terminals without colours need
 
 
 def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:
-    """The title of a column; that which sorts is marked with its direction."""
+    """The title of a column; the one sorted by has an arrow."""
     if not sorts:
         return faint(text)
     mark = ("v" if falling else "^") if ascii else ("▼" if falling else "▲")
@@ -228,22 +228,22 @@ def footer(above: int, below: int, match: tuple[int, int, str] | None, ascii: bo
 
 
 def no_room(count: int, noun: str) -> Line:
-    """Where there is one line for everything: '3 processes, no room to list them'."""
+    """Where there is only one line: '3 processes, no room to list them'."""
     many = noun + ("es" if noun.endswith("s") else "s")
-    words = (
+    text = (
         f"1 {noun}, no room to list it" if count == 1 else f"{count:,} {many}, no room to list them"
     )
-    return faint(" " * GUTTER + words)
+    return faint(" " * GUTTER + text)
 
 
 MOVES = ("up", "down", "pageup", "pagedown", "home", "end")
 
 
 class Listing(Generic[Row]):
-    """The rows of one page in the order and choice of the user (`state.of(page)`, `state.filter`).
+    """The rows of a page, sorted and filtered as the user chose (`state.of(page)`, `state.filter`).
 
-    `first` is the column that sorts until the user chooses: `PageState.sort` counts from it.
-    `empty` is the sentence that stands in place of the rows if there are none, `noun` what a row is.
+    `first`: the column that sorts by default; `PageState.sort` counts from it.
+    `empty`: shown if there are no rows. `noun`: what a row is.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class Listing(Generic[Row]):
         return self.rows[self._cursor] if self.rows else None
 
     def key(self, key: str, height: int) -> bool:
-        """Moves the cursor, or changes the order; False if the key is for another."""
+        """Moves the cursor or changes the order; False if the key does neither."""
         if key in MOVES:
             self._move(key, self._room(height))
         elif key == "s":
@@ -304,8 +304,8 @@ class Listing(Generic[Row]):
         visible = self.rows[start : start + room]
         fitted = fit(self._columns, visible, width - GUTTER)
         if self.rows and not room:
-            told = clip_line(no_room(len(self.rows), self._noun), width)
-            return Drawn([told] if height == 1 else [self._header(fitted, width, ascii), told])
+            line = clip_line(no_room(len(self.rows), self._noun), width)
+            return Drawn([line] if height == 1 else [self._header(fitted, width, ascii), line])
         lines = [self._header(fitted, width, ascii)]
         targets = self._header_targets(fitted, top)
         for at in range(len(visible)):
@@ -334,7 +334,7 @@ class Listing(Generic[Row]):
         return max(height - 1 - self._has_footer(height), 0)
 
     def _start(self, room: int) -> int:
-        """The first row in sight: where the user left it, or so far from there as the cursor is."""
+        """The first visible row: it moves only as far as the cursor needs."""
         near = max(self._cursor - room + 1, min(self._of.top, self._cursor))
         return max(0, min(near, len(self.rows) - room))
 
@@ -386,7 +386,7 @@ LEAST_LIST = 5  # lines that the list keeps, whatever stands above it
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[Row]):
-    """The lines above, most important first, and the list; the lines give way when it is low."""
+    """A list with lines above it, most important first; they give way in a low window."""
 
     above: Sequence[Line]
     table: Listing[Row]

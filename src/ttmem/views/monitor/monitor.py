@@ -1,4 +1,4 @@
-"""The monitor without a terminal: what it shows, and what each key and click does to it."""
+"""The monitor without a terminal: what it shows, and what each key and click does."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Place(NamedTuple):
 
 
 class Monitor:
-    """Pages, the user's choices and the watched feed; `picture` is everything on the screen."""
+    """Pages, the user's choices and the watched feed; `screen` is what they look like."""
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class Monitor:
         self._paper = paper  # printed once: no keys
         self.timeline = timeline  # of a recording; None: live
         self.typing = False  # the filter
-        self.faults: dict[str, None] = {}  # what went wrong, for the end
-        self._fault = ""  # the last of them, until another key works
+        self.faults: dict[str, None] = {}  # printed at the end
+        self._fault = ""  # the last of them, until the next key
         self._help = HelpScreen()
         self._back: list[_Place] = []
         self._drawn = Drawn([])
         self._look: Look | None = None
         self._body_before = Drawn([])
-        self._asked_at: float | None = None  # since when the page waits for its details
+        self._asked_at: float | None = None  # since when the page has been waiting for its details
 
     @property
     def page(self) -> Page:
@@ -115,9 +115,9 @@ class Monitor:
             return None
         return self.state.device if self.state.device in ids else next(iter(ids), None)
 
-    # -- the picture -------------------------------------------------------------------------------
+    # -- the screen --------------------------------------------------------------------------------
 
-    def picture(self, width: int, height: int) -> list[Line]:
+    def screen(self, width: int, height: int) -> list[Line]:
         shown, watch = self._watch.shown, self._watch
         if shown is not None:
             for page in self._watchers:
@@ -188,7 +188,7 @@ class Monitor:
         return self._body_before
 
     def _in_between(self) -> Drawn:
-        """Until the feed has told what the page needs; a short moment shows what was there before."""
+        """Until the feed has answered; for a short moment the screen stays as it was."""
         now = time.monotonic()
         self._asked_at = now if self._asked_at is None else self._asked_at
         if now - self._asked_at < MOMENT:
@@ -236,7 +236,7 @@ class Monitor:
         return True
 
     def _act(self, key: str) -> bool:
-        """A key that every page has; False if it is none."""
+        """A key of every page; False if it is not one."""
         match key:
             case "q":
                 self.done = True
@@ -291,13 +291,15 @@ class Monitor:
                 self.page.back()  # nothing of it is open yet
 
     def _note_fault(self, what: str, trouble: Exception) -> str:
-        """Each once, with its traceback, for whoever is to repair it; the sentence for the screen."""
+        """Logs it once, with its traceback; returns the sentence for the screen."""
         from traceback import format_exception
 
-        words = f"{what} failed ({type(trouble).__name__}: {trouble})"
+        sentence = f"{what} failed ({type(trouble).__name__}: {trouble})"
         if len(self.faults) < MOST_FAULTS:
-            self.faults[f"{words}; please report it\n{''.join(format_exception(trouble))}"] = None
-        return words
+            self.faults[f"{sentence}; please report it\n{''.join(format_exception(trouble))}"] = (
+                None
+            )
+        return sentence
 
     def _pause(self) -> None:
         self.state.paused = not self.state.paused and self._watch.shown is not None
@@ -339,7 +341,7 @@ def idle_lines(width: int) -> list[Line]:
 
 def _apology(page: str, trouble: Exception, width: int) -> list[Line]:
     text = (
-        f" The page {page} cannot show this picture ({type(trouble).__name__}: {trouble}). "
+        f" The page {page} failed ({type(trouble).__name__}: {trouble}). "
         "The other pages work; `ttmem ps --json` has the numbers. Please report it."
     )
     return paragraph(text, width, Style.ALARM)

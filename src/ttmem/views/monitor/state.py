@@ -1,4 +1,4 @@
-"""What the user has chosen, and what a page is: lines made from that and a snapshot. No page knows the terminal."""
+"""What the user has chosen, and what a page is: lines made from that and a snapshot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PageState:
     """The choices of one page."""
 
     cursor: int = 0  # the chosen row; a page clamps it to what is there
-    top: int = 0  # the first row in sight; moved so far that the cursor is seen
+    top: int = 0  # the first visible row
     sort: int = 0  # index into the page's sort columns
     reverse: bool = False
 
@@ -67,7 +67,7 @@ def next_units(state: State) -> None:
 
 
 def change_span(state: State, by: int) -> None:
-    """More or less of the past in charts."""
+    """More or less history in charts."""
     at = SPANS.index(state.span) + by
     state.span = SPANS[max(0, min(at, len(SPANS) - 1))]
 
@@ -80,7 +80,7 @@ def change_device(state: State, ids: Sequence[str], by: int) -> None:
 
 
 def other_interval(interval: float, by: int) -> float:
-    """The next step of INTERVALS from the one that is nearest."""
+    """The next of INTERVALS."""
     nearest = min(range(len(INTERVALS)), key=lambda at: abs(INTERVALS[at] - interval))
     return INTERVALS[max(0, min(nearest + by, len(INTERVALS) - 1))]
 
@@ -99,7 +99,7 @@ def type_filter(state: State, key: str) -> bool:
 
 
 def terms(text: str) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean, from lines 'term | meaning'; a line that is indented goes on with the one before."""
+    """Terms and what they mean, from lines 'term | meaning'; a line that is indented continues the one before."""
     entries = text.strip().replace("\n    ", " ").splitlines()
     return tuple(
         (term, meaning) for term, _, meaning in (line.partition(" | ") for line in entries)
@@ -177,7 +177,7 @@ class Page(Protocol):
         """Each column or number of the page, and how it is made."""
 
     def draw(self, look: Look) -> Drawn:
-        """The picture."""
+        """Its lines."""
 
     def key(self, key: str, look: Look) -> str | None:
         """A key that the frame has no use for ('up', 'down', 'pageup', 'home', 'enter', 's', ...).
@@ -196,7 +196,7 @@ class Inner(Protocol):
 
 @runtime_checkable
 class Watcher(Protocol):
-    """A page that learns from every picture, also while another page is shown."""
+    """A page that looks at every snapshot, also while another page is shown."""
 
     def watch(self, snapshot: Snapshot) -> None:
-        """Takes note of what it wants to remember."""
+        """Remembers what it needs."""

@@ -1,7 +1,7 @@
-"""The terminal while the monitor has it: raw keys in, changed lines out, and given back clean on any exit.
+"""The terminal while the monitor runs: raw keys in, changed lines out, restored on any exit.
 
-Not `curses`: it has no true colour, its refresh blocks for as long as the terminal takes nothing, and it
-wants a terminfo entry for every TERM. What is used here every terminal of the last twenty years has.
+Not `curses`: it has no true colour, its refresh blocks while the terminal accepts nothing, and it needs a
+terminfo entry for every TERM. The sequences used here are understood by every terminal of the last twenty years.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ _WHEEL = {64: "up", 65: "down"}
 
 
 class Decoder:
-    """Sequences may be cut anywhere between two reads. What is no text and no known key is skipped."""
+    """A sequence may be split between two reads. Unknown keys are skipped."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     @property
     def waiting(self) -> bool:
-        """There is an Esc, alone or with one key, that may yet be the beginning of a sequence."""
+        """An Esc, alone or with one key, may still be the beginning of a sequence."""
         return self._rest in (b"\x1b", b"\x1b[", b"\x1bO")
 
     def feed(self, data: bytes) -> list[Event]:
-        """What is complete now."""
+        """The events that are complete now."""
         self._rest += data
         found: list[Event] = []
         while self._rest:
@@ -91,14 +91,14 @@ class Decoder:
         return found
 
     def flush(self) -> list[Event]:
-        """Nothing more came: Esc was a key of its own, and so was the one after it."""
+        """Nothing followed: Esc was a key of its own, and so was the one after it."""
         if not self.waiting:
             return []
         keys, self._rest = self._rest, b""
         return ["escape", *keys[1:].decode("ascii")]
 
     def _sequence(self, found: list[Event]) -> int:
-        """Takes one that begins with Esc; 0 if its end is not there yet."""
+        """Consumes a sequence that begins with Esc; 0 if it is incomplete."""
         rest = self._rest
         if rest.startswith(_OLD_MOUSE):
             if len(rest) < 6:
@@ -120,7 +120,7 @@ class Decoder:
         return 1
 
     def _sign(self, found: list[Event]) -> int:
-        """Takes one letter; 0 if its bytes are not all there."""
+        """Consumes one character; 0 if it is incomplete."""
         size = _size(self._rest[0])
         letter = self._rest[:size]
         if len(letter) < size and all(0x80 <= byte < 0xC0 for byte in letter[1:]):
@@ -137,13 +137,13 @@ class Decoder:
 
 
 def _may_go_on(rest: bytes) -> bool:
-    """So far it is a sequence without its end."""
+    """Whether it may still become a sequence."""
     inside = rest[2:]
     return len(rest) < _LONGEST and all(0x20 <= byte < 0x40 for byte in inside)
 
 
 def _size(first: int) -> int:
-    """Bytes of a letter of UTF-8, by the first; 1 for what cannot be the first."""
+    """Bytes of a UTF-8 character, by the first; 1 for an invalid one."""
     if first >= 0xF8 or first < 0xC0:
         return 1
     return 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2
@@ -165,10 +165,10 @@ _PARTING = 1.0  # seconds that a terminal has for taking the last bytes
 
 
 class Terminal:
-    """Use it with `with`, in the main thread if signals are to end it (SystemExit with 128 + number).
+    """A context manager. In the main thread, signals end it (SystemExit with 128 + number).
 
-    Nothing here waits for the terminal: what is written goes through a thread, and while that is
-    busy no picture is painted.
+    Nothing waits for the terminal: a thread does the writing, and while it is
+    busy nothing is painted.
     """
 
     def __init__(self, source: int | None = None, target: int | None = None) -> None:
@@ -183,10 +183,10 @@ class Terminal:
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
         self._writer = _Writer(self._output, self._is_written)
-        self._skipped = False  # a picture, because the one before is still being written
+        self._skipped = False  # a screen, because the one before is still being written
         self._lines: list[Line] = []  # on the screen
         self._dress: tuple[Theme, int] | None = None  # how they were painted
-        self.gone = False  # nobody is at the other end
+        self.gone = False  # the other end has hung up
 
     def __enter__(self) -> Terminal:
         if threading.current_thread() is threading.main_thread():
@@ -225,7 +225,7 @@ class Terminal:
             pass  # full: it will wake anyway
 
     def events(self, seconds: float) -> list[Event]:
-        """What the user did; after at most that time, or when it was woken, nothing."""
+        """What the user did; nothing after that time, or when woken."""
         if self._decoder.waiting:
             seconds = min(seconds, max(self._escape_at - time.monotonic(), 0.0))
         ready, _, _ = select.select([self._input, self._woken], [], [], max(seconds, 0.0))
@@ -307,7 +307,7 @@ class Terminal:
         self.wake()
 
     def _heed(self) -> None:
-        """Signals that have come meanwhile. After SIGCONT the shell has had the terminal."""
+        """Acts on signals. After SIGCONT the shell has used the terminal."""
         noted, self._noted = self._noted, set()
         if signal.SIGTSTP in noted:
             self.suspend()
@@ -316,7 +316,7 @@ class Terminal:
 
 
 class _Writer:
-    """A thread that writes, so that a slow or dead terminal holds nobody else."""
+    """A thread that writes, so that a slow or dead terminal blocks nothing else."""
 
     def __init__(self, file: int, done: Callable[[], None]) -> None:
         self._file = file
@@ -334,13 +334,13 @@ class _Writer:
         self._queue.put(data)
 
     def flush(self, seconds: float) -> None:
-        """Until all is written, or the time is over."""
+        """Waits until everything is written, or the time is up."""
         end = time.monotonic() + seconds
         while self.busy and time.monotonic() < end:
             time.sleep(0.001)
 
     def end(self) -> None:
-        """After what was given to it."""
+        """Ends the thread once everything is written."""
         self._queue.put(None)
 
     def _run(self) -> None:
@@ -349,14 +349,14 @@ class _Writer:
                 while data:
                     data = data[self._some(data) :]
             except OSError:
-                pass  # the terminal is gone, which reading tells, too
+                pass  # the terminal is gone; reading notices that, too
             self._written += 1
             self._done()
 
     def _some(self, data: bytes) -> int:
         try:
             return os.write(self._file, data)
-        except BlockingIOError:  # somebody else has made it so
+        except BlockingIOError:  # another process made it non-blocking
             select.select([], [self._file], [])
             return 0
 

@@ -1,4 +1,4 @@
-"""The feed as the monitor sees it: read in a thread, narrowed to the choice, shown or held, with its past."""
+"""The feed as the monitor sees it: read in a thread, narrowed to the choice, live or paused, with its history."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Question(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One answer of the feed: a picture, or what was wrong."""
+    """One answer of the feed: a snapshot, or what was wrong."""
 
     question: Question
     arrived: float  # of the monotonic clock
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
 
 class Follower:
-    """Puts readings into a queue; `notify` is called in its thread after each."""
+    """Reads the feed in a thread and queues what it reads; `notify` is called in that thread after each."""
 
     def __init__(
         self, feed: Feed, ask: Callable[[], Question], interval: Callable[[], float]
@@ -62,17 +62,17 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, unless the feed hangs: then it ends with the process."""
+        """Ends the thread; if the feed hangs, it ends with the process."""
         self._ended = True
         self._wake.set()
         self._thread.join(PARTING)
 
     def hurry(self) -> None:
-        """Asks now: another question, or another interval."""
+        """Reads now, because the question or the interval has changed."""
         self._wake.set()
 
     def wait(self, seconds: float) -> None:
-        """Until a reading is there, or the time is over."""
+        """Waits for a reading, at most that long."""
         self._arrived.wait(seconds)
 
     def readings(self) -> list[Reading]:
@@ -98,16 +98,18 @@ class Follower:
     def _read(self) -> Reading:
         question = self._ask()
         try:
-            picture = self._feed.read(question.detail, device=question.device, limit=question.limit)
+            snapshot = self._feed.read(
+                question.detail, device=question.device, limit=question.limit
+            )
         except NothingToRead:
             return Reading(question, time.monotonic(), idle=True)
         except TtmemError as trouble:
             return Reading(question, time.monotonic(), problem=str(trouble))
-        except Exception as trouble:  # garbage that no check foresaw: the next read connects anew
+        except Exception as trouble:  # unforeseen garbage: the next read connects again
             self._feed.close()
-            words = f"the {self._feed.name} answers nonsense: {type(trouble).__name__}: {trouble}"
-            return Reading(question, time.monotonic(), problem=words)
-        return Reading(question, time.monotonic(), picture)
+            problem = f"the {self._feed.name} answers nonsense: {type(trouble).__name__}: {trouble}"
+            return Reading(question, time.monotonic(), problem=problem)
+        return Reading(question, time.monotonic(), snapshot)
 
 
 NAMED = 3
@@ -127,7 +129,7 @@ class Choice(NamedTuple):
     pids: tuple[int, ...] = ()
 
     def of(self, snapshot: Snapshot) -> tuple[Snapshot, str]:
-        """What of the choice is there, and a sentence about what is not."""
+        """The chosen part, and a sentence about what is missing from it."""
         here = [one for one in self.devices if any(is_device(d, one) for d in snapshot.devices)]
         known = _pids(snapshot)
         missing = [f"device {one}" for one in self.devices if one not in here]
@@ -138,15 +140,15 @@ class Choice(NamedTuple):
             sentence = sentence or idle_sentence(idle)
         if self.devices and not here:
             return none_of(snapshot), sentence
-        picture = select(snapshot, here, ())
-        return (self._of_processes(picture) if self.pids else picture), sentence
+        part = select(snapshot, here, ())
+        return (self._of_processes(part) if self.pids else part), sentence
 
-    def _of_processes(self, picture: Snapshot) -> Snapshot:
-        pids = [pid for pid in self.pids if pid in _pids(picture)]
-        nobody = replace(picture.with_rows_of(()), processes=(), left_behind=())
-        part = select(picture, (), pids) if pids else nobody
+    def _of_processes(self, snapshot: Snapshot) -> Snapshot:
+        pids = [pid for pid in self.pids if pid in _pids(snapshot)]
+        nothing = replace(snapshot.with_rows_of(()), processes=(), left_behind=())
+        part = select(snapshot, (), pids) if pids else nothing
         # A map without the buffers of others would show their addresses as free.
-        return replace(part, l1_buffers=picture.l1_buffers)
+        return replace(part, l1_buffers=snapshot.l1_buffers)
 
 
 def _pids(snapshot: Snapshot) -> set[int]:
@@ -155,7 +157,7 @@ def _pids(snapshot: Snapshot) -> set[int]:
 
 
 SECONDS = 3600
-MOST_DEVICES = 256  # beyond that, devices that are not in the picture are forgotten
+MOST_DEVICES = 256  # beyond that, devices that are not in the snapshot are forgotten
 
 _SECOND_NS = 1_000_000_000
 _LARGEST = (1 << 63) - 1
@@ -180,7 +182,7 @@ class History:
         return self._devices
 
     def copy(self) -> Mapping[str, Series]:
-        """The series as they are now, for a picture that is frozen."""
+        """The series as they are now, for a screen that is paused."""
         return {
             unique_id: {name: column[:] for name, column in columns.items()}
             for unique_id, columns in self._devices.items()
@@ -243,7 +245,7 @@ def _measured(sensor: str, device: Device) -> tuple[int, ...] | None:
 
 
 def _drop_future(columns: _Columns, now: int) -> None:
-    """A clock that was set back leaves samples of a time to come: a chart cannot go back and forth."""
+    """After a clock was set back, or a recording rewound, later samples are wrong."""
     times = columns["time_ns"]
     keep = len(times)
     while keep and times[keep - 1] > now:
@@ -268,12 +270,12 @@ def _read(columns: MemoryHistory) -> _Columns | None:
 PAST = "history"
 LIMIT = 2000  # rows of a detail; more than anyone scrolls through
 MOST_BUFFERS = 10_000  # they are grouped: the small ones of one line may be the largest group
-# Held pictures have every detail, so that each page works while it is held.
+# A paused snapshot has every detail, so that each page works.
 EVERYTHING = Question(tuple(name for name in DETAILS if name != PAST), None, MOST_BUFFERS)
 
 
 class Shown(NamedTuple):
-    """The picture on the screen, with what it was asked for."""
+    """The snapshot on the screen, and what the feed was asked for."""
 
     snapshot: Snapshot
     question: Question
@@ -288,7 +290,7 @@ class Shown(NamedTuple):
 
 
 class Watch:
-    """Takes readings; it is asked what to show, and what to ask the feed for next."""
+    """Turns readings into what is shown, and decides what to ask the feed for next."""
 
     def __init__(self, choice: Choice, clock: Callable[[], float] = time.monotonic) -> None:
         self.shown: Shown | None = None
@@ -303,8 +305,8 @@ class Watch:
             one.name: History(("time_ns", "value"), partial(_measured, one.name)) for one in SENSORS
         }
         self._past_wanted = True
-        self._held: Mapping[str, Series] | None = None  # the past of a held picture
-        self._complete = False  # the held picture has every detail
+        self._held: Mapping[str, Series] | None = None  # history while paused
+        self._complete = False  # the paused snapshot has every detail
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -313,12 +315,12 @@ class Watch:
 
     @property
     def age(self) -> float | None:
-        """Seconds since the feed's last picture."""
+        """Seconds since the feed's last snapshot."""
         return None if self._arrived is None else max(self._clock() - self._arrived, 0.0)
 
     @property
     def history(self) -> Mapping[str, Series]:
-        """The past up to the picture that is shown."""
+        """The history up to the snapshot that is shown."""
         return self._history.series if self._held is None else self._held
 
     @property
@@ -327,9 +329,9 @@ class Watch:
         return {name: history.series for name, history in self._sensors.items()}
 
     def question(self, wanted: Question) -> Question:
-        """What to ask for, if the page wants that.
+        """What to ask the feed for, given what the page wants.
 
-        The past is asked for once, and again after trouble, but never with the first picture: an
+        History is asked for once, and again after trouble, but never with the first snapshot: an
         hour of 32 devices is 9 MB.
         """
         if self._held is not None:
@@ -343,7 +345,7 @@ class Watch:
         self._past_wanted = True
 
     def hold(self) -> None:
-        """Keeps the picture; the next reading completes it."""
+        """Pauses on this snapshot; the next reading adds the missing details."""
         self._held, self._complete = self._history.copy(), False
 
     def release(self) -> None:
@@ -381,11 +383,11 @@ class Watch:
 
 
 def _with_events_of(earlier: Snapshot, snapshot: Snapshot) -> Snapshot:
-    """Who holds the list of events wants to read those that were on the screen."""
+    """A paused list of events keeps those that were on the screen."""
     return snapshot if earlier.events is None else replace(snapshot, events=earlier.events)
 
 
 def wanted(details: Sequence[str], device: str | None) -> Question:
-    """The question of a page; the past is not its business."""
+    """The question of a page, without history."""
     limit = MOST_BUFFERS if "buffers" in details else LIMIT
     return Question(tuple(name for name in details if name != PAST), device, limit)

@@ -1,4 +1,4 @@
-"""What lies on each core, as far as the sources tell it, and how full that makes it."""
+"""What is on each core, as far as the sources report it, and how full that makes it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def covered(ranges: Iterable[Range]) -> int:
     return sum(end - start for start, end in union(ranges))
 
 
-NOT_TOLD = "no source of this device tells what lies on which core"
+NOT_TOLD = "no source of this device reports what is on which core"
 SUMS_ONLY = "the counters of stock ttnn tell sums, and no addresses"
 
 
@@ -46,7 +46,7 @@ class Unknown(Exception):
 
 
 def core_sets(snapshot: Snapshot, device: Device) -> tuple[CoreSet, ...]:
-    """Where circular buffers lie; Unknown if it is not told of all of them."""
+    """Where circular buffers lie; Unknown if some are not reported."""
     if device.memory.cb.count is None:
         raise Unknown(SUMS_ONLY)
     if device.memory.cb.cached is None:
@@ -59,23 +59,23 @@ def core_sets(snapshot: Snapshot, device: Device) -> tuple[CoreSet, ...]:
 
 
 def resident_buffers(snapshot: Snapshot, device: Device) -> tuple[ResidentBuffer, ...]:
-    """What lies there now; nothing if it is not told."""
+    """What is there now; nothing if it is not reported."""
     return (snapshot.resident or {}).get(device.unique_id, ())
 
 
 def l1_buffers(snapshot: Snapshot, device: Device, kind: str = "L1") -> tuple[Buffer, ...]:
-    """Of kind L1 or L1_SMALL; Unknown if they are not told."""
+    """Of kind L1 or L1_SMALL; Unknown if they are not reported."""
     if device.memory.l1.count is None:
         raise Unknown(SUMS_ONLY)
     if snapshot.l1_buffers is None:
-        raise Unknown("no source of this device tells the addresses of its L1 buffers")
+        raise Unknown("no source of this device reports the addresses of its L1 buffers")
     return tuple(
         one for one in snapshot.l1_buffers if one.device == device.unique_id and one.kind == kind
     )
 
 
 def block(buffer: Buffer, banks: int) -> Range | None:
-    """Its addresses in each bank; None if they are not told."""
+    """Its addresses in each bank; None if they are not reported."""
     if buffer.address is None or not buffer.reserved or banks < 1:
         return None
     return buffer.address, buffer.address + buffer.reserved // banks
@@ -109,7 +109,7 @@ class CircularPart(NamedTuple):
 def circular_parts(
     snapshot: Snapshot, device: Device, core: Core, layout: L1Map
 ) -> tuple[CircularPart, ...]:
-    """Without gaps where addresses are in use; Unknown if nobody tells them."""
+    """The address ranges in use; Unknown if they are not reported."""
     sets = [one for one in core_sets(snapshot, device) if core in one.cores]
     for start, end in (region for one in sets for region in one.regions):
         if start < layout.base or end > layout.end:
@@ -183,7 +183,7 @@ class Pressure(NamedTuple):
     room: int
     in_use: Mapping[Core, int]
     buffers: int  # L1 and L1_SMALL of all processes, added up: lock-step, so the same on all cores
-    buffer_pids: frozenset[int | None]  # whose they are, as far as it is told
+    buffer_pids: frozenset[int | None]  # their owners, as far as they are known
     sets: tuple[CoreSet, ...]
 
     def used(self, core: Core) -> int:
@@ -207,7 +207,7 @@ class Pressure(NamedTuple):
 
 
 def grid_of(device: Device) -> tuple[int, int]:
-    """Columns and rows; Unknown if nobody declared them."""
+    """Columns and rows; Unknown if no client declared them."""
     grid = device.grid
     if grid is None or len(grid) != 2 or not all(0 < side <= _LARGEST_GRID for side in grid):
         raise Unknown("its grid of cores is unknown: no client declared the device")
@@ -237,9 +237,9 @@ def pressure(snapshot: Snapshot, device: Device) -> Pressure:
     for kind, use in (("L1", device.memory.l1), ("L1_SMALL", device.memory.l1_small)):
         each = _per_bank(kind, use, banks)
         added += each
-        told = _told(snapshot, device, kind)
-        pids |= {one.pid for one in told}
-        placed = _blocks(told, use, banks)
+        listed = _listed(snapshot, device, kind)
+        pids |= {one.pid for one in listed}
+        placed = _blocks(listed, use, banks)
         blocks += placed or ()
         unplaced += each if placed is None else 0
     in_use = _in_use(grid, sets, blocks, unplaced)
@@ -251,7 +251,7 @@ def small_in_use(snapshot: Snapshot, device: Device, banks: int) -> int | None:
     use = device.memory.l1_small
     if use.reserved is None or banks < 1:
         return None
-    placed = _blocks(_told(snapshot, device, "L1_SMALL"), use, banks)
+    placed = _blocks(_listed(snapshot, device, "L1_SMALL"), use, banks)
     return use.reserved // banks if placed is None else covered(placed)
 
 
@@ -270,18 +270,18 @@ def _in_use(
     return out
 
 
-def _told(snapshot: Snapshot, device: Device, kind: str) -> tuple[Buffer, ...]:
+def _listed(snapshot: Snapshot, device: Device, kind: str) -> tuple[Buffer, ...]:
     try:
         return l1_buffers(snapshot, device, kind)
     except Unknown:
         return ()
 
 
-def _blocks(told: Sequence[Buffer], use: MemoryUse, banks: int) -> list[Range] | None:
-    """Where buffers lie in each bank; None unless it is told of all of them."""
-    if sum(one.reserved or 0 for one in told) != use.reserved:
+def _blocks(listed: Sequence[Buffer], use: MemoryUse, banks: int) -> list[Range] | None:
+    """Where buffers lie in each bank; None unless all are reported."""
+    if sum(one.reserved or 0 for one in listed) != use.reserved:
         return None
-    placed = [block(one, banks) for one in told]
+    placed = [block(one, banks) for one in listed]
     return None if None in placed else [one for one in placed if one is not None]
 
 

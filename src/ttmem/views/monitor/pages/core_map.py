@@ -46,7 +46,7 @@ class Owned(NamedTuple):
 
 
 def owned(snapshot: Snapshot, device: Device, core: Core, pids: Collection[int]) -> Owned | None:
-    """None if nobody was chosen; Unknown if it is not told of all that they have."""
+    """None if no process was chosen; Unknown if some of their memory is not reported."""
     if not pids:
         return None
     sets = [one for one in core_sets(snapshot, device) if core in one.cores]
@@ -96,7 +96,7 @@ class CoreMap(NamedTuple):
     growing_up: tuple[Piece, ...]  # circular buffers, with holes between
     between: Piece  # the gap, the overlap, or what is not known
     growing_down: tuple[Piece, ...]  # buffers, with holes between
-    above: tuple[Piece, ...]  # what is higher than the buffers that were told, and L1_SMALL
+    above: tuple[Piece, ...]  # above the listed buffers, and L1_SMALL
     end: int
     highest_cb: int | None  # end of the highest circular buffer; None: there is none
     lowest_buffer: int | None
@@ -146,7 +146,7 @@ def core_map(snapshot: Snapshot, device: Device, core: Core) -> CoreMap:
 def _layout(device: Device) -> L1Map:
     found = device.l1_map
     if found is None:
-        raise Unknown("nobody declared where L1 begins and ends on this device, or two disagree")
+        raise Unknown("no client declared where L1 begins and ends on this device, or two disagree")
     if not (found.ring_base or 0) <= found.base <= found.small_base <= found.end or found.base < 0:
         raise Unknown("the declared boundaries of L1 are impossible")
     return found
@@ -190,7 +190,7 @@ def _buffers(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, 
             raise Unknown(f"one lies at {start:#x}, outside of what can be allocated")
         placed.append((found, one))
     if not placed and device.memory.l1.count:
-        raise Unknown(f"none of {device.memory.l1.count:,} is told")
+        raise Unknown(f"none of {device.memory.l1.count:,} is listed")
     return tuple(_apart(placed))
 
 
@@ -224,7 +224,7 @@ def _filled(start: int, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
 
 
 def _rest(snapshot: Snapshot, device: Device, start: int, layout: L1Map) -> tuple[Piece, ...]:
-    """What is above the highest buffer that was told: those that were not, or nothing."""
+    """Above the highest listed buffer: buffers that are not listed, or nothing."""
     if start == layout.small_base:
         return ()
     count = device.memory.l1.count
@@ -242,7 +242,7 @@ def _small(snapshot: Snapshot, device: Device, layout: L1Map) -> tuple[Piece, ..
     return (Piece(layout.small_base, layout.end, Sort.SMALL, f"L1_SMALL, {text} in use"),)
 
 
-# Each sort can be told by its sign alone, where there is no colour.
+# Each can be recognised by its sign alone, where there is no colour.
 _LOOKS: dict[Sort, tuple[str, str, Style]] = {
     Sort.RESERVED: ("░", "-", Style.FAINT),
     Sort.RING: ("▒", "r", Style.RING),
@@ -311,7 +311,7 @@ def _row(
 
 
 def _owner_mark(piece: Piece, own: Owned) -> str:
-    """What is free is nobody's, though ranges of the chosen may be among those that were joined to it."""
+    """Free space has no owner, though it may have been merged with ranges that have."""
     return " " if piece.sort in _QUIET else own.mark(piece.start, piece.end)
 
 
@@ -354,8 +354,8 @@ def _joined(pieces: Sequence[Piece], most: int) -> list[Piece]:
 
 
 def _summary(used: Iterable[Piece], holes: int, free: int) -> str:
-    words = {Sort.BUFFER: "buffer", Sort.DATAFLOW: "dataflow buffer"}
-    count = Counter(words.get(piece.sort, "CB range") for piece in used)
+    names = {Sort.BUFFER: "buffer", Sort.DATAFLOW: "dataflow buffer"}
+    count = Counter(names.get(piece.sort, "CB range") for piece in used)
     parts = [f"{number} {word}{'s' * (number > 1)}" for word, number in count.items()]
     if holes:
         parts.append(

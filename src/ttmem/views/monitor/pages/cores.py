@@ -81,7 +81,7 @@ def _added_up(core: Core, found: Pressure, units: Units) -> Line:
 
 
 def clash_line(found: CoreMap, units: Units) -> Line:
-    """The distance, and between what; an overlap is said plainly."""
+    """How far circular buffers and L1 buffers are apart, or that they overlap."""
     distance = found.distance
     if distance is None:
         return (*faint(" to a clash "), *faint("N/A"))
@@ -204,7 +204,7 @@ def choose(core: Core) -> Callable[[State], str | None]:
 def _sign(used: int, room: int, cell: int, ascii: bool) -> str:
     if used == 0:
         return "." if ascii else "·"
-    whole = percentage(used, room)  # the same number as in words beside the grid
+    whole = percentage(used, room)  # the same number as beside the grid
     if cell == WIDTHS[0]:
         return whole
     if whole == "over":
@@ -230,7 +230,7 @@ HELP = terms("""
 grid | the compute cores, x to the right, y down; each has one bank of L1
 a cell | bytes in use over bytes that a core can allocate: addresses of L1 and L1_SMALL buffers, which take the same
     block in every bank, and addresses that cached programs have for circular buffers there. An address counts once,
-    whoever uses it, as in the map. A percentage, or its tens; '!' is more than there is
+    however many processes use it. A percentage, or its tens; '!' is more than there is
 share addresses | processes take turns on a core, at the same addresses. Here an address counts once; L1 used on the
     Overview counts it for each process, so it may be more than the sum of these cells
 pid 41235 +2 | of this process; two others have something at the same addresses
@@ -331,8 +331,8 @@ class _CoreView:
     def drawn(self) -> Drawn:
         look = self._look
         units = look.state.units
-        words = core_lines(self._core, self._pressure, self._own, units, look.width)
-        self._lines += words if look.height >= AIRY else words[:1]
+        facts = core_lines(self._core, self._pressure, self._own, units, look.width)
+        self._lines += facts if look.height >= AIRY else facts[:1]
         if self._map is not None:
             self._lines.append(clash_line(self._map, units))
         self._lines += self._reasons

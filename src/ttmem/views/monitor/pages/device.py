@@ -37,19 +37,19 @@ from ttmem.views.telemetry import telemetry_facts
 
 
 def provenance_lines(device: Device, width: int) -> list[Line]:
-    """Numbers of one origin share their words, which are said once, and whole."""
+    """Source and method of the numbers; those with the same are listed together."""
     if not device.provenance:
         return []
     named: dict[Provenance, list[str]] = {}
     for name, one in device.provenance.items():
         named.setdefault(one, []).append(name)
-    lines: list[Line] = [clip_line(ink(" WHERE FROM", Style.TITLE), width)]
+    lines: list[Line] = [clip_line(ink(" SOURCES", Style.TITLE), width)]
     titles = [", ".join(names) for names in named.values()]
     room = max(map(len, titles))
     for title, one in zip(titles, named, strict=True):
         misses = f"; misses: {one.misses}" if one.misses else ""
-        told = paragraph(f"{one.source}: {one.method}{misses}", max(width - room - 3, 1))
-        lines += [clip_line(line, width) for line in indent(told, room + 3, faint(f" {title}"))]
+        text = paragraph(f"{one.source}: {one.method}{misses}", max(width - room - 3, 1))
+        lines += [clip_line(line, width) for line in indent(text, room + 3, faint(f" {title}"))]
     return lines
 
 
@@ -246,7 +246,7 @@ CHARTS = 5  # lines that charts keep before code has any
 ROOMY = 16  # lines that charts keep before provenance has any
 TABLE = 3  # lines that the table of processes keeps
 REMARKS = 2  # lines
-NOTES = 4  # at most one line in so many tells what is wrong
+NOTES = 4  # at most one line in so many is about what is wrong
 
 
 class DeviceLayout(NamedTuple):
@@ -297,15 +297,15 @@ def _remarks(device: Device, look: Look) -> list[Line]:
 
 
 HELP = terms("""
-charts | the highest second of each column; a gap is a time without samples
-scale | up to the capacity; smaller while less than a quarter of it was ever used
-◆ | the peak with its time, also between two samples; 'in sight': the peak is not in the chart
-HELD | reserved bytes where they are known, else requested ones; all sums use it
-CAPACITY | what can be allocated; N/A if nobody declared it
+charts | the highest value of each column; a gap is a time without samples
+scale | up to the capacity; less while less than a quarter of it was ever used
+◆ | the peak with its time, also between two samples; 'in this chart': the highest was earlier
+HELD | reserved bytes where they are known, else requested bytes; all totals use it
+CAPACITY | what can be allocated; N/A if no client declared it
 REQUESTED | the bytes that applications asked for
 RESERVED | the block in one bank times all banks, because banks allocate in lock step
-FREE, LARGEST | free memory and its largest block, where the source tells them; of L1 by the allocator of buffers:
-    circular buffers are not taken off
+FREE, LARGEST | free memory and its largest block, where the source reports them; the allocator of L1
+    does not know of circular buffers, which may be inside
 COUNT | live buffers
 PEAK, AT | the highest held value since the device was first seen, and when
 TRACE | buffers of traces; DRAM that is set apart, not part of the DRAM row
@@ -315,20 +315,20 @@ CB resident | what lies there now: the last dispatched program on each core
 cached | per core, the union of address ranges over a process's live programs
 demand | the plain sum; it may exceed L1, because programs share addresses
 dataflow | the part of cached that dataflow buffers and scratchpads take
-ring | where kernel code lies while it runs: occupied / capacity, in no sum
+ring | where kernel code lies while it runs: occupied / capacity; not counted
 binaries in DRAM | the part of the DRAM buffers that holds kernel code
 distinct | how many different binaries there are
 loads, dispatches | counters: they only grow
 hits, misses, rate | of the program cache of the runtime
 footprint | binary x cores by type, if resident everywhere; cached programs are not
-counted | kernel code by the counter of a prototype of the runtime; in no sum
+counted | kernel code by the counter of a prototype of the runtime; not counted
 processes | what each holds on this device; x, ! and * as on the Overview
 temp, power, aiclk ... | with --telemetry: sensors of the card, value / limit of the firmware; * is stale
-WHERE FROM | source and method of each number, and what it is known to miss
+SOURCES | source and method of each number, and what it is known to miss
 """)
 
 
-NOBODY = "no process holds memory here"
+NOBODY = "no process has memory allocated here"
 
 
 class DevicePage:
@@ -336,7 +336,7 @@ class DevicePage:
 
     name = "Device"
     keys = (("c", "other charts"), ("s", "sort"), ("enter", "buffers of the process"))
-    details: tuple[str, ...] = ()  # sums are enough; the past comes with every picture
+    details: tuple[str, ...] = ()  # totals are enough
     help = HELP
 
     def draw(self, look: Look) -> Drawn:

@@ -61,14 +61,14 @@ class SeenAnomaly(NamedTuple):
 
 
 class AnomalyMemory:
-    """Learns from each picture what is new; the one that was silent longest is forgotten first."""
+    """Learns from each snapshot what is new; the least recently changed is forgotten first."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Key, SeenAnomaly] = OrderedDict()
         self._began = False
 
     def look(self, snapshot: Snapshot) -> None:
-        """Takes note of the anomalies of a picture; the same picture twice changes nothing."""
+        """Remembers the anomalies of a snapshot; the same snapshot twice changes nothing."""
         for device in snapshot.devices:
             for anomaly in device.anomalies:
                 seen = snapshot.time_ns if self._began else None
@@ -304,23 +304,23 @@ NEWEST = 3  # lines for the anomaly that happened last
 
 
 HELP = terms("""
-dropped | events that were not seen one by one; a resend heals the sums
+dropped | events that were not seen; a resend corrects the totals
 gaps | how often a process had to drop events
-rejected | records that made no sense; they are in no sum, and the server's log says why
-anomalies | what does not add up, in the stream at the time at which it happened, or else the monitor saw it first
-    or saw it grow; 'earlier': before the monitor looked
+rejected | invalid records; they are not counted, and the server's log says why
+anomalies | what does not add up, at the time at which it happened or was first seen; 'earlier': before the
+    monitor was started
 TIME | when it happened, by the clock of the process; of arrival where that is unknown
 EVENT | what happened; 'resent' is state that a client sent again, not news
 SIZE | requested bytes of a buffer, bytes of all cores of a circular buffer, one binary of a kernel, what is in the
     ring
 ID | of the buffer, kernel or program; a circular buffer's is its address
 below | the chosen event in full; x gives its text more room, and takes it back
-NAME, CALL SITE | the name and the line of code, where the client tells
+NAME, CALL SITE | the name and the line of code, where the client reports them
 """)
 
 
 class Events:
-    """The newest first. It remembers when it saw each anomaly: a snapshot says only that it is."""
+    """The newest first. It remembers when it first saw each anomaly."""
 
     name = "Events"
     keys = (("s", "sort"), ("enter", "its device"), ("x", "whole text"))
@@ -353,17 +353,17 @@ class Events:
         snapshot = look.snapshot
         self.watch(snapshot)
         seen = self._anomalies.seen()
-        told = snapshot.events
+        listed = snapshot.events
         names = device_names(snapshot.devices)
         table = Listing(
             self.name,
             event_columns(look.state.units, names, look.zone),
             event_entries(snapshot, seen),
             look.state,
-            empty=why_none(snapshot, "events", told is not None),
+            empty=why_none(snapshot, "events", listed is not None),
         )
         anomalies = counter_fact("anomalies", len(seen), Style.ALARM if seen else Style.PLAIN)
-        facts = [_how_many(told), *_lost(snapshot.losses), anomalies]
+        facts = [_how_many(listed), *_lost(snapshot.losses), anomalies]
         above = [
             *fact_lines(facts, look, 2),
             *_newest(seen, names, look),
@@ -391,10 +391,10 @@ def _newest(seen: Sequence[SeenAnomaly], names: Mapping[str, str], look: Look) -
     return lines[:NEWEST]
 
 
-def _how_many(told: Sequence[object] | None) -> Line:
-    if told is None:
+def _how_many(listed: Sequence[object] | None) -> Line:
+    if listed is None:
         return ink("events N/A")
-    return ink(f"the last {len(told):,} events" if told else "no events")
+    return ink(f"the last {len(listed):,} events" if listed else "no events")
 
 
 def _lost(losses: Losses) -> list[Line]:

@@ -176,7 +176,7 @@ def _by_program(buffers: Sequence[CircularBuffer]) -> dict[ProgramKey, tuple[int
 
 
 def are_named(rows: Sequence[ProgramEntry]) -> bool:
-    """Did anybody tell which operation made one of them?"""
+    """Whether the operation of any of them is known."""
     return any(row.program.name or row.program.site for row in rows)
 
 
@@ -212,20 +212,20 @@ def program_columns(units: Units, named: bool = False) -> list[ListColumn[Progra
 
 
 HELP = terms("""
-ring | kernel-config ring: occupied / capacity in bytes of the whole device, as the last client that wrote said; it
-    lies below the memory that can be allocated and is in no L1 sum
-wraps, syncs | how often the ring began anew, and how often the host had to wait for room
+ring | kernel-config ring: occupied / capacity in bytes of the whole device, as reported last; it is
+    below the memory that can be allocated and not part of L1 used
+wraps, syncs | how often the ring wrapped, and how often the host had to wait for space
 footprint | by type, with the number of kernels: binary x cores over all live kernels, if they were resident
-    everywhere; cached programs are not, so this is no L1 in use
+    everywhere; cached programs are not, so this is not L1 in use
 binaries in DRAM | padded binaries of the live programs: a part of the DRAM buffers
 TYPE | application, fabric or dispatch
-BINARY | bytes of one copy; N/A where the client told only the product with the cores
+BINARY | bytes of one copy; N/A where the client reports only binary x cores
 CORES | cores that the kernel runs on
 FOOTPRINT | binary x cores
-STATUS | how far the program's binaries have come on this device: NotSent, InFlight, Committed
+STATUS | of the program's binaries on this device: NotSent, InFlight or Committed
 DISPATCHES | runs of the program, or of the kernel, since it was seen
 HITS, MISSES | runs that found the program in the program cache, and that did not
-loads | of all kernels of the device; a live kernel is loaded once, to load it again is a run
+loads | of all kernels of the device; a live kernel is loaded once, loading it again counts as a run
 CBS, CB BYTES | circular buffers of the program, all cores together, as in the demand
 RESIDENT, CORES | bytes of circular buffers on the cores where this program was the last to be dispatched, and how
     many cores those are

@@ -48,19 +48,19 @@ def device_names(devices: Iterable[Device]) -> dict[str, str]:
     return {device.unique_id: names.some([device.unique_id]) for device in devices}
 
 
-def why_none(snapshot: Snapshot, what: str, told: bool, device: str | None = None) -> str:
-    """Why there is not one of them, on `device` if named, and what to do; `told`: the detail came."""
+def why_none(snapshot: Snapshot, what: str, listed: bool, device: str | None = None) -> str:
+    """Why the list is empty, and what to do. `listed`: a source lists them."""
     if not snapshot.devices:
         return f"no {what}: no device has been seen yet"
     if blind := sums_only(snapshot, device):
         return (
-            f"{what} N/A: {', '.join(blind)} tells sums only;"
-            " run the application with 'ttmem run' to see each one"
+            f"{what} N/A: {', '.join(blind)} reports only totals;"
+            " start the program with `ttmem run` to see each one"
         )
     if ended := _ended(snapshot, device):
         return f"no {what} now: {ended} ended; `ttmem dump` lists what was never freed"
-    if not told:
-        return f"{what} N/A: this source does not list them; run the application with 'ttmem run'"
+    if not listed:
+        return f"{what} N/A: this source does not list them; start the program with `ttmem run`"
     return f"no {what} now"
 
 
@@ -72,7 +72,7 @@ def sums_only(snapshot: Snapshot, device: str | None) -> list[str]:
 
 
 def _ended(snapshot: Snapshot, device: str | None) -> str:
-    """'process 41235 has', of those that died under the monitor's eyes with memory in their hands."""
+    """'process 41235 has', of those that died with memory allocated."""
     pids = [
         left.pid
         for left in snapshot.left_behind
@@ -85,9 +85,9 @@ def _ended(snapshot: Snapshot, device: str | None) -> str:
 
 DEAD, LOST, AWAY = "x", "!", "*"
 MARKS = (
-    (DEAD, "left behind by a dead process, in no sum"),
+    (DEAD, "left behind by a dead process, not counted"),
     (LOST, "its client lost events or buffers"),
-    (AWAY, "not connected: keeps its memory until it dies"),
+    (AWAY, "not connected: its memory counts until it exits"),
 )
 DEVICES_ROOM = 9
 BY_DRAM = 3  # DRAM sorts until the user chooses
@@ -113,7 +113,7 @@ class ProcessRow(NamedTuple):
         return self.mark == DEAD
 
     def ink(self, text: str) -> Line:
-        """Its text; what is in no sum is faint."""
+        """Its text; what is not counted is faint."""
         return ink(text, Style.FAINT if self.dead else Style.PLAIN)
 
 
@@ -207,7 +207,7 @@ def process_totals(rows: Sequence[ProcessRow], look: Look) -> Line:
 
 
 def legend(rows: Sequence[ProcessRow]) -> list[Line]:
-    """What the marks after the pids mean, of those that are there."""
+    """The meaning of the marks that are shown."""
     present = {row.mark for row in rows}
     return [(Span(f"{mark} ", Style.WARN), *faint(text)) for mark, text in MARKS if mark in present]
 
