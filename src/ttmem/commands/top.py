@@ -80,6 +80,11 @@ def watch_live(feed: Feed, options: argparse.Namespace) -> int:
     check_terminal()
     watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch)
+    if options.file is not None:
+        from ttmem.feeds.recording_feed import RecordingFeed
+        from ttmem.views.monitor.timeline import Timeline
+
+        monitor.timeline = Timeline.of(feed) if isinstance(feed, RecordingFeed) else None
     follower = Follower(feed, monitor.question, lambda: monitor.interval)
     return run_session(monitor, watch, follower, depth_of(options.no_color))
 

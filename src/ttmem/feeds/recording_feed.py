@@ -16,6 +16,7 @@ class RecordingFeed:
         """BadInput if the file is no recording, or `at` no instant of it."""
         self._file = file
         self.at = at  # may be changed between two reads
+        self.reached: tuple[int, int] | None = None  # position and time of the last snapshot
         self._recording: Recording | None = Recording(file)
         self.name = self._recording.name
         self._recording.instant(at)
@@ -37,7 +38,9 @@ class RecordingFeed:
         """See `Feed.read`."""
         wanted = checked(detail)
         self.recording.refresh()
-        return self.recording.at(self.at, wanted, device=device, limit=limit)
+        instant = self.recording.instant(self.at)
+        self.reached = instant.position, instant.time_ns
+        return self.recording.snapshot(instant, wanted, device=device, limit=limit)
 
     def close(self) -> None:
         if self._recording is not None:

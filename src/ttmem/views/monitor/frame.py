@@ -158,9 +158,7 @@ class Frame(NamedTuple):
             facts.append(ink(f"! {self.status.missing}", Style.WARN))
         if self.status.pids:
             who = chosen_names(self.status.pids)
-            facts.append(
-                ink(f"only {who}", Style.LABEL) + faint("; device figures include all")
-            )
+            facts.append(ink(f"only {who}", Style.LABEL) + faint("; device figures include all"))
         return [_joined(facts)] if facts else []
 
     def _banners(self) -> list[Line]:

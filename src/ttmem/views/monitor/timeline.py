@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ttmem.text import clip, columns
 from ttmem.views.ink import Line, Span, Style, faint, ink
+
+if TYPE_CHECKING:  # a live monitor does not need the code that reads files
+    from ttmem.feeds.recording_feed import RecordingFeed
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0)
 SECOND = 1_000_000_000
@@ -32,38 +35,54 @@ class Mark(NamedTuple):
     text: str
 
 
-class Timeline:
-    """`at` is what the feed is asked for; `where` says what that was: the position and time of the last answer.
+class Seekable(Protocol):
+    """A feed that shows the instant `at`; `reached` is the position and time of its last snapshot."""
 
-    The feed is read in another thread, which also resolves `at`: finding a peak may replay the whole file.
-    """
+    at: str | float
+    reached: tuple[int, int] | None
+
+
+class Timeline:
+    """Moves `feed.at`; the feed is read in another thread, which also finds the instant: a peak may need a replay
+    of the whole file."""
 
     def __init__(
-        self,
-        started_ns: int,
-        ended_ns: int,
-        marks: Sequence[Mark],
-        ask: Callable[[str], None],
-        where: Callable[[], tuple[int, int] | None],
+        self, feed: Seekable, started_ns: int, ended_ns: int, marks: Sequence[Mark] = ()
     ) -> None:
         self.playing = False
         self.speed = 1.0
-        self.at = "start"
         self.typed: str | None = None  # the answer to 'go to', while it is typed
+        self._feed = feed
         self._started, self._ended = started_ns, max(ended_ns, started_ns)
         self._marks = marks
-        self._ask = ask
-        self._where = where
         self._good = self.at  # the last instant that could be shown
         self._played_at = self._offset = 0.0
 
+    @classmethod
+    def of(cls, feed: RecordingFeed) -> Timeline:
+        """Reads the markers, so it has to be made before another thread reads the feed."""
+        info = feed.recording.info()
+        marks = [Mark(m.time_ns, m.position, m.kind, m.text) for m in feed.recording.markers]
+        return cls(feed, info.started_ns, info.ended_ns, marks)
+
+    @property
+    def at(self) -> str:
+        """What the feed is asked for."""
+        return str(self._feed.at)
+
+    @property
+    def _position(self) -> int:
+        return (self._feed.reached or (0, 0))[0]
+
     @property
     def time_ns(self) -> int:
-        return max(self._started, min((self._where() or (0, self._started))[1], self._ended))
+        """Of the last snapshot. The file may have grown since it was opened."""
+        reached = (self._feed.reached or (0, self._started))[1]
+        self._ended = max(self._ended, reached)
+        return max(self._started, reached)
 
     def go(self, at: str) -> None:
-        self._good, self.at = self.at, at
-        self._ask(at)
+        self._good, self._feed.at = self.at, at
 
     def refuse(self) -> None:
         """The feed knows no such instant: back to the one before."""
@@ -101,8 +120,7 @@ class Timeline:
                 second = self.time_ns - self._started + (SECOND if key == "}" else -SECOND)
                 self._jump(f"{max(second, 0) / SECOND:.9f}s")
             case "," | ".":
-                position = (self._where() or (0, 0))[0]
-                self._jump(f"#{max(position + (1 if key == '.' else -1), 0)}")
+                self._jump(f"#{max(self._position + (1 if key == '.' else -1), 0)}")
             case "<" | ">":
                 self._jump_to_mark(1 if key == ">" else -1)
             case _:
@@ -121,9 +139,8 @@ class Timeline:
         self.go(at)
 
     def _jump_to_mark(self, by: int) -> None:
-        position = (self._where() or (0, 0))[0]
-        later = [mark for mark in self._marks if mark.position > position]
-        earlier = [mark for mark in self._marks if mark.position < position]
+        later = [mark for mark in self._marks if mark.position > self._position]
+        earlier = [mark for mark in self._marks if mark.position < self._position]
         found = later[:1] if by > 0 else earlier[-1:]
         if found:
             self._jump(f"#{found[0].position}")
