@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.views.cases import four_devices
+from tests.views.monitor.monitors import Desk
 from ttmem.views.monitor.timeline import Mark, Timeline
 
 SECOND = 1_000_000_000
@@ -121,3 +123,21 @@ def test_what_is_typed_stands_in_the_bar_with_what_can_be_typed() -> None:
 
 def test_other_keys_are_left_to_the_page() -> None:
     assert not Recorded().bar.press("up", 0.0)
+
+
+def test_in_the_monitor_a_jump_asks_for_its_history_and_a_bad_one_is_said_and_undone() -> None:
+    recorded, desk = Recorded(), Desk()
+    desk.monitor.timeline = recorded.bar
+    desk.answer(four_devices())
+    desk.answer(four_devices())
+    desk.press("}")
+    asked = desk.monitor.question().detail
+    desk.fail("there is no failed allocation in this recording")
+    desk.monitor.tick()
+    screen = desk.screen(120)
+
+    assert "history" in asked
+    assert recorded.at == "start"
+    assert "! there is no failed allocation in this recording" in screen
+    assert "DISCONNECTED" not in screen
+    assert "space play/pause" in screen
