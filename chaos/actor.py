@@ -239,8 +239,10 @@ def _work(actor: Actor, chance: random.Random) -> None:
                 told = actor.settle() | {"held": actor.account.totals()}
                 print(json.dumps(told), flush=True)
         if working:
-            for _ in range(_burst(actor, chance)):
+            for number in range(1, 1 + _burst(actor, chance)):
                 actor.act(chance)
+                if number % 500 == 0 and select.select([sys.stdin], [], [], 0)[0]:
+                    break  # on a busy machine 30,000 may take minutes
 
 
 def _burst(actor: Actor, chance: random.Random) -> int:
