@@ -30,6 +30,7 @@ SLOW = (
     "feeds/test_documented_keys.py",
     "house/test_missing_tools.py",
     "hw/test_descriptor.py",
+    "ledger/test_journal.py",
     "model/test_ctrl_c.py",
     "model/test_demo.py",
     "model/test_simulate.py",

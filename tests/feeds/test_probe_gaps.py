@@ -98,7 +98,7 @@ def test_what_was_overwritten_before_anybody_looked_is_lost_and_the_provenance_s
     for device in second.devices:
         assert "overwritten" in (device.provenance["cb"].misses or "")
         assert "overwritten" in (device.provenance["kernels"].misses or "")
-    assert f"lost: {lost:,} events were overwritten before anybody read them" in said(second)
+    assert f"lost: {lost:,} events were overwritten before being read" in said(second)
 
 
 def test_nothing_is_lost_where_the_ring_has_it_all_and_no_provenance_says_so(
