@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": FOUNDATION | {"hw", "events", "client"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "sources", "server"}
-    | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe", "recording"},
+    | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe", "recording"}
+    | {"exporters"},
     "__main__": {"commands"},
     "__init__": {"api", "errors", "events", "probe", "snapshots"},
 }

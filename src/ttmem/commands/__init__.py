@@ -25,6 +25,7 @@ VERBS = (
     "record",
     "info",
     "cut",
+    "export",
     "doctor",
     "clean",
     "simulate",

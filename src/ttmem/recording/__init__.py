@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from ttmem.recording.recording import Batch, Info, Instant, Marker, RecordedProcess, Recording
+from ttmem.recording.recording import (
+    Batch,
+    Info,
+    Instant,
+    Marker,
+    RecordedProcess,
+    Recording,
+    Totals,
+)
 
-__all__ = ["Batch", "Info", "Instant", "Marker", "RecordedProcess", "Recording"]
+__all__ = ["Batch", "Info", "Instant", "Marker", "RecordedProcess", "Recording", "Totals"]

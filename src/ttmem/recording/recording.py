@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
-from ttmem.events import EVENT_SIZE
+from ttmem.events import EVENT_SIZE, Amounts, MemoryKind
 from ttmem.events.record import NO_POSITION, Control
 from ttmem.recording.chunks import Chunks, Damage, FileSource, Source
 from ttmem.recording.format import VERSION, BadChunk, ChunkType, from_document, to_document
@@ -17,9 +17,11 @@ from ttmem.recording.journal import reached, records_until, runs
 from ttmem.recording.when import parse_when
 from ttmem.sizes import several
 from ttmem.snapshots import Anomaly, Snapshot
+from ttmem.wire.rows import DeviceRow, grouped_rows
 
 if TYPE_CHECKING:
     from ttmem.ledger import Books
+    from ttmem.ledger.context import DeviceContext
     from ttmem.recording.replay import Replay
 
 LISTED_EVENTS = 4096
@@ -67,6 +69,15 @@ class Marker(NamedTuple):
     text: str
     pid: int | None
     device: str | None  # a unique id
+
+
+class Totals(NamedTuple):
+    """The bytes held on one device after a record that changed them, as events tell."""
+
+    position: int
+    time_ns: int
+    device: str  # unique id
+    amounts: Amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +292,41 @@ class Recording:
             except ValueError:
                 continue  # what remains of the chunk is no journal
 
+    def totals(self, first: int, last: int) -> Iterator[Totals]:
+        """What each device held at `first`, then every change of it until `last`.
+
+        Of processes that only counters name nothing is known between two readings: they are not included.
+        """
+        from ttmem.recording.replay import Replay
+
+        replay = Replay(self._chunks, self.records)
+        replay.go_to(first)
+        names = {index: device.unique_id for index, device in enumerate(self._devices(last))}
+        time = self.time_at(replay.position)
+        for index, row in enumerate(grouped_rows(DeviceRow, replay.ledger.devices())):
+            if index in names:
+                amounts = Amounts.of_kinds(row.held, row.cb_used)
+                yield Totals(replay.position, time, names[index], amounts)
+        for position, change in replay.changes(last):
+            time = max(time, change.time)
+            if change.device in names:
+                yield Totals(position, time, names[change.device], Amounts(*change[3:]))
+
+    def banks(self, device: str, kind: MemoryKind) -> int | None:
+        """How many banks a device has for a kind of memory; None if that was not declared."""
+        found = (one for one in self._devices(self._chunks.end) if one.unique_id == device)
+        return next((one.declaration.banks(kind).number for one in found), None)
+
+    def _devices(self, position: int) -> tuple[DeviceContext, ...]:
+        """What is known about devices at a position; each stands at its index in the ledger."""
+        from ttmem.recording.context import context_from
+
+        document, _ = self._context(Instant(position, self.time_at(position)))
+        try:
+            return context_from(document, {}).devices
+        except Exception:  # somebody else may have written it
+            return ()
+
     # -- one instant ---------------------------------------------------------------------------------------------
 
     def instant(self, when: str | float) -> Instant:
@@ -350,8 +396,6 @@ class Recording:
 
     def _peak(self, kind: str) -> int:
         """By events; of what only counters tell, the history has a sample each second."""
-        from ttmem.events import MemoryKind
-        from ttmem.wire.rows import DeviceRow, grouped_rows
 
         def peak(ledger: Any) -> int:
             rows = grouped_rows(DeviceRow, ledger.devices())

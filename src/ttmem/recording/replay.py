@@ -10,6 +10,7 @@ from ttmem.ledger.journal import JournaledLedger
 from ttmem.recording.chunks import Chunks
 from ttmem.recording.format import BadChunk, ChunkType
 from ttmem.recording.journal import MASK_RECORDS
+from ttmem.wire.rows import TotalsRow, flat_rows
 
 Records = Callable[[int, int], Iterator[tuple[int, bytes]]]  # as `Recording.records`
 
@@ -44,6 +45,19 @@ class Replay:
     def reaches(self, position: int) -> bool:
         """Whether it has arrived. A definition of cores is three records, and takes effect with the third."""
         return position - self.position <= MASK_RECORDS
+
+    def changes(self, end: int) -> Iterator[tuple[int, TotalsRow]]:
+        """(position, totals) wherever those of a device change, up to `end` or the next gap."""
+        for at, data in self._records(self.position, end):
+            if at != self.position:
+                return
+            try:
+                taken, rows = self.ledger.replay_totals(data)
+            except ValueError:
+                self.position = -1
+                return
+            yield from ((at + row.record, row) for row in flat_rows(TotalsRow, rows))
+            self.position += taken
 
     def _restore(self, frame: int) -> None:
         while frame >= 0:

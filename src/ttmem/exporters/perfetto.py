@@ -1,0 +1,182 @@
+"""A Perfetto trace: counters for each device and kind of memory, ops and phases as slices, failed allocations, and a
+heap profile for each kind of memory.
+
+The file is a sequence of packets, so it can be written to a pipe. Times are those of the events, in nanoseconds
+since 1970; clocks are declared so that trace_processor accepts them as they are. Heap profiles are dated in
+MONOTONIC_COARSE, and trace_processor ignores them without a word unless a clock snapshot maps that clock too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ttmem.exporters.frames import Frame, frames
+from ttmem.exporters.operations import Operation
+from ttmem.exporters.pprof import Stack
+from ttmem.exporters.protobuf import field
+from ttmem.recording import RecordedProcess, Totals
+from ttmem.snapshots import Device
+
+_SEQUENCE = field(10, 1)  # trusted_packet_sequence_id
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
+_BYTES = 3  # CounterDescriptor.unit
+_REALTIME, _MONOTONIC_COARSE, _BOOTTIME = 1, 4, 6
+_KINDS = ("dram", "l1", "l1_small", "trace", "cb", "l1_used")
+
+
+def _packet(*fields: bytes) -> bytes:
+    return field(1, b"".join(fields) + _SEQUENCE)
+
+
+def clocks(time_ns: int) -> bytes:
+    """All clocks show the time of the events."""
+    each = b"".join(
+        field(1, field(1, clock) + field(2, time_ns))
+        for clock in (_REALTIME, _MONOTONIC_COARSE, _BOOTTIME)
+    )
+    return _packet(field(8, time_ns), field(6, each))
+
+
+class TraceWriter:
+    """Turns what happened into packets."""
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        self._tracks: dict[tuple[object, ...], int] = {}
+        self._devices = {device.unique_id: device for device in devices}
+        self._last: dict[tuple[str, int], int] = {}  # counter values, by device and kind
+        self._phases: dict[int, RecordedProcess] = {}  # those in a phase, by serial
+
+    def _track(self, *key: object) -> tuple[int, bool]:
+        """The id of a track, and whether it is new: its descriptor precedes its first event."""
+        known = self._tracks.get(key)
+        if known is not None:
+            return known, False
+        self._tracks[key] = len(self._tracks) + 1
+        return self._tracks[key], True
+
+    # -- counters ----------------------------------------------------------------------------------------
+
+    def totals(self, now: Totals) -> Iterator[bytes]:
+        """The counters that have changed."""
+        values = (*now.amounts, now.amounts.l1_used)
+        for kind, value in enumerate(values):
+            key = (now.device, kind)
+            if self._last.get(key) != value:
+                self._last[key] = value
+                track, is_new = self._track("counter", now.device, kind)
+                if is_new:
+                    yield from self._counter_track(now.device, kind, track)
+                event = field(9, _COUNTER) + field(11, track) + field(30, value)
+                yield _packet(field(8, now.time_ns), field(11, event))
+
+    def _counter_track(self, unique_id: str, kind: int, track: int) -> Iterator[bytes]:
+        parent, is_new = self._track("device", unique_id)
+        if is_new:
+            device = self._devices.get(unique_id)
+            board = (device.board or device.arch if device else None) or "device"
+            yield _packet(field(60, field(1, parent) + field(2, f"{board} {unique_id}")))
+        unit = field(8, field(3, _BYTES))
+        name = field(2, _KINDS[kind]) + field(12, kind)  # in this order on screen
+        yield _packet(field(60, field(1, track) + field(5, parent) + name + unit))
+
+    # -- slices ------------------------------------------------------------------------------------------
+
+    def operation(self, one: Operation) -> Iterator[bytes]:
+        """The op as a slice; phases and failures among its events."""
+        if one.name is not None:
+            notes = _notes(site=one.site, phase=one.rows[-1].phase, device=one.rows[-1].device)
+            name = field(23, one.name) + notes
+            yield from self._slice(one.process, "ops", _BEGIN, one.first_ns, name)
+            yield from self._slice(one.process, "ops", _END, one.last_ns)
+        for row in one.rows:
+            if row.event == "phase_entered":
+                yield from self._phase(one.process, row.time_ns, row.op)
+            elif row.event == "allocation_failed":
+                size = field(4, field(10, "requested") + field(3, row.requested or 0))
+                notes = _notes(op=row.op, site=row.site, device=row.device)
+                name = field(23, f"allocation failed: {row.memory or 'memory'}") + size + notes
+                yield from self._slice(one.process, "failures", _INSTANT, row.time_ns, name)
+
+    def _phase(self, process: RecordedProcess, time_ns: int, name: str | None) -> Iterator[bytes]:
+        """A phase lasts until the next one is entered; no name: the outermost was left."""
+        if self._phases.pop(process.serial, None) is not None:
+            yield from self._slice(process, "phases", _END, time_ns)
+        if name:
+            self._phases[process.serial] = process
+            yield from self._slice(process, "phases", _BEGIN, time_ns, field(23, name))
+
+    def _slice(
+        self, process: RecordedProcess, what: str, kind: int, time_ns: int, more: bytes = b""
+    ) -> Iterator[bytes]:
+        track, is_new = self._track(what, process.serial)
+        if is_new:
+            parent, is_first = self._track("process", process.serial)
+            if is_first:
+                name = process.command or f"pid {process.pid}"
+                described = field(1, process.pid) + field(6, name)
+                yield _packet(field(60, field(1, parent) + field(3, described)))
+            yield _packet(field(60, field(1, track) + field(5, parent) + field(2, what)))
+        yield _packet(field(8, time_ns), field(11, field(9, kind) + field(11, track) + more))
+
+    def close(self, time_ns: int) -> Iterator[bytes]:
+        """Ends the phases that are still open."""
+        for process in list(self._phases.values()):
+            yield from self._phase(process, time_ns, None)
+
+
+def _notes(**texts: str | None) -> bytes:
+    """Debug annotations."""
+    return b"".join(
+        field(4, field(10, name) + field(6, text)) for name, text in texts.items() if text
+    )
+
+
+class _Interned(NamedTuple):
+    strings: dict[str, int]
+    frames: dict[Frame, int]
+    stacks: dict[tuple[int, ...], int]
+
+
+def heap_profiles(live: Mapping[Stack, tuple[int, int]], time_ns: int) -> bytes:
+    """One heap for each process and kind of memory: what was alive at the end of the span."""
+    names = _Interned({}, {}, {})
+    dumps: dict[tuple[int, str], dict[int, tuple[int, int]]] = {}
+    for stack, (count, held) in live.items():
+        path = tuple(_interned_frame(names, frame) for frame in reversed(frames(stack.site)))
+        number = names.stacks.setdefault(path, len(names.stacks) + 1)
+        heap = dumps.setdefault((stack.pid, stack.memory), {})  # each stack once
+        known = heap.get(number, (0, 0))
+        heap[number] = (known[0] + count, known[1] + held)
+    tables = [
+        *(
+            field(1, field(1, number) + field(2, text.encode()))
+            for text, number in names.strings.items()
+        ),
+        *(
+            field(2, field(1, number) + field(2, names.strings[frame.text]) + field(3, 1))
+            for frame, number in names.frames.items()
+        ),
+        *(
+            field(3, field(1, number) + b"".join(field(2, frame) for frame in path))
+            for path, number in names.stacks.items()
+        ),
+        field(4, field(1, 1)),  # the mapping that every frame names
+    ]
+    heaps = [
+        field(5, field(1, pid) + _samples(heap) + field(9, time_ns) + field(11, memory))
+        for (pid, memory), heap in dumps.items()
+    ]
+    return _packet(field(8, time_ns), field(37, b"".join((*tables, *heaps))))
+
+
+def _samples(heap: Mapping[int, tuple[int, int]]) -> bytes:
+    return b"".join(
+        field(2, field(1, stack) + field(2, held) + field(5, count))
+        for stack, (count, held) in heap.items()
+    )
+
+
+def _interned_frame(names: _Interned, frame: Frame) -> int:
+    names.strings.setdefault(frame.text, len(names.strings) + 1)
+    return names.frames.setdefault(frame, len(names.frames) + 1)

@@ -1,0 +1,175 @@
+"""The database that ttnn-visualizer opens: what was alive after each operation.
+
+It shows addresses and sizes in one bank, so buffers without an address are left out. Tensors, arguments and the
+graph of operations are unknown to ttmem; their tables are empty.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ttmem.errors import BadInput
+from ttmem.events import MemoryKind
+from ttmem.exporters.memory_viz import Banks
+from ttmem.exporters.operations import Operation
+from ttmem.snapshots import Device, Snapshot
+
+SCHEMA_VERSION = "3.5"  # of ttnn 0.81.1
+MOST_ROWS = 20_000_000  # of live buffers: some 2 GB; the visualizer gives up earlier
+_TABLES = {
+    "devices": "device_id int, num_y_cores int, num_x_cores int, num_y_compute_cores int,"
+    " num_x_compute_cores int, worker_l1_size int, l1_num_banks int, l1_bank_size int,"
+    " address_at_first_l1_bank int, address_at_first_l1_cb_buffer int,"
+    " num_banks_per_storage_core int, num_compute_cores int, num_storage_cores int,"
+    " total_l1_memory int, total_l1_for_tensors int, total_l1_for_interleaved_buffers int,"
+    " total_l1_for_sharded_buffers int, cb_limit int",
+    "operations": "operation_id int unique, name text, duration float",
+    "buffers": "operation_id int, device_id int, address int, max_size_per_bank int,"
+    " buffer_type int, buffer_layout int",
+    "operation_arguments": "operation_id int, name text, value text",
+    "tensors": "tensor_id int unique, shape text, dtype text, layout text, memory_config text,"
+    " device_id int, address int, buffer_type int, storage_type int",
+    "device_tensors": "tensor_id int, device_id int, address int",
+    "input_tensors": "operation_id int, input_index int, tensor_id int",
+    "output_tensors": "operation_id int, output_index int, tensor_id int",
+    "stack_traces": "operation_id int, stack_trace text",
+    "captured_graph": "operation_id int, captured_graph text",
+    "errors": "operation_id int, operation_name text, error_type text, error_message text,"
+    " stack_trace text, timestamp text",
+    "local_tensor_comparison_records": "tensor_id int, golden_tensor_id int, matches bool,"
+    " desired_pcc float, actual_pcc float",
+    "global_tensor_comparison_records": "tensor_id int, golden_tensor_id int, matches bool,"
+    " desired_pcc float, actual_pcc float",
+    "report_metadata": "key text, value text",
+}
+_Key = tuple[int | None, str, str, int]
+
+
+def write_database(
+    path: str, before: Snapshot, steps: Iterable[Operation], after: Snapshot, banks: Banks
+) -> int:
+    """How many operations it has. `before` has the detail `buffers`; `steps` follow it."""
+    database = sqlite3.connect(path)
+    try:
+        for name, columns in _TABLES.items():
+            database.execute(f"create table {name} ({columns}, rank int default 0)")
+        numbers = {device.unique_id: n for n, device in enumerate(after.devices)}
+        _insert(database, "devices", (_device(n, d) for n, d in enumerate(after.devices)))
+        metadata = {"schema_version": SCHEMA_VERSION, "exporter": "ttmem"}
+        _insert(database, "report_metadata", metadata.items())
+        count = _Steps(database, numbers, banks, before).write(steps)
+        database.commit()
+    finally:
+        database.close()
+    return count
+
+
+class _Steps:
+    def __init__(
+        self, database: sqlite3.Connection, numbers: dict[str, int], banks: Banks, before: Snapshot
+    ) -> None:
+        self._database = database
+        self._numbers = numbers
+        self._banks = banks
+        self._rows = 0
+        self._live: dict[_Key, tuple[int, int, int, int, int]] = {}
+        for b in before.buffers or ():
+            self._add((b.pid, b.device or "", b.kind, b.id), b.address, b.held)
+
+    def _add(self, key: _Key, address: int | None, held: int | None) -> None:
+        number, kind = self._numbers.get(key[1]), MemoryKind.__members__.get(key[2])
+        if number is not None and kind is not None and address and held:
+            per_bank = held // self._banks(key[1], key[2])
+            self._live[key] = (number, address, per_bank, int(kind), 0)
+
+    def write(self, steps: Iterable[Operation]) -> int:
+        number = 0
+        for step in steps:
+            if step.name is None and not any(r.event in ("alloc", "free") for r in step.rows):
+                continue
+            number += 1
+            self._apply(step, number)
+            self._rows += len(self._live)
+            if self._rows > MOST_ROWS:
+                raise BadInput(
+                    f"more than {MOST_ROWS:,} rows of live buffers after {number:,} operations;"
+                    " choose a shorter range with --from and --until"
+                )
+            seconds = (step.last_ns - step.first_ns) / 1e9
+            _insert(self._database, "operations", [(number, step.name or "(no op)", seconds)])
+            _insert(self._database, "stack_traces", [(number, step.site or "")])
+            _insert(self._database, "captured_graph", [(number, json.dumps(self._graph(step)))])
+            _insert(self._database, "buffers", ((number, *row) for row in self._live.values()))
+        return number
+
+    def _apply(self, step: Operation, number: int) -> None:
+        for row in step.rows:
+            if row.event == "alloc":
+                key = (row.pid, row.device or "", row.memory or "", row.id or 0)
+                self._add(key, row.address, row.reserved or row.requested)
+            elif row.event == "free":
+                kinds = (row.memory,) if row.memory else tuple(MemoryKind.__members__)
+                for kind in kinds:
+                    self._live.pop((row.pid, row.device or "", kind, row.id or 0), None)
+            elif row.event == "allocation_failed":
+                message = f"allocation of {row.requested or 0} bytes of {row.memory} failed"
+                error = (number, row.op or "", "out of memory", message, row.site or "", "")
+                _insert(self._database, "errors", [error])
+
+    def _graph(self, step: Operation) -> list[dict[str, Any]]:
+        """Circular buffers that the operation's programs allocated, as the runtime's graph has them."""
+        nodes: list[dict[str, Any]] = [
+            {"counter": 0, "node_type": "capture_start", "params": {}, "connections": []}
+        ]
+        for row in step.rows:
+            if row.event == "cb_alloc" and row.device in self._numbers:
+                params = {
+                    "address": str(row.address or 0),
+                    "size": str(row.requested or 0),
+                    "core_range_set": "",
+                    "globally_allocated": "0",
+                    "device_id": str(self._numbers[row.device]),
+                }
+                node = {"node_type": "circular_buffer_allocate", "params": params}
+                nodes.append({"counter": len(nodes), **node, "connections": []})
+        end = {"node_type": "capture_end", "params": {}, "connections": []}
+        return [*nodes, {"counter": len(nodes), **end}]
+
+
+def _device(number: int, device: Device) -> tuple[object, ...]:
+    columns, rows = device.grid or (0, 0)
+    l1_map = device.l1_map
+    if l1_map is None:
+        return (number, rows, columns, rows, columns, *[0] * 13)
+    per_bank = l1_map.small_base - l1_map.base
+    tensors = l1_map.banks * per_bank
+    return (
+        number,
+        rows,
+        columns,
+        rows,
+        columns,
+        l1_map.end,
+        l1_map.banks,
+        per_bank,
+        l1_map.base,
+        l1_map.base,
+        1,
+        l1_map.banks,
+        0,
+        device.l1_total or 0,
+        tensors,
+        tensors,
+        tensors,
+        per_bank,
+    )
+
+
+def _insert(database: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:
+    found: Iterator[tuple[object, ...]] = iter(rows)
+    columns = len(_TABLES[table].split(","))
+    marks = ", ".join("?" * columns)
+    database.executemany(f"insert into {table} values ({marks}, 0)", found)
