@@ -65,6 +65,11 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
     add_telemetry_options(parser)
     parser.add_argument(
+        "--tt-smi",
+        action="store_true",
+        help="print JSON in the form of `tt-smi -s`, with memory added to each device and process",
+    )
+    parser.add_argument(
         "--by",
         choices=tuple(BY),
         help="group live bytes by call site, operation, phase (these need the probe) or process instead",
@@ -74,6 +79,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from ttmem.feeds import open_feed
 
+    options.telemetry |= options.tt_smi and options.file is None
+    options.json |= options.tt_smi
     _check(options)
     once = options.watch is None
     feed = open_feed(
@@ -113,6 +120,8 @@ def _names(text: str) -> tuple[str, ...]:
 def _check(options: argparse.Namespace) -> None:
     from ttmem.snapshots import DETAILS
 
+    if options.tt_smi and (options.by or options.kernels or options.detail):
+        raise BadInput("--tt-smi cannot be combined with --by, --kernels or --detail")
     if options.detail and not options.json:
         raise BadInput("--detail adds to the JSON document; give --json too")
     if options.delta and (options.watch is None or options.json or options.by):
@@ -147,7 +156,12 @@ def _shown(
     if options.by:
         return _grouped(options, snapshot)
     if options.json:
-        return as_json(to_json(snapshot), sys.stdout.isatty() and options.watch is None)
+        document = to_json(snapshot)
+        if options.tt_smi:
+            from ttmem.exporters.tt_smi import tt_smi
+
+            document = tt_smi(snapshot)
+        return as_json(document, sys.stdout.isatty() and options.watch is None)
     from ttmem.views.ps import render  # 15 ms that JSON does not need
 
     text = render(

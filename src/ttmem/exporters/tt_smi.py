@@ -13,7 +13,7 @@ from typing import Any
 
 from ttmem import __version__
 from ttmem.events import Telemetry
-from ttmem.snapshots import Device, Snapshot, to_json
+from ttmem.snapshots import Device, Process, Snapshot, to_json
 
 UNKNOWN = "N/A"
 _DRIVER = "/sys/module/tenstorrent/version"
@@ -35,16 +35,19 @@ def tt_smi(snapshot: Snapshot) -> dict[str, Any]:
         "processes": [
             {
                 "pid": process.pid,
-                "user": process.user,
-                "device": None,  # the number in /dev/tenstorrent, which memory figures do not carry
-                "cmdline": process.command,
-                "unique_id": unique_id,
+                **{key: text for key, text in _texts(process) if text is not None},
+                "unique_id": unique_id,  # not the number in /dev/tenstorrent, which nobody reports
                 "memory": amounts._asdict(),
             }
             for process in snapshot.processes
             for unique_id, amounts in process.devices.items()
         ],
     }
+
+
+def _texts(process: Process) -> tuple[tuple[str, str | None], ...]:
+    """tt-smi's model allows a key to be absent, but not to be null."""
+    return (("user", process.user), ("cmdline", process.command))
 
 
 def _host() -> dict[str, str]:

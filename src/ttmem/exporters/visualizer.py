@@ -60,7 +60,7 @@ def write_database(
         _insert(database, "devices", (_device(n, d) for n, d in enumerate(after.devices)))
         metadata = {"schema_version": SCHEMA_VERSION, "exporter": "ttmem"}
         _insert(database, "report_metadata", metadata.items())
-        count = _Steps(database, numbers, banks, before).write(steps)
+        count = _Steps(database, numbers, banks, before, after).write(steps)
         database.commit()
     finally:
         database.close()
@@ -69,13 +69,23 @@ def write_database(
 
 class _Steps:
     def __init__(
-        self, database: sqlite3.Connection, numbers: dict[str, int], banks: Banks, before: Snapshot
+        self,
+        database: sqlite3.Connection,
+        numbers: dict[str, int],
+        banks: Banks,
+        before: Snapshot,
+        after: Snapshot,
     ) -> None:
         self._database = database
         self._numbers = numbers
         self._banks = banks
         self._rows = 0
         self._live: dict[_Key, tuple[int, int, int, int, int]] = {}
+        # Events have the size on all cores together; on how many they are is known of those that are alive.
+        self._per_core = {
+            (cb.device, cb.program, cb.address): cb.per_core
+            for cb in (*(before.circular_buffers or ()), *(after.circular_buffers or ()))
+        }
         for b in before.buffers or ():
             self._add((b.pid, b.device or "", b.kind, b.id), b.address, b.held)
 
@@ -125,10 +135,11 @@ class _Steps:
             {"counter": 0, "node_type": "capture_start", "params": {}, "connections": []}
         ]
         for row in step.rows:
-            if row.event == "cb_alloc" and row.device in self._numbers:
+            per_core = self._per_core.get((row.device, row.program, row.address or 0))
+            if row.event == "cb_alloc" and row.device in self._numbers and per_core:
                 params = {
                     "address": str(row.address or 0),
-                    "size": str(row.requested or 0),
+                    "size": str(per_core),
                     "core_range_set": "",
                     "globally_allocated": "0",
                     "device_id": str(self._numbers[row.device]),

@@ -1,0 +1,71 @@
+"""`ttmem ps --tt-smi`, read by tt-smi's own data model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ttmem.commands import main
+from ttmem.recording import Recording
+
+MODEL = Path(__file__).parents[2] / ".tools" / "tt_smi"
+READ = """
+import importlib.util, json, sys
+sys.path.insert(0, {folder!r})
+spec = importlib.util.spec_from_file_location("log", {folder!r} + "/tt_smi/log.py")
+log = importlib.util.module_from_spec(spec)
+sys.modules["log"] = log
+spec.loader.exec_module(log)
+read = log.TTSMILog.parse_raw(sys.stdin.read())
+print(read.get_clean_json_string())
+"""
+
+
+def document(file: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["ps", str(file), "--tt-smi", "--at", "end"]) == 0
+    return capsys.readouterr().out
+
+
+def test_tt_smis_own_model_accepts_it(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not MODEL.is_dir():
+        pytest.skip("the data model of tt-smi is not installed")
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", READ.format(folder=str(MODEL))],
+        input=document(file, capsys),
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    read = json.loads(done.stdout)
+    assert [one["board_info"]["board_type"] for one in read["device_info"]] == ["n300", "n300"]
+    assert {one["pid"] for one in read["processes"]} == {41, 42}
+
+
+def test_it_has_the_figures_of_ps(
+    file: Path, recording: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(document(file, capsys))
+
+    end = recording.at("end")
+    assert [one["memory"]["dram"]["held"] for one in found["device_info"]] == [
+        device.memory.dram.held for device in end.devices
+    ]
+    assert [(one["pid"], one["unique_id"], one["memory"]["l1"]) for one in found["processes"]] == [
+        (process.pid, unique_id, amounts.l1)
+        for process in end.processes
+        for unique_id, amounts in process.devices.items()
+    ]
+
+
+@pytest.mark.parametrize("other", ["--by=site", "--kernels", "--detail=buffers"])
+def test_what_cannot_be_combined_is_refused(
+    file: Path, other: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ps", str(file), "--tt-smi", other]) == 2
+    assert "--tt-smi" in capsys.readouterr().err
