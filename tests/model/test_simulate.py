@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from tests.model.verbs import finish, start
 from tests.other_user import as_plain_user, give_away, needs_root
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.harness import RunningServer
+from ttmem.events import EVENT_SIZE
 from ttmem.model.workloads import WORKLOADS
+from ttmem.recording import Recording
 
 
 @pytest.fixture
@@ -35,6 +38,37 @@ def test_every_workload_reports_to_a_real_server(server: RunningServer, name: st
     assert int(sent[1].replace(",", "")) > 20
     assert any(d.memory.dram.peak or d.l1_peak for d in picture.devices)
     assert [d for d in picture.devices if d.memory.dram.held or d.l1_used or d.anomalies] == []
+
+
+def test_a_recorded_run_has_every_event_that_was_reported(tmp_path: Path) -> None:
+    file = str(tmp_path / "run.ttmem")
+    options = ("--processes", 2, "--steps", 12, "--rate", 0, "--size", "small", "-o", file)
+
+    code, out, error = finish("simulate", "serving", *options)
+
+    reported = re.findall(r"([\d,]+) events reported", out)
+    with Recording(file) as recording:
+        recorded = sum(len(batch.events) // EVENT_SIZE for batch in recording.batches())
+        peak, end = recording.at("peak:dram"), recording.at("end")
+        kinds = Counter(marker.kind for marker in recording.markers)
+        assert recording.info().closed
+    assert (code, error) == (0, "")
+    assert recorded == sum(int(number.replace(",", "")) for number in reported) > 100
+    assert peak.devices[0].memory.dram.held == end.devices[0].memory.dram.peak
+    assert end.devices[0].memory.dram.held == 0
+    assert kinds == {"start": 2, "end": 2}
+
+
+def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
+    file = tmp_path / "run.ttmem"
+    file.write_text("precious")
+    options = ("--steps", 1, "--rate", 0, "--size", "small", "-o", file)
+
+    refused, _, error = finish("simulate", "leak", *options)
+
+    assert (refused, error) == (2, f"ttmem: {file} exists; --overwrite replaces it\n")
+    assert file.read_text() == "precious"
+    assert finish("simulate", "leak", *options, "--overwrite")[0] == 0
 
 
 def test_a_transformer_is_seen_on_four_devices_with_its_programs(server: RunningServer) -> None:

@@ -2,6 +2,7 @@
 
 A model of the runtime allocates, compiles, caches and dispatches, and reports each step to the server
 (`ttmem serve`), like an application with TT_ALLOC_TRACKING_ENABLED=1. `--list` describes the workloads.
+With `-o FILE` a private server records the run; `ttmem top FILE` and `ttmem ps FILE` show it.
 
 exit codes: 0 done, 1 the workload failed, or the server is closed to you, 2 wrong arguments, 130 or
 143 stopped by Ctrl-C or SIGTERM
@@ -13,9 +14,11 @@ import argparse
 import math
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -73,6 +76,14 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         type=path,
         help=f"the server's socket (default {socket_path()})",
     )
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=path,
+        help="record the run in FILE instead of reporting to a server (%%p pid, %%h host, %%r MPI rank)",
+    )
+    add("--overwrite", action="store_true", help="replace FILE if it exists")
     add("--first-device", type=int, default=0, help=argparse.SUPPRESS)
     add(
         "--parent", type=int, help=argparse.SUPPRESS
@@ -80,7 +91,6 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ttmem.model.opening import is_system
     from ttmem.model.workloads import WORKLOADS, workload
 
     if options.list:
@@ -91,7 +101,20 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("name a workload; `ttmem simulate --list` explains them")
     found = workload(options.name)
     _check(options)
+    if options.output and options.socket:
+        raise BadInput("-o records without a server, and --socket names one; give one of them")
     stop = _Stop(options.parent)
+    if not options.output:
+        return _simulate(options, found, stop)
+    with _RecordingServer(options) as server:
+        options.socket = server.socket
+        code = _simulate(options, found, stop)
+    return code or server.code
+
+
+def _simulate(options: argparse.Namespace, found: Workload, stop: _Stop) -> int:
+    from ttmem.model.opening import is_system
+
     if options.processes > 1:
         mesh = _open_mesh(options, found, None)  # fails once, not in each child
         mesh.close()
@@ -159,6 +182,42 @@ def _open_mesh(
         trace_region_size=found.trace_region_size,
         tracker=tracker,
     )
+
+
+class _RecordingServer:
+    """A private server in a thread, which records what the workload reports until the `with` block ends."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from ttmem.commands.record import expanded
+        from ttmem.recording.recorder import described
+        from ttmem.recording.writer import FileSink
+        from ttmem.server.server import Server
+
+        self.code = 0
+        self._name = expanded(options.output)
+        sink = FileSink(self._name, overwrite=options.overwrite)
+        self._folder = tempfile.TemporaryDirectory(prefix="ttmem-simulate-")
+        self.socket = os.path.join(self._folder.name, "server.sock")
+        self._server = Server(self.socket)
+        self._recorder = self._server.record(sink, described(shlex.join(sys.argv)))
+        self._thread = threading.Thread(target=self._server.run, name="server")
+
+    def __enter__(self) -> _RecordingServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        from ttmem.commands.record import outcome
+
+        end = time.monotonic() + CLOSE_TIME
+        while self._server.connected and time.monotonic() < end:  # it still reads the last events
+            time.sleep(0.01)
+        self._server.stop()
+        self._thread.join()
+        self._folder.cleanup()
+        written = self._recorder.written()
+        print(outcome(self._name, written))
+        self.code = 1 if written.lost or written.problem else 0
 
 
 class _Simulation:

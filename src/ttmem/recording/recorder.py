@@ -103,12 +103,13 @@ class Recorder:
     def written(self) -> Written:
         return self._writer.written()
 
-    def close(self) -> Written:
-        """Ends the file; what is waiting is written first."""
+    def close(self, seconds: float = 30.0) -> Written:
+        """Ends the file; what is waiting is written first, if that takes no longer than `seconds`."""
         self._books.native.attach(None)
         self._write_context(now_ns())
+        self._write_marks(now_ns())
         self._writer.document(ChunkType.END, {}, now_ns())
-        return self._writer.close()
+        return self._writer.close(seconds)
 
     # -- the journal ---------------------------------------------------------------------------------------------
 

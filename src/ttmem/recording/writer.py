@@ -199,13 +199,11 @@ class Writer:
             )
 
     def close(self, seconds: float = 30.0) -> Written:
-        """Writes what is waiting, as long as that takes at most `seconds`."""
+        """Writes what is waiting, and waits for that at most `seconds`. The thread closes the sink when it is done."""
         with self._wake:
             self._closing = True
             self._wake.notify()
         self._thread.join(seconds)
-        if not self._thread.is_alive():
-            self._sink.close()
         return self.written()
 
     def _put(self, piece: _Piece) -> None:
@@ -242,7 +240,8 @@ class Writer:
             if closing:
                 with self._wake:
                     if not self._queue:
-                        return
+                        break
+        self._sink.close()
 
     def _take(self, piece: _Piece) -> None:
         if piece.kind is not ChunkType.RECORDS:

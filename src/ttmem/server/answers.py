@@ -50,7 +50,7 @@ class Answers:
         self._dumped: OrderedDict[tuple[int, Message], float] = (
             OrderedDict()
         )  # time of the last one
-        self._host = {
+        self.host = {
             "ttmem": __version__,
             "server": {"pid": os.getpid(), "socket": socket_path, "started_ns": started_ns},
             "shared_memory": shm,
@@ -116,7 +116,7 @@ class Answers:
                 self._books.limits.note(user_title(uid), cut)
             narrow = Narrow(narrow.device, min(narrow.limit or MAX_ROWS, MAX_ROWS))
         details = Details(self._books, narrow)
-        snapshot = details.add(self._books.snapshot(now, self._host), wanted)
+        snapshot = details.add(self._books.snapshot(now, self.host), wanted)
         attachments = details.attachments(wanted)
         answer: dict[str, Any] = {"snapshot": to_json(snapshot)}
         if attachments:

@@ -7,9 +7,9 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from ttmem import __version__
 from ttmem.clock import now_ns
@@ -30,9 +30,14 @@ from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head
 
+if TYPE_CHECKING:  # loaded by a server that records
+    from ttmem.recording.recorder import Recorder
+    from ttmem.recording.writer import Sink
+
 P = ParamSpec("P")
 TICK = 1.0
 LAST_PATIENCE = 0.3  # seconds to write pending output, and then the log, when the server stops
+RECORDING_PATIENCE = 5.0  # seconds to write the end of a recording
 MAX_NAME = 64  # characters in the name of a reporter or program
 
 
@@ -74,6 +79,7 @@ class Server:
         self._probe_remarks: tuple[Remark, ...] = ()
         self._output = Output(stdout)
         self._answers = Answers(self.books, socket_path, self._started, self._output, shm)
+        self._recorder: Recorder | None = None
         self._event_lines: EventLines | None = None
         if log_events:
             self._event_lines = EventLines(self.books, self._started, self._output, log_dispatches)
@@ -118,6 +124,18 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
         signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "_summary_wanted", True))
+
+    def record(self, sink: Sink, about: Mapping[str, Any]) -> Recorder:
+        """Records everything from now on, until the server stops; call it before `run`."""
+        from ttmem.recording.recorder import Recorder
+
+        self._recorder = Recorder(self.books, sink, about, host=self._answers.host)
+        return self._recorder
+
+    @property
+    def connected(self) -> int:
+        """How many connections there are; safe from any thread."""
+        return len(self._connections)
 
     def stop(self) -> None:
         """Ends the loop; safe from any thread."""
@@ -180,6 +198,8 @@ class Server:
 
     def _tick(self) -> None:
         self._guarded("the samples of this second", self.books.tick, now_ns())
+        if self._recorder is not None:
+            self._guarded("the recording", self._recorder.tick, now_ns())
         self._output.report_losses("standard output", self._log.problem)
         self._log_output.report_losses("the log", self._log.problem)
         self._guarded("the socket", self._connections.tick)
@@ -364,6 +384,8 @@ class Server:
         for watcher in (self._counter_watcher, self._probe_watcher):
             if watcher is not None:
                 watcher.stop()
+        if self._recorder is not None:
+            self._guarded("the recording", self._end_recording, self._recorder)
         self._connections.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)
@@ -373,6 +395,11 @@ class Server:
         self._output.report_losses("standard output", self._log.problem)
         self._log.info("stopped")
         self._log_output.close(LAST_PATIENCE)
+
+    def _end_recording(self, recorder: Recorder) -> None:
+        written = recorder.close(RECORDING_PATIENCE)
+        if written.lost or written.problem:
+            self._log.problem("recording", f"the recording lost {written.lost:,} records")
 
 
 def _name_in(document: dict[str, Any], key: str) -> str | None:
