@@ -20,7 +20,7 @@ from ttmem.events import (
 from ttmem.ledger import anomalies
 from ttmem.ledger.anomalies import Faults
 from ttmem.ledger.build import build
-from ttmem.ledger.context import Context, DeviceContext, all_kept, kept
+from ttmem.ledger.context import Context, DeviceContext
 from ttmem.ledger.counters import CounterBooks, locate, same
 from ttmem.ledger.devices import (
     FULL,
@@ -91,7 +91,6 @@ class Books:
         self._findings_said: set[tuple[int, int, int]] = set()
         self._recent: deque[tuple[ProcessRecord, int, bytes | memoryview]] = deque()
         self._recent_bytes = 0
-        self._context: Context | None = None  # the latest
         self.probed = ProbedProcesses(self)
         self.faults = Faults(say)
 
@@ -330,9 +329,10 @@ class Books:
         apply = apply or self.native.apply
         now = max(0, now)  # before 1970 times are unknown
         end = len(events) if end is None else end
-        begin = at
+        begin, recorded = at, self.native.journal is not None
         while True:
-            self.native.position = min(position + (at - begin) // EVENT_SIZE, NO_POSITION)
+            if recorded:
+                self.native.position = min(position + (at - begin) // EVENT_SIZE, NO_POSITION)
             at += EVENT_SIZE * apply(process.index, events, at, end - at, now)
             if at + EVENT_SIZE > end:
                 break
@@ -497,26 +497,22 @@ class Books:
         return replace(snapshot, remarks=self._remarks()) if found else snapshot
 
     def context(self, host: Mapping[str, Any] | None = None) -> Context:
-        """What a snapshot needs besides the native ledger; parts that have not changed are the same objects."""
-        old, alive = self._context, list(self.processes.values())
-        everyone = [*alive, *self.counters.strangers(self.processes)]
+        """What a snapshot needs besides the native ledger."""
+        alive = list(self.processes.values())
+        everyone = (*alive, *self.counters.strangers(self.processes))
         ghosts = map(self.probed.better, self.counters.ghosts(self.left_behind))
-        context = Context(
+        return Context(
             host={"name": os.uname().nodename, **(host or {})},
             watchful=self.watchful,
-            devices=all_kept(old.devices if old else (), tuple(self._device_contexts())),
-            processes=all_kept(
-                old.processes if old else (), tuple(process.context() for process in everyone)
-            ),
-            counters=all_kept(old.counters if old else (), self.counters.contexts(self.processes)),
-            left_behind=all_kept(old.left_behind if old else (), (*self.left_behind, *ghosts)),
-            remarks=all_kept(old.remarks if old else (), self._remarks()),
+            devices=tuple(self._device_contexts()),
+            processes=tuple(process.context() for process in everyone),
+            counters=self.counters.contexts(self.processes),
+            left_behind=(*self.left_behind, *ghosts),
+            remarks=self._remarks(),
             dropped=sum(process.lost for process in alive) + self.dead_losses["dropped"],
             gaps=sum(process.gaps for process in alive) + self.dead_losses["gaps"],
             rejected=self.rejected_outside,
         )
-        self._context = kept(old, context)
-        return self._context
 
     def _device_contexts(self) -> Iterator[DeviceContext]:
         found: dict[int, list[Anomaly]] = defaultdict(list)

@@ -188,16 +188,3 @@ class Context:
     dropped: int  # events that never reached the ledger
     gaps: int
     rejected: int  # records that never became events
-
-
-def kept(before: T | None, now: T) -> T:
-    """The object from before, if it says the same."""
-    return before if before is not None and before == now else now
-
-
-def all_kept(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
-    """The same for each part, and for all of them together."""
-    parts = tuple(kept(old, new) for old, new in zip(before, now, strict=False))
-    parts += now[len(parts) :]
-    same = len(parts) == len(before) and all(a is b for a, b in zip(parts, before, strict=True))
-    return before if same else parts

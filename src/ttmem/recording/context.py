@@ -34,18 +34,18 @@ def changes(before: Context | None, now: Context) -> Document:
     devices = {
         str(index): write(device)
         for index, device in enumerate(now.devices)
-        if index >= len(known) or known[index] is not device
+        if index >= len(known) or known[index] != device
     }
     old = {one.index: one for one in before.processes} if before else {}
     processes: dict[str, Any] = {
-        str(one.index): write(one) for one in now.processes if old.get(one.index) is not one
+        str(one.index): write(one) for one in now.processes if old.get(one.index) != one
     }
     gone = old.keys() - {one.index for one in now.processes}
     processes.update({str(index): None for index in gone})
     rest: dict[str, Any] = {
         name: [write(one) for one in getattr(now, name)]
         for name in _LISTS
-        if before is None or getattr(before, name) is not getattr(now, name)
+        if before is None or getattr(before, name) != getattr(now, name)
     }
     for name in _PLAIN:
         if before is None or getattr(before, name) != getattr(now, name):
