@@ -106,4 +106,4 @@ def test_impossible_totals_004_the_naive_sum_passes_the_capacity_and_l1_never_do
     assert "per-core union" in device.provenance["cb"].method
     text = render(server.picture(), width=400, color=False)
     demand, cached = human(device.memory.cb.demand), human(device.memory.cb.cached)
-    assert f"add up to {demand}, more than L1 has; they share addresses and take {cached}" in text
+    assert f"add up to {demand}, more than L1 has; they share addresses and occupy {cached}" in text
