@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.analysis.failures import explain, largest_gap
+from ttmem.analysis.failures import explain, largest_gap, on_all_chips
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.runtime_messages import Verdict
@@ -182,3 +182,13 @@ def test_the_largest_gap_is_what_nothing_covers(blocks: list[tuple[int, int]]) -
         longest = max(longest, run)
 
     assert largest_gap(blocks, 10, 50) == longest
+
+
+def test_holders_of_the_same_size_are_listed_by_call_site() -> None:
+    sites = ["b.py:9 g", "a.py:2 f", "a.py:1 f"]
+    held = [
+        Holding(MemoryKind.L1, (0,), 64, 4096 * n, Origin("op", site))
+        for n, site in enumerate(sites)
+    ]
+
+    assert [holder.origin.site for holder in on_all_chips(held)] == sorted(sites)

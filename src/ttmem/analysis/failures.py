@@ -51,7 +51,12 @@ def _grouped(weighed: Iterable[tuple[Holding, int]]) -> list[Holder]:
         )
         for (kind, origin), members in groups.items()
     ]
-    return sorted(holders, key=lambda holder: holder.bytes, reverse=True)
+    return sorted(holders, key=_largest_first)
+
+
+def _largest_first(holder: Holder) -> tuple[int, str, str]:
+    """Of equal size by call site, so that the same run always reads the same."""
+    return -holder.bytes, holder.origin.site or "", holder.origin.op or ""
 
 
 @dataclass(frozen=True, slots=True)
