@@ -23,6 +23,7 @@ VERBS = (
     "serve",
     "dump",
     "record",
+    "mark",
     "info",
     "cut",
     "export",

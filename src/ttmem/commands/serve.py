@@ -3,6 +3,8 @@
 Listens on a Unix socket for runtimes with the allocation client (TT_ALLOC_TRACKING_ENABLED=1) and for
 programs that use ttmem.client, and reads the counters that stock ttnn publishes in shared memory.
 `ttmem ps` shows the result. SIGUSR1 logs a summary; SIGTERM and Ctrl-C stop the server.
+--record DIR keeps the last hours in recordings of at most --keep bytes; when an allocation fails, and
+on `ttmem mark`, the minutes around it are kept in a file of their own.
 Output of --log-events that is not read fast enough is dropped and counted.
 
 exit codes: 0 stopped, 2 wrong arguments, 5 another server has the socket
@@ -16,10 +18,11 @@ import sys
 
 from ttmem.commands.options import add_umd_option, path
 from ttmem.errors import BadInput
-from ttmem.sizes import parse_size
+from ttmem.sizes import human, parse_size
 from ttmem.wire.socket_path import socket_path
 
 MAX_PERIOD = 86_400  # seconds
+SMALLEST_KEEP = 1 << 20
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -74,6 +77,25 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="log a summary at this interval; one is always logged at the end",
     )
+    parser.add_argument(
+        "--record",
+        metavar="DIR",
+        type=path,
+        help="always record, into a directory that only you can read",
+    )
+    parser.add_argument(
+        "--keep",
+        metavar="SIZE",
+        type=parse_size,
+        default=2 << 30,
+        help="bytes in DIR at most; the oldest recordings are removed (default 2GiB)",
+    )
+    parser.add_argument(
+        "--keep-for",
+        metavar="TIME",
+        default="24h",
+        help="remove recordings that are older, unless they were kept (default %(default)s)",
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
 
 
@@ -86,7 +108,10 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--summary logs summaries and --quiet does not; give one of them")
     if options.shm and options.no_shm:
         raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
+    if options.record and options.keep < SMALLEST_KEEP:
+        raise BadInput(f"--keep must be {human(SMALLEST_KEEP)} or more")
     from ttmem.hw.umd import discovery
+    from ttmem.recording.when import parse_duration
     from ttmem.server.device_options import DeviceOptions
     from ttmem.server.log import LOG_LIMIT, LogHandler, Output
     from ttmem.server.server import Server
@@ -114,6 +139,12 @@ def run(options: argparse.Namespace) -> int:
         stdout=None if sys.stdout is None else sys.stdout.fileno(),
         log=log,
     )
+    if options.record:
+        try:
+            server.record_always(options.record, options.keep, parse_duration(options.keep_for))
+        except BadInput:
+            server.close()
+            raise
     server.handle_signals()
     server.run()
     return 0

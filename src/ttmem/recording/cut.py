@@ -44,7 +44,8 @@ def cut(
     kept = [
         [mark.position, mark.time_ns, mark.kind, mark.pid, mark.device, mark.text]
         for mark in recording.markers
-        if first <= mark.position < end.position
+        if first <= mark.position <= end.position
+        and (mark.position < end.position or mark.time_ns <= end.time_ns)
     ]
     write(Document(ChunkType.MARKS, from_document(kept), first, start.time_ns))
     documents = recording.documents(start, end)

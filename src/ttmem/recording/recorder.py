@@ -67,7 +67,9 @@ class Recorder:
         budget: int = BUDGET,
     ) -> None:
         now = now_ns()
+        self.failures = 0  # failed allocations so far
         self._books = books
+        self._about = dict(about)
         self._host = dict(host or {})
         self._confidential = confidential
         self._writer = Writer(
@@ -89,12 +91,30 @@ class Recorder:
         self._messages: dict[str, Any] = {}
         self._deltas = 0  # since it was written in full
         self._key_frame_at = 0
-        self._writer.document(ChunkType.FILE, dict(about), now)
-        for index, process in books.processes.items():
+        for index in books.processes:
             self._open(index)
-            self._strings[self._serials[index]] = dict(process.strings)
-        self._key_frame(now)
+        self._begin_file(now)
         books.native.attach(self)
+
+    def _begin_file(self, now: int) -> None:
+        self._writer.document(ChunkType.FILE, self._about, now)
+        for index, process in self._books.processes.items():
+            if index in self._serials:
+                self._strings[self._serials[index]] = dict(process.strings)
+        if self._accounts:
+            self._writer.document(ChunkType.ACCOUNTS, self._accounts, now)
+        self._key_frame(now)
+
+    def begin_file(self, now: int) -> None:
+        """Ends a file, and begins one that can be read without it, for a sink that keeps them apart."""
+        self._write_marks(now)
+        self._writer.document(ChunkType.END, {}, now)
+        self._begin_file(now)
+
+    @property
+    def ready(self) -> bool:
+        """See `Writer.ready`."""
+        return self._writer.ready
 
     @property
     def position(self) -> int:
@@ -158,7 +178,8 @@ class Recorder:
         self._serials[index] = self._next_serial
         self._next_serial += 1
 
-    def _events(self, batch: Event, data: Records) -> None:
+    def _events(self, batch: Event, records: Records) -> None:
+        data = bytes(records)  # slices of a memoryview take longer than this copy
         self._write_strings(batch.time)
         if self._changed:  # no event comes before the context of its account and device
             self._write_context(batch.time)
@@ -200,9 +221,9 @@ class Recorder:
         if samples:
             self._writer.document(ChunkType.HISTORY, samples, now)
 
-    def _find_marks(self, batch: Event, data: Records) -> None:
+    def _find_marks(self, batch: Event, data: bytes) -> None:
         """Phases and failed allocations. Their positions count the BATCH record of each piece."""
-        ops = bytes(data[::EVENT_SIZE])
+        ops = data[::EVENT_SIZE]
         process = self._books.processes.get(batch.device)
         for op, kind in MARKED.items():
             at = ops.find(op)
@@ -211,6 +232,7 @@ class Recorder:
                 position = self.position + at + at // (PIECE - 1) + 1
                 text, device = process.strings.get(event.name, ""), None
                 if op == Notice.ALLOCATION_FAILED:
+                    self.failures += 1
                     text, device = _failure(event), process.devices.get(event.device)
                 time = event.time if 0 < event.time <= batch.time else batch.time
                 self._marks.append([position, time, kind, process.pid, device, text])

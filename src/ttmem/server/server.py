@@ -26,11 +26,13 @@ from ttmem.server.watchers import CounterWatcher, ProbeRegionWatcher
 from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import Peer
+from ttmem.text import printable
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head
 
 if TYPE_CHECKING:  # loaded by a server that records
+    from ttmem.recording.flight import FlightRecorder
     from ttmem.recording.recorder import Recorder
     from ttmem.recording.writer import Sink
 
@@ -38,6 +40,7 @@ P = ParamSpec("P")
 TICK = 1.0
 LAST_PATIENCE = 0.3  # seconds to write pending output, and then the log, when the server stops
 RECORDING_PATIENCE = 5.0  # seconds to write the end of a recording
+MAX_MARK = 500  # characters
 MAX_NAME = 64  # characters in the name of a reporter or program
 
 
@@ -79,7 +82,7 @@ class Server:
         self._probe_remarks: tuple[Remark, ...] = ()
         self._output = Output(stdout)
         self._answers = Answers(self.books, socket_path, self._started, self._output, shm)
-        self._recorder: Recorder | None = None
+        self._recorder: Recorder | FlightRecorder | None = None
         self._event_lines: EventLines | None = None
         if log_events:
             self._event_lines = EventLines(self.books, self._started, self._output, log_dispatches)
@@ -129,8 +132,23 @@ class Server:
         """Records everything from now on, until the server stops; call it before `run`."""
         from ttmem.recording.recorder import Recorder
 
-        self._recorder = Recorder(self.books, sink, about, host=self._answers.host)
-        return self._recorder
+        recorder = Recorder(self.books, sink, about, host=self._answers.host)
+        self._recorder = recorder
+        return recorder
+
+    def record_always(self, folder: str, keep: int, age_ns: int) -> None:
+        """As `record`, into a ring of files; BadInput if the directory cannot be used."""
+        from ttmem.recording.flight import FlightRecorder
+
+        self._recorder = FlightRecorder(
+            self.books,
+            folder,
+            keep,
+            age_ns,
+            host=self._answers.host,
+            info=self._log.info,
+            problem=self._log.problem,
+        )
 
     @property
     def connected(self) -> int:
@@ -365,7 +383,21 @@ class Server:
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
         if peer.reporting:
             self._connections.queries(peer)
+        if document.get("what") == "mark":
+            return self._mark(peer, document.get("text"))
         return self._answers.query(document, peer.uid, now_ns())
+
+    def _mark(self, peer: Peer, text: object) -> list[bytes]:
+        if peer.uid not in (0, os.geteuid()):
+            return frames.answer_frame({"error": "only root and the server's user may set marks"})
+        if not isinstance(text, str) or not 0 < len(text) <= MAX_MARK:
+            return frames.answer_frame({"error": f"a mark is a text of 1 to {MAX_MARK} characters"})
+        if self._recorder is None:
+            return frames.answer_frame(
+                {"error": "this server does not record; start it with `ttmem serve --record DIR`"}
+            )
+        self._recorder.mark(printable(text), now_ns(), peer.pid)
+        return frames.answer_frame({"done": True})
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         if peer.reporting:
@@ -396,7 +428,7 @@ class Server:
         self._log.info("stopped")
         self._log_output.close(LAST_PATIENCE)
 
-    def _end_recording(self, recorder: Recorder) -> None:
+    def _end_recording(self, recorder: Recorder | FlightRecorder) -> None:
         written = recorder.close(RECORDING_PATIENCE)
         if written.lost or written.problem:
             self._log.problem("recording", f"the recording lost {written.lost:,} records")

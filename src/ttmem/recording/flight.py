@@ -1,0 +1,345 @@
+"""The flight recorder of a server: always on, in a directory of bounded size.
+
+One journal goes on through a ring of files. Each begins with a key frame and can be read alone; consecutive ones can be
+read as one recording. The minutes around a failed allocation or a mark are copied into a file that stays when the ring
+moves on.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import stat
+import threading
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from ttmem.clock import now_ns
+from ttmem.errors import BadInput, TtmemError
+from ttmem.ledger import Books
+from ttmem.recording.chunks import FileSource
+from ttmem.recording.cut import cut
+from ttmem.recording.format import ChunkType
+from ttmem.recording.recorder import Recorder, described
+from ttmem.recording.recording import Recording
+from ttmem.recording.when import SECOND_NS
+from ttmem.recording.writer import FileSink, Written
+
+PARTS = 8  # a file of the ring ends with this part of all bytes
+FILE_NS = 300 * SECOND_NS  # or after this time
+BEFORE_NS, AFTER_NS = 120 * SECOND_NS, 60 * SECOND_NS  # what is kept around an incident
+SETTLE_NS = 2 * SECOND_NS  # until the writer has written that
+MOST_KEPT = 32  # files; they take at most half of all bytes
+_RING = re.compile(r"ring-\d{8}T\d{6}\.\d{3}Z\.ttmem")
+_KEPT = re.compile(r"kept-\d{8}T\d{6}\.\d{3}Z-[a-z]+\.ttmem")
+
+
+class _Stored(NamedTuple):
+    path: str
+    size: int
+    begun_ns: int
+
+
+class _Store:
+    """A directory of recordings, and the sink of the one that is being written: every FILE chunk begins a file.
+
+    All files together never have more than `keep` bytes: the oldest of the ring make place for what is written.
+    Only threads that write use it; the loop of the server reads plain attributes.
+    """
+
+    def __init__(self, folder: str, keep: int, age_ns: int) -> None:
+        self.folder = folder
+        self.keep = keep
+        self.broken = False  # there is no file to write to: begin another
+        self.size = 0  # of the current file
+        self.lock = threading.Lock()
+        self._age_ns = age_ns
+        self._handle = _private_folder(folder)
+        self._current: FileSink | None = None
+        self._begun_ns = 0
+        self.bytes = 0
+        self._ours: deque[_Stored] = deque()  # of this journal, without the current one
+        self._older = self._found(_RING)
+        self._kept = self._found(_KEPT)
+
+    def _found(self, pattern: re.Pattern[str]) -> deque[_Stored]:
+        """What earlier servers left, oldest first."""
+        found = deque[_Stored]()
+        for name in sorted(filter(pattern.fullmatch, os.listdir(self.folder))):
+            path = os.path.join(self.folder, name)
+            with suppress(OSError):
+                facts = os.lstat(path)
+                found.append(_Stored(path, facts.st_size, facts.st_mtime_ns))
+                self.bytes += facts.st_size
+        return found
+
+    def append(self, chunk: bytes) -> None:
+        """See `Sink`."""
+        with self.lock:
+            if chunk[4] == ChunkType.FILE:
+                self._begin()
+            if self._current is None:
+                raise OSError(errno.EIO, "the file could not be created")
+            self._reserve(len(chunk))
+            self._current.append(chunk)
+            self.bytes += len(chunk)
+            self.size = self._current.size
+
+    def _begin(self) -> None:
+        self._end()
+        self.broken = True
+        now = now_ns()
+        while self._older and self._older[0].begun_ns < now - self._age_ns:
+            self._remove(self._older)
+        while not self._older and self._ours and self._ours[0].begun_ns < now - self._age_ns:
+            self._remove(self._ours)
+        try:
+            self._current = FileSink(os.path.join(self.folder, f"ring-{_stamp(now)}.ttmem"))
+        except BadInput as problem:
+            raise OSError(errno.EIO, str(problem)) from None
+        self._begun_ns, self.size, self.broken = now, 0, False
+
+    def _end(self) -> None:
+        if self._current is not None:
+            self._current.close()
+            self._ours.append(_Stored(self._current.path, self._current.size, self._begun_ns))
+            self._current = None
+
+    def _reserve(self, size: int) -> None:
+        while self.bytes + size > self.keep and (self._older or self._ours):
+            self._remove(self._older or self._ours)
+        if self.bytes + size > self.keep:
+            raise OSError(errno.ENOSPC, "--keep is too small for what happens here")
+
+    def _remove(self, files: deque[_Stored]) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(files[0].path)
+        self.bytes -= files.popleft().size
+
+    def close(self) -> None:
+        with self.lock:
+            self._end()
+            os.close(self._handle)
+
+    # -- kept files ----------------------------------------------------------------------------------------------
+
+    def since(self, time_ns: int) -> Recording:
+        """What the ring has from a time on, as one recording."""
+        with self.lock:
+            files = [*self._ours]
+            if self._current is not None:
+                files.append(_Stored(self._current.path, self._current.size, self._begun_ns))
+            while len(files) > 1 and files[1].begun_ns <= time_ns:
+                del files[0]
+            return Recording(_Joined([file.path for file in files]))
+
+    def kept_file(self, reason: str, time_ns: int) -> _KeptFile:
+        path = os.path.join(self.folder, f"kept-{_stamp(time_ns)}-{reason}.ttmem")
+        with self.lock:
+            while len(self._kept) >= MOST_KEPT or self.kept_bytes > self.keep // 4:
+                self._remove(self._kept)
+            return _KeptFile(path, self)
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(file.size for file in self._kept)
+
+    def take_kept(self, chunk: bytes, size: int) -> None:
+        """With the lock held: makes place in a kept file of `size` bytes."""
+        if self.kept_bytes + size + len(chunk) > self.keep // 2:
+            raise OSError(errno.ENOSPC, "half of --keep is reached")
+        self._reserve(len(chunk))
+
+    def kept(self, path: str, size: int) -> None:
+        with self.lock:
+            self._kept.append(_Stored(path, size, now_ns()))
+
+
+class _KeptFile(FileSink):
+    """Counts towards --keep while it is written."""
+
+    def __init__(self, path: str, store: _Store) -> None:
+        super().__init__(path)
+        self._store = store
+
+    def append(self, chunk: bytes) -> None:
+        with self._store.lock:
+            self._store.take_kept(chunk, self.size)
+            super().append(chunk)
+            self._store.bytes += len(chunk)
+
+    def close(self) -> None:
+        super().close()
+        self._store.kept(self.path, self.size)
+
+
+class _Joined:
+    """Consecutive files as one source. They are open, so that the ring may remove them meanwhile."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self._files = [FileSource(path) for path in paths]
+        self._ends = list(accumulate(file.size() for file in self._files))
+        self.name = self._files[0].name if self._files else "the flight recorder"
+
+    def size(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        parts = []
+        size = max(0, min(size, self.size() - offset))
+        while size:
+            number = bisect_right(self._ends, offset)
+            begin = self._ends[number - 1] if number else 0
+            part = self._files[number].read(offset - begin, min(size, self._ends[number] - offset))
+            if not part:
+                break
+            parts.append(part)
+            offset, size = offset + len(part), size - len(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+
+class _Incident(NamedTuple):
+    reason: str
+    text: str
+    time_ns: int
+
+
+class FlightRecorder:
+    """Records books into a directory, from now on until `close`. Nothing here raises or waits for the disk.
+
+    `info` and `problem` write to the server's log.
+    """
+
+    def __init__(
+        self,
+        books: Books,
+        folder: str,
+        keep: int,
+        age_ns: int,
+        *,
+        host: Mapping[str, Any],
+        info: Callable[[str], None],
+        problem: Callable[[str, str], None],
+    ) -> None:
+        """BadInput if the directory cannot be used."""
+        self._info, self._problem = info, problem
+        self._store = _Store(folder, keep, age_ns)
+        self._recorder = Recorder(books, self._store, described(), host=host)
+        self._begun_ns = now_ns()
+        self._failures = 0
+        self._lost = 0
+        self._incident: _Incident | None = None
+        self._keeping: threading.Thread | None = None
+
+    def tick(self, now: int) -> None:
+        self._recorder.tick(now)
+        written = self._recorder.written()
+        if self._recorder.ready and self._is_full(written, now):
+            self._begun_ns = now
+            self._recorder.begin_file(now)
+        if written.lost > self._lost or written.problem:
+            self._lost = written.lost
+            why = written.problem or "the disk is too slow"
+            self._problem("flight recorder", f"the flight recorder loses events: {why}")
+        self._look_for_failures(now)
+        if self._incident and now >= self._incident.time_ns + AFTER_NS + SETTLE_NS:
+            self._keep()
+
+    def _look_for_failures(self, now: int) -> None:
+        if self._recorder.failures > self._failures:
+            self._failures = self._recorder.failures
+            self._note(_Incident("failure", "an allocation failed", now))
+
+    def _is_full(self, written: Written, now: int) -> bool:
+        size = self._store.size
+        full = size >= self._store.keep // PARTS and size >= 2 * written.state_bytes
+        return self._store.broken or full or now >= self._begun_ns + FILE_NS
+
+    def mark(self, text: str, now: int, pid: int | None = None) -> None:
+        """A user's own marker; the minutes around it are kept."""
+        self._recorder.mark(text, now, pid)
+        self._note(_Incident("mark", f"mark {text!r}", now))
+
+    def _note(self, incident: _Incident) -> None:
+        """What happens before an incident is over belongs to it, so that a loop of failures is one file a minute."""
+        if self._incident is None:
+            self._incident = incident
+
+    def _keep(self) -> None:
+        incident = self._incident
+        if incident is not None and (self._keeping is None or not self._keeping.is_alive()):
+            self._incident = None
+            self._keeping = threading.Thread(
+                target=self._copy, args=(incident,), name="flight recorder", daemon=True
+            )
+            self._keeping.start()
+
+    def _copy(self, incident: _Incident) -> None:
+        try:
+            first, last = incident.time_ns - BEFORE_NS, incident.time_ns + AFTER_NS
+            with self._store.since(first) as recording:
+                started = recording.info().started_ns
+                # Events may be older than a recording: its beginning is a position, not a time.
+                since = first - started
+                start = recording.instant(f"{since / SECOND_NS:.3f}s" if since > 0 else "#0")
+                end = recording.instant(f"{(last - started) / SECOND_NS:.3f}s")
+                sink = self._store.kept_file(incident.reason, incident.time_ns)
+                try:
+                    cut(recording, start, end, sink)
+                finally:
+                    sink.close()
+            self._info(f"{incident.text}; the minutes around it are kept in {sink.path}")
+        except (TtmemError, OSError, MemoryError) as problem:
+            self._problem("kept", f"{incident.text}, but the minutes around it are lost: {problem}")
+
+    def written(self) -> Written:
+        return self._recorder.written()
+
+    def close(self, seconds: float) -> Written:
+        """Ends the ring, and keeps what belongs to an incident that is not over."""
+        written = self._recorder.close(seconds)
+        self._look_for_failures(now_ns())
+        self._keep()
+        if self._keeping is not None:
+            self._keeping.join(seconds)
+        return written
+
+
+def _stamp(time_ns: int) -> str:
+    """20261118T140530.250Z: names sort by time."""
+    from datetime import datetime, timezone
+
+    moment = datetime.fromtimestamp(time_ns // 10**6 / 1000, timezone.utc)
+    return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03}Z"
+
+
+def _private_folder(folder: str) -> int:
+    """A lock on it as long as it is open. BadInput unless it is the user's own, and closed to others."""
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as problem:
+        raise BadInput(f"{folder} cannot be used for recordings: {problem.strerror}") from None
+    try:
+        found = os.fstat(handle)
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise BadInput(f"{folder} must be yours and closed to others: chmod 700 {folder}")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(f"another server records in {folder}") from None
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle

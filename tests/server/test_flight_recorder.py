@@ -1,0 +1,184 @@
+"""`ttmem serve --record DIR`, with real clients."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.model.verbs import finish
+from tests.model.verbs import start as start_verb
+from tests.patience import PATIENCE_S, wait_until
+from tests.probe.conftest import runtime as runtime
+from tests.probe.conftest import watch as watch
+from tests.probe.watched import Watched
+from tests.server.conftest import StartServer
+from tests.server.harness import OldClient, RunningServer
+from ttmem.errors import BadInput
+from ttmem.recording import Recording
+
+MIB = 1 << 20
+Watch = Callable[..., Watched]
+
+
+def _total(folder: Path) -> int:
+    """Bytes in a directory whose files come and go."""
+    total = 0
+    for name in os.listdir(folder):
+        try:
+            total += os.stat(folder / name).st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _dram(file: Path) -> int:
+    """What is held at the end of a recording; 0 while there is nothing in it."""
+    try:
+        with Recording(str(file)) as recording:
+            return sum(device.memory.dram.held for device in recording.at("end").devices)
+    except BadInput:
+        return 0
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    (found,) = wait_until(lambda: list(folder.glob(pattern)))
+    return found
+
+
+def test_a_killed_server_leaves_recordings_that_open_and_the_next_one_goes_on(
+    start: StartServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "flight"
+    server = start("--no-shm", "--record", str(folder))
+    with OldClient(server.path) as client:
+        client.alloc(5 * MIB, id=1, kind=0)
+        ring = _only(folder, "ring-*.ttmem")
+        wait_until(lambda: _dram(ring) == 5 * MIB)
+        server.kill()
+
+    start("--no-shm", "--record", str(folder), name="second")
+
+    wait_until(lambda: len(list(folder.iterdir())) == 2)
+    files = sorted(folder.iterdir())
+    assert files[0] == ring
+    assert _dram(ring) == 5 * MIB
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    with Recording(str(ring)) as recording:
+        assert recording.verify() == ()
+
+
+def test_the_ring_never_takes_more_than_it_may_keep(start: StartServer, tmp_path: Path) -> None:
+    folder = tmp_path / "flight"
+    server = start("--no-shm", "--record", str(folder), "--keep", "1MiB")
+    first = _only(folder, "ring-*.ttmem")
+    run = ("simulate", "transformer", "--steps", 0, "--rate", 0, "--socket", server.path)
+    workload = start_verb(*run)
+    most = 0
+
+    def first_is_gone() -> bool:
+        nonlocal most
+        most = max(most, _total(folder))
+        return not first.exists()
+
+    wait_until(first_is_gone)
+    workload.kill()
+    workload.communicate(timeout=PATIENCE_S)
+    server.sees(lambda seen: not seen.processes)
+    assert server.stop() == 0
+
+    assert MIB // 2 < max(most, _total(folder)) <= MIB
+    files = sorted(folder.glob("ring-*.ttmem"))
+    for file in files:
+        with Recording(str(file)) as recording:
+            assert recording.info().key_frames >= 1
+            assert recording.verify() == ()
+            assert len(recording.at("start").devices) == 4
+
+
+def test_a_mark_keeps_what_was_before_it(start: StartServer, tmp_path: Path) -> None:
+    folder = tmp_path / "flight"
+    server = start("--no-shm", "--record", str(folder))
+    with OldClient(server.path) as client:
+        client.alloc(5 * MIB, id=1, kind=0)
+        server.sees(lambda seen: bool(seen.devices) and seen.devices[0].memory.dram.held > 0)
+
+        code, out, _ = finish("mark", "latency doubled", "--socket", server.path)
+        server.stop()
+
+    kept = _only(folder, "kept-*-mark.ttmem")
+    with Recording(str(kept)) as recording:
+        marks = [marker.text for marker in recording.markers if marker.kind == "mark"]
+        assert recording.at("end").devices[0].memory.dram.held == 5 * MIB
+    assert (code, out) == (0, "marked\n")
+    assert marks == ["latency doubled"]
+    assert f"mark 'latency doubled'; the minutes around it are kept in {kept}" in server.log
+
+
+def test_a_failed_allocation_is_kept(start: StartServer, watch: Watch, tmp_path: Path) -> None:
+    folder = tmp_path / "flight"
+    server = start("--shm", str(tmp_path), "--record", str(folder))
+    watch(
+        "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000); buffer(mesh, 8, 0, 2 << 40)\n"
+        "buffer(mesh, 9, 0, 4000); say('made'); input()"
+    )
+    server.sees(lambda seen: [one.memory.dram.count for one in seen.devices] == [2])
+    server.stop()
+
+    with Recording(str(_only(folder, "kept-*-failure.ttmem"))) as recording:
+        counts = [recording.at(at).devices[0].memory.dram.count for at in ("oom", "end")]
+    assert counts == [1, 2]
+
+
+def test_what_is_kept_may_come_from_several_files_of_the_ring(
+    start: StartServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "flight"
+    server = start("--no-shm", "--record", str(folder), "--keep", "8MiB")
+    run = ("simulate", "transformer", "--steps", 0, "--rate", 0, "--socket", server.path)
+    workload = start_verb(*run)
+    wait_until(lambda: len(list(folder.glob("ring-*.ttmem"))) >= 2)
+    workload.kill()
+    workload.communicate(timeout=PATIENCE_S)
+    server.sees(lambda seen: not seen.processes)
+    finish("mark", "the end", "--socket", server.path)
+    server.stop()
+
+    ring = [Recording(str(file)) for file in sorted(folder.glob("ring-*.ttmem"))]
+    with Recording(str(_only(folder, "kept-*.ttmem"))) as kept:
+        first, last = ring[0].info(), ring[-1].info()
+        found = kept.info()
+        assert (found.first, found.end) == (first.first, last.end)
+        assert kept.verify() == ()
+        for file in ring:
+            position = file.info().end
+            assert kept.at(f"#{position}").devices == file.at(f"#{position}").devices
+    for file in ring:
+        file.close()
+
+
+def test_a_server_that_does_not_record_refuses_a_mark(server: RunningServer) -> None:
+    code, _, error = finish("mark", "anything", "--socket", server.path)
+
+    assert code == 1
+    assert "does not record; start it with `ttmem serve --record DIR`" in error
+
+
+def test_a_directory_that_others_can_read_or_that_another_server_uses_is_refused(
+    start: StartServer, tmp_path: Path
+) -> None:
+    shared, used = tmp_path / "shared", tmp_path / "used"
+    shared.mkdir(mode=0o755)
+    start("--no-shm", "--record", str(used))
+    other = ("serve", "--no-shm", "--socket", tmp_path / "other.sock", "--record")
+
+    refused = [finish(*other, folder) for folder in (shared, used)]
+
+    assert [code for code, _, _ in refused] == [2, 2]
+    assert [error.splitlines()[-1] for _, _, error in refused] == [
+        f"ttmem: {shared} must be yours and closed to others: chmod 700 {shared}",
+        f"ttmem: another server records in {used}",
+    ]
+    assert list(shared.iterdir()) == []
