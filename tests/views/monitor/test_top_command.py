@@ -224,7 +224,7 @@ def test_it_waits_for_a_server_and_survives_its_end(tmp_path: Path) -> None:
         with serving(path), reporting(path, WEIGHTS):
             program.wait_for("64.0 MiB")
         program.press("")
-        program.wait_for("trying again; the last picture is")
+        program.wait_for("trying again; the last snapshot is")
         with serving(path), reporting(path, WEIGHTS):
             program.press("2")
             program.wait_for("64.0 MiB")
