@@ -27,6 +27,7 @@ SLOW = (
     "client/test_interrupts.py",
     "client/test_processes.py",
     "client/test_real_server.py",
+    "exporters",
     "feeds/test_documented_keys.py",
     "house/test_missing_tools.py",
     "hw/test_descriptor.py",

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.interpreters import SUPPORTED, Interpreter, find_interpreters
@@ -52,25 +52,28 @@ def main() -> int:
     found = find_interpreters()
     if missing := sorted({*SUPPORTED} - {each.series for each in found}):
         print(f"not on this machine: CPython {', '.join(missing)}", flush=True)
-    for interpreter in found:
-        started = time.monotonic()
-        venv = build_folder / interpreter.series
-        programs = install(interpreter, wheel, venv, "hypothesis>=6.100", "pytest>=8")
-        command = [
-            str(programs / "python"),
-            "-m",
-            "pytest",
-            "-m",
-            "not slow",
-            "-p",
-            "no:cacheprovider",
-        ]
-        done = subprocess.run([*command, *sys.argv[1:]], cwd=REPOSITORY)
-        verdict = "passed" if done.returncode == 0 else "FAILED"
-        seconds = time.monotonic() - started
-        print(f"CPython {interpreter.version}: {verdict}, {seconds:.0f} s", flush=True)
-        failed += [interpreter.version] if done.returncode else []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = [pool.submit(run_tests, each, wheel, build_folder / each.series) for each in found]
+        for interpreter, run in zip(found, runs, strict=True):
+            passed, output = run.result()
+            print(f"CPython {interpreter.version}:\n{output}", flush=True)
+            failed += [] if passed else [interpreter.version]
+    print(f"failed on CPython {', '.join(failed)}" if failed else "passed on all", flush=True)
     return 1 if failed else 0
+
+
+def run_tests(interpreter: Interpreter, wheel: Path, venv: Path) -> tuple[bool, str]:
+    """Whether the fast tests passed, and the last lines of what they said."""
+    programs = install(interpreter, wheel, venv, "hypothesis>=6.100", "pytest>=8")
+    command = [str(programs / "python"), "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *sys.argv[1:]],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode == 0, "\n".join(done.stdout.splitlines()[-60:])
 
 
 if __name__ == "__main__":
