@@ -40,6 +40,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from ttmem._native import transposed
 from ttmem.errors import TtmemError
 from ttmem.events import EVENT_SIZE
 
@@ -212,15 +213,11 @@ def decode(header: Header, stored: bytes) -> bytes:
 
 
 def to_planes(records: bytes | memoryview) -> bytes:
-    return b"".join([bytes(records[byte::EVENT_SIZE]) for byte in range(EVENT_SIZE)])
+    return transposed(records, EVENT_SIZE)
 
 
 def from_planes(planes: bytes) -> bytes:
-    count = len(planes) // EVENT_SIZE
-    records = bytearray(len(planes))
-    for byte in range(EVENT_SIZE):
-        records[byte::EVENT_SIZE] = planes[byte * count : (byte + 1) * count]
-    return bytes(records)
+    return transposed(planes, max(1, len(planes) // EVENT_SIZE))
 
 
 def to_document(payload: bytes) -> Any:

@@ -178,8 +178,8 @@ class Recorder:
         self._serials[index] = self._next_serial
         self._next_serial += 1
 
-    def _events(self, batch: Event, records: Records) -> None:
-        data = bytes(records)  # slices of a memoryview take longer than this copy
+    def _events(self, batch: Event, data: Records) -> None:
+        view = memoryview(data)  # each event is copied once
         self._write_strings(batch.time)
         if self._changed:  # no event comes before the context of its account and device
             self._write_context(batch.time)
@@ -187,13 +187,13 @@ class Recorder:
         if batch.id != NO_POSITION:
             self._find_marks(batch, data)
         for at in range(0, batch.size, PIECE - 1):
-            events = data[at * EVENT_SIZE : (at + PIECE - 1) * EVENT_SIZE]
+            events = view[at * EVENT_SIZE : (at + PIECE - 1) * EVENT_SIZE]
             head = batch._replace(
                 size=len(events) // EVENT_SIZE,
                 extra=serial,
                 id=batch.id if batch.id == NO_POSITION else batch.id + at,
             )
-            self._writer.records(head.pack() + events)
+            self._writer.records(b"".join((head.pack(), events)))
         if self._writer.position - self._key_frame_at >= KEY_FRAME_RECORDS or self._writer.gap:
             self._key_frame_if_due(batch.time)
         self._write_marks(batch.time)
@@ -221,9 +221,9 @@ class Recorder:
         if samples:
             self._writer.document(ChunkType.HISTORY, samples, now)
 
-    def _find_marks(self, batch: Event, data: bytes) -> None:
+    def _find_marks(self, batch: Event, data: Records) -> None:
         """Phases and failed allocations. Their positions count the BATCH record of each piece."""
-        ops = data[::EVENT_SIZE]
+        ops = bytes(data[::EVENT_SIZE])
         process = self._books.processes.get(batch.device)
         for op, kind in MARKED.items():
             at = ops.find(op)
