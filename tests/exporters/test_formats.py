@@ -16,6 +16,8 @@ import pytest
 
 from tests.exporters.history import ASKED, CHIPS
 from tests.exporters.trace_processor import TraceProcessor
+from ttmem import exporters
+from ttmem.commands import export as export_command
 from ttmem.commands import main
 from ttmem.events import EVENT_SIZE
 from ttmem.exporters.events import EventRow
@@ -281,3 +283,7 @@ def test_a_range_has_only_its_events(file: Path, capsys: pytest.CaptureFixture[s
     assert main(["export", str(file), "--to", "csv", "--from", "oom"]) == 0
 
     assert "allocation_failed" not in capsys.readouterr().out
+
+
+def test_the_verb_offers_every_format() -> None:
+    assert tuple(exporters.FORMATS) == export_command.FORMATS

@@ -100,7 +100,7 @@ def _collapsed(request: Request, out: BinaryIO) -> None:
 def _csv(request: Request, out: BinaryIO) -> None:
     from ttmem.exporters.tables import write_csv
 
-    text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=False)
+    text = io.TextIOWrapper(out, encoding="utf-8", newline="")
     write_csv(text, request.rows())
     text.detach()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ttmem.events import EVENT, Event, Flag, KernelType, MemoryKind, Notice, Op
+from ttmem.events import EVENT, Event, Flag, MemoryKind, Notice, Op
 from ttmem.recording import Batch, RecordedProcess, Recording
 
 Progress = Callable[[int], None]  # the position reached
@@ -95,7 +95,6 @@ def event_row(position: int, process: RecordedProcess, arrived: int, event: Even
         memory, requested, program = "CB", event.size or None, event.extra or None
         address, number = event.address or event.id, event.number or 1
     elif op in _KERNEL:
-        memory = KernelType(event.kind).name.lower() if event.kind in _KERNEL_TYPES else None
         requested, program, number = event.size or None, event.extra or None, event.number or None
     elif op in _PROGRAM:
         id_, program = None, event.id or None
@@ -116,6 +115,3 @@ def event_row(position: int, process: RecordedProcess, arrived: int, event: Even
         text(event.site),
         phase,
     )
-
-
-_KERNEL_TYPES = {int(kind) for kind in KernelType}

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import BinaryIO, NamedTuple
 
+from ttmem.exporters.protobuf import varint
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
@@ -219,10 +221,9 @@ def _split(numbers: array[int]) -> bytes:
 
 def _levels(present: Sequence[bool], count: int) -> bytes:
     """Definition levels of an optional column: a run if all are alike, else one bit each."""
-    if count in (0, len(present)):
-        runs = _varint(len(present) << 1) + bytes([count > 0])
-    else:
-        runs = _bit_packed(bytes(present))
+    alike = count in (0, len(present))
+    one_run = varint(len(present) << 1) + bytes([count > 0])
+    runs = one_run if alike else _bit_packed(bytes(present))
     return len(runs).to_bytes(4, "little") + runs
 
 
@@ -230,7 +231,7 @@ def _bit_packed(bits: bytes) -> bytes:
     """One bit per byte of 0 or 1, in groups of eight, the first in the lowest bit."""
     groups = -(-len(bits) // 8)
     digits = bits.ljust(groups * 8, b"\0")[::-1].translate(_DIGITS)
-    return _varint(groups << 1 | 1) + int(digits, 2).to_bytes(groups, "little")
+    return varint(groups << 1 | 1) + int(digits, 2).to_bytes(groups, "little")
 
 
 _DIGITS = bytes([48, 49]) + bytes(254)
@@ -240,7 +241,7 @@ def _indices(numbers: Sequence[int]) -> bytes:
     """Dictionary indices of 32 bits: a group of eight of them is simply eight integers."""
     groups = -(-len(numbers) // 8)
     data = array("I", numbers).tobytes().ljust(groups * 32, b"\0")
-    return bytes([32]) + _varint(groups << 1 | 1) + data
+    return bytes([32]) + varint(groups << 1 | 1) + data
 
 
 def _counted(data: bytes) -> bytes:
@@ -250,21 +251,12 @@ def _counted(data: bytes) -> bytes:
 # -- Thrift's compact protocol -------------------------------------------------------------------------
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _zigzag(value: int) -> bytes:
-    return _varint(value << 1 if value >= 0 else (-value << 1) - 1)
+    return varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def _counted_varint(data: bytes) -> bytes:
-    return _varint(len(data)) + data
+    return varint(len(data)) + data
 
 
 def _struct(*fields: tuple[int, int, object]) -> bytes:
@@ -288,5 +280,5 @@ def _struct(*fields: tuple[int, int, object]) -> bytes:
 def _list(kind: int, elements: Iterable[bytes]) -> bytes:
     parts = list(elements)
     count = len(parts)
-    head = bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + _varint(count)
+    head = bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + varint(count)
     return head + b"".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -23,7 +24,7 @@ CLEANING_PERIOD = 60.0
 R = TypeVar("R", CounterReading, ProbeReading)
 
 
-class Watcher(Generic[R]):
+class Watcher(ABC, Generic[R]):
     """A thread that reads periodically. `wake` tells the loop that there is a reading to `take`."""
 
     def __init__(self, name: str, wake: Callable[[], None], most: int | None = None) -> None:
@@ -44,9 +45,9 @@ class Watcher(Generic[R]):
         while not self._stop.is_set():
             self._stop.wait(self._read())
 
+    @abstractmethod
     def _read(self) -> float:
         """Reads once, and never raises; returns the seconds until the next time."""
-        raise NotImplementedError
 
 
 class CounterWatcher(Watcher[CounterReading]):
