@@ -12,18 +12,19 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timezone
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from tests.ttnn.bench.environment import Environment, prepare
 from tests.ttnn.bench.interpreter import find_interpreter
 from tests.ttnn.bench.machine import Machine
 
-from ttmem.feeds import open_feed
-from ttmem.snapshots import from_json
+from ttmem.feeds import Feed, open_feed
+from ttmem.snapshots import Snapshot, from_json, to_json
 from ttmem.text import columns
 from ttmem.views.ink import Line, Style
 from ttmem.views.monitor.monitor import Monitor
@@ -39,6 +40,7 @@ SIZE = (120, 36)
 SECONDS = float(os.environ.get("PICTURE_SECONDS", "75"))  # charts need history
 SETTLE = 3.0  # seconds until a page has its details
 WIDTH = "100"  # columns of sample output
+HOST, USER, HOME = "tt-box-7", "alice", "/home/alice"  # of the example, instead of this machine's
 
 CELL, LINE, SIGN = 8.4, 19, 14  # pixels: width and height of a cell, size of a letter
 EDGE, BAR = 12, 34  # pixels around the screen, and above it for the title
@@ -143,6 +145,32 @@ def serving(environment: Environment) -> Iterator[Machine]:
             child.wait()
 
 
+class ExampleFeed:
+    """Another feed, with the names of the example instead of those of this machine."""
+
+    name = "this host"
+
+    def __init__(self, feed: Feed, folder: Path) -> None:
+        self._feed, self._folder = feed, folder
+
+    def read(
+        self, detail: Iterable[str] = (), *, device: str | None = None, limit: int | None = None
+    ) -> Snapshot:
+        snapshot = self._feed.read(detail, device=device, limit=limit)
+        text = json.dumps(to_json(snapshot)).replace(str(self._folder), HOME)
+        return from_json(_as_example(json.loads(text)))
+
+    def close(self) -> None:
+        self._feed.close()
+
+
+def _as_example(document: dict[str, Any]) -> dict[str, Any]:
+    document["host"] |= {"name": HOST, "shared_memory": "/dev/shm"}
+    for process in document["processes"]:
+        process |= {"user": USER, "command": "python serve.py 100000"}
+    return document
+
+
 def _take(monitor: Monitor, watch: Watch, follower: Follower) -> None:
     def settle(seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -163,14 +191,10 @@ def _take(monitor: Monitor, watch: Watch, follower: Follower) -> None:
 
 
 def _snapshot(there: Machine) -> str:
-    """`ttmem ps --json`, with host and user of an example instead of those of this machine."""
+    """`ttmem ps --json`, with the names of the example."""
     ps = [sys.executable, "-m", "ttmem", "ps", "--json", "--shm", str(there.folder)]
     done = subprocess.run(ps, capture_output=True, text=True, check=True)
-    document = json.loads(done.stdout)
-    document["host"] |= {"name": "tt-box-7", "shared_memory": "/dev/shm"}
-    for process in document["processes"]:
-        process |= {"user": "alice", "command": "python serve.py 100000"}
-    return json.dumps(document, indent=1)
+    return json.dumps(_as_example(json.loads(done.stdout)), indent=1)
 
 
 def _update_readme(failure: str, snapshot: str) -> None:
@@ -193,7 +217,7 @@ def main() -> None:
         watch = Watch(Choice())
         monitor = Monitor(lambda: "this host", watch, PAGES)
         monitor.state.span = 60
-        feed = open_feed(shm=str(there.folder))
+        feed = ExampleFeed(open_feed(shm=str(there.folder)), there.folder)
         follower = Follower(feed, monitor.question, lambda: monitor.interval)
         follower.start()
         try:

@@ -5,6 +5,9 @@ Digits switch pages: overview, device with history, cores, kernels and programs,
 (`ttmem serve`) if one runs, and otherwise reads this host's shared memory. If nothing is running
 yet, it waits.
 
+`ttmem top FILE` shows a recording, with a time bar. It opens at the end, or, if all processes had ended by
+then, just before the last one did; --at chooses another instant.
+
 --once prints one page as text, for a file or a script; `ttmem ps --json` has the same numbers as data.
 
 exit codes: 0 done, 1 failed, 2 wrong arguments or no terminal, 3 nothing to read (with --once),
@@ -85,6 +88,7 @@ def watch_live(feed: Feed, options: argparse.Namespace) -> int:
         from ttmem.views.monitor.timeline import Timeline
 
         monitor.timeline = Timeline.of(feed) if isinstance(feed, RecordingFeed) else None
+    monitor.notice = _opened(feed, options)
     follower = Follower(feed, monitor.question, lambda: monitor.interval)
     return run_session(monitor, watch, follower, depth_of(options.no_color))
 
@@ -96,6 +100,7 @@ def _print_once(feed: Feed, options: argparse.Namespace) -> int:
 
     watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch, paper=True)
+    monitor.notice = _opened(feed, options)
     try:
         for _ in range(2):  # the second brings history, and the details of the first device
             question = monitor.question()
@@ -107,6 +112,15 @@ def _print_once(feed: Feed, options: argparse.Namespace) -> int:
     lines = monitor.screen(width, height)
     print(paint(lines, width, wants_color(sys.stdout, options.no_color)).rstrip("\n"))
     return 0
+
+
+def _opened(feed: Feed, options: argparse.Namespace) -> str:
+    """Goes to an instant of a recording with something to see; says which, unless it is the end."""
+    if options.file is None or options.at is not None:
+        return ""
+    from ttmem.feeds.recording_feed import RecordingFeed
+
+    return feed.go_to_last_use() if isinstance(feed, RecordingFeed) else ""
 
 
 def _monitor(options: argparse.Namespace, feed: Feed, watch: Watch, paper: bool = False) -> Monitor:

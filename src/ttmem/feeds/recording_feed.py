@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ttmem.events import Amounts
 from ttmem.feeds.feed import checked
 from ttmem.recording import Recording
 from ttmem.snapshots import Snapshot
@@ -41,6 +42,27 @@ class RecordingFeed:
         instant = self.recording.instant(self.at)
         self.reached = instant.position, instant.time_ns
         return self.recording.snapshot(instant, wanted, device=device, limit=limit)
+
+    def go_to_last_use(self) -> str:
+        """If nothing is allocated at the end, moves to the last process's end, or to the peak; says where it is.
+
+        Most recordings end after their processes, when there is nothing left to see.
+        """
+        if self._holds_memory_at("end"):
+            return ""
+        ends = [one.position for one in self.recording.markers if one.kind == "end"]
+        places = {f"#{position}": "just before the last process ended" for position in ends[-1:]}
+        places |= {"peak:dram": "at the peak of DRAM", "peak:l1_used": "at the peak of L1"}
+        for at, where in places.items():
+            if self._holds_memory_at(at):
+                return f"opened {where}: nothing is allocated at the end"
+        self.at = "end"
+        return ""
+
+    def _holds_memory_at(self, at: str) -> bool:
+        self.at = at
+        held = (process.devices.values() for process in self.read().processes)
+        return any(Amounts.total(amounts).all for amounts in held)
 
     def close(self) -> None:
         if self._recording is not None:

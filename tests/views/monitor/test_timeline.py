@@ -47,6 +47,14 @@ class Recorded:
         return self.position
 
 
+class Still:
+    """A feed that shows one instant."""
+
+    def __init__(self, time_ns: int) -> None:
+        self.at: str | float = "end"
+        self.reached: tuple[int, int] | None = (0, time_ns)
+
+
 @pytest.mark.parametrize(
     ("keys", "position"),
     [
@@ -112,6 +120,48 @@ def test_the_bar_shows_the_time_the_markers_and_the_last_of_them() -> None:
     assert line.endswith("failure: DRAM: 4.0 GiB")
     assert (line.count("┃"), line.count("●")) == (2, 1)
     assert len(line) <= 80
+
+
+@pytest.mark.parametrize(
+    ("length_ns", "said"),
+    [
+        (27_800_000, "13.900 ms / 27.800 ms"),
+        (250_000_000, "0.125 s / 0.250 s"),
+        (9 * SECOND, "4.500 s / 9.000 s"),
+        (7200 * SECOND, "3,600.000 s / 7,200.0 s"),
+    ],
+)
+def test_a_recording_of_any_length_has_a_length(length_ns: int, said: str) -> None:
+    bar = Timeline(Still(STARTED + length_ns // 2), STARTED, STARTED + length_ns)
+    line = "".join(span.text for span in bar.line(120, ascii=True))
+    assert f"  {said}  " in line
+
+
+def test_the_help_lists_the_keys_of_the_time_bar_and_not_what_they_do_live() -> None:
+    desk = Desk()
+    desk.monitor.timeline = Recorded().bar
+    desk.answer(four_devices())
+    desk.press("h")
+    screen = desk.screen(120, 40)
+
+    assert "Time bar" in screen
+    assert "plays the recording, and pauses it" in screen
+    assert "to the start or the end of the recording" in screen
+    assert "sorting and pages work while paused" not in screen
+    assert "reads more or less often" not in screen
+
+
+def test_which_instant_was_opened_is_said_until_the_user_moves() -> None:
+    recorded, desk = Recorded(), Desk()
+    desk.monitor.timeline = recorded.bar
+    desk.monitor.notice = "opened at the peak of DRAM: nothing is allocated at the end"
+    desk.answer(four_devices())
+    desk.press("2")
+    before = desk.screen(120)
+    desk.press(">")
+
+    assert "opened at the peak of DRAM" in before
+    assert "opened at the peak of DRAM" not in desk.screen(120)
 
 
 def test_what_is_typed_stands_in_the_bar_with_what_can_be_typed() -> None:

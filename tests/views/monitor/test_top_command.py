@@ -106,6 +106,31 @@ def test_options_that_make_no_sense_are_refused(
     assert sentence in done.stderr
 
 
+def test_a_finished_recording_opens_where_memory_was_allocated_and_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "leak.ttmem"
+    simulate = [
+        "simulate",
+        "leak",
+        "--steps",
+        "3",
+        "--rate",
+        "0",
+        "--size",
+        "small",
+        "-o",
+        str(file),
+    ]
+    subprocess.run([*TOP[:3], *simulate], capture_output=True, check=True)
+    shown = subprocess.run([*TOP, str(file), "--once"], capture_output=True, text=True, check=True)
+    at_end = [*TOP, str(file), "--at", "end", "--once"]
+    ended = subprocess.run(at_end, capture_output=True, text=True, check=True)
+
+    assert "opened at the peak of DRAM: nothing is allocated at the end" in shown.stdout
+    assert "PROCESSES 1" in shown.stdout
+    assert "opened" not in ended.stdout
+    assert "PROCESSES 0" in ended.stdout
+
+
 def test_without_a_terminal_it_says_what_to_use(path: Path) -> None:
     command = [*TOP, "--socket", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)

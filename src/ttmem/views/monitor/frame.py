@@ -75,6 +75,7 @@ class Status(NamedTuple):
     pids: tuple[int, ...] = ()  # of --pid
     fault: str = ""  # what the last key did wrong
     time_bar: Line = ()  # of a recording
+    notice: str = ""
 
     @property
     def stale(self) -> bool:
@@ -145,6 +146,8 @@ class Frame(NamedTuple):
         facts = []
         if self.status.fault:
             facts.append(ink(f"! {self.status.fault}", Style.ALARM))
+        if self.status.notice:
+            facts.append(ink(self.status.notice, Style.LABEL))
         if self.status.typing or self.state.filter:
             cursor = "_" if self.status.typing else ""
             hint = "" if self.status.typing else "  (Esc clears)"

@@ -24,9 +24,9 @@ FOOTER = (
 
 HELP = terms("""
 1 - 6 | the pages, as in the line of tabs; or click on a tab
-arrows | move the cursor; so do PgUp, PgDn, Home, End and the wheel of the mouse
-Enter | opens what the cursor is on; so does a second click on it
-Esc | goes back; it closes the help and clears the filter first
+arrows | move the cursor; so do PgUp, PgDn, Home, End and the mouse wheel
+Enter | opens the row under the cursor; so does a second click on it
+Esc | goes back; first it closes the help and clears the filter
 Tab | shows the next device; Shift-Tab the one before
 / | filters rows by text while you type; Enter keeps the filter, Esc clears it
 s  S | sorts by the next column; S reverses the order
@@ -39,6 +39,9 @@ h  ? | this text
 q | quits; so does Ctrl-C
 """)
 
+# While a recording is shown, the time bar has these keys.
+OF_RECORDINGS = ("space  p", "+  -")
+MOVES_IN_RECORDING = "move the cursor; so do PgUp, PgDn and the mouse wheel"
 
 TERM = 16  # columns for a key or a column's name
 _STEPS = {"up": -1, "down": 1, "pageup": -10, "pagedown": 10, "home": -100_000, "end": 100_000}
@@ -69,11 +72,16 @@ class HelpScreen:
 
 
 def help_lines(
-    pages: Sequence[Page], chosen: int, snapshot: Snapshot | None, width: int
+    pages: Sequence[Page],
+    chosen: int,
+    snapshot: Snapshot | None,
+    width: int,
+    time_keys: Sequence[tuple[str, str]] = (),
 ) -> list[Line]:
-    """The page that is shown comes first."""
+    """The page that is shown comes first; `time_keys`: those of the time bar, if there is one."""
     order = [pages[chosen], *(page for page in pages if page is not pages[chosen])]
-    lines = _section("Keys of every page", HELP, width)
+    lines = _section("Time bar", time_keys, width)
+    lines += _section("Keys of every page", _without_time_bar(HELP) if time_keys else HELP, width)
     for page in order:
         lines += _section(f"{page.name}: keys", page.keys, width)
         lines += _section(f"{page.name}: what is shown, and how it is measured", page.help, width)
@@ -82,6 +90,11 @@ def help_lines(
         lines += _section("Remarks of the sources", remarks, width)
         lines += _section("Where the numbers come from", _sources(snapshot), width)
     return lines
+
+
+def _without_time_bar(entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    kept = dict(entries) | {"arrows": MOVES_IN_RECORDING}
+    return [(key, does) for key, does in kept.items() if key not in OF_RECORDINGS]
 
 
 def _section(title: str, entries: Iterable[tuple[str, str]], width: int) -> list[Line]:

@@ -24,6 +24,7 @@ from ttmem.views.monitor.state import (
     other_interval,
     type_filter,
 )
+from ttmem.views.monitor.timeline import HELP as TIME_HELP
 from ttmem.views.monitor.timeline import KEYS as TIME_KEYS
 from ttmem.views.monitor.timeline import Timeline
 from ttmem.views.monitor.watch import Question, Watch, wanted
@@ -71,6 +72,7 @@ class Monitor:
         self._ascii = ascii_only
         self._paper = paper  # printed once: no keys
         self.timeline = timeline  # of a recording; None: live
+        self.notice = ""  # which instant of a recording was opened; until the user moves in time
         self.typing = False  # the filter
         self.faults: dict[str, None] = {}  # printed at the end
         self._fault = ""  # the last of them, until the next key
@@ -134,6 +136,7 @@ class Monitor:
                 watch.pids,
                 self._fault,
                 self.timeline.line(width, self._ascii) if self.timeline else (),
+                self.notice,
             ),
             self.state,
             shown.snapshot if shown else None,
@@ -198,7 +201,9 @@ class Monitor:
     def _help_page(self, width: int, height: int) -> Drawn:
         shown = self._watch.shown
         snapshot = shown.snapshot if shown else None
-        return self._help.draw(help_lines(self._pages, self.state.page, snapshot, width), height)
+        time_keys = TIME_HELP if self.timeline else ()
+        lines = help_lines(self._pages, self.state.page, snapshot, width, time_keys)
+        return self._help.draw(lines, height)
 
     # -- keys and clicks ---------------------------------------------------------------------------
 
@@ -231,6 +236,8 @@ class Monitor:
         before = timeline.at
         if self._help.open or not timeline.press(key, time.monotonic()):
             return False
+        if timeline.at != before or timeline.playing:
+            self.notice = ""
         if timeline.at != before:
             self._watch.forget_history()
         return True

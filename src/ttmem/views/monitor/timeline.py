@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ttmem.text import clip, columns
 from ttmem.views.ink import Line, Span, Style, faint, ink
+from ttmem.views.monitor.state import terms
 
 if TYPE_CHECKING:  # a live monitor does not need the code that reads files
     from ttmem.feeds.recording_feed import RecordingFeed
@@ -24,6 +25,15 @@ KEYS = (
     ("g", "go to"),
     ("+ -", "speed"),
 )
+HELP = terms("""
+space  p | plays the recording, and pauses it; at the end it starts again from the beginning
+,  . | one event back or forward
+{  } | one second back or forward
+<  > | to the marker before or after: a phase, a failed allocation, the start or end of a process, a mark
+Home  End | to the start or the end of the recording
+g | goes to an instant that you type, such as 12.5s, 14:05:30, peak:l1 or oom; Enter goes, Esc stays
++  - | plays faster or slower: 0.1 to 100 times
+""")
 
 
 class Mark(NamedTuple):
@@ -168,7 +178,7 @@ class Timeline:
             return (*ink(f" go to: {self.typed}_", Style.LABEL), *faint(f"  ({HINT})"))
         state = f"{'>' if ascii else '▶'} x{self.speed:g}" if self.playing else "paused"
         now, end = self.time_ns - self._started, self._ended - self._started
-        head = f" {state.ljust(6)}  {now / SECOND:,.3f} s / {end / SECOND:,.1f} s  "
+        head = f" {state.ljust(6)}  {_of_length(now, end)}  "
         said = self._latest()
         room = width - columns(head) - 1
         text = clip(f"  {said}", max(room - 2 * LEAST_BAR, 0)) if said else ""
@@ -197,3 +207,11 @@ class Timeline:
     def _cell(self, time_ns: int, cells: int) -> int:
         span = max(self._ended - self._started, 1)
         return max(0, min((time_ns - self._started) * cells // span, cells - 1))
+
+
+def _of_length(now_ns: int, end_ns: int) -> str:
+    """'12.500 s / 60.0 s', '0.012 s / 0.250 s', '1.250 ms / 27.800 ms': a short recording has a length, too."""
+    if end_ns < SECOND // 10:
+        return f"{now_ns / 1e6:.3f} ms / {end_ns / 1e6:.3f} ms"
+    length = f"{end_ns / SECOND:,.{3 if end_ns < 10 * SECOND else 1}f}"
+    return f"{now_ns / SECOND:,.3f} s / {length} s"
