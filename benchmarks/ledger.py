@@ -10,7 +10,7 @@ from benchmarks.ground import amount
 from benchmarks.table import Row
 from ttmem.events import EVENT_SIZE, Event, Op
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.ledger.books import LAST_BYTES
+from ttmem.ledger.details import LAST_BYTES
 from ttmem.procfs import process_facts
 
 MILLION = amount(1_000_000, 20_000)
@@ -66,7 +66,7 @@ def _with_programs(live: int) -> tuple[Books, ProcessRecord]:
     books.define_cores(process, 1, sum(1 << (y * 32 + x) for x in range(11) for y in range(10)))
     for number in range(1, live + 1):
         _apply(books, process, _program(number))
-    books.remember(
+    books.recent.add(
         process, bytes(LAST_BYTES), 1
     )  # full in either case: a new event ends an old one
     return books, process

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ttmem.events import Amounts, DeviceDeclaration, Event, Flag, KernelType, MemoryKind, Notice, Op
 from ttmem.events.probe_news import KilledProcess, KindCounter, ProbeCounters, ProbeNews
 from ttmem.ledger import Books
-from ttmem.ledger.details import Details
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import ProgramRow, flat_rows
@@ -161,7 +160,7 @@ def test_notices_are_listed_and_not_accounted() -> None:
     books = Books()
     books.probed.take([news(Event(Notice.DEVICE_OPENED, device=0).pack())], 1)
 
-    (event,) = Details(books).add(books.snapshot(1), ["events"]).events or ()
+    (event,) = books.details(["events"]).add(books.snapshot(1)).events or ()
     assert (event.op, event.device) == ("DEVICE_OPENED", "77")
     assert books.snapshot(1).losses.rejected_records == 0
 

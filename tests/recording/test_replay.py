@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.ledger.test_journal import EVENTS, answers
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice, Op
 from ttmem.ledger import Books
-from ttmem.ledger.details import Details
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
 from ttmem.recording.recorder import Recorder, described
@@ -104,7 +103,7 @@ def test_a_snapshot_of_a_recording_is_what_the_live_view_showed(
         _apply(books, process, events, now)
         books.tick(now)
         recorder.tick(now + 5)
-        details = Details(books).add_all(books.snapshot(now + 5), list(DETAILS))
+        details = books.details(DETAILS).add_all(books.snapshot(now + 5))
         expected.append((Instant(recorder.position, now + 5, now + 5), to_json(details)))
     recorder.close()
 

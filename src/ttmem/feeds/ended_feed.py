@@ -27,7 +27,6 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended 
     """
     # Imported here, since asking a server needs neither ledger nor native code.
     from ttmem.ledger import Books
-    from ttmem.ledger.details import Details
     from ttmem.sources.probe.ended import ended_processes, unreadable_regions
     from ttmem.sources.shm import probe_directory
 
@@ -49,7 +48,7 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended 
         ),
     )
     return Ended(
-        Details(books).add_all(snapshot, checked(detail)),
+        books.details(checked(detail)).add_all(snapshot),
         {one.news.facts.pid: one.ended_ns for one in told},
     )
 

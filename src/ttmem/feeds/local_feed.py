@@ -157,13 +157,13 @@ class LocalFeed:
         self, snapshot: Snapshot, wanted: list[str], device: str | None, limit: int | None
     ) -> Snapshot:
         # The events of a process that has ended are what one wants to read of it.
-        listed = self._books.processes or any(self._books.recent_events())
+        listed = self._books.processes or self._books.recent
         known = wanted if listed else [key for key in wanted if key == "history"]
         if not known:
             return snapshot
-        from ttmem.ledger.details import Details, Narrow
+        from ttmem.ledger.details import Narrow
 
-        return Details(self._books, Narrow(device, limit)).add_all(snapshot, known)
+        return self._books.details(known, Narrow(device, limit)).add_all(snapshot)
 
     def why_blank(self) -> str:
         """Why a snapshot contains nothing."""

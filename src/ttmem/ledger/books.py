@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from ttmem.ledger.anomalies import Faults
 from ttmem.ledger.build import build
 from ttmem.ledger.context import Context, DeviceContext
 from ttmem.ledger.counters import CounterBooks, locate, same
+from ttmem.ledger.details import EVERYTHING, Details, Narrow, RecentEvents
 from ttmem.ledger.devices import (
     FULL,
     MAX_LOGICAL_ID,
@@ -38,10 +39,10 @@ from ttmem.ledger.rows import CounterRow, device_sums, event_rows, held, with_co
 from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import Anomaly, LeftBehind, MemoryHistory, Snapshot
+from ttmem.snapshots.detail import Names
 from ttmem.wire.rows import AccountRow, DeviceRow, FindingRow, flat_rows
 
 MAX_CORE_SETS = 16_384
-LAST_BYTES = 4096 * EVENT_SIZE  # of the events that lists show
 Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
 MOST_LIVE = 1 << 22  # as in `native/module.cpp`
 OF_A_CORE_SET = 256  # bytes
@@ -89,8 +90,7 @@ class Books:
         self._core_sets: dict[int, set[int]] = {}  # the numbers that each account has given
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
-        self._recent: deque[tuple[ProcessRecord, int, bytes | memoryview]] = deque()
-        self._recent_bytes = 0
+        self.recent = RecentEvents()
         self.probed = ProbedProcesses(self)
         self.faults = Faults(say)
 
@@ -227,10 +227,6 @@ class Books:
         self._bind(process, number, record)
         return True
 
-    def restore_device(self, record: DeviceRecord) -> None:
-        """A device of recorded books; its index is the next one."""
-        self._register.restore(record)
-
     def _may_bind(self, process: ProcessRecord, logical_id: int) -> bool:
         """The account of a process on a device is one of those that its user may have."""
         return logical_id in process.devices or self._shares.take(
@@ -308,9 +304,9 @@ class Books:
             if 2 * length >= len(
                 events
             ):  # copying it takes longer than to keep all of it for a while
-                self.remember(process, memoryview(events)[offset : offset + length], now)
+                self.recent.add(process, memoryview(events)[offset : offset + length], now)
             else:
-                self.remember(process, events[offset : offset + length], now)
+                self.recent.add(process, events[offset : offset + length], now)
 
     def account(
         self,
@@ -367,22 +363,6 @@ class Books:
             process.string_bytes += grown
             if self.journal is not None:
                 self.journal.string(process.index, number, text)
-
-    def remember(self, process: ProcessRecord, events: bytes | memoryview, now: int) -> None:
-        """Keeps events for lists; older ones go."""
-        kept = events[-LAST_BYTES:]
-        if not kept:
-            return
-        recent = self._recent
-        recent.append((process, now, kept))
-        held = self._recent_bytes + len(kept)
-        while held - len(recent[0][2]) >= LAST_BYTES:
-            held -= len(recent.popleft()[2])
-        self._recent_bytes = held
-
-    def recent_events(self) -> Iterable[tuple[ProcessRecord, int, bytes | memoryview]]:
-        """(process, time of arrival, events) of the last batches, oldest first."""
-        return iter(self._recent)
 
     def _say_rejections(self) -> None:
         self._rejected_seen = self.native.rejected()
@@ -565,6 +545,30 @@ class Books:
     def device_count(self) -> int:
         """How many devices a monitor has to ask for that knows them by number only."""
         return self._register.count()
+
+    def details(self, wanted: Sequence[str], narrow: Narrow = EVERYTHING) -> Details:
+        """The lists that a snapshot of this instant may have."""
+        return Details(
+            self.native,
+            self._names(),
+            wanted,
+            narrow,
+            self.recent,
+            self.history(narrow.device) if "history" in wanted else {},
+        )
+
+    def _names(self) -> Names:
+        processes = self.processes.values()
+        return Names(
+            {process.index: process.pid for process in processes},
+            {device.index: device.unique_id for device in self.devices},
+            {process.index: process.strings for process in processes},
+            {
+                process.index: frozenset(process.probe.uncounted)
+                for process in processes
+                if process.probe.uncounted
+            },
+        )
 
     def history(self, unique_id: str | None = None) -> dict[str, MemoryHistory]:
         """The last hour of every device, or of one."""

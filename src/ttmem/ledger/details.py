@@ -2,20 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Protocol
 
+from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, BinaryStatus, Event, Flag, KernelType, MemoryKind, Notice, Op
-from ttmem.ledger.processes import ProcessRecord
-from ttmem.snapshots import Cores, CoreSet, LoggedEvent, ResidentBuffer, Snapshot
+from ttmem.snapshots import (
+    Cores,
+    CoreSet,
+    LoggedEvent,
+    MemoryHistory,
+    ResidentBuffer,
+    Snapshot,
+)
 from ttmem.snapshots.detail import COLUMNS, Names, listed
 
-if TYPE_CHECKING:
-    from ttmem.ledger.books import Books
-    from ttmem.ledger.devices import DeviceRecord
+LAST_BYTES = 4096 * EVENT_SIZE  # of the events that lists show
+
+
+class Reporter(Protocol):
+    """Whoever reported an event; the mappings say what the numbers in it stand for."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def devices(self) -> Mapping[int, str]: ...  # logical id -> unique id
+    @property
+    def strings(self) -> Mapping[int, str]: ...
+    @property
+    def messages(self) -> Mapping[int, str]: ...  # of failed allocations, by time
+
+
+class Arrival(NamedTuple):
+    """Events of one process that arrived together."""
+
+    reporter: Reporter
+    time_ns: int
+    events: bytes | memoryview
+
+
+class RecentEvents:
+    """The last events of all processes, for lists."""
+
+    def __init__(self) -> None:
+        self._arrivals: deque[Arrival] = deque()
+        self._bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._arrivals)
+
+    def __reversed__(self) -> Iterator[Arrival]:
+        """The latest first."""
+        return reversed(self._arrivals)
+
+    def add(self, reporter: Reporter, events: bytes | memoryview, now: int) -> None:
+        """Older ones go when there are enough."""
+        kept = events[-LAST_BYTES:]
+        if not kept:
+            return
+        arrivals = self._arrivals
+        arrivals.append(Arrival(reporter, now, kept))
+        held = self._bytes + len(kept)
+        while held - len(arrivals[0].events) >= LAST_BYTES:
+            held -= len(arrivals.popleft().events)
+        self._bytes = held
 
 
 _OPS = {int(op): op.name for op in (*Op, *Notice)}
@@ -32,13 +86,13 @@ _KINDS: dict[int, type[IntEnum]] = {
 }
 
 
-def logged_event(process: ProcessRecord, event: Event, arrived: int) -> LoggedEvent:
+def logged_event(reporter: Reporter, event: Event, arrived: int) -> LoggedEvent:
     """The event with the names of its process; `arrived` replaces a time that is missing, or in the future."""
     of_buffer = event.op in _BUFFERS
     return LoggedEvent(
         event.time if 0 < event.time <= arrived else max(arrived, 0),
-        process.pid,
-        event_device(process, event),
+        reporter.pid,
+        event_device(reporter, event),
         _OPS.get(event.op, event.op),
         _kind(event),
         tuple(name for flag, name in _FLAGS if event.flags & flag),
@@ -48,16 +102,16 @@ def logged_event(process: ProcessRecord, event: Event, arrived: int) -> LoggedEv
         event.address,
         event.number,
         0 if of_buffer else event.cores,
-        process.strings.get(event.cores) if of_buffer else None,
-        _text(process, event),
-        process.strings.get(event.name),
-        process.strings.get(event.site),
+        reporter.strings.get(event.cores) if of_buffer else None,
+        _text(reporter, event),
+        reporter.strings.get(event.name),
+        reporter.strings.get(event.site),
     )
 
 
-def event_device(process: ProcessRecord, event: Event) -> str | None:
+def event_device(reporter: Reporter, event: Event) -> str | None:
     """The unique id of the device on which it happened."""
-    return None if event.op in _OF_NO_DEVICE else process.devices.get(event.device)
+    return None if event.op in _OF_NO_DEVICE else reporter.devices.get(event.device)
 
 
 def _size(event: Event) -> int | None:
@@ -65,10 +119,10 @@ def _size(event: Event) -> int | None:
     return event.size or None if event.op == Notice.ALLOCATION_FAILED else event.size
 
 
-def _text(process: ProcessRecord, event: Event) -> str | None:
+def _text(reporter: Reporter, event: Event) -> str | None:
     """What the runtime said."""
     failed = event.op == Notice.ALLOCATION_FAILED
-    return process.messages.get(event.time) if failed else None
+    return reporter.messages.get(event.time) if failed else None
 
 
 def _kind(event: Event) -> str | None:
@@ -97,40 +151,42 @@ class Narrow:
 EVERYTHING = Narrow()
 
 
+@dataclass(frozen=True, slots=True)
 class Details:
-    """What `Feed.read` adds to a snapshot."""
+    """What `Feed.read` adds to a snapshot: the lists in `wanted`, made of the native ledger and names."""
 
-    def __init__(self, books: Books, narrow: Narrow = EVERYTHING) -> None:
-        self._books = books
-        self._narrow = narrow
-        self._devices = [d for d in books.devices if narrow.device in (None, d.unique_id)]
+    native: Ledger
+    names: Names
+    wanted: Sequence[str]
+    narrow: Narrow = EVERYTHING
+    recent: RecentEvents | None = None
+    history: Mapping[str, MemoryHistory] = field(default_factory=dict)  # by unique id
 
-    def add_all(self, snapshot: Snapshot, wanted: list[str]) -> Snapshot:
+    def add_all(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the details that are wanted."""
-        rows = self.attachments(wanted)
-        return replace(self.add(snapshot, wanted), **listed(self.names(rows), rows))
+        rows = self.attachments()
+        return replace(self.add(snapshot), **listed(self.names_in(rows), rows))
 
-    def add(self, snapshot: Snapshot, wanted: list[str]) -> Snapshot:
+    def add(self, snapshot: Snapshot) -> Snapshot:
         """Without the rows of `attachments`, which a server sends as they are."""
-        if "cores" in wanted:
+        if "cores" in self.wanted:
+            devices = self._devices()
             snapshot = replace(
                 snapshot,
-                cores={device.unique_id: self._cores(device) for device in self._devices},
-                resident={device.unique_id: self._resident(device) for device in self._devices},
+                cores={unique_id: self._cores(index) for index, unique_id in devices.items()},
+                resident={unique_id: self._resident(index) for index, unique_id in devices.items()},
             )
-        if "events" in wanted:
+        if "events" in self.wanted:
             snapshot = replace(snapshot, events=self._events())
-        if "history" in wanted:
-            snapshot = replace(snapshot, history=self._books.history(self._narrow.device))
+        if "history" in self.wanted:
+            snapshot = replace(snapshot, history=self.history)
         return snapshot
 
-    def attachments(self, wanted: list[str]) -> dict[str, bytes]:
+    def attachments(self) -> dict[str, bytes]:
         """Native rows; `ttmem.snapshots.detail` makes typed rows of them."""
-        native, narrow = self._books.native, self._narrow
-        limit = min(narrow.limit or 0, MOST_ROWS)
-        device = -1
-        if narrow.device is not None:
-            device = self._devices[0].index if self._devices else NO_DEVICE
+        native, wanted = self.native, self.wanted
+        limit = min(self.narrow.limit or 0, MOST_ROWS)
+        device = -1 if self.narrow.device is None else next(iter(self._devices()), NO_DEVICE)
         out: dict[str, bytes] = {}
         if "buffers" in wanted:
             out["buffers"] = native.buffers(limit, device)
@@ -142,64 +198,58 @@ class Details:
             out["l1_buffers"] = native.l1_buffers(limit, device)
         return out
 
-    def names(self, attachments: dict[str, bytes]) -> Names:
+    def names_in(self, attachments: dict[str, bytes]) -> Names:
         """What the numbers in the rows stand for: of strings only those that narrowed rows use."""
-        processes = self._books.processes
-        everything = Names(
-            {p.index: p.pid for p in processes.values()},
-            {d.index: d.unique_id for d in self._books.devices},
-            {p.index: p.strings for p in processes.values()},
-            {
-                p.index: frozenset(p.probe.uncounted)
-                for p in processes.values()
-                if p.probe.uncounted
-            },
-        )
-        if self._narrow == EVERYTHING:
-            return everything
+        if self.narrow == EVERYTHING:
+            return self.names
         used: dict[int, dict[int, str]] = {}
         for key, rows in attachments.items():
-            for index, number in _strings_in(key, rows):
-                if number in processes[index].strings:
-                    used.setdefault(index, {})[number] = processes[index].strings[number]
-        return replace(everything, strings=used)
+            for process, number in _strings_in(key, rows):
+                text = self.names.texts(process).get(number)
+                if text is not None:
+                    used.setdefault(process, {})[number] = text
+        return replace(self.names, strings=used)
 
-    def _cores(self, device: DeviceRecord) -> tuple[CoreSet, ...]:
+    def _devices(self) -> dict[int, str]:
+        """Unique ids by index."""
+        wanted, known = self.narrow.device, self.names.devices
+        return {index: device for index, device in known.items() if wanted in (None, device)}
+
+    def _cores(self, device: int) -> tuple[CoreSet, ...]:
         """Sets of cores whose circular buffers lie at the same addresses."""
-        processes = self._books.processes
         return tuple(
             CoreSet(
-                processes[index].pid,
+                self.names.pids[process],
                 Cores.from_mask(mask),
                 covered,
                 tuple((start, end) for start, end in regions),
                 program or None,
             )
-            for index, mask, covered, regions, program in self._books.native.core_map(device.index)
+            for process, mask, covered, regions, program in self.native.core_map(device)
         )
 
-    def _resident(self, device: DeviceRecord) -> tuple[ResidentBuffer, ...]:
+    def _resident(self, device: int) -> tuple[ResidentBuffer, ...]:
         """The circular buffers of the program that ran last on each core."""
-        processes, found = self._books.processes, self._books.native.resident_map(device.index)
+        pids = self.names.pids
         return tuple(
             ResidentBuffer(
-                processes[index].pid, program, Cores.from_mask(mask), start, end, bool(dataflow)
+                pids[process], program, Cores.from_mask(mask), start, end, bool(dataflow)
             )
-            for index, program, mask, start, end, dataflow in found
+            for process, program, mask, start, end, dataflow in self.native.resident_map(device)
         )
 
     def _events(self) -> tuple[LoggedEvent, ...]:
-        latest = list(islice(self._backwards(), self._narrow.limit))
+        latest = list(islice(self._backwards(), self.narrow.limit))
         return tuple(latest[::-1])
 
     def _backwards(self) -> Iterator[LoggedEvent]:
         """The last event first: whoever wants ten unpacks ten."""
-        wanted = self._narrow.device
-        for process, arrived, batch in reversed(list(self._books.recent_events())):
+        wanted = self.narrow.device
+        for reporter, arrived, batch in reversed(self.recent or RecentEvents()):
             for offset in range(len(batch) - EVENT_SIZE, -1, -EVENT_SIZE):
                 event = Event.unpack(batch, offset)
-                if wanted is None or event_device(process, event) == wanted:
-                    yield logged_event(process, event, arrived)
+                if wanted is None or event_device(reporter, event) == wanted:
+                    yield logged_event(reporter, event, arrived)
 
 
 def _strings_in(key: str, rows: bytes) -> set[tuple[int, int]]:

@@ -203,11 +203,6 @@ class DeviceRegister:
         """The device with that id."""
         return self._by_unique_id.get(unique_id)
 
-    def restore(self, record: DeviceRecord) -> None:
-        """A device that is in the ledger already, as the next one."""
-        self.devices.append(record)
-        self._by_unique_id[record.unique_id] = record
-
     def declared(
         self, declaration: DeviceDeclaration, declared_by: str | None, user: str | None = None
     ) -> DeviceRecord | None:

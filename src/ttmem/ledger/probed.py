@@ -32,7 +32,7 @@ def take_table(books: Books, process: ProcessRecord, news: ProbeNews, now: int) 
     if news.live is None:
         return
     native = books.native
-    books.remember(process, news.earlier, now)
+    books.recent.add(process, news.earlier, now)
     native.begin_resync(process.index)
     if news.missed:
         # All anew: what went unseen must not make a peak together with what came, nor lie on cores as resident.

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from ttmem.recording.recording import (
-    Batch,
-    Info,
-    Instant,
-    Marker,
-    RecordedProcess,
-    Recording,
-    Totals,
-)
+from ttmem.recording.reader import Batch, Info, Marker, RecordedProcess
+from ttmem.recording.recording import Instant, Recording, Totals
 
 __all__ = ["Batch", "Info", "Instant", "Marker", "RecordedProcess", "Recording", "Totals"]

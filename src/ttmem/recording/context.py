@@ -16,11 +16,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ttmem.ledger import Books, DeviceRecord, ProcessRecord
 from ttmem.ledger.context import Context
-from ttmem.ledger.journal import JournaledLedger
-from ttmem.procfs import ProcessFacts
 from ttmem.snapshots.convert import read, write
+from ttmem.snapshots.detail import Names
 
 Document = dict[str, dict[str, Any]]
 SECTIONS = ("devices", "processes", "messages", "rest")
@@ -84,33 +82,15 @@ def context_from(
     )
 
 
-def books_for_details(
-    context: Context,
-    ledger: JournaledLedger,
-    strings: Mapping[int, Mapping[int, str]],
-    messages: Mapping[str, Any],
-) -> Books:
-    """Books that know as much as lists of buffers, programs and events need; `strings` by index."""
-    books = Books(watchful=context.watchful)
-    for index, one in enumerate(context.devices):
-        record = DeviceRecord(index, one.unique_id, one.declaration, None, one.identity)
-        books.restore_device(record)
-    for process in context.processes:
-        if process.index >= 0:
-            record_of = ProcessRecord(
-                process.index,
-                ProcessFacts(process.pid, process.start_time_ns, process.user, process.command),
-                devices={int(number): unique_id for number, unique_id in process.devices.items()},
-                strings=dict(strings.get(process.index, {})),
-                messages={
-                    int(time): str(text)
-                    for time, text in messages.get(str(process.index), {}).items()
-                },
-            )
-            record_of.probe.uncounted = set(process.uncounted)
-            books.processes[process.index] = record_of
-    books.native = ledger
-    return books
+def names_from(context: Context, strings: Mapping[int, Mapping[int, str]]) -> Names:
+    """What numbers in the rows of the ledger stand for; `strings` by index."""
+    processes = [process for process in context.processes if process.index >= 0]
+    return Names(
+        {process.index: process.pid for process in processes},
+        {index: device.unique_id for index, device in enumerate(context.devices)},
+        strings,
+        {process.index: frozenset(process.uncounted) for process in processes if process.uncounted},
+    )
 
 
 _PROGRAM = re.compile(r"(pid \d+) \([^()]*\)")

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
 from ttmem.events import EVENT_SIZE, Amounts, MemoryKind
-from ttmem.events.record import NO_POSITION, Control
-from ttmem.recording.chunks import Chunks, Damage, FileSource, Source
-from ttmem.recording.format import VERSION, BadChunk, ChunkType, from_document, to_document
-from ttmem.recording.journal import reached, records_until, runs
+from ttmem.recording.chunks import Source
+from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
+from ttmem.recording.journal import records_until
+from ttmem.recording.reader import Batch, Reader, RecordedProcess, numbered
 from ttmem.recording.when import parse_when
 from ttmem.sizes import several
-from ttmem.snapshots import Anomaly, Snapshot
+from ttmem.snapshots import Anomaly, MemoryHistory, Snapshot
 from ttmem.wire.rows import DeviceRow, grouped_rows
 
 if TYPE_CHECKING:
-    from ttmem.ledger import Books
-    from ttmem.ledger.context import DeviceContext
+    from ttmem.ledger.context import Context, DeviceContext
+    from ttmem.ledger.details import Details, Narrow, RecentEvents
     from ttmem.recording.replay import Replay
 
 LISTED_EVENTS = 4096
@@ -32,43 +32,6 @@ COPIED = (
     ChunkType.HISTORY,
 )
 HISTORY_SAMPLES = 3600
-MAX_STRING_BYTES = 256 << 20  # of all processes; further ones are unknown
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedProcess:
-    """A process that reported events. Its strings are complete as far as the file has been read."""
-
-    serial: int  # identifies it in this recording; pids and ledger indices are reused
-    pid: int
-    start_time_ns: int | None
-    user: str | None
-    command: str | None  # None in a confidential recording
-    strings: Mapping[int, str] = field(default_factory=dict, repr=False)  # names, sites, phases
-    devices: Mapping[int, str] = field(default_factory=dict)  # logical id -> unique id
-
-
-class Batch(NamedTuple):
-    """Events of one process that arrived together. `Event.unpack` reads them; `time` 0 means `arrived_ns`."""
-
-    position: int  # in the journal, of the first event
-    process: RecordedProcess
-    arrived_ns: int
-    events: memoryview
-    source_position: (
-        int | None
-    )  # of the first event; None: entries of a live table, not events as they happened
-
-
-class Marker(NamedTuple):
-    """Something to find again: a phase, a failed allocation, the start or end of a process, a user's mark."""
-
-    position: int
-    time_ns: int
-    kind: str  # phase, failure, start, end or mark
-    text: str
-    pid: int | None
-    device: str | None  # a unique id
 
 
 class Totals(NamedTuple):
@@ -78,28 +41,6 @@ class Totals(NamedTuple):
     time_ns: int
     device: str  # unique id
     amounts: Amounts
-
-
-@dataclass(frozen=True, slots=True)
-class Info:
-    """What a file is."""
-
-    name: str
-    bytes: int
-    version: int
-    recorded: Mapping[
-        str, Any
-    ]  # host, boot id, user, command, version of ttmem, whether it is confidential
-    started_ns: int
-    ended_ns: int
-    first: int  # journal positions
-    end: int
-    lost: int  # records that could not be written
-    key_frames: int
-    bytes_by_type: Mapping[str, int]
-    closed: bool  # the writer ended it; else it was killed, or still writes
-    damages: tuple[Damage, ...]
-    tail: str | None  # why the end of the file is not used
 
 
 class Instant(NamedTuple):
@@ -119,215 +60,18 @@ class Document(NamedTuple):
     time_ns: int
 
 
-class Recording:
-    """Reads a file while it grows, or the chunks of another source. BadInput says what is wrong with it."""
+class Recording(Reader):
+    """A recording at any instant of it: the ledger is replayed from the key frame before."""
 
     def __init__(self, source: str | Source) -> None:
-        self._chunks = Chunks(FileSource(source) if isinstance(source, str) else source)
+        super().__init__(source)
         self._replayed: Replay | None = None
-        self._known: tuple[tuple[int, int], dict[int, RecordedProcess]] | None = None
 
     def __enter__(self) -> Recording:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        self._chunks.close()
-
-    @property
-    def name(self) -> str:
-        """'recording run.ttmem'."""
-        return f"recording {self._chunks.source.name}"
-
-    def refresh(self) -> bool:
-        """Takes what was written since it was opened; whether there is anything new."""
-        return self._chunks.refresh()
-
-    def info(self) -> Info:
-        """From headers only; `verify` reads everything."""
-        chunks = self._chunks
-        started, ended = chunks.span
-        return Info(
-            name=chunks.source.name,
-            bytes=chunks.source.size(),
-            version=VERSION,
-            recorded=self._described(),
-            started_ns=started,
-            ended_ns=ended,
-            first=self._start,
-            end=chunks.end,
-            lost=chunks.lost,
-            key_frames=chunks.count(ChunkType.STATE),
-            bytes_by_type={kind.name.lower(): size for kind, size in chunks.stored.items()},
-            closed=chunks.closed,
-            damages=tuple(chunks.damages),
-            tail=chunks.tail,
-        )
-
-    @property
-    def _start(self) -> int:
-        """The first position that is recorded."""
-        records = self._chunks.count(ChunkType.RECORDS)
-        return self._chunks.position(ChunkType.RECORDS, 0) if records else self._chunks.end
-
-    def _described(self) -> Mapping[str, Any]:
-        if not self._chunks.count(ChunkType.FILE):
-            return {}
-        try:
-            found = to_document(self._chunks.payload(ChunkType.FILE, 0))
-        except BadChunk:
-            return {}
-        return found if isinstance(found, dict) else {}
-
-    def verify(self) -> tuple[Damage, ...]:
-        """Reads every payload; what cannot be used, in the order of the file."""
-        for kind in ChunkType:
-            for number in range(self._chunks.count(kind)):
-                try:
-                    self._chunks.payload(kind, number)
-                except BadChunk:
-                    continue  # it is noted
-        return tuple(sorted(self._chunks.damages))
-
-    # -- everything that happened --------------------------------------------------------------------------------
-
-    @property
-    def processes(self) -> tuple[RecordedProcess, ...]:
-        """All that reported events, in the order of their first appearance."""
-        return tuple(self._processes().values())
-
-    def _processes(self) -> dict[int, RecordedProcess]:
-        """By serial number."""
-        known = self._chunks.count(ChunkType.ACCOUNTS), self._chunks.count(ChunkType.STRINGS)
-        if self._known is None or self._known[0] != known:
-            strings = self._strings(self._chunks.count(ChunkType.STRINGS))
-            found: dict[int, RecordedProcess] = {}
-            for document in self._documents(ChunkType.ACCOUNTS):
-                for serial, process in _numbered(document):
-                    found[serial] = _process(serial, process, strings.get(serial, {}))
-            self._known = known, found
-        return self._known[1]
-
-    def _strings(self, count: int) -> dict[int, dict[int, str]]:
-        """By serial number of the account, as they were after the first `count` definitions."""
-        found: dict[int, dict[int, str]] = {}
-        room = MAX_STRING_BYTES
-        for document in self._documents(ChunkType.STRINGS, count):
-            for serial, texts in _numbered(document):
-                for number, text in _numbered(texts):
-                    if isinstance(text, str) and (room := room - len(text) - 100) > 0:
-                        found.setdefault(serial, {})[number] = text
-        return found
-
-    def _documents(self, kind: ChunkType, count: int | None = None) -> Iterator[Any]:
-        """The first `count` documents of a type that can be read."""
-        for number in range(self._chunks.count(kind) if count is None else count):
-            try:
-                yield to_document(self._chunks.payload(kind, number))
-            except BadChunk:
-                continue  # it is noted
-
-    @property
-    def markers(self) -> list[Marker]:
-        """In the order of the journal."""
-        found = []
-        for document in self._documents(ChunkType.MARKS):
-            for row in document if isinstance(document, list) else ():
-                try:
-                    position, time, kind, pid, device, text = row
-                    if type(position) is int and type(time) is int:
-                        found.append(Marker(position, time, str(kind), str(text), pid, device))
-                except (TypeError, ValueError):
-                    continue
-        return sorted(found, key=lambda marker: marker.position)
-
-    def records(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """(position, journal records) of the positions from `first` to before `last`, chunk by chunk.
-
-        Damaged chunks are left out: the next position is then greater than the end of the one before.
-        """
-        for position, data in self._whole_chunks(first, last):
-            skipped = max(0, first - position)
-            end = None if last is None else (last - position) * EVENT_SIZE
-            wanted = data[skipped * EVENT_SIZE : end]
-            if wanted:
-                yield position + skipped, wanted
-
-    def _whole_chunks(self, first: int, last: int | None) -> Iterator[tuple[int, bytes]]:
-        chunks, kind = self._chunks, ChunkType.RECORDS
-        end = chunks.end if last is None else min(last, chunks.end)
-        for number in range(max(0, chunks.until_position(kind, first) - 1), chunks.count(kind)):
-            position = chunks.position(kind, number)
-            if position >= end:
-                return
-            try:
-                data = chunks.payload(kind, number)
-            except BadChunk:
-                continue  # it is noted
-            if position + len(data) // EVENT_SIZE > first:
-                yield position, data
-
-    def batches(self, first: int = 0, last: int | None = None) -> Iterator[Batch]:
-        """The events of the same positions, with the process that reported them; control records are left out."""
-        processes = self._processes()
-        end = self._chunks.end if last is None else last
-        for position, data in self._whole_chunks(first, last):
-            try:
-                for run in runs(data):
-                    begin = max(run.first, first - position)
-                    until = min(run.end, end - position)
-                    if run.control.op == Control.BATCH and begin < until:
-                        serial = run.control.extra
-                        yield Batch(
-                            position + begin,
-                            processes.get(serial) or RecordedProcess(serial, 0, None, None, None),
-                            run.control.time,
-                            memoryview(data)[begin * EVENT_SIZE : until * EVENT_SIZE],
-                            None
-                            if run.control.id == NO_POSITION
-                            else run.control.id + begin - run.first,
-                        )
-            except ValueError:
-                continue  # what remains of the chunk is no journal
-
-    def totals(self, first: int, last: int) -> Iterator[Totals]:
-        """What each device held at `first`, then every change of it until `last`.
-
-        Of processes that only counters name nothing is known between two readings: they are not included.
-        """
-        from ttmem.recording.replay import Replay
-
-        replay = Replay(self._chunks, self.records)
-        replay.go_to(first)
-        names = {index: device.unique_id for index, device in enumerate(self._devices(last))}
-        time = self.time_at(replay.position)
-        for index, row in enumerate(grouped_rows(DeviceRow, replay.ledger.devices())):
-            if index in names:
-                amounts = Amounts.of_kinds(row.held, row.cb_used)
-                yield Totals(replay.position, time, names[index], amounts)
-        for position, change in replay.changes(last):
-            time = max(time, change.time)
-            if change.device in names:
-                yield Totals(position, time, names[change.device], Amounts(*change[3:]))
-
-    def banks(self, device: str, kind: MemoryKind) -> int | None:
-        """How many banks a device has for a kind of memory; None if that was not declared."""
-        found = (one for one in self._devices(self._chunks.end) if one.unique_id == device)
-        return next((one.declaration.banks(kind).number for one in found), None)
-
-    def _devices(self, position: int) -> tuple[DeviceContext, ...]:
-        """What is known about devices at a position; each stands at its index in the ledger."""
-        from ttmem.recording.context import context_from
-
-        document, _ = self._context(Instant(position, self.time_at(position)))
-        try:
-            return context_from(document, {}).devices
-        except Exception:  # somebody else may have written it
-            return ()
-
-    # -- one instant ---------------------------------------------------------------------------------------------
 
     def instant(self, when: str | float) -> Instant:
         """What an instant stands for.
@@ -366,34 +110,6 @@ class Recording:
         except (BadChunk, ValueError):
             return position
 
-    def time_at(self, position: int) -> int:
-        """The time that was reached with the record before a position."""
-        number = self._chunks.until_position(ChunkType.RECORDS, max(0, position - 1)) - 1
-        if number < 0:
-            return self._chunks.span[0]
-        before = self._chunks.time(ChunkType.RECORDS, number)
-        taken = position - self._chunks.position(ChunkType.RECORDS, number)
-        try:
-            data = self._chunks.payload(ChunkType.RECORDS, number)
-            return reached(data[: taken * EVENT_SIZE], before)
-        except (BadChunk, ValueError):
-            return before
-
-    def batch_start(self, position: int) -> int:
-        """The position of the control record to which the record at a position belongs."""
-        number = self._chunks.until_position(ChunkType.RECORDS, position) - 1
-        if number < 0:
-            return position
-        start = begin = self._chunks.position(ChunkType.RECORDS, number)
-        try:
-            for run in runs(self._chunks.payload(ChunkType.RECORDS, number)):
-                if start + run.end > position:
-                    return min(position, start + run.first - 1)
-                begin = start + run.end
-        except (BadChunk, ValueError):
-            pass
-        return min(begin, position)
-
     def _peak(self, kind: str) -> int:
         """By events; of what only counters tell, the history has a sample each second."""
 
@@ -425,27 +141,22 @@ class Recording:
         limit: int | None = None,
     ) -> Snapshot:
         from ttmem.ledger.build import build
-        from ttmem.ledger.details import Details, Narrow
-        from ttmem.recording.context import books_for_details, context_from
+        from ttmem.ledger.details import Narrow
+        from ttmem.recording.context import context_from
 
         wanted = sorted(set(detail))
         replay = self._replay()
         replay.go_to(instant.position)
         document, known_at = self._context(instant)
         accounts = self._indices(replay.position)
-        strings = self._strings(self._until(ChunkType.STRINGS, instant))
         try:
             context = context_from(document, self._positions(accounts, known_at, replay.position))
             found = build(replay.ledger, context, instant.time_ns)
             if wanted:
-                named = {index: strings.get(serial, {}) for index, serial in accounts.items()}
                 messages = document.get("messages", {})
-                books = books_for_details(context, replay.ledger, named, messages)
-                if "history" in wanted:
-                    self._add_history(books, instant)
-                if "events" in wanted:
-                    self._add_events(books, accounts, replay.position)
-                found = Details(books, Narrow(device, limit)).add_all(found, wanted)
+                narrow = Narrow(device, limit)
+                details = self._details(instant, context, accounts, messages, wanted, narrow)
+                found = details.add_all(found)
         except Exception as problem:  # it may have been written by somebody else
             name = self._chunks.source.name
             what = f"{type(problem).__name__}: {problem}"[:200]
@@ -455,6 +166,45 @@ class Recording:
         if not replay.reaches(instant.position):
             found = replace(found, remarks=(*found.remarks, self._gap(replay.position)))
         return found
+
+    def _details(
+        self,
+        instant: Instant,
+        context: Context,
+        accounts: Mapping[int, int],
+        messages: Mapping[str, Any],
+        wanted: Sequence[str],
+        narrow: Narrow,
+    ) -> Details:
+        """The lists that the live views had; `accounts` are serial numbers by index, `messages` are by index."""
+        from ttmem.ledger.details import Details
+        from ttmem.recording.context import names_from
+
+        replay = self._replay()
+        strings = self._strings(self._until(ChunkType.STRINGS, instant))
+        texts = {index: strings.get(serial, {}) for index, serial in accounts.items()}
+        alive = {
+            accounts[process.index]: RecordedProcess(
+                accounts[process.index],
+                process.pid,
+                process.start_time_ns,
+                process.user,
+                process.command,
+                texts[process.index],
+                {int(number): unique_id for number, unique_id in process.devices.items()},
+                _messages(messages.get(str(process.index), {})),
+            )
+            for process in context.processes
+            if process.index in accounts
+        }
+        return Details(
+            replay.ledger,
+            names_from(context, texts),
+            wanted,
+            narrow,
+            self._recent(alive, replay.position) if "events" in wanted else None,
+            self._history(instant, context, narrow.device) if "history" in wanted else {},
+        )
 
     def _replay(self) -> Replay:
         from ttmem.recording.replay import Replay
@@ -539,13 +289,19 @@ class Recording:
         found: dict[int, int] = {}
         count = self._chunks.until_position(ChunkType.ACCOUNTS, position)
         for document in self._documents(ChunkType.ACCOUNTS, count):
-            for serial, entry in _numbered(document):
+            for serial, entry in numbered(document):
                 if isinstance(entry, dict) and type(entry.get("index")) is int:
                     found[entry["index"]] = serial  # the last one that had the index
         return found
 
-    def _add_history(self, books: Books, instant: Instant) -> None:
-        known = {record.unique_id: record for record in books.devices}
+    def _history(
+        self, instant: Instant, context: Context, device: str | None
+    ) -> dict[str, MemoryHistory]:
+        """The hour before an instant, of every device or of one."""
+        from ttmem.ledger.peaks import DeviceHistory
+
+        known = (one.unique_id for one in context.devices)
+        past = {one: DeviceHistory() for one in known if device in (None, one)}
         until = self._until(ChunkType.HISTORY, instant)
         for number in range(max(0, until - HISTORY_SAMPLES), until):
             try:
@@ -553,27 +309,19 @@ class Recording:
             except BadChunk:
                 continue
             for unique_id, samples in document.items():
-                for sample in samples:
-                    if unique_id in known:
-                        known[unique_id].history.append(sample)
+                for sample in samples if unique_id in past else ():
+                    past[unique_id].append(sample)
+        return {unique_id: history.columns() for unique_id, history in past.items() if history}
 
-    def _add_events(self, books: Books, accounts: Mapping[int, int], position: int) -> None:
+    def _recent(self, alive: Mapping[int, RecordedProcess], position: int) -> RecentEvents:
         """The last events before a position; those that were not listed live have no position in their source."""
-        from ttmem.ledger import ProcessRecord
-        from ttmem.procfs import ProcessFacts
+        from ttmem.ledger.details import RecentEvents
 
-        alive = {serial: index for index, serial in accounts.items()}
-        records: dict[int, ProcessRecord] = {}
+        recent = RecentEvents()
         for batch in self._last_batches(position):
-            one = batch.process
-            record = books.processes.get(alive.get(one.serial, -1)) or records.get(one.serial)
-            if record is None:
-                facts = ProcessFacts(one.pid, one.start_time_ns, one.user, one.command)
-                record = ProcessRecord(
-                    -1, facts, devices=dict(one.devices), strings=dict(one.strings)
-                )
-                records[one.serial] = record
-            books.remember(record, batch.events, batch.arrived_ns)
+            reporter = alive.get(batch.process.serial, batch.process)
+            recent.add(reporter, batch.events, batch.arrived_ns)
+        return recent
 
     def _last_batches(self, position: int) -> list[Batch]:
         number = self._chunks.until_position(ChunkType.RECORDS, max(0, position - 1)) - 1
@@ -596,33 +344,42 @@ class Recording:
             raise BadInput(f"{few} failed in {self._chunks.source.name}")
         return failures[number - 1].position + 1
 
+    def totals(self, first: int, last: int) -> Iterator[Totals]:
+        """What each device held at `first`, then every change of it until `last`.
 
-def _numbered(document: Any) -> Iterator[tuple[int, Any]]:
-    """The entries of a document whose keys are numbers."""
-    if isinstance(document, dict):
-        for key, value in document.items():
-            if key.isdecimal() and len(key) < 20:
-                yield int(key), value
+        Of processes that only counters name nothing is known between two readings: they are not included.
+        """
+        from ttmem.recording.replay import Replay
+
+        replay = Replay(self._chunks, self.records)
+        replay.go_to(first)
+        names = {index: device.unique_id for index, device in enumerate(self._devices(last))}
+        time = self.time_at(replay.position)
+        for index, row in enumerate(grouped_rows(DeviceRow, replay.ledger.devices())):
+            if index in names:
+                amounts = Amounts.of_kinds(row.held, row.cb_used)
+                yield Totals(replay.position, time, names[index], amounts)
+        for position, change in replay.changes(last):
+            time = max(time, change.time)
+            if change.device in names:
+                yield Totals(position, time, names[change.device], Amounts(*change[3:]))
+
+    def banks(self, device: str, kind: MemoryKind) -> int | None:
+        """How many banks a device has for a kind of memory; None if that was not declared."""
+        found = (one for one in self._devices(self._chunks.end) if one.unique_id == device)
+        return next((one.declaration.banks(kind).number for one in found), None)
+
+    def _devices(self, position: int) -> tuple[DeviceContext, ...]:
+        """What is known about devices at a position; each stands at its index in the ledger."""
+        from ttmem.recording.context import context_from
+
+        document, _ = self._context(Instant(position, self.time_at(position)))
+        try:
+            return context_from(document, {}).devices
+        except Exception:  # somebody else may have written it
+            return ()
 
 
-def _process(serial: int, document: Any, strings: Mapping[int, str]) -> RecordedProcess:
-    """Whatever is not as it should be is unknown."""
-    given = document if isinstance(document, dict) else {}
-
-    def known(key: str, kind: type) -> Any:
-        return given[key] if type(given.get(key)) is kind else None
-
-    devices = {
-        number: unique_id
-        for number, unique_id in _numbered(given.get("devices"))
-        if isinstance(unique_id, str)
-    }
-    return RecordedProcess(
-        serial,
-        known("pid", int) or 0,
-        known("start_time_ns", int),
-        known("user", str),
-        known("command", str),
-        strings,
-        devices,
-    )
+def _messages(document: Mapping[str, Any]) -> dict[int, str]:
+    """What the runtime said about failed allocations, by time."""
+    return {int(time): str(text) for time, text in document.items()}

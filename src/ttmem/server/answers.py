@@ -13,7 +13,7 @@ from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, KernelType, MemoryKind
 from ttmem.ledger import Books
 from ttmem.ledger.books import DeviceUse
-from ttmem.ledger.details import EVERYTHING, Details, Narrow
+from ttmem.ledger.details import EVERYTHING, Narrow
 from ttmem.procfs import user_title
 from ttmem.server.log import Output
 from ttmem.snapshots import DETAILS, to_json
@@ -115,12 +115,12 @@ class Answers:
                 cut = f"an answer has only the {MAX_ROWS:,} largest entries of each list"
                 self._books.limits.note(user_title(uid), cut)
             narrow = Narrow(narrow.device, min(narrow.limit or MAX_ROWS, MAX_ROWS))
-        details = Details(self._books, narrow)
-        snapshot = details.add(self._books.snapshot(now, self.host), wanted)
-        attachments = details.attachments(wanted)
+        details = self._books.details(wanted, narrow)
+        snapshot = details.add(self._books.snapshot(now, self.host))
+        attachments = details.attachments()
         answer: dict[str, Any] = {"snapshot": to_json(snapshot)}
         if attachments:
-            answer["names"] = details.names(attachments).to_json()
+            answer["names"] = details.names_in(attachments).to_json()
             answer["columns"] = column_counts(attachments)
         return answer_frame(answer, attachments)
 
