@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ttmem.feeds.feed import Feed, HostFeed, open_feed
     from ttmem.feeds.local_feed import LocalFeed
+    from ttmem.feeds.past import recorded
     from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.feeds.server_feed import ServerFeed
 
-__all__ = ["Feed", "HostFeed", "LocalFeed", "RecordingFeed", "ServerFeed", "open_feed"]
+__all__ = ["Feed", "HostFeed", "LocalFeed", "RecordingFeed", "ServerFeed", "open_feed", "recorded"]
 
 _HOMES = {
     "Feed": "feed",
@@ -23,6 +24,7 @@ _HOMES = {
     "RecordingFeed": "recording_feed",
     "ServerFeed": "server_feed",
     "open_feed": "feed",
+    "recorded": "past",
 }
 
 

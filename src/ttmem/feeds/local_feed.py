@@ -17,6 +17,7 @@ from ttmem.sources.shm import has_regions, probe_directory
 
 if TYPE_CHECKING:
     from ttmem.hw.umd import Discovery
+    from ttmem.recording.memory import Memory
     from ttmem.recording.recorder import Recorder
     from ttmem.recording.writer import Sink
     from ttmem.sources.probe.reader import RegionReader
@@ -116,6 +117,18 @@ class LocalFeed:
             self._books, sink, about, host=self._host, confidential=confidential
         )
         return self._recorder
+
+    def remember(self, memory: Memory) -> Recorder:
+        """As `record`, for somebody who reads what was recorded, too."""
+        from ttmem.recording.memory import MemoryRecorder
+        from ttmem.recording.recorder import described
+
+        self._recorder = MemoryRecorder(self._books, memory, described(), host=self._host)
+        return self._recorder
+
+    def watches(self, pid: int) -> bool:
+        """Whether the last look has found a live process that tells its events."""
+        return any(process.pid == pid for process in self._books.processes.values())
 
     def _look(self, remarks: Iterable[Remark]) -> int:
         watched = self._look_at_probes()

@@ -221,11 +221,13 @@ class Recording(Reader):
         return Anomaly("recording_gap", text)
 
     def _until(self, kind: ChunkType, instant: Instant) -> int:
-        """How many documents of a type belong to everything up to an instant."""
-        return min(
-            self._chunks.until_position(kind, instant.position),
-            self._chunks.until_time(kind, instant.until_ns),
-        )
+        """How many documents of a type belong to everything up to an instant.
+
+        What was written before a record belongs to it: that may be an event older than the recording.
+        """
+        chunks, (position, _, until_ns) = self._chunks, instant
+        later = min(chunks.until_position(kind, position), chunks.until_time(kind, until_ns))
+        return max(later, chunks.until_position(kind, position - 1) if position else 0)
 
     def _positions(self, accounts: Mapping[int, int], first: int, last: int) -> dict[int, int]:
         """How far accounts came in their sources between two positions, by index."""
