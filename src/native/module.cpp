@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "event_lines.hpp"
+#include "journal.hpp"
 #include "records.hpp"
 
 namespace {
@@ -485,8 +486,7 @@ PyObject* decode(PyObject*, PyObject* args) {
                          static_cast<Py_ssize_t>(decoded.used), static_cast<int>(decoded.stop));
 }
 
-// Columns become rows. Recordings store the bytes of their records like that, and a thread does it beside the server's
-// loop: hence without the interpreter's lock.
+// A thread does this beside the server's loop: hence without the interpreter's lock.
 PyObject* transposed(PyObject*, PyObject* args) {
     const char* from;
     Py_ssize_t size, columns;
@@ -501,23 +501,37 @@ PyObject* transposed(PyObject*, PyObject* args) {
     if (!result) {
         return nullptr;
     }
-    constexpr Py_ssize_t BLOCK = 64;  // bytes: a line of the cache
-    const Py_ssize_t rows = size / columns;
     char* to = PyBytes_AsString(result);
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t row = 0; row < rows; row += BLOCK) {
-        const Py_ssize_t last_row = std::min(rows, row + BLOCK);
-        for (Py_ssize_t column = 0; column < columns; column += BLOCK) {
-            const Py_ssize_t last_column = std::min(columns, column + BLOCK);
-            for (Py_ssize_t c = column; c < last_column; ++c) {
-                for (Py_ssize_t r = row; r < last_row; ++r) {
-                    to[c * rows + r] = from[r * columns + c];
-                }
-            }
-        }
-    }
+    transpose(from, static_cast<std::size_t>(size / columns), static_cast<std::size_t>(columns), to);
     Py_END_ALLOW_THREADS
     return result;
+}
+
+PyObject* latest_time(PyObject*, PyObject* args) {
+    const char* data;
+    Py_ssize_t size;
+    unsigned long long before, latest;
+    if (!PyArg_ParseTuple(args, "y#K", &data, &size, &before)) {
+        return nullptr;
+    }
+    std::vector<Event> aligned;
+    const Event* records = reinterpret_cast<const Event*>(data);
+    const std::size_t count = static_cast<std::size_t>(size) / sizeof(Event);
+    if (reinterpret_cast<std::uintptr_t>(data) % alignof(Event)) {
+        aligned.resize(count);
+        std::memcpy(static_cast<void*>(aligned.data()), data, count * sizeof(Event));
+        records = aligned.data();
+    }
+    PyThreadState* lock = PyEval_SaveThread();
+    try {
+        latest = reached(records, count, before);
+    } catch (...) {
+        PyEval_RestoreThread(lock);
+        throw;
+    }
+    PyEval_RestoreThread(lock);
+    return PyLong_FromUnsignedLongLong(latest);
 }
 
 PyMethodDef methods[] = {
@@ -572,6 +586,7 @@ PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0, Py_TPFLAGS_DEFAUL
 
 PyMethodDef functions[] = {
     {"decode_records", guarded<decode>, METH_VARARGS, nullptr},
+    {"reached", guarded<latest_time>, METH_VARARGS, nullptr},
     {"transposed", transposed, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ttmem._native import reached
 from ttmem.events import EVENT_SIZE, Event
 from ttmem.events.record import Control
+
+__all__ = ["MASK_RECORDS", "Run", "reached", "records_until", "runs", "times"]
 
 MASK_RECORDS = 2  # behind a DEFINE_CORES
 _TIME = 1  # column of a record, in words of eight bytes
@@ -45,24 +48,9 @@ def runs(records: bytes) -> Iterator[Run]:
 def times(records: bytes, run: Run) -> list[int]:
     """When the events of a batch happened; the time of arrival stands in for a time that is unknown or to come."""
     arrived = run.control.time
-    return [time if 0 < time <= arrived else arrived for time in _times(records, run)]
-
-
-def _times(records: bytes, run: Run) -> list[int]:
     words = memoryview(records).cast("Q")
-    return words[run.first * _WORDS + _TIME : run.end * _WORDS : _WORDS].tolist()
-
-
-def reached(records: bytes, before: int) -> int:
-    """The latest time of events up to the end of a chunk. Clocks and reporters may lag; this never goes back."""
-    latest = before
-    for run in runs(records):
-        if run.control.op == Control.BATCH and run.end > run.first:
-            found = _times(records, run)
-            highest = max(found)
-            known = highest <= run.control.time and 0 not in found
-            latest = max(latest, highest if known else run.control.time)
-    return latest
+    found = words[run.first * _WORDS + _TIME : run.end * _WORDS : _WORDS].tolist()
+    return [time if 0 < time <= arrived else arrived for time in found]
 
 
 def records_until(records: bytes, before: int, time: int) -> int:
