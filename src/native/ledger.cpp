@@ -197,6 +197,9 @@ std::vector<Rejection> Ledger::take_rejections() {
 }
 
 void Ledger::report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id) {
+    if (log_) {
+        log_->finding({static_cast<std::uint64_t>(anomaly), at.process_index, at.device_index, 1, bytes, id});
+    }
     found_ |= bit(anomaly);
     const std::uint64_t key = finding_key(anomaly, at.process_index, at.device_index);
     auto found = finding_index_.find(key);

@@ -255,19 +255,28 @@ struct Malformed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// What a replay says of devices whose totals changed, record by record.
-class TotalsLog {
+// What a replay says, record by record: devices whose totals changed, buffers that came or went, anomalies.
+class ReplayLog {
 public:
     // Totals that the devices have now are known.
-    explicit TotalsLog(const std::vector<Device>& devices);
+    explicit ReplayLog(const std::vector<Device>& devices);
     // The next record is number `first` of what the caller counts.
     void count_from(std::uint64_t first) { first_ = first; }
-    void note(const std::vector<Device>& devices, std::size_t record, std::uint64_t time);
-    const std::vector<TotalsRow>& rows() const { return rows_; }
+    // What follows is the work of this record.
+    void begin(std::size_t record, std::uint64_t time) { record_ = first_ + record, time_ = time; }
+    void buffer(const Buffer& buffer, bool in);
+    void finding(const FindingRow& row) { findings_.push_back(row); }
+    // The record is done.
+    void totals(const std::vector<Device>& devices);
+    const std::vector<TotalsRow>& totals() const { return totals_; }
+    const std::vector<BufferChangeRow>& buffers() const { return buffers_; }
+    const std::vector<FindingRow>& findings() const { return findings_; }
 
 private:
-    std::uint64_t first_ = 0;
-    std::vector<TotalsRow> known_, rows_;
+    std::uint64_t first_ = 0, record_ = 0, time_ = 0;
+    std::vector<TotalsRow> known_, totals_;
+    std::vector<BufferChangeRow> buffers_;
+    std::vector<FindingRow> findings_;
 };
 
 class Ledger {
@@ -302,7 +311,7 @@ public:
     // Applies records of a journal (the control records of event.hpp, and events between them). `taken` counts them, also
     // when Malformed or std::bad_alloc is thrown: whatever came before has been applied. A batch may go on in the next
     // call; a DEFINE_CORES whose mask is incomplete is not taken.
-    void replay(const Event* records, std::size_t count, std::size_t& taken, TotalsLog* totals = nullptr);
+    void replay(const Event* records, std::size_t count, std::size_t& taken, ReplayLog* log = nullptr);
 
     // Everything that a question or a further event can see, except rejections that nobody has taken (ledger_state.cpp).
     std::string save() const;
@@ -418,6 +427,7 @@ private:
     std::unordered_map<std::uint64_t, std::size_t> finding_index_;
     std::vector<Rejection> rejections_;
     Batch batch_;
+    ReplayLog* log_ = nullptr;  // while a replay is logged
 };
 
 }  // namespace ttmem

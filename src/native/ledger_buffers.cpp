@@ -50,6 +50,9 @@ void Ledger::insert_buffer(Context& at, const BufferKey& key, const Event& event
     at.process.buffers.push(buffer);
     count_buffer(at, buffer, true);
     raise_peaks(at);
+    if (log_) {
+        log_->buffer(buffer, true);
+    }
 }
 
 void Ledger::deallocate(Context& at, const Event& event) {
@@ -112,6 +115,9 @@ const Buffer* Ledger::find_buffer(std::uint32_t process, std::uint32_t logical, 
 }
 
 void Ledger::remove_buffer(Context& at, Buffer& buffer) {
+    if (log_) {
+        log_->buffer(buffer, false);
+    }
     count_buffer(at, buffer, false);
     at.process.buffers.drop(buffer);
     give_back(at, 1);

@@ -115,7 +115,13 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
     });
     each(process.buffers, [&](Buffer& buffer) {
         place(to.device, buffer, true);
+        if (log_) {
+            log_->buffer(buffer, false);
+        }
         moves(buffers_, buffer);
+        if (log_) {
+            log_->buffer(buffer, true);
+        }
     });
     each(process.circular_buffers, [&](CircularBuffer& cb) { moves(circular_buffers_, cb); });
     each(process.kernels, [&](Kernel& kernel) { moves(kernels_, kernel); });

@@ -683,15 +683,23 @@ std::unique_ptr<Ledger> Ledger::restored(const char* data, std::size_t size, std
     return Restorer(data, size, seed).restore();
 }
 
-void Ledger::replay(const Event* records, std::size_t count, std::size_t& taken, TotalsLog* totals) {
+void Ledger::replay(const Event* records, std::size_t count, std::size_t& taken, ReplayLog* log) {
+    struct Logged {
+        Ledger& ledger;
+        Logged(Ledger& of, ReplayLog* log) : ledger(of) { of.log_ = log; }
+        ~Logged() { ledger.log_ = nullptr; }
+    } logged(*this, log);
     while (taken < count) {
         const Event& record = records[taken];
         if (batch_.left) {
-            const std::size_t here = totals ? 1 : std::min<std::uint64_t>(batch_.left, count - taken);
-            const std::size_t applied = apply(batch_.process, &record, here, batch_.now);
-            if (totals && applied) {
+            const std::size_t here = log ? 1 : std::min<std::uint64_t>(batch_.left, count - taken);
+            if (log) {
                 const bool known = record.time && record.time <= batch_.now;
-                totals->note(devices_, taken, known ? record.time : batch_.now);
+                log->begin(taken, known ? record.time : batch_.now);
+            }
+            const std::size_t applied = apply(batch_.process, &record, here, batch_.now);
+            if (log && applied) {
+                log->totals(devices_);
             }
             taken += applied, batch_.left -= applied;
             batch_ = batch_.left ? batch_ : Batch{};
@@ -706,9 +714,12 @@ void Ledger::replay(const Event* records, std::size_t count, std::size_t& taken,
             define_cores(record.device, record.number, mask);
             taken += 1 + sizeof mask / sizeof(Event);
         } else {
+            if (log) {
+                log->begin(taken, record.time);
+            }
             control(record);
-            if (totals) {
-                totals->note(devices_, taken, record.time);
+            if (log) {
+                log->totals(devices_);
             }
             ++taken;
         }
@@ -727,13 +738,18 @@ bool same_totals(const TotalsRow& a, const TotalsRow& b) {
 
 }  // namespace
 
-TotalsLog::TotalsLog(const std::vector<Device>& devices) {
+ReplayLog::ReplayLog(const std::vector<Device>& devices) {
     for (std::size_t index = 0; index < devices.size(); ++index) {
         known_.push_back(totals_of(devices[index], index));
     }
 }
 
-void TotalsLog::note(const std::vector<Device>& devices, std::size_t record, std::uint64_t time) {
+void ReplayLog::buffer(const Buffer& b, bool in) {
+    buffers_.push_back({record_, time_, in, b.key.process, b.key.device, b.key.kind, b.key.id, b.size, b.reserved,
+                        b.address, b.time, b.name, b.site, b.phase});
+}
+
+void ReplayLog::totals(const std::vector<Device>& devices) {
     for (std::size_t index = 0; index < devices.size(); ++index) {
         if (index == known_.size()) {
             known_.push_back(TotalsRow{0, 0, index, 0, 0, 0, 0, 0});
@@ -741,9 +757,9 @@ void TotalsLog::note(const std::vector<Device>& devices, std::size_t record, std
         const TotalsRow now = totals_of(devices[index], index);
         if (!same_totals(now, known_[index])) {
             known_[index] = now;
-            rows_.push_back(now);
-            rows_.back().record = first_ + record;
-            rows_.back().time = time;
+            totals_.push_back(now);
+            totals_.back().record = record_;
+            totals_.back().time = time_;
         }
     }
 }

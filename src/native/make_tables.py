@@ -44,6 +44,7 @@ ROWS = (
     rows.ProgramRow,
     rows.FindingRow,
     rows.TotalsRow,
+    rows.BufferChangeRow,
 )
 
 

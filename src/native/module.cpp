@@ -230,7 +230,7 @@ PyObject* apply_in_words(PyObject* self, PyObject* args) {
 }
 
 // Sets `done` to the number of records taken; nothing if one of them is malformed.
-bool replay_all(PyObject* self, const char* data, Py_ssize_t size, std::size_t& done, TotalsLog* totals) {
+bool replay_all(PyObject* self, const char* data, Py_ssize_t size, std::size_t& done, ReplayLog* log) {
     const std::size_t count = static_cast<std::size_t>(size) / sizeof(Event);
     Event block[256];
     std::size_t taken = 1;
@@ -238,11 +238,11 @@ bool replay_all(PyObject* self, const char* data, Py_ssize_t size, std::size_t& 
         const std::size_t here = std::min(count - done, std::size_t{256});
         std::memcpy(block, data + done * sizeof(Event), here * sizeof(Event));
         taken = 0;
-        if (totals) {
-            totals->count_from(done);
+        if (log) {
+            log->count_from(done);
         }
         try {
-            ledger_of(self).replay(block, here, taken, totals);
+            ledger_of(self).replay(block, here, taken, log);
         } catch (const Malformed& problem) {
             PyErr_Format(PyExc_ValueError, "record %zu: %s", done + taken, problem.what());
             return false;
@@ -260,20 +260,23 @@ PyObject* replay(PyObject* self, PyObject* args) {
     return parsed && replay_all(self, data, size, done, nullptr) ? PyLong_FromSize_t(done) : nullptr;
 }
 
-// As replay, and rows (record, time, device, held bytes by kind) wherever the totals of a device changed.
-PyObject* replay_totals(PyObject* self, PyObject* args) {
+template <typename Row>
+PyObject* all_bytes(const std::vector<Row>& rows) {
+    const auto size = static_cast<Py_ssize_t>(rows.size() * sizeof(Row));
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(rows.data()), size);
+}
+
+// As replay, and three tables of rows: where the totals of a device changed, where a buffer came or went, and anomalies.
+PyObject* replay_logged(PyObject* self, PyObject* args) {
     const char* data;
     Py_ssize_t size;
     std::size_t done = 0;
-    TotalsLog totals(ledger_of(self).devices());
-    if (!PyArg_ParseTuple(args, "y#", &data, &size) || !replay_all(self, data, size, done, &totals)) {
+    ReplayLog log(ledger_of(self).devices());
+    if (!PyArg_ParseTuple(args, "y#", &data, &size) || !replay_all(self, data, size, done, &log)) {
         return nullptr;
     }
-    Rows<TotalsRow> rows;
-    for (const TotalsRow& row : totals.rows()) {
-        rows << row;
-    }
-    return Py_BuildValue("(nN)", static_cast<Py_ssize_t>(done), rows.bytes());
+    return Py_BuildValue("(nNNN)", static_cast<Py_ssize_t>(done), all_bytes(log.totals()), all_bytes(log.buffers()),
+                         all_bytes(log.findings()));
 }
 
 PyObject* save(PyObject* self, PyObject*) {
@@ -549,7 +552,7 @@ PyMethodDef methods[] = {
     {"apply", method<apply>, METH_VARARGS, nullptr},
     {"apply_in_words", method<apply_in_words>, METH_VARARGS, nullptr},
     {"replay", method<replay>, METH_VARARGS, nullptr},
-    {"replay_totals", method<replay_totals>, METH_VARARGS, nullptr},
+    {"replay_logged", method<replay_logged>, METH_VARARGS, nullptr},
     {"save", method<save>, METH_NOARGS, nullptr},
     {"restore", method<restore>, METH_VARARGS, nullptr},
     {"process_room", method<process_room>, METH_VARARGS, nullptr},

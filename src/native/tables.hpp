@@ -237,6 +237,23 @@ struct TotalsRow {
     std::uint64_t cb;
 };
 
+struct BufferChangeRow {
+    std::uint64_t record;
+    std::uint64_t time;
+    std::uint64_t begins;
+    std::uint64_t process;
+    std::uint64_t device;
+    std::uint64_t kind;
+    std::uint64_t id;
+    std::uint64_t size;
+    std::uint64_t reserved;
+    std::uint64_t address;
+    std::uint64_t since;
+    std::uint64_t name;
+    std::uint64_t site;
+    std::uint64_t phase;
+};
+
 }  // namespace ttmem
 
 namespace ttmem::probe {

@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recording": FOUNDATION | {"events", "wire", "snapshots", "ledger", "_native"},
     "feeds": FOUNDATION
     | {"hw", "events", "wire", "snapshots", "sources", "ledger", "client", "recording"},
-    "analysis": FOUNDATION | {"events", "probe"},
+    "analysis": FOUNDATION | {"events", "probe", "snapshots", "recording"},
     "clean": FOUNDATION | {"events", "sources"},
     "doctor": FOUNDATION | {"events", "sources", "clean"},
     "api": FOUNDATION | {"client", "feeds", "snapshots", "recording"},

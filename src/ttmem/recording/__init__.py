@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from ttmem.recording.reader import Batch, Info, Marker, RecordedProcess
-from ttmem.recording.recording import Instant, Recording, Totals
+from ttmem.recording.recording import Instant, Recording
+from ttmem.recording.stretch import BufferChange, Origin, Stretch, Totals
 
-__all__ = ["Batch", "Info", "Instant", "Marker", "RecordedProcess", "Recording", "Totals"]
+__all__ = [
+    "Batch",
+    "BufferChange",
+    "Info",
+    "Instant",
+    "Marker",
+    "Origin",
+    "RecordedProcess",
+    "Recording",
+    "Stretch",
+    "Totals",
+]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
-from ttmem.events import EVENT_SIZE, Amounts, MemoryKind
+from ttmem.events import EVENT_SIZE, MemoryKind
 from ttmem.recording.chunks import Source
 from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
 from ttmem.recording.journal import records_until
 from ttmem.recording.reader import Batch, Reader, RecordedProcess, numbered
+from ttmem.recording.stretch import Stretch, Totals
 from ttmem.recording.when import parse_when
 from ttmem.sizes import several
 from ttmem.snapshots import Anomaly, MemoryHistory, Snapshot
@@ -32,15 +33,6 @@ COPIED = (
     ChunkType.HISTORY,
 )
 HISTORY_SAMPLES = 3600
-
-
-class Totals(NamedTuple):
-    """The bytes held on one device after a record that changed them, as events tell."""
-
-    position: int
-    time_ns: int
-    device: str  # unique id
-    amounts: Amounts
 
 
 class Instant(NamedTuple):
@@ -86,7 +78,7 @@ class Recording(Reader):
             time = wanted.time_ns or 0
             if wanted.since_start_ns is not None:
                 time = started + wanted.since_start_ns
-            return Instant(self._position_at(time), time, time)
+            return Instant(self.position_at(time), time, time)
         if wanted.position is not None:
             position = max(self._start, min(wanted.position, self._chunks.end))
         elif wanted.failure is not None:
@@ -97,7 +89,7 @@ class Recording(Reader):
             return Instant(self._chunks.end, ended)
         return Instant(position, self.time_at(position))
 
-    def _position_at(self, time: int) -> int:
+    def position_at(self, time: int) -> int:
         """After the last record that is not later."""
         number = self._chunks.until_time(ChunkType.RECORDS, time) - 1
         if number < 0:
@@ -351,20 +343,27 @@ class Recording(Reader):
 
         Of processes that only counters name nothing is known between two readings: they are not included.
         """
+        for stretch in self.stretches(first, last):
+            yield from stretch.totals()
+
+    def stretches(self, first: int = 0, last: int | None = None) -> Iterator[Stretch]:
+        """Everything that changed from `first` to before `last`, chunk by chunk; see `Stretch`.
+
+        The first one is what was there already. They end before a gap: `info().lost` and `damages` tell.
+        """
         from ttmem.recording.replay import Replay
 
         replay = Replay(self._chunks, self.records)
-        replay.go_to(first)
-        names = {index: device.unique_id for index, device in enumerate(self._devices(last))}
+        replay.go_to(max(first, self._start))
+        end = self._chunks.end if last is None else last
+        names = {index: device.unique_id for index, device in enumerate(self._devices(end))}
+        processes = self._processes()
+        accounts = self._indices(replay.position)
         time = self.time_at(replay.position)
-        for index, row in enumerate(grouped_rows(DeviceRow, replay.ledger.devices())):
-            if index in names:
-                amounts = Amounts.of_kinds(row.held, row.cb_used)
-                yield Totals(replay.position, time, names[index], amounts)
-        for position, change in replay.changes(last):
-            time = max(time, change.time)
-            if change.device in names:
-                yield Totals(position, time, names[change.device], Amounts(*change[3:]))
+        for position, changes in replay.changes(end):
+            found = Stretch(position, time, changes, names, processes, accounts)
+            yield found
+            time = found.ended_ns
 
     def banks(self, device: str, kind: MemoryKind) -> int | None:
         """How many banks a device has for a kind of memory; None if that was not declared."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ttmem.errors import BadInput
-from ttmem.events import EVENT_SIZE
+from ttmem.events import EVENT_SIZE, Amounts
+from ttmem.events.record import Control
 from ttmem.ledger.journal import JournaledLedger
 from ttmem.recording.chunks import Chunks
 from ttmem.recording.format import BadChunk, ChunkType
-from ttmem.recording.journal import MASK_RECORDS
-from ttmem.wire.rows import TotalsRow, flat_rows
+from ttmem.recording.journal import MASK_RECORDS, runs
+from ttmem.recording.stretch import Logged
+from ttmem.wire.rows import BufferChangeRow, BufferRow, DeviceRow, flat_rows, grouped_rows, packed
 
 Records = Callable[[int, int], Iterator[tuple[int, bytes]]]  # as `Recording.records`
 
@@ -46,18 +48,45 @@ class Replay:
         """Whether it has arrived. A definition of cores is three records, and takes effect with the third."""
         return position - self.position <= MASK_RECORDS
 
-    def changes(self, end: int) -> Iterator[tuple[int, TotalsRow]]:
-        """(position, totals) wherever those of a device change, up to `end` or the next gap."""
+    def changes(self, end: int) -> Iterator[tuple[int, Logged]]:
+        """(position, what changed) of what is there already, then of each chunk, up to `end` or the next gap."""
+        yield self.position, self._present()
         for at, data in self._records(self.position, end):
             if at != self.position:
                 return
             try:
-                taken, rows = self.ledger.replay_totals(data)
+                found = Logged(*self.ledger.replay_logged(data), _opened(data))
             except ValueError:
                 self.position = -1
                 return
-            yield from ((at + row.record, row) for row in flat_rows(TotalsRow, rows))
-            self.position += taken
+            yield at, found
+            self.position += found.records
+
+    def _present(self) -> Logged:
+        totals = [
+            (0, 0, index, *Amounts.of_kinds(row.held, row.cb_used))
+            for index, row in enumerate(grouped_rows(DeviceRow, self.ledger.devices()))
+        ]
+        buffers = [
+            BufferChangeRow(
+                0,
+                0,
+                1,
+                row.process,
+                row.device,
+                row.kind,
+                row.id,
+                row.size,
+                row.reserved,
+                row.address,
+                row.time,
+                row.name,
+                row.site,
+                row.phase,
+            )
+            for row in flat_rows(BufferRow, self.ledger.buffers())
+        ]
+        return Logged(0, packed(totals), packed(buffers), b"")
 
     def _restore(self, frame: int) -> None:
         while frame >= 0:
@@ -110,3 +139,14 @@ class Replay:
             ledger.replay(data[: middle * EVENT_SIZE])
             low, high = (low, middle) if peak(ledger) >= highest else (middle + 1, high)
         return low
+
+
+def _opened(records: bytes) -> tuple[tuple[int, int, int], ...]:
+    """(record, index, serial number) of the processes that were opened in a chunk."""
+    if bytes([Control.OPEN_PROCESS]) not in records[::EVENT_SIZE]:
+        return ()
+    return tuple(
+        (run.first - 1, run.control.device, run.control.extra)
+        for run in runs(records)
+        if run.control.op == Control.OPEN_PROCESS
+    )

@@ -6,7 +6,7 @@ of an answer, so that a million of them costs the server one copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple, TypeVar
 
@@ -171,6 +171,25 @@ class TotalsRow(NamedTuple):
     cb: int
 
 
+class BufferChangeRow(NamedTuple):
+    """A buffer that began or ceased to be counted with a record of a journal."""
+
+    record: int  # counted from the first record of the call
+    time: int
+    begins: int  # else it ends
+    process: int
+    device: int
+    kind: int
+    id: int
+    size: int
+    reserved: int
+    address: int
+    since: int  # when it was allocated
+    name: int
+    site: int
+    phase: int
+
+
 _GROUPS: dict[str, int] = {
     **dict.fromkeys(("requested", "held", "counts", "unreserved", "peak", "peak_time"), KINDS),
     **dict.fromkeys(("footprint", "kernels"), KERNEL_TYPES),
@@ -196,6 +215,11 @@ def flat_rows(row: type[Row], data: bytes | memoryview) -> Iterator[Row]:
     """Rows without groups, at the speed of `iter_unpack`."""
     make = row._make  # type: ignore[attr-defined]
     return map(make, Struct(f"<{len(widths(row))}Q").iter_unpack(data))
+
+
+def packed(rows: Iterable[tuple[int, ...]]) -> bytes:
+    """The inverse of `flat_rows`."""
+    return b"".join(Struct(f"<{len(row)}Q").pack(*row) for row in rows)
 
 
 def grouped_rows(row: type[Row], data: bytes) -> list[Row]:

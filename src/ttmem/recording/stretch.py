@@ -1,0 +1,152 @@
+"""What changed in a stretch of a recording: totals of devices, buffers that came and went, anomalies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ttmem.events import Amounts, MemoryKind
+from ttmem.recording.reader import RecordedProcess
+from ttmem.wire.rows import BufferChangeRow, FindingRow, TotalsRow, flat_rows
+
+
+class Totals(NamedTuple):
+    """The bytes held on one device after a record that changed them, as events tell."""
+
+    position: int
+    time_ns: int
+    device: str  # unique id
+    amounts: Amounts
+
+
+class Origin(NamedTuple):
+    """Who made a buffer. None: unknown, or none."""
+
+    process: RecordedProcess
+    op: str | None
+    site: str | None  # with stacks: one line per caller below it
+    phase: str | None
+
+
+class BufferChange(NamedTuple):
+    """A buffer that began or ceased to be counted."""
+
+    position: int  # of the record; the state after it is that of position + 1
+    time_ns: int
+    begins: bool  # else it ends
+    device: str  # unique id
+    kind: str  # DRAM, L1, L1_SMALL or TRACE
+    id: int
+    requested: int
+    reserved: int | None  # in all banks
+    address: int | None
+    since_ns: int  # when it was allocated
+    origin: Origin
+
+    @property
+    def held(self) -> int:
+        """Reserved where it is known, else requested, as in all totals."""
+        return self.reserved or self.requested
+
+
+class Logged(NamedTuple):
+    """Rows of `Ledger.replay_logged`. The ledger uses the index of a process again when it has ended: `opened` has
+    (record, index, serial number) of those that began here."""
+
+    records: int
+    totals: bytes
+    buffers: bytes
+    findings: bytes
+    opened: tuple[tuple[int, int, int], ...] = ()
+
+
+_KINDS = {
+    int(kind): kind.name for kind in MemoryKind if kind is not MemoryKind.SYSTEM_MEMORY
+}  # host memory is of no device
+
+
+class Stretch:
+    """Everything that changed with the records of one chunk, as the ledger accounted it: with references counted,
+    what a process held ended when it ended, and nothing that was rejected. Rows are made when they are asked for."""
+
+    def __init__(
+        self,
+        position: int,
+        time_ns: int,
+        changes: Logged,
+        names: Mapping[int, str],
+        processes: Mapping[int, RecordedProcess],
+        accounts: dict[int, int],
+    ) -> None:
+        self.first = position
+        self.end = position + changes.records  # the position after the last record
+        self._time, self._changes = time_ns, changes
+        self._names, self._processes = names, processes
+        self._accounts = dict(accounts)  # serial numbers by index, as the stretch begins
+        for _, index, serial in changes.opened:
+            accounts[index] = serial
+
+    @property
+    def ended_ns(self) -> int:
+        """The latest time in it; control records may have none, and clocks lag: time never goes back."""
+        rows = flat_rows(TotalsRow, self._changes.totals)
+        return max(self._time, max((row.time for row in rows), default=0))
+
+    def totals(self) -> Iterator[Totals]:
+        """In the order of the records."""
+        time, names, first = self._time, self._names, self.first
+        for row in flat_rows(TotalsRow, self._changes.totals):
+            time = max(time, row.time)
+            if row.device in names:
+                yield Totals(first + row.record, time, names[row.device], Amounts(*row[3:]))
+
+    def buffers(self) -> Iterator[BufferChange]:
+        """In the order of the records."""
+        time, names, first, kinds = self._time, self._names, self.first, _KINDS
+        origins: dict[tuple[int, ...], Origin] = {}
+        for row, serial in _with_serials(self._changes, dict(self._accounts)):
+            record, at, begins, _, device, kind, id_, size, reserved, address, since, *key = row
+            time = max(time, at)
+            if device not in names or kind not in kinds:
+                continue
+            known = (serial, *key)
+            origin = origins.get(known)
+            if origin is None:
+                origin = origins[known] = self._origin(*known)
+            yield BufferChange(
+                first + record,
+                time,
+                begins == 1,
+                names[device],
+                kinds[kind],
+                id_,
+                size,
+                reserved or None,
+                address or None,
+                since,
+                origin,
+            )
+
+    def _origin(self, serial: int, name: int, site: int, phase: int) -> Origin:
+        process = self._processes.get(serial) or RecordedProcess(serial, 0, None, None, None)
+        text = process.strings.get
+        return Origin(process, text(name), text(site), text(phase))
+
+    def findings(self) -> Iterator[str]:
+        """The name of each anomaly: unknown_free, double_free, rejected, ..."""
+        from ttmem.ledger.anomalies import FindingCode
+
+        for row in flat_rows(FindingRow, self._changes.findings):
+            yield FindingCode(row.anomaly).name.lower()
+
+
+def _with_serials(
+    changes: Logged, accounts: dict[int, int]
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    opened = list(reversed(changes.opened))
+    rows: Iterable[BufferChangeRow] = flat_rows(BufferChangeRow, changes.buffers)
+    for row in rows:
+        while opened and opened[-1][0] <= row.record:
+            _, index, serial = opened.pop()
+            accounts[index] = serial
+        yield row, accounts.get(row.process, 0)

@@ -1,0 +1,129 @@
+"""A history has everything that happened, in its order, and says what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.runs import CHIPS, Run
+from ttmem.analysis.history import History, Loss
+from ttmem.events import Event, MemoryKind, Op
+from ttmem.recording import BufferChange, Recording
+
+MIB = 1 << 20
+
+
+def test_the_buffers_alive_at_a_peak_add_up_to_it_and_are_those_of_the_snapshot(
+    tmp_path: Path,
+) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        run.alloc(7 * MIB, "model.py:3 weights", reserved=8 * MIB)
+        for _ in range(3):
+            kept = run.alloc(2 * MIB, "model.py:9 step", kind=MemoryKind.L1)
+            run.alloc(MIB, "model.py:9 step", kind=MemoryKind.L1, device=1)
+            run.free(kept)
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        history = History(recording)
+        peaks = {(peak.device, peak.memory): peak for peak in history.peaks}
+        alive: dict[tuple[str, str, int], BufferChange] = {}
+        found = {}
+        for change in history.buffers():
+            key = (change.device, change.kind, change.id)
+            if change.begins:
+                alive[key] = change
+            else:
+                assert alive.pop(key).origin == change.origin
+            for (device, memory), peak in peaks.items():
+                if memory != "l1_used" and peak.position == change.position + 1:
+                    held = (
+                        one.held
+                        for one in alive.values()
+                        if (one.device, one.kind.lower()) == (device, memory)
+                    )
+                    found[device, memory] = sum(held)
+        shown = history.at(peaks[CHIPS[1], "l1"].position, "buffers")
+
+    assert {key: peak.bytes for key, peak in peaks.items()} == {
+        (CHIPS[0], "dram"): 8 * MIB,
+        (CHIPS[0], "l1"): 2 * MIB,
+        (CHIPS[0], "l1_used"): 2 * MIB,
+        (CHIPS[1], "l1"): 3 * MIB,
+        (CHIPS[1], "l1_used"): 3 * MIB,
+    }
+    assert found == {key: peak.bytes for key, peak in peaks.items() if key[1] != "l1_used"}
+    assert sum(b.held for b in shown.buffers or () if b.device == CHIPS[1]) == 3 * MIB
+    assert {one.origin.site for one in alive.values()} == {"model.py:3 weights", "model.py:9 step"}
+
+
+def test_what_a_process_held_ends_with_it_and_its_successor_is_another_process(
+    tmp_path: Path,
+) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        run.alloc(MIB, "first.py:1 main")
+        run.end_process()
+        run.process = run.open(42)
+        run._strings.clear()
+        run.alloc(MIB, "second.py:1 main")
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        changes = list(History(recording).buffers())
+
+    assert [(one.begins, one.origin.process.pid, one.origin.site) for one in changes] == [
+        (True, 41, "first.py:1 main"),
+        (False, 41, "first.py:1 main"),
+        (True, 42, "second.py:1 main"),
+    ]
+
+
+def test_marks_are_the_iterations_if_there_are_enough_else_the_most_frequent_phase(
+    tmp_path: Path,
+) -> None:
+    for name, marks in (("phases", 2), ("marks", 7)):
+        with Run(tmp_path / f"{name}.ttmem") as run:
+            for number in range(7):
+                if number < marks:
+                    run.mark(f"step {number}")
+                with run.in_phase("decode"):
+                    run.free(run.alloc(MIB))
+
+    found = {}
+    for name in ("phases", "marks"):
+        with Recording(str(tmp_path / f"{name}.ttmem")) as recording:
+            windows = History(recording).windows()
+            found[name] = (windows.by, windows.what, len(windows.windows))
+
+    assert found == {"phases": ("phase", "phase decode", 6), "marks": ("mark", "the marks", 6)}
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (Event(Op.FREE, id=99), "unknown free"),
+        (Event(Op.ALLOC, MemoryKind.L1, id=1, size=0), "rejected"),
+    ],
+)
+def test_an_anomaly_is_a_loss_even_if_its_process_has_ended(
+    event: Event, said: str, tmp_path: Path
+) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        run.alloc(MIB)
+        run.event(event)
+        run.end_process()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        history = History(recording)
+        with pytest.raises(Loss, match="gives no verdict: .*" + said):
+            history.need_everything("verdict")
+
+
+def test_a_recording_without_events_gives_no_verdict(tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem"):
+        pass
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        history = History(recording)
+        assert (history.peaks, list(history.buffers())) == ((), [])
+        with pytest.raises(Loss, match="has no allocations"):
+            history.need_everything("verdict")
