@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -30,7 +31,8 @@ def table(snapshot: Snapshot, width: int = 120) -> str:
 def test_the_figures_of_seed_004_fit_its_own_capacity() -> None:
     shown = table(with_owner(seed_004_device()))
     assert "159.8 MiB / 171.6 MiB" in shown
-    assert "= L1 819 B + L1_SMALL 1.3 MiB + CB 158.5 MiB demand" in shown
+    assert "= L1 819 B + L1_SMALL 1.3 MiB" in shown
+    assert "+ CB 158.5 MiB demand" in shown
     assert "over capacity" not in shown
 
 
@@ -128,16 +130,16 @@ def test_two_devices_that_two_processes_both_call_0_are_told_apart() -> None:
 
 def test_devices_stand_in_the_order_of_their_numbers() -> None:
     snapshot = make_snapshot([device(None, unique_id="last"), device(10), device(2)])
-    shown = [line.split()[0] for line in table(snapshot, 200).split("\n") if "wormhole" in line]
+    shown = [line.split()[0] for line in table(snapshot, 200).split("\n") if "n300" in line]
     assert shown == ["2", "10", "N/A"]
 
 
 def test_colour_is_codes_around_the_same_text() -> None:
     snapshot = CASES["four_devices"]()
     coloured = render(snapshot, width=100, color=True)
-    for code in ("0", "1", "1;31", "31", "32", "33", "90"):
-        coloured = coloured.replace(f"\x1b[{code}m", "")
-    plain = [line.rstrip() for line in coloured.split("\n")]
+    without = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    plain = [line.rstrip() for line in without.split("\n")]
+    assert without != coloured
     assert plain == render(snapshot, width=100, color=False).split("\n")
 
 

@@ -1,104 +1,124 @@
-"""The device table, wide and narrow."""
+"""Devices as blocks of lines, one line each, or one cell each: in `ttmem ps` and on the monitor's Overview.
+
+Amounts have a fixed width, so that nothing moves while numbers change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
 
-from ttmem.sizes import human
 from ttmem.snapshots import CircularBuffers, Device
-from ttmem.views.ink import EMPTY, Line, Span, faint, flow, indent, ink, line_columns, pad
-from ttmem.views.meter import PERCENT, level, meter, of_capacity, percentage
-from ttmem.views.names import board, logical, model, short_ids, short_pci
-from ttmem.views.table import GAP, Column, Table, beside
+from ttmem.text import columns
+from ttmem.views.figures import (
+    AMOUNT,
+    CB,
+    DRAM,
+    L1,
+    L1_SMALL,
+    L1_USED,
+    Kind,
+    Pair,
+    Pairs,
+    Units,
+    amount,
+    fact,
+    stacked_meter,
+)
+from ttmem.views.ink import (
+    EMPTY,
+    Line,
+    Span,
+    Style,
+    clip_line,
+    faint,
+    flow,
+    indent,
+    ink,
+    line_columns,
+    pad,
+)
+from ttmem.views.meter import PERCENT, level, percentage
+from ttmem.views.names import DeviceNames, board, logical, model, short_ids, short_pci
+from ttmem.views.table import GAP, GUTTER, ListColumn, fit_rows, footer, row_line, row_lines
 
-Figures = tuple[int, int | None]  # used, capacity
-AMOUNT = len("896.0 KiB")  # room for any amount but '1000.0 MiB', which is rare
+LARGEST = "largest free"
+WITHOUT_CBS = ("largest free without CBs", "largest w/o CBs")  # L1's allocator ignores CBs
+LEAST_TREND, MOST_TREND = 4, 60
+LEAST_BAR, SHORT_BAR, MOST_BAR = 4, 6, 40
+USED = "used / capacity"
 
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A label with an amount, and the columns it is given, whatever the amount is now."""
-
-    line: Line
-    takes: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceFacts:
-    """Texts and figures of one device."""
-
-    number: str
-    board: str
-    model: str
-    unique_id: str
-    pci: str | None
-    dram: Figures
-    l1: Figures
-    beside_dram: tuple[Fact, ...]
-    l1_parts: tuple[Fact, ...]
-
-    @property
-    def pci_line(self) -> list[Line]:
-        """The PCI address, if there is one."""
-        return [faint(self.pci)] if self.pci else []
-
-    @property
-    def beside_room(self) -> int:
-        """Columns to plan for what stands beside DRAM, on one line."""
-        return _room(self.beside_dram, "  ")
-
-    @property
-    def parts_room(self) -> int:
-        """Columns to plan for the parts of L1, on one line."""
-        return _room(self.l1_parts, " ")
-
-    def beside(self, room: int) -> list[Line]:
-        """'requested 4.4 GiB  TRACE 22.5 MiB / 64.0 MiB': what else is to say of DRAM."""
-        return flow([one.line for one in self.beside_dram], room)
-
-    def parts(self, room: int) -> list[Line]:
-        """'= L1 2.2 MiB + L1_SMALL 0 B + CB 29.8 MiB cached': what L1 used is made of."""
-        return flow([one.line for one in self.l1_parts], room, " ")
+Trend = Callable[[Device, Kind, int], Line]  # a sparkline of that many columns
 
 
-def _room(facts: Sequence[Fact], gap: str) -> int:
-    return sum(one.takes + len(gap) for one in facts) - len(gap) if facts else 0
+class Place(NamedTuple):
+    """Where a device can be clicked: columns `start` to `stop` of a line (None: to its end)."""
+
+    device: int  # index into the devices
+    line: int
+    start: int = 0
+    stop: int | None = None
 
 
-def device_facts(device: Device) -> DeviceFacts:
-    """The facts of a device."""
-    return DeviceFacts(
-        number=logical(device),
-        board=board(device),
-        model=model(device),
-        unique_id=device.unique_id,
-        pci=short_pci(device),
-        dram=(device.memory.dram.held, device.memory.dram.capacity),
-        l1=(device.l1_used, device.l1_capacity),
-        beside_dram=_beside_dram(device),
-        l1_parts=_l1_parts(device),
+class DeviceArea(NamedTuple):
+    """The drawn devices, `across` of them side by side."""
+
+    lines: list[Line]
+    places: Sequence[Place] = ()
+    across: int = 1
+
+
+class Sheet(NamedTuple):
+    """The devices to draw, and how."""
+
+    devices: Sequence[Device]
+    width: int
+    units: Units = Units.BINARY
+    ascii: bool = False
+    chosen: int | None = None  # the device under the cursor
+    trend: Trend | None = (
+        None  # with it, largest free blocks and trends are shown; without, details
     )
+    trend_title: str = ""
+
+    @property
+    def pairs(self) -> Pairs:
+        figures = [of(one) for one in self.devices for of in (dram_use, l1_use)]
+        return Pairs.of(self.units, figures)
+
+    @property
+    def number(self) -> int:
+        return max(len("ID"), *(len(logical(one)) for one in self.devices))
+
+    def meter(self, device: Device, kind: Kind, room: int) -> Line:
+        """Bar, of three parts for L1, and percentage."""
+        memory = device.memory
+        if kind is DRAM:
+            parts, capacity = [(DRAM, memory.dram.held)], memory.dram.capacity
+        else:
+            held = ((L1, memory.l1.held), (L1_SMALL, memory.l1_small.held), (CB, memory.cb.used))
+            parts, capacity = list(held), device.l1_capacity
+        if capacity is None:
+            return EMPTY
+        drawn = tuple((held, part.bar_sign(self.ascii), part.style) for part, held in parts)
+        return stacked_meter(drawn, capacity, room, self.ascii)
+
+    def pointed(self, line: Line, at: int) -> Line:
+        """The line with the cursor before it; the bars keep their colours."""
+        return (*ink(">" * GUTTER, Style.CURSOR), *line[1:]) if at == self.chosen else line
 
 
-def fact(label: str, value: str) -> Line:
-    """'CB 29.8 MiB'."""
-    return (*faint(f"{label} "), *ink(value))
+def dram_use(device: Device) -> Pair:
+    return device.memory.dram.held, device.memory.dram.capacity
 
 
-def trace_text(device: Device) -> str | None:
-    """'22.5 MiB / 64.0 MiB'; None where there is neither a trace nor a region for it."""
-    trace = device.memory.trace
-    if not trace.held and not trace.capacity:
-        return None
-    return human(trace.held) + ("" if trace.capacity is None else f" / {human(trace.capacity)}")
+def l1_use(device: Device) -> Pair:
+    return device.l1_used, device.l1_capacity
 
 
-def requested_text(device: Device) -> str | None:
-    """What was asked for, where lock-step allocation took more."""
-    dram = device.memory.dram
-    return human(dram.requested) if dram.requested != dram.held else None
+# -- details ---------------------------------------------------------------------------------------
 
 
 def cb_measure(cb: CircularBuffers) -> str:
@@ -112,354 +132,363 @@ def cb_measure(cb: CircularBuffers) -> str:
     return "demand" if cb.used == cb.demand else "mixed"
 
 
-def _beside_dram(device: Device) -> tuple[Fact, ...]:
-    texts = (("requested", requested_text(device)), ("TRACE", trace_text(device)))
-    return tuple(_steady(label, text) for label, text in texts if text is not None)
+def _requested(device: Device, units: Units) -> str | None:
+    """What was asked for, where lock-step allocation took more."""
+    dram = device.memory.dram
+    return units.text(dram.requested) if dram.requested != dram.held else None
 
 
-def _l1_parts(device: Device) -> tuple[Fact, ...]:
+def _trace(device: Device, units: Units) -> str | None:
+    """'22.5 MiB / 64.0 MiB'; None where there is neither a trace nor a region for it."""
+    trace = device.memory.trace
+    if not trace.held and not trace.capacity:
+        return None
+    limit = "" if trace.capacity is None else f" / {units.text(trace.capacity)}"
+    return units.text(trace.held) + limit
+
+
+def _circular(device: Device, units: Units) -> str:
+    cb = device.memory.cb
+    return f"{units.text(cb.used)} {cb_measure(cb)}".rstrip()
+
+
+def _dram_details(device: Device, units: Units) -> list[Line]:
+    """'requested 4.4 GiB', 'TRACE 22.5 MiB / 64.0 MiB'."""
+    texts = (("requested", _requested(device, units)), ("TRACE", _trace(device, units)))
+    return [fact(label, text) for label, text in texts if text is not None]
+
+
+def _l1_details(device: Device, units: Units) -> list[Line]:
+    """'= L1 2.2 MiB', '+ L1_SMALL 0 B', '+ CB 29.8 MiB cached'."""
     memory = device.memory
-    circular = f"{human(memory.cb.used)} {cb_measure(memory.cb) or ' ' * len('cached')}"
-    return (
-        _steady("= L1", human(memory.l1.held)),
-        _steady("+ L1_SMALL", human(memory.l1_small.held)),
-        _steady("+ CB", circular),
-    )
+    return [
+        fact("= L1", units.text(memory.l1.held)),
+        fact("+ L1_SMALL", units.text(memory.l1_small.held)),
+        fact("+ CB", _circular(device, units)),
+    ]
 
 
-def _steady(label: str, text: str) -> Fact:
-    """The amount at the beginning of the text is given the room of any amount."""
-    growth = max(AMOUNT - len(" ".join(text.split()[:2])), 0)
-    line = fact(label, text.rstrip())
-    return Fact(line, len(label) + 1 + len(text) + growth)
+# -- a block of lines for each device --------------------------------------------------------------
+
+NARROW_NAME, NAME_ROOM, WIDE_NAME_ROOM = 9, 14, 24
 
 
-LEAST_METER = 16  # '!! over capacity'
-MOST_METER = 34
+class _Memory(NamedTuple):
+    """The lines of DRAM or L1: used of capacity; below, the largest free block and the trend, or details."""
 
-
-@dataclass(frozen=True, slots=True)
-class DeviceSheet:
-    """The facts of all devices, and how wide their figures are."""
-
-    facts: Sequence[DeviceFacts]
-    number: int
-    used: int
-    limit: int
-
-    @classmethod
-    def of(cls, devices: Sequence[Device]) -> DeviceSheet:
-        """The sheet of these devices."""
-        facts = [device_facts(device) for device in devices]
-        figures = [pair for one in facts for pair in (one.dram, one.l1)]
-        return cls(
-            facts=facts,
-            number=max(len("ID"), *(len(one.number) for one in facts)),
-            used=max(AMOUNT, *(len(human(used)) for used, _ in figures)),
-            limit=max(len(human(limit)) for _, limit in figures),
-        )
+    kind: Kind
+    sheet: Sheet
+    room: int
+    pairs: Pairs
+    use: Callable[[Device], Pair]
+    details: Callable[[Device, Units], list[Line]]
+    gap: str  # between details
+    label: str  # of the largest free block; empty if it is known for no device
 
     @property
-    def cell(self) -> int:
-        """Columns of 'used / capacity'."""
-        return self.used + self.limit + 3
+    def head(self) -> Line:
+        title, last = faint(f"{self.kind.title} {USED}"), faint(self.sheet.trend_title)
+        gap = self.room - line_columns(title) - line_columns(last)
+        return (*title, *ink(" " * gap), *last) if gap > 0 and self._trend_room else title
 
-    def short_ids(self, room: int) -> dict[str, str]:
-        """Unique ids in that room, if they stay different."""
-        return short_ids((one.unique_id for one in self.facts), room)
+    def lines(self, device: Device) -> list[Line]:
+        bar = min(self.room - self.pairs.width - 1, MOST_BAR + 1 + PERCENT)
+        meter = self.sheet.meter(device, self.kind, bar)
+        return [(*self.pairs.line(*self.use(device)), Span(" "), *meter), *self._below(device)]
 
-    def numbered(self, one: DeviceFacts) -> list[Line]:
-        """The logical id."""
-        return [ink(one.number.rjust(self.number))]
+    def _below(self, device: Device) -> list[Line]:
+        units, trend, room = self.pairs.units, self.sheet.trend, self._trend_room
+        if trend is None:
+            return flow(self.details(device, units), self.room, self.gap)
+        memory = device.memory.dram if self.kind is DRAM else device.memory.l1
+        largest = (*faint(f"{self.label} "), *amount(units, memory.largest_free))
+        drawn = trend(device, DRAM if self.kind is DRAM else L1_USED, room) if room else EMPTY
+        return [(*pad(largest if self.label else EMPTY, self.room - room), *drawn)]
 
-    def metered(self, figures: Figures, room: int) -> Line:
-        """'used / capacity', bar and percentage."""
-        bar = min(room - self.cell - 1, MOST_METER)
-        return (*of_capacity(*figures, self.used, self.limit), Span(" "), *meter(*figures, bar))
-
-
-def widest(blocks: Sequence[Sequence[Line]]) -> int:
-    """Columns of the widest line in any block."""
-    return max((line_columns(line) for block in blocks for line in block), default=0)
-
-
-def heads(titles: Sequence[str], rooms: Sequence[int]) -> list[Line]:
-    """The line of titles."""
-    return beside([[faint(title)] for title in titles], rooms)
-
-
-DRAM, L1 = "DRAM used / capacity", "L1 used / capacity"  # the columns with bars
-ID_ROOMS = (24, 15)
-MEASURE = len(" cached")
+    @property
+    def _trend_room(self) -> int:
+        """Columns; 0 if it does not fit beside the largest block."""
+        taken = len(self.label) + 1 + self.pairs.used + 1 if self.label else 0
+        rest = self.room - taken
+        return min(rest, MOST_TREND) if self.sheet.trend and rest >= LEAST_TREND else 0
 
 
-def one_line(devices: Sequence[Device], width: int) -> list[Line]:
-    """The table, or nothing if it does not fit."""
-    for room in ID_ROOMS:
-        grid = _grid(devices, room)
-        bars = min((width - 1 - grid.width) // 2 - 1, MOST_METER)
-        if bars >= LEAST_METER:
-            return indent(_grid(devices, room, bars).lines(), 1)
-    return []
+def device_blocks(sheet: Sheet) -> DeviceArea | None:
+    """Two lines for each device, or more with details; None if the window is too narrow."""
+    width, pairs = sheet.width, sheet.pairs
+    name = NARROW_NAME if width < 100 else NAME_ROOM if width < 150 else WIDE_NAME_ROOM
+    both = width - GUTTER - sheet.number - name - 3 * GAP
+    if both // 2 < pairs.width + 1 + LEAST_BAR + 1 + PERCENT:
+        return None
+    dram, l1 = _memories(sheet, pairs, both // 2)
+    rooms = (sheet.number, name, dram.room, l1.room)
+    lines = [_beside((faint("ID"), faint("DEVICE"), dram.head, l1.head), rooms)]
+    ids = short_ids((one.unique_id for one in sheet.devices), name)
+    slots = Counter(one.pci for one in sheet.devices)  # chips of one board share theirs
+    places: list[Place] = []
+    for at, one in enumerate(sheet.devices):
+        names = _names(one, ids[one.unique_id], name, slots[one.pci] == 1)
+        number = [pad(ink(logical(one)), sheet.number, right=True)]
+        blocks = (number, names[: 2 if sheet.trend else None], dram.lines(one), l1.lines(one))
+        rows = [_beside(cells, rooms) for cells in zip_longest(*blocks, fillvalue=EMPTY)]
+        rows[0] = sheet.pointed(rows[0], at)
+        places += [Place(at, len(lines) + row) for row in range(len(rows))]
+        lines += rows
+    return DeviceArea([clip_line(line, width) for line in lines], places)
 
 
-def _grid(devices: Sequence[Device], id_room: int, bars: int = 0) -> Table:
-    dram = [(device.memory.dram.held, device.memory.dram.capacity) for device in devices]
-    short = short_ids((device.unique_id for device in devices), id_room)
-    l1 = [(device.l1_used, device.l1_capacity) for device in devices]
-    columns: list[tuple[Column, list[Line]]] = [
-        (Column("ID", right=True), [ink(logical(device)) for device in devices]),
-        (Column("DEVICE"), [ink(model(device)) for device in devices]),
-        (Column("UNIQUE ID"), [faint(short[device.unique_id]) for device in devices]),
-        (Column("PCI"), [faint(short_pci(device) or "N/A") for device in devices]),
-        (Column(DRAM), _cells(dram, bars)),
-        *_optional("REQUESTED", [requested_text(device) for device in devices]),
-        *_optional("TRACE", [trace_text(device) for device in devices]),
-        (Column(L1), _cells(l1, bars)),
-        (_amount("L1"), [ink(human(device.memory.l1.held)) for device in devices]),
-        (_amount("L1_SMALL"), [ink(human(d.memory.l1_small.held)) for d in devices]),
-        (Column("CB       ", True, AMOUNT + MEASURE), [_circular(device) for device in devices]),
-    ]
-    rows = list(zip(*(cells for _, cells in columns), strict=True))
-    return Table([column for column, _ in columns], rows)
-
-
-def _cells(figures: Sequence[Figures], bars: int) -> list[Line]:
-    used = max(AMOUNT, *(len(human(value)) for value, _ in figures))
-    limit = max(len(human(value)) for _, value in figures)
-    cells = [of_capacity(*pair, used, limit) for pair in figures]
-    if not bars:
-        return cells
-    return [
-        (*cell, Span(" "), *meter(*pair, bars)) for cell, pair in zip(cells, figures, strict=True)
-    ]
-
-
-def _amount(title: str) -> Column:
-    return Column(title, right=True, least=AMOUNT)
-
-
-def _circular(device: Device) -> Line:
-    cb = device.memory.cb
-    return (*ink(human(cb.used)), *faint(f" {cb_measure(cb)}".ljust(MEASURE)))
-
-
-def _optional(title: str, texts: Sequence[str | None]) -> list[tuple[Column, list[Line]]]:
-    if not any(texts):
-        return []
-    least = AMOUNT + max(len(text) - len(text.split(" / ")[0]) for text in texts if text)
-    return [(Column(title, True, least), [ink(text) if text else EMPTY for text in texts])]
-
-
-MANY = 8  # devices; more of them than that get two dense lines rather than three
-LABEL = len("DRAM ")
-ID_ROOM = 13  # with it, the parts of L1 stay on one line at 80 columns
-WIDE_ID_ROOM = 24
-SHORT_ID_ROOM = 9
-LEAST_BAR = 6  # cells; a shorter one says less than its percentage
-
-
-class Shape(Enum):
-    """How much of the height devices may take."""
-
-    WHOLE = "all that is known"
-    DENSE = "two lines for each"
-    LINE = "one line for each"
-
-
-def device_table(devices: Sequence[Device], width: int, shape: Shape = Shape.WHOLE) -> list[Line]:
-    """The table of at least one device."""
-    sheet = DeviceSheet.of(devices)
-    if shape is Shape.LINE:
-        return one_line(devices, width) or _short(sheet, width)
-    if shape is Shape.DENSE:
-        return (
-            one_line(devices, width)
-            or _two_lines(sheet, width)
-            or _dense(sheet, width, whole=False)
-            or _short(sheet, width)
-        )
+def _memories(sheet: Sheet, pairs: Pairs, room: int) -> tuple[_Memory, _Memory]:
+    memories = [one.memory for one in sheet.devices]
+    dram = LARGEST if any(one.dram.largest_free is not None for one in memories) else ""
+    l1 = LARGEST if any(one.l1.largest_free is not None for one in memories) else ""
+    if l1 and any(one.cb.used for one in memories):
+        least = 1 + pairs.used + 1 + LEAST_TREND
+        l1 = next((one for one in WITHOUT_CBS if len(one) + least <= room), WITHOUT_CBS[-1])
     return (
-        one_line(devices, width)
-        or _two_lines(sheet, width)
-        or _three_lines(sheet, width)
-        or (_dense if len(devices) > MANY else _tall)(sheet, width)
-        or _stacked(devices, width)
+        _Memory(DRAM, sheet, room, pairs, dram_use, _dram_details, "  ", dram),
+        _Memory(L1, sheet, room, pairs, l1_use, _l1_details, " ", l1),
     )
 
 
-def _two_lines(sheet: DeviceSheet, width: int) -> list[Line]:
-    """DRAM and L1 side by side, their parts below."""
-    short = sheet.short_ids(WIDE_ID_ROOM)
-    names = [
-        [(*ink(f"{one.model} "), *faint(one.pci or "")), faint(short[one.unique_id])]
-        for one in sheet.facts
-    ]
-    dram = max(_least(sheet), *(one.beside_room for one in sheet.facts))
-    l1 = max(_least(sheet), *(one.parts_room for one in sheet.facts))
-    return _side_by_side(sheet, names, (dram, l1), width)
+def _names(device: Device, short: str, room: int, alone: bool) -> list[Line]:
+    """Board and PCI address above the unique id; in a narrow window a line each, the most telling first.
+
+    `alone`: no other device has the same PCI address.
+    """
+    pci = short_pci(device)
+    if room >= WIDE_NAME_ROOM:
+        return [(*ink(f"{model(device)} "), *faint(pci or "")), faint(short)]
+    if room >= NAME_ROOM:
+        return [(*ink(board(device)), *faint(f" {pci or ''}")), faint(short)]
+    both = [pci, short] if pci and alone else [short, pci]
+    return [ink(board(device)), *(faint(name) for name in both if name)]
 
 
-def _three_lines(sheet: DeviceSheet, width: int) -> list[Line]:
-    """The same with narrower names; the parts of L1 may take two lines, then those of DRAM."""
-    short = sheet.short_ids(ID_ROOM)
-    names = [[ink(one.model), faint(short[one.unique_id]), *one.pci_line] for one in sheet.facts]
-    least = _least(sheet)
-    dram = max(least, *(one.beside_room for one in sheet.facts))
-    l1 = max(least, *(one.parts_room for one in sheet.facts))
-    return (
-        _side_by_side(sheet, names, (dram, l1), width)
-        or _side_by_side(sheet, names, (dram, least), width)
-        or _side_by_side(sheet, names, (least, least), width)
-    )
+def _beside(cells: Sequence[Line], rooms: Sequence[int]) -> Line:
+    return row_line([(cell, room, False) for cell, room in zip(cells, rooms, strict=True)], 1 << 30)
 
 
-def _least(sheet: DeviceSheet) -> int:
-    return sheet.cell + 1 + LEAST_METER
-
-
-def _side_by_side(
-    sheet: DeviceSheet, names: Sequence[Sequence[Line]], least: tuple[int, int], width: int
-) -> list[Line]:
-    """Names, DRAM, L1; nothing if the least rooms do not fit."""
-    name, (dram, l1) = widest(names), least
-    spare = width - (1 + sheet.number + name + dram + l1 + 3 * GAP)
-    if spare < 0:
-        return []
-    dram = max(dram, min((dram + l1 + spare) // 2, dram + spare, sheet.cell + 1 + MOST_METER))
-    rooms = (sheet.number, name, dram, width - (1 + sheet.number + name + dram + 3 * GAP))
-    lines = heads(("ID", "DEVICE", "DRAM used / capacity", "L1 used / capacity"), rooms)
-    bars = min(dram, rooms[-1])
-    for one, named in zip(sheet.facts, names, strict=True):
-        left = [sheet.metered(one.dram, bars), *one.beside(dram)]
-        right = [sheet.metered(one.l1, bars), *one.parts(rooms[-1])]
-        lines += beside([sheet.numbered(one), named, left, right], rooms)
-    return lines
-
-
-def _tall(sheet: DeviceSheet, width: int) -> list[Line]:
-    """DRAM above L1, the device's names beside them."""
-    name_room = width - (1 + sheet.number + LABEL + _least(sheet) + 2 * GAP)
-    short = sheet.short_ids(min(name_room, ID_ROOM))
-    names = [[ink(one.model), faint(short[one.unique_id]), *one.pci_line] for one in sheet.facts]
-    name = widest(names)
-    if name > name_room:
-        return []
-    room = width - (1 + sheet.number + name + LABEL + 2 * GAP)
-    rooms = (sheet.number, name, LABEL + room)
-    lines = heads(("ID", "DEVICE", " " * LABEL + "used / capacity"), rooms)
-    for one, named in zip(sheet.facts, names, strict=True):
-        memory = [
-            (*faint("DRAM "), *sheet.metered(one.dram, room)),
-            *indent(one.beside(room), LABEL),
-            (*faint("L1   "), *sheet.metered(one.l1, room)),
-            *indent(one.parts(room), LABEL),
-        ]
-        lines += beside([sheet.numbered(one), named, memory], rooms)
-    return lines
-
-
-def _dense(sheet: DeviceSheet, width: int, whole: bool = True) -> list[Line]:
-    """Two lines for each of many devices, without bars; a third one if `whole` and need be."""
-    cell = sheet.cell + 1 + PERCENT
-    name_room = width - (1 + sheet.number + 2 * cell + 3 * GAP)
-    short = sheet.short_ids(min(name_room, ID_ROOM))
-    names = [
-        [faint(short[one.unique_id]), (*ink(f"{one.board} "), *faint(one.pci or ""))]
-        for one in sheet.facts
-    ]
-    name = widest(names)
-    if name > name_room:
-        return []
-    room = width - (1 + sheet.number + name + 2 * GAP)
-    rooms = (sheet.number, name, room)
-    titles = "DRAM used / capacity".ljust(cell + GAP) + "L1 used / capacity"
-    lines = heads(("ID", "DEVICE", titles), rooms)
-    for one, named in zip(sheet.facts, names, strict=True):
-        figures = (
-            *pad(sheet.metered(one.dram, cell), cell),
-            Span(" " * GAP),
-            *sheet.metered(one.l1, cell),
-        )
-        below = [*one.parts(room), *one.beside(room)] if whole else one.parts(room)[:1]
-        lines += beside([sheet.numbered(one), named, [figures, *below]], rooms)
-    return lines
-
-
-def _short(sheet: DeviceSheet, width: int) -> list[Line]:
-    """One line for each device, whatever has to go for it: bars, names, capacities."""
-    short = sheet.short_ids(SHORT_ID_ROOM)
-    for name in (_board_and_id, _id_only, _no_name):
-        names = [name(one, short) for one in sheet.facts]
-        grid = _short_grid(sheet, names, PERCENT)
-        spare = (width - 1 - grid.width) // 2
-        if spare >= 0:
-            bar = PERCENT + spare if spare > LEAST_BAR else PERCENT
-            return indent(_short_grid(sheet, names, min(bar, MOST_METER)).lines(), 1)
-    columns = [Column(title, right=True) for title in ("ID", "DRAM", "", "L1", "")]
-    rows = [[ink(one.number), *_bare(one.dram), *_bare(one.l1)] for one in sheet.facts]
-    return indent(Table(columns, rows, gap=1).lines(), 1)
-
-
-def _board_and_id(one: DeviceFacts, short: dict[str, str]) -> Line:
-    return (*ink(f"{one.board} "), *faint(short[one.unique_id]))
-
-
-def _id_only(one: DeviceFacts, short: dict[str, str]) -> Line:
-    return faint(short[one.unique_id])
-
-
-def _no_name(one: DeviceFacts, short: dict[str, str]) -> Line:
-    return EMPTY
-
-
-def _short_grid(sheet: DeviceSheet, names: Sequence[Line], bar: int) -> Table:
-    room = sheet.cell + 1 + bar
-    named = any(names)
-    columns = [
-        Column("ID", right=True),
-        *([Column("DEVICE")] if named else []),
-        Column("DRAM used / capacity"),
-        Column("L1 used / capacity"),
-    ]
-    rows = [
-        [
-            ink(one.number),
-            *([name] if named else []),
-            sheet.metered(one.dram, room),
-            sheet.metered(one.l1, room),
-        ]
-        for one, name in zip(sheet.facts, names, strict=True)
-    ]
-    return Table(columns, rows)
-
-
-def _bare(figures: Figures) -> tuple[Line, Line]:
-    used, _, _ = of_capacity(*figures)
-    return (used,), ink(percentage(*figures), level(*figures))
-
-
-def _stacked(devices: Sequence[Device], width: int) -> list[Line]:
-    """For narrow windows: sentences instead of columns."""
+def device_sentences(sheet: Sheet) -> list[Line]:
+    """The same for narrow windows: sentences instead of columns."""
     lines: list[Line] = []
-    for device in devices:
-        one = device_facts(device)
-        by = len(one.number) + 2
-        room = width - by
-        name = [ink(one.model), faint(one.unique_id), *one.pci_line]
-        dram = [_figure("DRAM", one.dram), *(beside.line for beside in one.beside_dram)]
-        facts = [*dram, _figure("L1", one.l1)]
-        block = [*flow(name, room), *flow(facts, room), *one.parts(room)]
-        lines += indent(block, by, ink(one.number))
+    for device in sheet.devices:
+        by = len(logical(device)) + 2
+        room = sheet.width - by
+        names = [ink(model(device)), faint(device.unique_id), faint(short_pci(device) or "")]
+        dram = [_sentence("DRAM", dram_use(device), sheet.units)]
+        facts = [
+            *dram,
+            *_dram_details(device, sheet.units),
+            _sentence("L1", l1_use(device), sheet.units),
+        ]
+        block = [
+            *flow([name for name in names if line_columns(name)], room),
+            *flow(facts, room),
+            *flow(_l1_details(device, sheet.units), room, " "),
+        ]
+        lines += indent(block, by, ink(logical(device)))
     return lines
 
 
-def _figure(label: str, figures: Figures) -> Line:
-    text = percentage(*figures)
-    said = "over capacity" if text == "over" else text
+def _sentence(label: str, use: Pair, units: Units) -> Line:
+    used, capacity = use[0] or 0, use[1]
+    text = percentage(used, capacity)
+    share = ink("over capacity" if text == "over" else text, level(used, capacity))
+    return (*faint(f"{label} used "), *Pairs(units).line(*use), Span(" "), *share)
+
+
+# -- one line for each device ----------------------------------------------------------------------
+
+ID_ROOM, WIDE_ID_ROOM = 13, 24
+BAR = SHORT_BAR + 1 + PERCENT  # columns with its percentage
+MEASURE = len(" resident")  # of circular buffers
+
+
+def device_lines(sheet: Sheet, whole: bool = False) -> DeviceArea | None:
+    """A line for each device under a line of titles; None if the window is too narrow.
+
+    `whole`: nothing may be left out for want of space. Else `ps` gives up its bars before unique ids.
+    """
+    room = sheet.width - GUTTER
+    named = (BAR, ID_ROOM, 0), (PERCENT, ID_ROOM, 0)
+    shorter = (BAR, ID_ROOM, 7), (PERCENT, ID_ROOM, 7)
+    tries = [(BAR, WIDE_ID_ROOM, 0)] if whole else shorter if sheet.trend else [*named, *shorter]
+    for bar, id_room, id_rank in tries:
+        table = _columns(sheet, bar, id_room, id_rank)
+        fitted = fit_rows(table, sheet.devices, room)
+        too_wide = sum(one.width + GAP for one in fitted) - GAP > room
+        if too_wide or (whole and len(fitted) < len(table)):
+            continue
+        title, *rows = row_lines(table, fitted, sheet.width)
+        lines = [title, *(sheet.pointed(row, at) for at, row in enumerate(rows))]
+        return DeviceArea(lines, [Place(at, at + 1) for at in range(len(rows))])
+    return None
+
+
+def _columns(sheet: Sheet, bar: int, id_room: int, id_rank: int) -> list[ListColumn[Device]]:
+    ids = short_ids((one.unique_id for one in sheet.devices), id_room)
+    dram, l1 = _trend_columns(sheet) if sheet.trend else _detail_columns(sheet)
+    return [
+        _text(sheet, "ID", 0, lambda one: ink(logical(one)), right=True),
+        _text(sheet, "BOARD", 1, lambda one: ink(board(one))),
+        _text(sheet, "PCI", 4, lambda one: faint(short_pci(one) or "N/A")),
+        _text(sheet, "UNIQUE ID", id_rank, lambda one: faint(ids[one.unique_id])),
+        _use_column(sheet, DRAM, dram_use, bar),
+        *dram,
+        _use_column(sheet, L1, l1_use, bar),
+        *l1,
+    ]
+
+
+def _text(
+    sheet: Sheet,
+    title: str,
+    rank: int,
+    cell: Callable[[Device], Line],
+    right: bool = False,
+    least: int = 0,
+) -> ListColumn[Device]:
+    width = max(least, *(line_columns(cell(one)) for one in sheet.devices))
+    return ListColumn(title, cell, right=right, width=width, rank=rank)
+
+
+def _use_column(
+    sheet: Sheet, kind: Kind, use: Callable[[Device], Pair], bar: int
+) -> ListColumn[Device]:
+    pairs = sheet.pairs
+
+    def draw(one: Device, room: int) -> Line:
+        meter = sheet.meter(one, kind, room - pairs.width - 1)
+        return (*pairs.line(*use(one)), Span(" "), *meter)
+
+    least, most = pairs.width + 1 + bar, pairs.width + 1 + MOST_BAR + 1 + PERCENT
+    title = f"{kind.title} {USED}"
+    return ListColumn(title, _no_text, width=least, most=most, grow=2, draw=draw)
+
+
+Columns = list[ListColumn[Device]]
+
+
+def _detail_columns(sheet: Sheet) -> tuple[Columns, Columns]:
+    """Those beside DRAM that some device has, and the parts of L1."""
+    units = sheet.units
+
+    def column(title: str, get: Callable[[Device], str], more: int = 0) -> ListColumn[Device]:
+        return _text(sheet, title, 8, lambda one: ink(get(one)), right=True, least=AMOUNT + more)
+
+    requested = column("REQUESTED", lambda one: _requested(one, units) or "")
+    trace = column("TRACE", lambda one: _trace(one, units) or "", len(" / ") + AMOUNT)
+    dram = [
+        *([requested] if any(_requested(one, units) for one in sheet.devices) else []),
+        *([trace] if any(_trace(one, units) for one in sheet.devices) else []),
+    ]
+    l1 = [
+        column("L1", lambda one: units.text(one.memory.l1.held)),
+        column("L1_SMALL", lambda one: units.text(one.memory.l1_small.held)),
+        column("CB" + " " * MEASURE, _measured(units), MEASURE),
+    ]
+    return dram, l1
+
+
+def _measured(units: Units) -> Callable[[Device], str]:
+    def text(device: Device) -> str:
+        cb = device.memory.cb
+        return units.text(cb.used) + f" {cb_measure(cb)}".ljust(MEASURE)
+
+    return text
+
+
+def _trend_columns(sheet: Sheet) -> tuple[Columns, Columns]:
+    """The largest free blocks; after L1 the trends of both."""
+    units = sheet.units
+
+    def largest(title: str, rank: int, get: Callable[[Device], int | None]) -> ListColumn[Device]:
+        return _text(sheet, title, rank, lambda one: amount(units, get(one)), right=True)
+
+    def trend(title: str, rank: int, kind: Kind) -> ListColumn[Device]:
+        def draw(one: Device, room: int) -> Line:
+            return sheet.trend(one, kind, room) if sheet.trend else EMPTY
+
+        title, least = f"{title} {sheet.trend_title}", 2 * LEAST_TREND
+        return ListColumn(
+            title, _no_text, width=least, most=MOST_TREND, grow=1, rank=rank, draw=draw
+        )
+
+    aside = any(one.memory.cb.used for one in sheet.devices)
+    free, beside = LARGEST.upper(), WITHOUT_CBS[-1].upper()
+    return [largest(free, 5, lambda one: one.memory.dram.largest_free)], [
+        largest(beside if aside else free, 6, lambda one: one.memory.l1.largest_free),
+        trend("DRAM", 3, DRAM),
+        trend("L1", 2, L1_USED),
+    ]
+
+
+def _no_text(one: Device) -> None:
+    return None
+
+
+# -- one cell for each device ----------------------------------------------------------------------
+
+BARS = (24, 18, 12, 8, 6, 4, 0)  # cells; the longest with which all devices fit
+TOO_WIDE = 1 << 30  # rows
+TITLE = "each device: its id, DRAM (D) and L1 (L) in percent of what can be allocated"
+
+
+def device_cells(sheet: Sheet, height: int | None = None) -> DeviceArea:
+    """At most `height` lines; if not all devices fit, those around the chosen one."""
+    devices, width = sheet.devices, sheet.width
+    names = DeviceNames(devices)
+    titles = [names.some([one.unique_id]) for one in devices]
+    name = max(map(columns, titles))
+    titled = height is None or height > 3
+    room = len(devices) if height is None else height - titled
+    bar = next((bar for bar in BARS if _rows(len(devices), width, name, bar) <= room), 0)
+    across, cell = _across(width, name, bar), _width(name, bar)
+    cells = [_cell(sheet, at, title, name, bar) for at, title in enumerate(titles)]
+    rows = [cells[at : at + across] for at in range(0, len(cells), across)]
+    hides = len(rows) > room
+    shown = max(room - hides, 1)
+    first = max(0, min((sheet.chosen or 0) // across - shown // 2, len(rows) - shown))
+    lines = [clip_line(faint(" " * GUTTER + TITLE), width)] if titled else []
+    places = []
+    for row in range(first, min(first + shown, len(rows))):
+        for column in range(len(rows[row])):
+            start = column * (cell + GAP)
+            places.append(Place(row * across + column, len(lines), start, start + cell))
+        spans = (span for one in rows[row] for span in (*pad(one, cell), Span(" " * GAP)))
+        lines.append(clip_line(tuple(spans), width))
+    if hides and height is not None and len(lines) < height:
+        below = len(devices) - (first + shown) * across
+        lines.append(clip_line(footer(first * across, below, None, sheet.ascii), width))
+    return DeviceArea(lines, places, across)
+
+
+def _cell(sheet: Sheet, at: int, title: str, name: int, bar: int) -> Line:
+    room, chosen, device = _meter_room(bar), at == sheet.chosen, sheet.devices[at]
+    unknown = faint("N/A".rjust(room))
     return (
-        *faint(f"{label} used "),
-        *of_capacity(*figures),
-        Span(" "),
-        *ink(said, level(*figures)),
+        *ink(">" if chosen else " ", Style.CURSOR if chosen else Style.PLAIN),
+        *pad(ink(title, Style.CURSOR if chosen else Style.LABEL), name, right=True),
+        *faint(" D "),
+        *(sheet.meter(device, DRAM, room) or unknown),
+        *faint(" L "),
+        *(sheet.meter(device, L1, room) or unknown),
     )
+
+
+def _meter_room(bar: int) -> int:
+    return bar + 1 + PERCENT if bar else PERCENT
+
+
+def _width(name: int, bar: int) -> int:
+    return GUTTER + name + 2 * (len(" D ") + _meter_room(bar))
+
+
+def _across(width: int, name: int, bar: int) -> int:
+    return max((width + GAP) // (_width(name, bar) + GAP), 1)
+
+
+def _rows(count: int, width: int, name: int, bar: int) -> int:
+    if bar and _width(name, bar) > width:
+        return TOO_WIDE
+    return -(-count // _across(width, name, bar))

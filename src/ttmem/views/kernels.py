@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ttmem.sizes import human
 from ttmem.snapshots import Device, Kernels, Snapshot
-from ttmem.views.devices import fact
+from ttmem.views.figures import fact
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, flow, indent, ink
 from ttmem.views.meter import of_capacity
 from ttmem.views.names import DeviceNames

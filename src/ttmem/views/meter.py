@@ -15,9 +15,9 @@ _OVER = "over capacity"
 PERCENT = 4  # columns of '100%'
 
 
-def is_over(used: int, capacity: int | None) -> bool:
+def is_over(used: int | None, capacity: int | None) -> bool:
     """Whether reports add up to more than there is."""
-    return capacity is not None and used > capacity
+    return used is not None and capacity is not None and used > capacity
 
 
 def level(used: int, capacity: int | None) -> Style:

@@ -8,7 +8,7 @@ from datetime import tzinfo
 
 from ttmem.sizes import several
 from ttmem.snapshots import Device, Snapshot
-from ttmem.views.devices import Shape, device_table
+from ttmem.views.devices import Sheet, device_blocks, device_cells, device_lines, device_sentences
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernels import kernel_lines, kernel_type_table
 from ttmem.views.names import DeviceNames, in_order
@@ -51,7 +51,7 @@ class Extent:
     hints: bool = True
     kernels: bool = True
     left_behind: bool = True  # the table; else one line
-    devices: Shape = Shape.WHOLE
+    details: bool = True  # of devices; else a line for each
     by_type: bool = True
     telemetry: bool = True
     processes: int | None = None  # rows; None: all
@@ -96,8 +96,7 @@ def _smaller() -> Iterator[Extent]:
     yield (extent := replace(extent, hints=False))
     yield (extent := replace(extent, kernels=False))
     yield (extent := replace(extent, left_behind=False))
-    yield (extent := replace(extent, devices=Shape.DENSE))
-    yield (extent := replace(extent, devices=Shape.LINE))
+    yield (extent := replace(extent, details=False))
     yield (extent := replace(extent, by_type=False))
     yield replace(extent, telemetry=False)
 
@@ -204,7 +203,7 @@ class _Text:
         if most is not None and most < len(devices):
             fullest = sorted(devices, key=_fullness, reverse=True)[:most]
             shown = [device for device in devices if device in fullest]
-        lines = device_table(shown, self.width, extent.devices) if shown else []
+        lines = _device_lines(Sheet(shown, self.width), extent.details) if shown else []
         if len(shown) < len(devices):
             more = several(len(devices) - len(shown), "more device")
             lines.append(faint(f" and {more}, none of them fuller"))
@@ -307,7 +306,7 @@ class _Text:
             out.append("kernels by type")
         if not extent.left_behind and snapshot.left_behind:
             out.append("what dead processes left behind")
-        if self._devices(replace(extent, devices=Shape.WHOLE)) != self._devices(extent):
+        if self._devices(replace(extent, details=True)) != self._devices(extent):
             out.append("device details")
         if not extent.kernels and self._kernel_code():
             out.append("kernel code")
@@ -316,6 +315,14 @@ class _Text:
         ):
             out.append("hints")
         return out
+
+
+def _device_lines(sheet: Sheet, details: bool) -> list[Line]:
+    """The largest form that fits: a line with everything, a block, sentences; without details a line, or a cell."""
+    if not details:
+        return (device_lines(sheet) or device_cells(sheet)).lines
+    area = device_lines(sheet, whole=True) or device_blocks(sheet)
+    return device_sentences(sheet) if area is None else area.lines
 
 
 def _fullness(device: Device) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ttmem.events import CardSample, Telemetry
 from ttmem.snapshots import Device, Snapshot
-from ttmem.views.devices import fact
+from ttmem.views.figures import fact
 from ttmem.views.ink import Line, Span, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, board, model, short_pci
 from ttmem.views.table import Column, Table

@@ -12,8 +12,9 @@ from tests.views.monitor.details import DETAIL_CASES
 from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
 from ttmem.sizes import human
 from ttmem.snapshots import Buffer, LeftBehind, Snapshot
+from ttmem.views.figures import Units
 from ttmem.views.monitor.pages.buffers import Buffers
-from ttmem.views.monitor.state import State, Units
+from ttmem.views.monitor.state import State
 from ttmem.views.monitor.watch import MOST_BUFFERS, Choice
 
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttmem.views.figures import shares, stacked_meter
 from ttmem.views.ink import Style, line_columns
 from ttmem.views.monitor.chart import SECOND, TimeColumns, chart, raster, scale, sparkline
-from ttmem.views.monitor.figures import shares, stacked_meter
 
 amounts = st.integers(0, 1 << 50)
 START = 1_787_407_391 * SECOND

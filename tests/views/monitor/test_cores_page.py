@@ -28,11 +28,12 @@ from tests.views.monitor.core_cases import (
 from tests.views.monitor.details import sums_only
 from ttmem.events import Amounts
 from ttmem.snapshots import Buffer, Cores, CoreSet, L1Map, ResidentBuffer, Snapshot
+from ttmem.views.figures import Units
 from ttmem.views.ink import line_columns, paint
 from ttmem.views.monitor.pages.core_data import banks_of, pressure
 from ttmem.views.monitor.pages.core_map import Sort, core_map
 from ttmem.views.monitor.pages.cores import Cores as CoresPage
-from ttmem.views.monitor.state import Drawn, Look, State, Units
+from ttmem.views.monitor.state import Drawn, Look, State
 from ttmem.views.monitor.watch import Choice
 
 PICTURES = Path(__file__).parent / "pictures"

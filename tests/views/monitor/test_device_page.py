@@ -15,8 +15,9 @@ from tests.views.monitor.pasts import SECOND, look_back
 from tests.views.snapshots import snapshots
 from tests.views.telemetry_cases import n300_and_an_idle_card
 from ttmem.snapshots import Anomaly, MemoryUse, Provenance, Snapshot
+from ttmem.views.figures import Units
 from ttmem.views.monitor.pages.device import DevicePage, provenance_lines
-from ttmem.views.monitor.state import SPANS, State, Units
+from ttmem.views.monitor.state import SPANS, State
 from ttmem.views.monitor.watch import Choice, Question, Reading, Watch
 
 

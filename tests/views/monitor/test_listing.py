@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from ttmem.sizes import human
 from ttmem.views.ink import Line, Style, line_columns
-from ttmem.views.monitor.listing import MOVES, ListColumn, Listing, figure
+from ttmem.views.monitor.listing import MOVES, Listing
 from ttmem.views.monitor.state import Drawn, State, Target
+from ttmem.views.table import ListColumn, figure
 
 
 class Fruit(NamedTuple):

@@ -15,9 +15,10 @@ from tests.views.snapshots import snapshots
 from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, Memory, Process, Snapshot
+from ttmem.views.figures import Units
 from ttmem.views.ink import Style
 from ttmem.views.monitor.pages.overview import Overview
-from ttmem.views.monitor.state import Look, State, Units, change_device
+from ttmem.views.monitor.state import Look, State, change_device
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from ttmem.events import Telemetry
 from ttmem.snapshots import MemoryUse
-from ttmem.views.devices import AMOUNT
+from ttmem.views.figures import AMOUNT, Kind, Units, amount, of_limit
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink, pad
 from ttmem.views.meter import is_over, level, percentage
-from ttmem.views.monitor.figures import Kind, amount, of_limit
-from ttmem.views.monitor.state import Look, Series, Units
+from ttmem.views.monitor.state import Look, Series
 from ttmem.views.names import time_of_day
 
 LEVELS, ASCII_LEVELS = "▂▃▄▅▆▇█", ".:-=+*#"

@@ -1,166 +1,18 @@
-"""Lists: columns that fit, sorted and filtered rows, a cursor, and a few lines above."""
+"""Lists on a page: sorted and filtered rows, a cursor, and a few lines above."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from ttmem.text import ELLIPSIS, clean, clip
-from ttmem.text import columns as columns_of
-from ttmem.views import table
-from ttmem.views.ink import (
-    EMPTY,
-    Line,
-    Span,
-    Style,
-    blank,
-    clip_line,
-    faint,
-    fitted,
-    indent,
-    ink,
-    line_columns,
-    pad,
-    paragraph,
-)
+from ttmem.text import clean
+from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, indent, ink, paragraph
 from ttmem.views.monitor.state import Drawn, Look, State, Target
+from ttmem.views.table import GAP, GUTTER, Fitted, ListColumn, fit_rows, footer, row_line
 
 Row = TypeVar("Row")
-Cell = tuple[Line, int, bool]  # its text, its width, and whether it stands at the right
-GAP = table.GAP
-UNLIMITED = 1 << 30
-MARK = 1  # column beside a title for the direction of the sort
-
-
-@dataclass(frozen=True, slots=True)
-class ListColumn(Generic[Row]):
-    """One column. Numbers are never cut; text may be."""
-
-    title: str
-    cell: Callable[[Row], str | Line | None]  # None: unknown
-    key: Callable[[Row], Any] | None = None  # what it sorts by; None for a row: unknown, last
-    right: bool = False  # numbers stand at the right
-    width: int = 0  # at least, beside the title's
-    grow: int = 0  # its share of the columns that are left over
-    most: int = UNLIMITED  # how wide it may grow
-    rank: int = 0  # 0 stays; of the others the highest is dropped first
-    draw: Callable[[Row, int], Line] | None = None  # instead of `cell`: made for its width
-    largest_first: bool = False  # how it sorts before it is reversed
-    keep_end: bool = False  # of a path the beginning is cut, not the line number
-
-    def line(self, row: Row, width: int) -> Line:
-        if self.draw is not None:
-            return self.draw(row, width)
-        found = self.cell(row)
-        if found is None:
-            return faint("N/A")
-        return ink(found) if isinstance(found, str) else found
-
-    @property
-    def least(self) -> int:
-        """Columns that it takes without a single row; its title and the mark always fit."""
-        return max(self.width, columns_of(self.title) + (MARK if self.key else 0))
-
-
-def number(
-    title: str,
-    cell: Callable[[Row], str | Line | None],
-    key: Callable[[Row], int | None],
-    width: int = 0,
-    rank: int = 0,
-) -> ListColumn[Row]:
-    """A column of amounts or counts: at the right, the largest first."""
-    return ListColumn(title, cell, key, right=True, width=width, rank=rank, largest_first=True)
-
-
-def figure(
-    title: str,
-    get: Callable[[Row], int | None],
-    write: Callable[[int], str] = "{:,}".format,
-    *,
-    width: int = 0,
-    rank: int = 0,
-) -> ListColumn[Row]:
-    """A column of numbers that are all written alike."""
-
-    def cell(row: Row) -> str | None:
-        return None if (found := get(row)) is None else write(found)
-
-    return number(title, cell, get, width, rank)
-
-
-def label(
-    title: str,
-    get: Callable[[Row], int | None],
-    write: Callable[[int], str] = str,
-    *,
-    width: int = 0,
-    rank: int = 0,
-) -> ListColumn[Row]:
-    """A column of numbers that name something (a pid, an address): at the right, the lowest first."""
-    return replace(figure(title, get, write, width=width, rank=rank), largest_first=False)
-
-
-def phrase(
-    title: str,
-    get: Callable[[Row], str | None],
-    *,
-    width: int = 0,
-    grow: int = 0,
-    rank: int = 0,
-    keep_end: bool = False,
-) -> ListColumn[Row]:
-
-    def key(row: Row) -> str | None:
-        return None if (found := get(row)) is None else found.casefold()
-
-    return ListColumn(title, get, key, width=width, grow=grow, rank=rank, keep_end=keep_end)
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A column that is drawn, with its cells and its width."""
-
-    index: int
-    lines: list[Line]
-    width: int
-    right: bool
-    keep_end: bool
-
-    def cell(self, line: Line) -> Cell:
-        cut = clip_start(line, self.width) if self.keep_end else line
-        return cut, self.width, self.right
-
-
-def fit(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int) -> list[Fitted]:
-    """The columns that fit into `room`, with the cells of the rows in sight."""
-    lines = [[] if column.draw else [column.line(row, 0) for row in rows] for column in columns]
-    widths = [_width(column, cells) for column, cells in zip(columns, lines, strict=True)]
-    fitted = []
-    for at, wide in table.fit(columns, widths, room).items():
-        column = columns[at]
-        width = min(wide, max(column.most, widths[at]))
-        cells = [column.line(row, width) for row in rows] if column.draw else lines[at]
-        fitted.append(Fitted(at, cells, width, column.right, column.keep_end))
-    return fitted
-
-
-def clip_start(line: Line, room: int) -> Line:
-    """The end of a line, with an ellipsis where it was cut; in the style of its first span."""
-    if line_columns(line) <= room or not line:
-        return line
-    text = "".join(span.text for span in line)
-    backwards = clip(text[::-1], room)
-    kept = backwards[::-1]
-    if "/" in kept[:-1]:  # of a path whole names
-        kept = ELLIPSIS + kept[kept.index("/") :]
-    return (Span(kept, line[0].style),)
-
-
-def _width(column: ListColumn[Row], cells: Sequence[Line]) -> int:
-    return max([column.least, *map(line_columns, cells)]) if column.right else column.least
 
 
 def filtered(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], text: str) -> Sequence[Row]:
@@ -190,41 +42,12 @@ def seen(cell: str | Line | None) -> str:
     return text.casefold()
 
 
-GUTTER = 1  # for the cursor's sign, which terminals without colours need
-
-
 def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:
     """The title of a column; the one sorted by has an arrow."""
     if not sorts:
         return faint(text)
     mark = ("v" if falling else "^") if ascii else ("▼" if falling else "▲")
     return ink(text + mark, Style.LABEL)
-
-
-def row_line(cells: Iterable[Cell], width: int, cursor: bool = False) -> Line:
-    """Cells side by side; the row under the cursor is marked over the whole width."""
-    spans = [Span((">" if cursor else " ") * GUTTER)]
-    taken = GUTTER
-    for at, (cell, size, right) in enumerate(cells):
-        if at:
-            spans += blank(GAP)
-        spans += fitted(cell, size, right)
-        taken += size + (GAP if at else 0)
-    line = tuple(spans) if taken <= width else clip_line(tuple(spans), width)
-    if not cursor:
-        return line
-    return (Span("".join(span.text for span in pad(line, width)), Style.CURSOR),)
-
-
-def footer(above: int, below: int, match: tuple[int, int, str] | None, ascii: bool) -> Line:
-    """'↑ 3 above  ↓ 40 below  60 of 5,000 match 'conv''."""
-    up, down = ("^", "v") if ascii else ("↑", "↓")
-    parts = [f"{up} {above:,} above"] if above > 0 else []
-    parts += [f"{down} {below:,} below"] if below > 0 else []
-    if match:
-        found, of, wanted = match
-        parts.append(f"{found:,} of {of:,} match '{wanted}'")
-    return faint(" " * GUTTER + "  ".join(parts))
 
 
 def no_room(count: int, noun: str) -> Line:
@@ -302,7 +125,7 @@ class Listing(Generic[Row]):
         room = self._room(height)
         start = self._start(room)
         visible = self.rows[start : start + room]
-        fitted = fit(self._columns, visible, width - GUTTER)
+        fitted = fit_rows(self._columns, visible, width - GUTTER)
         if self.rows and not room:
             line = clip_line(no_room(len(self.rows), self._noun), width)
             return Drawn([line] if height == 1 else [self._header(fitted, width, ascii), line])

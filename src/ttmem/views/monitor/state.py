@@ -5,30 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from ttmem.sizes import human
 from ttmem.snapshots import Device, Snapshot
+from ttmem.views.figures import Units
 from ttmem.views.ink import Line
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
 SPANS = (60, 300, 900, 3600)  # seconds of history that a chart shows at most
 SHORT_SPANS = (10, 20, 30)  # while there is no more history than that
-
-
-class Units(Enum):
-    """How amounts are written."""
-
-    BINARY = "KiB/MiB/GiB"
-    MEBIBYTES = "MiB"
-    BYTES = "bytes"
-
-    def text(self, count: int | None) -> str:
-        """An amount; unknown is 'N/A'."""
-        if count is None or self is Units.BINARY:
-            return human(count)
-        return f"{count:,} B" if self is Units.BYTES else f"{count / (1 << 20):,.1f} MiB"
 
 
 @dataclass(slots=True)

@@ -10,13 +10,23 @@ from ttmem.events import Amounts, MemoryKind
 from ttmem.sizes import several
 from ttmem.snapshots import Buffer, Device, MemoryUse, Snapshot
 from ttmem.text import columns
+from ttmem.views.figures import Units
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
-from ttmem.views.monitor.figures import amount_fact, device_title, fact_lines
-from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase
-from ttmem.views.monitor.pages.rows import DeviceSets, device_names, on_device, owners, why_none
-from ttmem.views.monitor.state import Drawn, Look, Units, terms
+from ttmem.views.monitor.listing import Listing, ListPage
+from ttmem.views.monitor.pages.rows import (
+    DeviceSets,
+    amount_fact,
+    device_names,
+    device_title,
+    fact_lines,
+    on_device,
+    owners,
+    why_none,
+)
+from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.monitor.watch import MOST_BUFFERS, chosen_names
 from ttmem.views.names import age, time_of_day
+from ttmem.views.table import ListColumn, figure, label, phrase
 
 Row = TypeVar("Row")
 KIND_STYLES = {

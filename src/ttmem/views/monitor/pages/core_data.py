@@ -16,7 +16,7 @@ from ttmem.snapshots import (
     Snapshot,
 )
 from ttmem.snapshots.rows import Core, Range
-from ttmem.views.monitor.state import Units
+from ttmem.views.figures import Units
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ttmem.snapshots import Buffer, Device, L1Map, Snapshot
 from ttmem.snapshots.rows import Core, Range
+from ttmem.views.figures import Units
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink
 from ttmem.views.monitor.pages.core_data import (
     CircularPart,
@@ -24,7 +25,6 @@ from ttmem.views.monitor.pages.core_data import (
     small_in_use,
     union,
 )
-from ttmem.views.monitor.state import Units
 from ttmem.views.monitor.watch import chosen_names
 
 MARK = "*"

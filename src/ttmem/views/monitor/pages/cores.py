@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ttmem.snapshots import Device
 from ttmem.snapshots.rows import Core
+from ttmem.views.figures import Units
 from ttmem.views.ink import (
     EMPTY,
     Line,
@@ -21,7 +22,6 @@ from ttmem.views.ink import (
     paragraph,
 )
 from ttmem.views.meter import ALARM_AT, WARN_AT, level, percentage
-from ttmem.views.monitor.figures import device_title
 from ttmem.views.monitor.pages.core_data import (
     Pressure,
     Unknown,
@@ -39,8 +39,8 @@ from ttmem.views.monitor.pages.core_map import (
     rows,
     strip,
 )
-from ttmem.views.monitor.pages.rows import sums_only
-from ttmem.views.monitor.state import Drawn, Look, State, Target, Units, terms
+from ttmem.views.monitor.pages.rows import device_title, sums_only
+from ttmem.views.monitor.state import Drawn, Look, State, Target, terms
 from ttmem.views.monitor.watch import chosen_names
 
 _CLOSE = 32 * 1024  # bytes; a few more tiles in one circular buffer, and programs fail

@@ -10,29 +10,27 @@ from typing import NamedTuple
 
 from ttmem.snapshots import Device, Kernels, MemoryUse, Provenance
 from ttmem.views.devices import cb_measure
+from ttmem.views.figures import CB, DRAM, L1, L1_SMALL, L1_USED, TRACE, amount
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, indent, ink, pad, paragraph
 from ttmem.views.meter import level
 from ttmem.views.monitor.chart import SENSORS, Subject, panel, sensor_panel
-from ttmem.views.monitor.figures import (
-    CB,
-    DRAM,
-    L1,
-    L1_SMALL,
-    L1_USED,
-    TRACE,
-    amount,
+from ttmem.views.monitor.listing import Listing
+from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
+from ttmem.views.monitor.pages.rows import (
+    BY_DRAM,
+    ProcessRow,
     amount_fact,
     counter_fact,
     device_title,
     fact_lines,
+    process_columns,
+    process_rows,
 )
-from ttmem.views.monitor.listing import GUTTER, ListColumn, Listing, fit, row_line
-from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
-from ttmem.views.monitor.pages.rows import BY_DRAM, ProcessRow, process_columns, process_rows
 from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import time_of_day
 from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, quiet_notes
 from ttmem.views.selection import no_device
+from ttmem.views.table import GUTTER, ListColumn, fit_rows, row_lines
 from ttmem.views.telemetry import telemetry_facts
 
 
@@ -79,16 +77,7 @@ def breakdown(device: Device, look: Look, most: int) -> list[Line]:
         if len(rows) >= most:
             rows = [row for row in rows if row.kind != kind]
     columns = _columns(look)
-    fitted = fit(columns, rows, look.width - GUTTER)
-    cells = [
-        [faint(columns[one.index].title) for one in fitted],
-        *([one.lines[at] for one in fitted] for at in range(len(rows))),
-    ]
-    rooms = [(one.width, one.right) for one in fitted]
-    return [
-        row_line([(cell, *room) for cell, room in zip(line, rooms, strict=True)], look.width)
-        for line in cells
-    ]
+    return row_lines(columns, fit_rows(columns, rows, look.width - GUTTER), look.width)
 
 
 def _columns(look: Look) -> list[ListColumn[Subject]]:

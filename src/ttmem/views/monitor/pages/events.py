@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ttmem.events import Flag, Notice, Op
 from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.text import ELLIPSIS, clean, columns
+from ttmem.views.figures import Units
 from ttmem.views.ink import (
     EMPTY,
     Line,
@@ -22,10 +23,9 @@ from ttmem.views.ink import (
     line_columns,
     paragraph,
 )
-from ttmem.views.monitor.figures import counter_fact, fact_lines
-from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, label, number, phrase
-from ttmem.views.monitor.pages.rows import device_names, owners, why_none
-from ttmem.views.monitor.state import Drawn, Look, Units, terms
+from ttmem.views.monitor.listing import Listing, ListPage
+from ttmem.views.monitor.pages.rows import counter_fact, device_names, fact_lines, owners, why_none
+from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import clock
 from ttmem.views.notes import (
     Note,
@@ -36,6 +36,7 @@ from ttmem.views.notes import (
     remark_notes,
 )
 from ttmem.views.selection import is_quiet
+from ttmem.views.table import ListColumn, label, number, phrase
 
 
 def alarm_lines(snapshot: Snapshot, width: int) -> list[Line]:

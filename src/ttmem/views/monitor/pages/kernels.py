@@ -9,15 +9,25 @@ from typing import Any, NamedTuple
 
 from ttmem.snapshots import CircularBuffer, Device, Kernel, Program, Ring, Snapshot
 from ttmem.text import clean, clip, columns
-from ttmem.views.devices import AMOUNT
+from ttmem.views.figures import AMOUNT, Units
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.kernels import TYPES, partial_sentence
 from ttmem.views.meter import PERCENT, is_over, meter
-from ttmem.views.monitor.figures import amount_fact, counter_fact, device_title, fact_lines
-from ttmem.views.monitor.listing import ListColumn, Listing, ListPage, figure, label, phrase
-from ttmem.views.monitor.pages.rows import ProgramKey, on_device, owners, program_key, why_none
-from ttmem.views.monitor.state import Drawn, Look, Units, terms
+from ttmem.views.monitor.listing import Listing, ListPage
+from ttmem.views.monitor.pages.rows import (
+    ProgramKey,
+    amount_fact,
+    counter_fact,
+    device_title,
+    fact_lines,
+    on_device,
+    owners,
+    program_key,
+    why_none,
+)
+from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import age
+from ttmem.views.table import ListColumn, figure, label, phrase
 
 BAR = 24  # columns of the bar with its percentage, where there is room
 

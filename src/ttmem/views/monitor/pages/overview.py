@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
-from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
-from ttmem.views.meter import PERCENT, is_over
-from ttmem.views.monitor.figures import DRAM, L1, Kind, Pair, of_limit, stacked_meter
-from ttmem.views.monitor.listing import Listing
-from ttmem.views.monitor.pages.devices import (
+from ttmem.views.devices import (
     DeviceArea,
     Place,
-    Shown,
+    Sheet,
     device_blocks,
     device_cells,
     device_lines,
+    dram_use,
+    l1_use,
 )
+from ttmem.views.figures import DRAM, L1, Kind, Pair, Units, of_limit, stacked_meter
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
+from ttmem.views.meter import PERCENT, is_over
+from ttmem.views.monitor.chart import SECOND, TimeColumns, first_needed, sparkline
+from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.pages.events import alarm_lines
 from ttmem.views.monitor.pages.rows import (
     BY_DRAM,
@@ -28,20 +31,11 @@ from ttmem.views.monitor.pages.rows import (
     process_rows,
     process_totals,
 )
-from ttmem.views.monitor.state import Drawn, Look, State, Target, Units, terms
+from ttmem.views.monitor.state import Drawn, Look, State, Target, terms
+from ttmem.views.names import age
 from ttmem.views.selection import NO_PROCESS, no_device
 
 BARS = (16, 8, 0)
-
-
-def dram_total(devices: Iterable[Device]) -> Pair:
-    """Used, and the capacity if that of each device is known."""
-    return _sum((one.memory.dram.held, one.memory.dram.capacity) for one in devices)
-
-
-def l1_total(devices: Iterable[Device]) -> Pair:
-    """The same of L1 with L1_SMALL and circular buffers."""
-    return _sum((one.l1_used, one.l1_capacity) for one in devices)
 
 
 def totals_line(devices: Sequence[Device], units: Units, width: int, ascii: bool) -> Line:
@@ -50,7 +44,7 @@ def totals_line(devices: Sequence[Device], units: Units, width: int, ascii: bool
     title = (*ink("HOST ", Style.TITLE), *ink(count))
     over = sum(_is_over(one) for one in devices)
     alarm = [ink(f"{over:,} over capacity", Style.ALARM)] if over else []
-    pairs = ((DRAM, dram_total(devices)), (L1, l1_total(devices)))
+    pairs = ((DRAM, _sum(map(dram_use, devices))), (L1, _sum(map(l1_use, devices))))
     for bar in BARS:
         sums = [_figure(kind, pair, units, bar, ascii) for kind, pair in pairs]
         for facts in ([title, *alarm, *sums], [*alarm, *sums])[: 1 if bar else 2]:
@@ -70,19 +64,14 @@ def _figure(kind: Kind, pair: Pair, units: Units, bar: int, ascii: bool) -> Line
     return (*line, Span(" "), *stacked_meter((part,), capacity, room, ascii))
 
 
-def _sum(pairs: Iterable[tuple[int, int | None]]) -> Pair:
-    used, capacity = 0, 0
-    known = True
-    for one, limit in pairs:
-        used += one
-        capacity += limit or 0
-        known &= limit is not None
-    return used, capacity if known else None
+def _sum(pairs: Iterable[Pair]) -> Pair:
+    """Used, and the capacity if that of each device is known."""
+    used, limits = zip(*pairs, strict=True)
+    return sum(used), None if None in limits else sum(limits)
 
 
 def _is_over(device: Device) -> bool:
-    dram = device.memory.dram
-    return is_over(dram.held, dram.capacity) or is_over(device.l1_used, device.l1_capacity)
+    return is_over(*dram_use(device)) or is_over(*l1_use(device))
 
 
 LOW = 10  # lines; below that only devices and processes have room
@@ -129,22 +118,49 @@ def _legend(rows: Sequence[ProcessRow], width: int) -> list[Line]:
 
 def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceArea:
     """Two lines for each device, one line, or a cell: the largest form that leaves `wanted` lines for processes."""
-    devices = [Shown(device, look) for device in look.snapshot.devices]
+    devices = look.snapshot.devices
     if not devices:
         lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
         return DeviceArea([clip_line(line, look.width) for line in lines[: max(free - 1, 1)]])
+    last = f"last {age(look.span * SECOND)}"
+    units, trend = look.state.units, partial(_trend, look)
+    sheet = Sheet(devices, look.width, units, look.ascii, chosen, trend, last)
     two, one = 2 * len(devices) + 1, len(devices) + 1
     crowded = one + wanted > free  # not even one line for each device leaves all the processes
+    area = None
     if two + wanted <= free or (crowded and two <= int(free * SHARE)):
-        blocks = device_blocks(devices, look.width, chosen)
-        if blocks is not None:
-            return blocks
-    if one <= free - min(wanted, LEAST_TABLE):
-        lines_each = device_lines(devices, look.width, chosen)
-        if lines_each is not None:
-            return lines_each
+        area = device_blocks(sheet)
+    if area is None and one <= free - min(wanted, LEAST_TABLE):
+        area = device_lines(sheet)
     least = min(wanted, max(free // 3, 2))
-    return device_cells(devices, look.width, max(free - least, 1), chosen)
+    return area or device_cells(sheet, max(free - least, 1))
+
+
+def _trend(look: Look, device: Device, kind: Kind, room: int) -> Line:
+    series = look.history.get(device.unique_id, {})
+    times, values = series.get("time_ns", ()), series.get(kind.series, ())
+    # There is one sample a second: within a second, the trend stays as it is.
+    end_ns = look.snapshot.time_ns // SECOND * SECOND + SECOND - 1
+    first = first_needed(times, end_ns, look.span)
+    _, capacity = dram_use(device) if kind is DRAM else l1_use(device)
+    samples = tuple(times[first:]), tuple(values[first:])
+    text = _sparkline(*samples, end_ns, look.span, room, capacity, look.ascii)
+    return (Span(text, kind.style),)
+
+
+@lru_cache(1 << 10)
+def _sparkline(
+    times: tuple[int, ...],
+    values: tuple[int, ...],
+    end_ns: int,
+    seconds: int,
+    room: int,
+    capacity: int | None,
+    ascii: bool,
+) -> str:
+    highest = TimeColumns.of({"time_ns": times}, end_ns, seconds, room).highest(values)
+    top = max((value for value in highest if value), default=0) if capacity is None else capacity
+    return sparkline(highest, top, ascii)
 
 
 HELP = terms("""

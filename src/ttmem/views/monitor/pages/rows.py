@@ -1,4 +1,4 @@
-"""Rows that several pages share: those of details, and the table of processes."""
+"""What several pages share: facts about a device, rows of details, the table of processes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,45 @@ from ttmem.events import KINDS, Amounts
 from ttmem.snapshots import CircularBuffer, Device, Kernel, LeftBehind, Process, Program, Snapshot
 from ttmem.snapshots.rows import Row
 from ttmem.text import columns
-from ttmem.views.devices import AMOUNT
-from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, ink
-from ttmem.views.monitor.figures import amount_fact
-from ttmem.views.monitor.listing import ListColumn, number
-from ttmem.views.monitor.state import Look, Units
-from ttmem.views.names import DeviceNames, age, short_command
+from ttmem.views.figures import AMOUNT, Units, fact
+from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, indent, ink
+from ttmem.views.monitor.state import Look
+from ttmem.views.names import DeviceNames, age, logical, model, short_command, short_pci
 from ttmem.views.processes import is_away
+from ttmem.views.table import ListColumn, number
 
 ProgramKey = tuple[int | None, str | None, int | None]  # pid, device, program
 SUMS_ONLY = "shared memory"  # what the source of such a process is called
 R = TypeVar("R", bound=Row)
+
+
+def amount_fact(label: str, count: int | None, look: Look, style: Style = Style.PLAIN) -> Line:
+    """'DRAM 4.5 GiB' in the user's units."""
+    return fact(label, None if count is None else look.state.units.text(count), style)
+
+
+def counter_fact(label: str, count: int | None, style: Style = Style.PLAIN) -> Line:
+    """'dispatches 48,120'."""
+    return fact(label, None if count is None else f"{count:,}", style)
+
+
+def fact_lines(facts: Iterable[Line], look: Look, most: int) -> list[Line]:
+    """The facts in at most `most` lines of the page's width."""
+    lines = indent(flow(facts, max(look.width - 1, 1)), 1)[: max(most, 0)]
+    return [clip_line(line, look.width) for line in lines]
+
+
+def device_title(device: Device, look: Look) -> Line:
+    """' device 0  n300 wormhole  9223372036854000000  01:00.0  1 of 4 (Tab)'."""
+    devices = look.snapshot.devices
+    parts = [model(device), device.unique_id, *filter(None, [short_pci(device)])]
+    place = f"{devices.index(device) + 1} of {len(devices)} (Tab)" if len(devices) > 1 else ""
+    line = (
+        *ink(f" device {logical(device)}", Style.LABEL),
+        *ink("".join(f"  {part}" for part in parts)),
+        *faint(f"  {place}" if place else ""),
+    )
+    return clip_line(line, look.width)
 
 
 def on_device(rows: Sequence[R] | None, device: str | None) -> Sequence[R] | None:

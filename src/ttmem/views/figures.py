@@ -1,17 +1,36 @@
-"""Kinds of memory and their amounts as text, bars and labelled facts: the same on every page."""
+"""Kinds of memory, and their amounts as text and bars: the same in every view."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from ttmem.snapshots import Device
-from ttmem.views.devices import AMOUNT
-from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, indent, ink
+from ttmem.sizes import human
+from ttmem.views.ink import Line, Span, Style, faint, ink
 from ttmem.views.meter import PERCENT, is_over, level, meter, percentage
-from ttmem.views.monitor.state import Look, Units
-from ttmem.views.names import logical, model, short_pci
+
+AMOUNT = len("896.0 KiB")  # wide enough for any amount but '1000.0 MiB', which is rare
+
+
+class Units(Enum):
+    """How amounts are written."""
+
+    BINARY = "KiB/MiB/GiB"
+    MEBIBYTES = "MiB"
+    BYTES = "bytes"
+
+    def text(self, count: int | None) -> str:
+        """An amount; unknown is 'N/A'."""
+        if count is None or self is Units.BINARY:
+            return human(count)
+        return f"{count:,} B" if self is Units.BYTES else f"{count / (1 << 20):,.1f} MiB"
+
+
+def fact(label: str, value: str | None, style: Style = Style.PLAIN) -> Line:
+    """'CB 29.8 MiB'; unknown is N/A."""
+    return (*faint(f"{label} "), *(faint("N/A") if value is None else ink(value, style)))
 
 
 class Kind(NamedTuple):
@@ -134,36 +153,3 @@ def shares(amounts: Sequence[int], capacity: int, length: int) -> list[int]:
     while sum(cells) > length:
         cells[cells.index(max(cells))] -= 1
     return cells
-
-
-def amount_fact(label: str, count: int | None, look: Look, style: Style = Style.PLAIN) -> Line:
-    """'DRAM 4.5 GiB' in the user's units."""
-    return _labelled(label, None if count is None else look.state.units.text(count), style)
-
-
-def counter_fact(label: str, count: int | None, style: Style = Style.PLAIN) -> Line:
-    """'dispatches 48,120'."""
-    return _labelled(label, None if count is None else f"{count:,}", style)
-
-
-def _labelled(label: str, value: str | None, style: Style) -> Line:
-    return (*faint(f"{label} "), *(faint("N/A") if value is None else ink(value, style)))
-
-
-def fact_lines(facts: Iterable[Line], look: Look, most: int) -> list[Line]:
-    """The facts in at most `most` lines of the page's width."""
-    lines = indent(flow(facts, max(look.width - 1, 1)), 1)[: max(most, 0)]
-    return [clip_line(line, look.width) for line in lines]
-
-
-def device_title(device: Device, look: Look) -> Line:
-    """' device 0  n300 wormhole  9223372036854000000  01:00.0  1 of 4 (Tab)'."""
-    devices = look.snapshot.devices
-    parts = [model(device), device.unique_id, *filter(None, [short_pci(device)])]
-    place = f"{devices.index(device) + 1} of {len(devices)} (Tab)" if len(devices) > 1 else ""
-    line = (
-        *ink(f" device {logical(device)}", Style.LABEL),
-        *ink("".join(f"  {part}" for part in parts)),
-        *faint(f"  {place}" if place else ""),
-    )
-    return clip_line(line, look.width)
