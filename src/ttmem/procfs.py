@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ttmem.clock import now_ns
 from ttmem.text import printable
+from ttmem.workloads import Workload, workload
 
 # As many mappings as the kernel allows take 10 MB. With paths made long on purpose they take 260, and a second per 64.
 _LARGEST_MAPS = 16 << 20
@@ -36,6 +37,7 @@ class ProcessFacts:
     user: str | None
     command: str | None
     mark: tuple[bytes, ...] = ()  # of the program that it ran, see `Program`; empty if unknown
+    workload: Workload | None = None  # the container, pod or job that it belongs to
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int, int]:
@@ -279,7 +281,9 @@ def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
         uid = user_id(pid)
     running = program(pid)
     mark = running.mark if running else ()
-    return ProcessFacts(pid, start_time_ns(pid), user_name(uid), _command(pid), mark)
+    cgroup = content(f"/proc/{pid}/cgroup") or b""
+    belongs = workload(cgroup, lambda: content(f"/proc/{pid}/environ") or b"")
+    return ProcessFacts(pid, start_time_ns(pid), user_name(uid), _command(pid), mark, belongs)
 
 
 def _command(pid: int) -> str | None:

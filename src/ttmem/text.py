@@ -97,3 +97,39 @@ def printable(text: str | bytes, instead: str = "?") -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else instead for letter in text)
+
+
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")  # options of Python followed by their value
+
+
+@lru_cache(1 << 10)  # the monitor asks for the same ones at each refresh
+def program_name(command: str | None) -> str | None:
+    """The script, module or program alone; None if the command is unknown."""
+    return None if command is None else short_command(command).split(" ", 1)[0]
+
+
+def short_command(command: str | None) -> str:
+    """Script and arguments, without the interpreter, its options, and folders."""
+    if command is None:
+        return "N/A"
+    words = command.split(" ")
+    at = _script(words) if _PYTHON.fullmatch(_base(words[0])) else 0
+    words = words[at:]
+    return " ".join([_base(words[0]), *words[1:]])
+
+
+def _script(words: list[str]) -> int:
+    """Where the script or module of a Python command line is; 0 if there is neither (as with -c)."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-m" and at + 1 < len(words):
+            return at + 1
+        if words[at] in ("-", "-c", "-m"):
+            return 0
+        at += 2 if words[at] in _WITH_VALUE else 1
+    return at if at < len(words) and words[at] else 0
+
+
+def _base(path: str) -> str:
+    return path.rsplit("/", 1)[-1] or path

@@ -14,12 +14,13 @@ SOURCE = Path(__file__).parents[2] / "src" / "ttmem"
 
 # What each package may import besides itself. Data flows from left to right, and a package imports from its left: views
 # and exporters never look into a source, and nothing imports the commands.
-FOUNDATION = {"clock", "errors", "sizes", "procfs", "text"}
+FOUNDATION = {"clock", "errors", "sizes", "procfs", "text", "workloads"}
 MAY_IMPORT: dict[str, set[str]] = {
     "clock": set(),
     "errors": set(),
     "sizes": {"errors"},
-    "procfs": {"clock", "text"},
+    "procfs": {"clock", "text", "workloads"},
+    "workloads": {"text"},
     "text": set(),
     "hw": FOUNDATION,
     "events": FOUNDATION | {"hw"},

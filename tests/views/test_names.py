@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.views.builders import device
-from ttmem.views.names import DeviceNames, short_command, short_ids
+from ttmem.text import short_command
+from ttmem.views.names import DeviceNames, short_ids
 
 
 def test_runs_of_devices_are_joined() -> None:

@@ -27,6 +27,7 @@ VERBS = (
     "info",
     "cut",
     "export",
+    "metrics",
     "doctor",
     "clean",
     "simulate",

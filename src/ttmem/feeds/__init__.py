@@ -9,13 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ttmem.feeds.feed import Feed, HostFeed, open_feed
+    from ttmem.feeds.feed import Feed, HostFeed, idle_host, open_feed
     from ttmem.feeds.local_feed import LocalFeed
     from ttmem.feeds.past import recorded
     from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.feeds.server_feed import ServerFeed
 
-__all__ = ["Feed", "HostFeed", "LocalFeed", "RecordingFeed", "ServerFeed", "open_feed", "recorded"]
+__all__ = [
+    "Feed",
+    "HostFeed",
+    "LocalFeed",
+    "RecordingFeed",
+    "ServerFeed",
+    "idle_host",
+    "open_feed",
+    "recorded",
+]
 
 _HOMES = {
     "Feed": "feed",
@@ -23,6 +32,7 @@ _HOMES = {
     "LocalFeed": "local_feed",
     "RecordingFeed": "recording_feed",
     "ServerFeed": "server_feed",
+    "idle_host": "feed",
     "open_feed": "feed",
     "recorded": "past",
 }

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from ttmem import __version__
+from ttmem.clock import now_ns
 from ttmem.errors import BadInput, ClosedToYou, NoServer, NothingToRead
 from ttmem.events import Remark
-from ttmem.snapshots import DETAILS, Snapshot
-from ttmem.sources.shm import check_directories
+from ttmem.snapshots import DETAILS, Losses, Snapshot
+from ttmem.sources.shm import check_directories, counter_directory
 from ttmem.wire.socket_path import SOCKET_VARIABLE
 
 if TYPE_CHECKING:
@@ -112,6 +114,12 @@ class HostFeed:
     def close(self) -> None:
         """Ends the connection to the server, if there is one."""
         self._server.close()
+
+
+def idle_host() -> Snapshot:
+    """Of a host on which nothing uses a device."""
+    host = {"name": os.uname().nodename, "ttmem": __version__, "shared_memory": counter_directory()}
+    return Snapshot(now_ns(), host, (), (), (), Losses(0, 0, 0))
 
 
 def open_feed(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ttmem import __version__
-from ttmem.clock import now_ns
 from ttmem.errors import NoServer
 from ttmem.events import CardSample, Telemetry
 from ttmem.events.samples import no_telemetry
-from ttmem.feeds.feed import Feed
+from ttmem.feeds.feed import Feed, idle_host
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.hw import bus_of, galaxy_position
 from ttmem.hw.cards import Card, checked_root
-from ttmem.snapshots import Device, Losses, Snapshot
-from ttmem.sources.shm import counter_directory
+from ttmem.snapshots import Device, Snapshot
 from ttmem.sources.telemetry.source import CardTelemetry, TelemetryReading, TelemetrySource
 
 NUMBER_ONLY = "this device is known by its number only, which names no card"
@@ -55,7 +51,7 @@ class TelemetryFeed:
         except NoServer:
             if isinstance(self._feed, ServerFeed) or not reading.looks:
                 raise
-            snapshot = _blank()
+            snapshot = idle_host()
         return with_telemetry(snapshot, reading)
 
     def close(self) -> None:
@@ -76,11 +72,6 @@ def telemetry_feed(
 
     check_umd()
     return TelemetryFeed(feed, TelemetrySource(root, umd=UmdSensors()), settled=settled)
-
-
-def _blank() -> Snapshot:
-    host = {"name": os.uname().nodename, "ttmem": __version__, "shared_memory": counter_directory()}
-    return Snapshot(now_ns(), host, (), (), (), Losses(0, 0, 0))
 
 
 def with_telemetry(snapshot: Snapshot, reading: TelemetryReading) -> Snapshot:

@@ -154,6 +154,7 @@ def rejection(reason: int, record: bytes, who: str) -> str:
 KEPT_NS = 600 * 1_000_000_000
 MOST_FAILED = 64  # processes and devices
 MOST_OF_A_LOOK = 4096
+MOST_COUNTED = 1024  # devices
 
 
 @dataclass(slots=True)
@@ -173,9 +174,13 @@ class FailedAllocations:
     def __init__(self) -> None:
         self._failed: OrderedDict[tuple[int, str], _Failed] = OrderedDict()
         self._awaited: set[int] = set()
+        self._counts: dict[str, int] = {}  # by device, since it was first watched
 
     def look(self, process: ProcessRecord, news: ProbeNews, now: int) -> None:
         """Failures are rare: events are searched only if a message came with them, or just before."""
+        for unique_id in process.devices.values():
+            if unique_id not in self._counts and len(self._counts) < MOST_COUNTED:
+                self._counts[unique_id] = 0
         if news.messages or process.index in self._awaited:
             self._take(process, news.earlier + news.events, now)
         # The probe writes the message first, so that its event may come with the next look.
@@ -190,9 +195,15 @@ class FailedAllocations:
                 continue
             known = self._failed.pop((process.index, device), None)
             times = known.times + 1 if known else 1
+            if device in self._counts:
+                self._counts[device] += 1
             self._failed[process.index, device] = _Failed(process, device, now, event, times)
             while len(self._failed) > MOST_FAILED:
                 self._failed.popitem(last=False)
+
+    def count(self, unique_id: str) -> int | None:
+        """How many there were on a device; None if no process on it was watched."""
+        return self._counts.get(unique_id)
 
     def forget_old(self, now: int) -> None:
         """Of what happened long ago nobody needs to hear."""

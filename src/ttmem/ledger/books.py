@@ -506,7 +506,8 @@ class Books:
             base = l1_map.base if l1_map else None
             failed = self.probed.failures.of(device.unique_id, device.declaration, base)
             said = self._relevant(device.sample.remarks if device.sample else ())
-            yield device.context((*found[device.index], *failed, *said))
+            count = self.probed.failures.count(device.unique_id)
+            yield device.context((*found[device.index], *failed, *said), count)
 
     def _remarks(self) -> tuple[Anomaly, ...]:
         said = self._relevant(self.counters.samples.remarks)

@@ -161,6 +161,7 @@ class _Builder:
             provenance=device_provenance(device, self.processes, rows, bool(unknown)),
             l1_map=device.l1_map,
             anomalies=(*self._over_capacity(device, memory, sums, l1_peak, rows), *found),
+            failed_allocations=device.failed_allocations,
             remote=False if declared.pci and declared.remote is None else declared.remote,
             position=declared.position or _position(declared),
         )
@@ -358,6 +359,7 @@ class _Builder:
                     kernels_counted=kernels[one.index],
                     call_sites=one.call_sites,
                     position=_position_of(parts),
+                    workload=one.workload,
                 )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ttmem.events import Amounts, DeviceDeclaration, DeviceSample, MemoryKind
 from ttmem.snapshots import Anomaly, L1Map, LeftBehind, Provenance
+from ttmem.workloads import Workload
 
 T = TypeVar("T")
 
@@ -119,6 +120,7 @@ class DeviceContext(Declared):
     peaks: PeakContext
     sample: SampleContext | None
     anomalies: tuple[Anomaly, ...]  # all that do not follow from the native ledger
+    failed_allocations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class ProcessContext:
     lower_bound: tuple[str, ...]  # devices with programs that may not be reported
     alive: Mapping[str, tuple[int, ...]]  # buffers by MemoryKind, where lists do not have all
     uncounted: tuple[int, ...]  # programs that ran unseen
+    workload: Workload | None = None
 
     @property
     def title(self) -> str:

@@ -166,7 +166,13 @@ def _facts(one: ProcessSample, user: str | None) -> ProcessFacts:
     if one.owner is Owner.ELSEWHERE:
         return ProcessFacts(one.pid, None, user, one.name)
     found = process_facts(one.pid)
-    return ProcessFacts(one.pid, one.start_time_ns, found.user, found.command or one.name)
+    return ProcessFacts(
+        one.pid,
+        one.start_time_ns,
+        found.user,
+        found.command or one.name,
+        workload=found.workload,
+    )
 
 
 def _ghost(

@@ -75,7 +75,7 @@ class DeviceRecord(Declared):
             return Provenance("none", "unknown", missing)
         return Provenance(self.declared_by, "declared", self.declaration.note)
 
-    def context(self, anomalies: Iterable[Anomaly]) -> DeviceContext:
+    def context(self, anomalies: Iterable[Anomaly], failed: int | None) -> DeviceContext:
         """As it is now."""
         return DeviceContext(
             unique_id=self.unique_id,
@@ -92,6 +92,7 @@ class DeviceRecord(Declared):
             peaks=self.polled.context(),
             sample=None if self.sample is None else SampleContext.of(self.sample),
             anomalies=tuple(anomalies),
+            failed_allocations=failed,
         )
 
 

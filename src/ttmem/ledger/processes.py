@@ -165,6 +165,7 @@ class ProcessRecord:
             lower_bound=tuple(sorted(probe.lower_bound)),
             alive=dict(probe.alive),
             uncounted=tuple(sorted(probe.uncounted)),
+            workload=facts.workload,
         )
 
     def string_room(self, number: int, text: str) -> int | None:

@@ -19,6 +19,7 @@ from ttmem.snapshots.rows import (
     ResidentBuffer,
     Row,
 )
+from ttmem.workloads import Workload
 
 SCHEMA = "ttmem.snapshot/1"
 DETAILS = ("programs", "buffers", "cores", "events", "history")  # what can be asked for
@@ -171,6 +172,7 @@ class Device:
     remote: bool | None = None  # reached over Ethernet only, through another chip
     position: str | None = None  # on a Galaxy: tray and chip, T1:N3
     telemetry: Telemetry | None = None  # None if not asked for
+    failed_allocations: int | None = None  # that watched processes saw; None: there were none
 
     def __repr__(self) -> str:
         where = f"{self.logical_id}, {self.unique_id!r}, {self.board or self.arch}"
@@ -208,6 +210,7 @@ class Process:
     kernels_counted: Mapping[str, int] = field(default_factory=dict)  # by unique id; in no total
     call_sites: bool | None = None  # whether operations and call sites are recorded; None: unknown
     position: int | None = None  # events of its source that this snapshot includes; None: counters
+    workload: Workload | None = None  # the container, pod or Slurm job that it belongs to
 
     def __repr__(self) -> str:
         held = Amounts.total(self.devices.values())

@@ -11,10 +11,11 @@ from ttmem.events import CLOSED
 from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
 from ttmem.snapshots import Buffer, CircularBuffer, Kernel, Snapshot
+from ttmem.text import short_command
 from ttmem.views.dump_groups import CB, DeviceDump, Entry, Group, entry_id, entry_size, references
 from ttmem.views.failures import made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink
-from ttmem.views.names import DeviceNames, age, model, short_command, short_pci, time_of_day
+from ttmem.views.names import DeviceNames, age, model, short_pci, time_of_day
 from ttmem.views.notes import (
     Note,
     blind_notes,

@@ -12,10 +12,9 @@ from typing import Any
 from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Buffer, Snapshot, to_json
-from ttmem.text import clean
+from ttmem.text import clean, short_command
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
-from ttmem.views.names import short_command
 from ttmem.views.notes import Note, loss_notes, note_lines, pid_names, remark_notes
 from ttmem.views.selection import BY
 from ttmem.views.table import Column, Table, page, section, title_lines

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from functools import lru_cache
 
 from ttmem.events import CardSample
 from ttmem.snapshots import Device, Snapshot
@@ -179,34 +177,3 @@ def _cut(text: str, length: int, tail: int) -> str:
     if len(text) <= length:
         return text
     return text[: length - 1 - tail] + ELLIPSIS + text[len(text) - tail :]
-
-
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
-_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")  # options of Python followed by their value
-
-
-@lru_cache(1 << 10)  # the monitor asks for the same ones at each refresh
-def short_command(command: str | None) -> str:
-    """Script and arguments, without the interpreter, its options, and folders."""
-    if command is None:
-        return "N/A"
-    words = command.split(" ")
-    at = _script(words) if _PYTHON.fullmatch(_base(words[0])) else 0
-    words = words[at:]
-    return " ".join([_base(words[0]), *words[1:]])
-
-
-def _script(words: list[str]) -> int:
-    """Where the script or module of a Python command line is; 0 if there is neither (as with -c)."""
-    at = 1
-    while at < len(words) and words[at].startswith("-"):
-        if words[at] == "-m" and at + 1 < len(words):
-            return at + 1
-        if words[at] in ("-", "-c", "-m"):
-            return 0
-        at += 2 if words[at] in _WITH_VALUE else 1
-    return at if at < len(words) and words[at] else 0
-
-
-def _base(path: str) -> str:
-    return path.rsplit("/", 1)[-1] or path

@@ -9,10 +9,10 @@ from operator import sub
 from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import LeftBehind, Process, Snapshot
-from ttmem.text import columns
+from ttmem.text import columns, short_command
 from ttmem.views.figures import AMOUNT, fact
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
-from ttmem.views.names import DeviceNames, age, short_command
+from ttmem.views.names import DeviceNames, age
 from ttmem.views.table import Column, Table
 
 LEAST_COMMAND = 20

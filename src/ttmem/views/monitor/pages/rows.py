@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeVar
 from ttmem.events import KINDS, Amounts
 from ttmem.snapshots import CircularBuffer, Device, Kernel, LeftBehind, Process, Program, Snapshot
 from ttmem.snapshots.rows import Row
-from ttmem.text import columns
+from ttmem.text import columns, short_command
 from ttmem.views.figures import AMOUNT, Units, fact
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.monitor.state import Look
-from ttmem.views.names import DeviceNames, age, logical, model, short_command, short_pci
+from ttmem.views.names import DeviceNames, age, logical, model, short_pci
 from ttmem.views.processes import is_away
 from ttmem.views.table import ListColumn, number
 

@@ -1,0 +1,172 @@
+"""Print metrics for Prometheus, keep a textfile, or send them to an OpenTelemetry collector.
+
+    ttmem metrics                                        print them once
+    ttmem metrics --textfile /var/lib/node_exporter --every 15s
+                                                         for the textfile collector of node_exporter
+    ttmem metrics --otlp http://collector:4318 --every 15s
+
+What is unknown has no sample. --per-process adds the memory of processes, labelled by user, program,
+pod, namespace, container and Slurm job; processes with the same labels are added up. docs/metrics.md
+explains each metric.
+
+exit codes: 0 done, 1 failed, 2 wrong arguments, 3 neither server nor shared memory, 4 the server
+refused
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ttmem.commands.options import add_telemetry_options, path
+from ttmem.errors import BadInput, NothingToRead, Refused, TtmemError
+
+if TYPE_CHECKING:
+    from ttmem.exporters.openmetrics import Family
+    from ttmem.feeds import Feed
+
+FILE = "ttmem.prom"
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--socket", metavar="PATH", type=path, help="ask only the server at this socket"
+    )
+    parser.add_argument(
+        "--shm", metavar="DIR", type=path, help="ask no server; read counters in this directory"
+    )
+    parser.add_argument(
+        "--openmetrics", action="store_true", help="print OpenMetrics instead of the text format"
+    )
+    parser.add_argument(
+        "--per-process",
+        action="store_true",
+        help="add the memory of processes, by user, program, pod and job",
+    )
+    parser.add_argument(
+        "--compat",
+        choices=("tt-exporter",),
+        help="add the metrics under the names of this exporter, for dashboards that know it",
+    )
+    parser.add_argument(
+        "--textfile", metavar="DIR", type=path, help=f"write DIR/{FILE} instead of printing"
+    )
+    parser.add_argument(
+        "--otlp",
+        metavar="URL",
+        type=path,
+        help="send them to this collector by OTLP/HTTP instead of printing",
+    )
+    parser.add_argument(
+        "--every",
+        metavar="TIME",
+        type=_period,
+        help="with --textfile or --otlp: repeat, for example every 15s",
+    )
+    add_telemetry_options(parser)
+
+
+def _period(text: str) -> float:
+    from ttmem.recording.when import parse_duration
+
+    try:
+        seconds = parse_duration(text) / 1e9
+    except BadInput as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+    if not 1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1s to 24h")
+    return seconds
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.textfile and options.otlp:
+        raise BadInput("--textfile and --otlp exclude each other; run ttmem metrics twice")
+    if options.every and not (options.textfile or options.otlp):
+        raise BadInput(
+            "--every needs --textfile or --otlp; Prometheus itself scrapes `ttmem serve --http`"
+        )
+    if options.textfile and not os.path.isdir(options.textfile):
+        raise BadInput(
+            f"{options.textfile} is no directory; make it, or name another with --textfile"
+        )
+    feed = _feed(options)
+    said = ""
+    try:
+        while True:
+            began = time.monotonic()
+            try:
+                _once(options, feed)
+                said = ""
+            except TtmemError as problem:
+                if options.every is None or isinstance(problem, (BadInput, Refused)):
+                    raise
+                said = _complain(problem, said)
+            if options.every is None:
+                return 0
+            time.sleep(max(0.0, options.every - (time.monotonic() - began)))
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        feed.close()
+
+
+def _feed(options: argparse.Namespace) -> Feed:
+    from ttmem.feeds import open_feed
+
+    feed = open_feed(options.socket, options.shm)
+    if options.telemetry:
+        from ttmem.feeds.telemetry import telemetry_feed
+
+        feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=options.every is None)
+    return feed
+
+
+def _once(options: argparse.Namespace, feed: Feed) -> None:
+    from ttmem.exporters.openmetrics import families, render
+
+    try:
+        snapshot = feed.read()
+    except NothingToRead:  # an idle host has metrics too: no device is in use
+        from ttmem.feeds import idle_host
+
+        snapshot = idle_host()
+    if options.otlp:
+        from ttmem.exporters.otlp import send
+
+        send(snapshot, options.otlp, per_process=options.per_process)
+        return
+    found = families(
+        snapshot, per_process=options.per_process, compat=options.compat == "tt-exporter"
+    )
+    if options.textfile:
+        _replace(os.path.join(options.textfile, FILE), found)
+    else:
+        sys.stdout.write(render(found, openmetrics=options.openmetrics))
+
+
+def _replace(name: str, found: list[Family]) -> None:
+    """All at once, so that a collector never reads half of it."""
+    from ttmem.exporters.openmetrics import render
+
+    part = f"{name}.{os.getpid()}"
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(render(found))
+        os.rename(part, name)
+    except OSError as problem:
+        with suppress(OSError):
+            os.unlink(part)
+        raise TtmemError(f"{name} cannot be written: {problem.strerror}") from problem
+
+
+def _complain(problem: TtmemError, said: str) -> str:
+    """Once, until something else is wrong."""
+    text = f"ttmem: {problem} (trying again)"
+    if text != said:
+        print(text, file=sys.stderr, flush=True)
+    return text
