@@ -1,4 +1,4 @@
-"""The runtime in software: devices, programs, dispatch and operations that report as the real ones do."""
+"""A model of the runtime: devices, programs, dispatch and operations that report their memory like the real ones."""
 
 from ttmem.model.buffer import Buffer, create_buffer
 from ttmem.model.device import SimulatedDevice as Device

@@ -1,4 +1,4 @@
-"""Lock-step allocators: one free list for each kind of memory stands for all of its banks.
+"""Lock-step allocators: each kind of memory has one free list, which represents all of its banks.
 
 one L1 bank (a core)                    one DRAM bank
 | firmware, ring | L1 <---- | L1_SMALL | | reserved | DRAM ---->    | TRACE -> |
@@ -36,7 +36,7 @@ class Allocator:
         self.spec = spec
         small_base = spec.cb_base + spec.l1_bank_size
         trace_base = spec.dram_reserved + spec.dram_bank_size
-        align = spec.dram_alignment  # of L1 blocks too: the runtime makes no difference
+        align = spec.dram_alignment  # for L1 blocks too, as in the runtime
         self._lists = {
             MemoryKind.DRAM: FreeList(spec.dram_reserved, spec.dram_bank_size, align),
             MemoryKind.TRACE: FreeList(trace_base, spec.trace_bank_size, align),
@@ -49,14 +49,14 @@ class Allocator:
         return self.spec.l1_banks if kind in _IN_L1 else self.spec.dram_banks
 
     def free_list(self, kind: MemoryKind) -> FreeList:
-        """The free list that stands for every bank of this kind."""
+        """The free list that represents every bank of this kind."""
         found = self._lists.get(kind)
         if found is None:
             raise BadBuffer(f"a device has no memory of kind {kind!r:.40}")
         return found
 
     def size_buffer(self, kind: MemoryKind, size: int, page_size: int, layout: Layout) -> Sizing:
-        """What a buffer takes in this memory."""
+        """The pages and bytes that a buffer occupies in this memory."""
         self.free_list(kind)
         if kind == MemoryKind.L1_SMALL and isinstance(layout, Interleaved):
             raise BadBuffer("L1_SMALL only supports sharded allocations")
@@ -71,7 +71,7 @@ class Allocator:
         )
 
     def allocate(self, kind: MemoryKind, sizing: Sizing, bottom_up: bool | None = None) -> int:
-        """The address of a new block in every bank; from the kind's own end if not told which."""
+        """The address of a new block in every bank; by default from the end that this kind of memory uses."""
         blocks = self.free_list(kind)
         top_down = kind in _IN_L1 if bottom_up is None else not bottom_up
         address = blocks.allocate(sizing.block, top_down)
@@ -80,7 +80,7 @@ class Allocator:
         return address
 
     def free(self, kind: MemoryKind, address: int) -> int:
-        """Frees the block in every bank; its size."""
+        """Frees the block in every bank; returns its size."""
         return self.free_list(kind).free(address)
 
     def lowest_occupied_l1_address(self) -> int | None:
@@ -88,9 +88,9 @@ class Allocator:
         return self._lists[MemoryKind.L1].lowest_occupied()
 
     def memory_view(self, kind: MemoryKind) -> MemoryView:
-        """Size, use and largest hole of each bank."""
+        """Size, used bytes and largest free block of each bank."""
         blocks = self.free_list(kind)
-        none = kind == MemoryKind.L1_SMALL and not blocks.size  # its banks are made at need
+        none = kind == MemoryKind.L1_SMALL and not blocks.size  # its banks are created on demand
         return MemoryView(
             num_banks=0 if none else self.num_banks(kind),
             total_bytes_per_bank=blocks.size,

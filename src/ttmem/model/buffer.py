@@ -1,4 +1,4 @@
-"""Buffers: created, reported, and freed once."""
+"""Buffers: allocated, reported, freed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ttmem.model.layouts import INTERLEAVED, Layout
 if TYPE_CHECKING:
     from ttmem.model.mesh import MeshDevice
 
-_numbers = count(1)  # process-wide, as the runtime's unique ids
+_numbers = count(1)  # process-wide, like the runtime's unique ids
 
 
 class Buffer(ReportedBuffer):
@@ -67,7 +67,7 @@ def create_buffer(
     bottom_up: bool | None = None,
     site: str | None = None,
 ) -> Buffer:
-    """A buffer of `size` bytes on each device; one of size 0 takes nothing and is not reported."""
+    """A buffer of `size` bytes on each device. An empty one occupies nothing and is not reported."""
     with mesh.lock:
         mesh.check_open()
         if size == 0:

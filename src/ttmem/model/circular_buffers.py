@@ -1,4 +1,4 @@
-"""Where a program's circular buffers, dataflow buffers and scratchpads lie in L1.
+"""Places a program's circular buffers, dataflow buffers and scratchpads in L1.
 
 They grow up from the base of the unreserved L1, at one address on all their cores. There is one
 allocator per distinct core range; a buffer is marked on all allocators that share a core with it.
@@ -18,7 +18,7 @@ Region = tuple[int, int]
 
 
 class ProgramFault(RuntimeFault):
-    """A step that this program does not allow, or no longer."""
+    """The program does not allow this step, or no longer does."""
 
     exit_code = 2
 
@@ -67,10 +67,10 @@ class L1Layout:
         self._alignment = alignment
         self._by_range: dict[CoreRange, _CoreRangeAllocator] = {}
         placed = list(buffers)
-        # A program has the one or the other, and scratchpads beside dataflow buffers only.
+        # A program has circular buffers or dataflow buffers, not both; scratchpads go with dataflow buffers only.
         circular = all(buffer.kind is BufferKind.CIRCULAR for buffer in placed)
         self._what = "circular" if circular else "dataflow"
-        # Global ones are in no region, yet their ranges have allocators, which others may mark.
+        # Global ones are in no region, but their core ranges have allocators, which other buffers may mark.
         for buffer in placed:
             if buffer.kind is not BufferKind.SCRATCHPAD:
                 self._add_allocators(buffer.cores)
@@ -80,11 +80,11 @@ class L1Layout:
 
     @property
     def end_address(self) -> int:
-        """The highest end on any core; the base if nothing is there."""
+        """The highest end address on any core; the base if there are no buffers."""
         return max((one.end for one in self._by_range.values()), default=self.base) or self.base
 
     def regions_by_range(self) -> dict[CoreRange, tuple[Region, ...]]:
-        """Each range counts what overlaps it in part as well, as the runtime's total does."""
+        """Each core range includes buffers that overlap it partly, like the runtime's total."""
         return {
             core_range: tuple(one.regions)
             for core_range, one in self._by_range.items()
@@ -100,7 +100,7 @@ class L1Layout:
 
     @property
     def union_bytes(self) -> int:
-        """Of this program alone, over all cores."""
+        """For this program alone, over all cores."""
         return union_bytes([self.regions_per_core()])
 
     def check_clash(self, lowest_l1_address: int | None, l1_size: int, program_id: int) -> None:
@@ -128,7 +128,7 @@ class L1Layout:
             buffer.address = self._place_above_own_ranges(buffer)
 
     def _place_above_own_ranges(self, buffer: ProgramBuffer) -> int:
-        """Looks at equal ranges only, so ranges that overlap in part may collide: its real flaw."""
+        """Compares equal core ranges only, so partly overlapping ones may collide. The runtime has the same flaw."""
         address = self._above(self._by_range[core_range] for core_range in buffer.cores)
         for core_range in buffer.cores:
             for one in self._by_range.values():

@@ -1,4 +1,4 @@
-"""Rectangles of cores, as the runtime writes, compares and merges them."""
+"""Rectangles of cores, written, compared and merged as in the runtime."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CoreType(IntEnum):
 
 
 class CoreRange(NamedTuple):
-    """Both ends belong to it."""
+    """Both ends are inclusive."""
 
     x0: int
     y0: int
@@ -58,14 +58,14 @@ def whole_grid(grid: Grid) -> CoreRangeSet:
     return (CoreRange(0, 0, grid.x - 1, grid.y - 1),)
 
 
-# Programs of a workload name the same few sets again and again.
+# The programs of a workload use the same few sets over and over.
 @lru_cache(maxsize=1024)
 def cores_of(ranges: CoreRangeSet) -> frozenset[Core]:
     return frozenset(core for one in ranges for core in one.cores())
 
 
 def num_cores(ranges: CoreRangeSet) -> int:
-    """A core that two ranges name is one core."""
+    """A core in two ranges counts once."""
     return ranges[0].num_cores if len(ranges) == 1 else len(cores_of(ranges))
 
 
@@ -75,7 +75,7 @@ def intersects(left: Iterable[CoreRange], right: CoreRangeSet) -> bool:
 
 @lru_cache(maxsize=1024)
 def merge(ranges: CoreRangeSet) -> CoreRangeSet:
-    """The same cores in few ranges: runs of each row, joined with an equal run of the row above."""
+    """The same cores in fewer ranges: runs within a row, merged with an equal run in the row above."""
     if len(ranges) <= 1:
         return ranges
     rows: dict[int, list[int]] = {}

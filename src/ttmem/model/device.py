@@ -1,4 +1,4 @@
-"""One chip: its figures and identity, from a cluster descriptor or made up for a board."""
+"""One chip: its sizes and identity, from a cluster descriptor or invented for a board."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ttmem.model.errors import BadMesh
 
 ClusterLike: TypeAlias = Cluster | str | os.PathLike[str]
 
-# Of the chips of one board or system, those with a PCI address; the others are reached through them.
+# The chips of a board or system that have a PCI address; the others are reached through them.
 _LOCAL_CHIPS = {"n300": 1, "t3k": 4}
 
 
 class SimulatedDevice(ReportedDevice):
-    """A chip as the application numbers it."""
+    """A chip, with the number that the application uses for it."""
 
     __slots__ = ("pci", "spec", "unique_id")
 
@@ -49,7 +49,7 @@ class SimulatedDevice(ReportedDevice):
 def made_up_devices(
     board: Board, numbers: Iterable[int], spec: DeviceSpec
 ) -> list[SimulatedDevice]:
-    """Cards that nobody has, with the same ids in every process."""
+    """Invented cards, with the same ids in every process."""
     return [
         SimulatedDevice(
             number,
@@ -65,7 +65,7 @@ def made_up_devices(
 def described_devices(
     cluster: Cluster, numbers: Iterable[int], spec_of: Callable[[Chip], DeviceSpec]
 ) -> list[SimulatedDevice]:
-    """Chips of a cluster, which must be equal: a mesh has one allocator for all of them."""
+    """Chips of a cluster. They must be identical, since a mesh has one allocator for all of them."""
     devices = [_described(chip, spec_of(chip)) for chip in _chips(cluster, numbers)]
     for device in devices:
         if _shape(device.spec) != _shape(devices[0].spec):
@@ -77,7 +77,7 @@ def described_devices(
 
 
 def cluster_from(cluster: ClusterLike) -> Cluster:
-    """A cluster, or the one that a descriptor file tells of."""
+    """A cluster, given as such or as the path of its descriptor."""
     return cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
 
 

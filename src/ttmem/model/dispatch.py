@@ -19,10 +19,10 @@ class CommandQueue:
         self._mesh = mesh
         self.ring = KernelConfigRing(ring_sizes(mesh.spec))
         self.prefetcher = prefetcher_cache(mesh.spec)
-        self.recording: list[MeshWorkload] | None = None  # between begin and end of a trace capture
+        self.recording: list[MeshWorkload] | None = None  # while a trace is being captured
 
     def launch(self, workload: MeshWorkload, cache_hit: bool | None) -> Slot:
-        """One launch: a slot of the ring on every core, then the counters."""
+        """One launch: reserves a slot of the ring on every core and updates the counters."""
         mesh = self._mesh
         layout = workload.prepare(mesh)
         first = workload.status is BinaryStatus.NOT_SENT
@@ -38,7 +38,7 @@ class CommandQueue:
         return slot
 
     def report_ring(self) -> None:
-        """The ring's state, in bytes of the whole device."""
+        """The state of the ring, in bytes for the whole device."""
         ring, mesh = self.ring, self._mesh
         occupied = ring.occupied * mesh.spec.l1_banks
         mesh.tracker.track_ring(
@@ -49,7 +49,7 @@ class CommandQueue:
 def enqueue_mesh_workload(
     mesh: MeshDevice, workload: MeshWorkload, cq_id: int = 0, *, cache_hit: bool | None = None
 ) -> Slot | None:
-    """Fast dispatch; while a trace is captured the workload is recorded instead."""
+    """Fast dispatch; during a trace capture, the workload is recorded instead."""
     with mesh.lock:
         mesh.check_open()
         if mesh.spec.dispatch is Dispatch.SLOW:
@@ -60,7 +60,7 @@ def enqueue_mesh_workload(
             return queue.launch(workload, cache_hit)
         if workload.status is not BinaryStatus.COMMITTED:
             raise RuntimeFault(
-                f"program {workload.id} was not run before: loading its binaries is not supported"
+                f"program {workload.id} has not run yet, and binaries cannot be loaded"
                 " during trace capture; run it once first"
             )
         queue.recording.append(workload)
@@ -68,7 +68,7 @@ def enqueue_mesh_workload(
 
 
 def launch_program(mesh: MeshDevice, program: Program | MeshWorkload) -> MeshWorkload:
-    """Slow dispatch: no copy in DRAM, no rotation of the ring; text lies at its base."""
+    """Slow dispatch: no copy in DRAM, and the ring does not rotate; kernel text is at its base."""
     workload = program if isinstance(program, MeshWorkload) else MeshWorkload(program)
     with mesh.lock:
         mesh.check_open()

@@ -1,4 +1,4 @@
-"""What the runtime refuses to do: one family, one sentence each, with the numbers as attributes."""
+"""Errors of the model, with the runtime's own messages and their numbers as attributes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ttmem.errors import TtmemError
 
 
 class RuntimeFault(TtmemError):
-    """An error that the real runtime would raise as well."""
+    """An error that the real runtime would raise too."""
 
 
 class OutOfMemory(RuntimeFault):
-    """No free block is large enough; sizes are the runtime's own figures, most of them per bank."""
+    """No free block is large enough. Sizes are those the runtime reports, most of them per bank."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class BadBuffer(RuntimeFault):
 
 
 class BadMesh(RuntimeFault):
-    """A mesh that these boards cannot form."""
+    """These boards cannot form this mesh."""
 
     exit_code = 2
 
 
 class OutsideGrid(RuntimeFault):
-    """Cores that the device does not have."""
+    """The device does not have these cores."""
 
     exit_code = 2
 
@@ -112,7 +112,7 @@ class OutsideGrid(RuntimeFault):
 
 
 class UseAfterClose(RuntimeFault):
-    """Something was asked of a device that is closed."""
+    """The device is closed."""
 
     def __init__(self, device: str) -> None:
         super().__init__(f"{device} is closed; open it again before using it")
@@ -120,7 +120,7 @@ class UseAfterClose(RuntimeFault):
 
 
 class DoubleFree(RuntimeFault):
-    """What is freed is not allocated."""
+    """The block to free is not allocated."""
 
     def __init__(self, address: int, buffer_id: int | None = None) -> None:
         what = "block" if buffer_id is None else f"buffer {buffer_id}"

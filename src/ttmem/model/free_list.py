@@ -1,4 +1,4 @@
-"""First fit over one range of addresses, as the runtime's FreeListOpt with its policy FIRST.
+"""First fit over one range of addresses, like the runtime's FreeListOpt with policy FIRST.
 
 Free blocks are kept by size class (powers of two), each class sorted by address. In every class
 above the wanted one all blocks fit, so only one class is searched, however fragmented the rest is.
@@ -31,24 +31,24 @@ class FreeList:
 
     @property
     def free_bytes(self) -> int:
-        """What is free, in however many pieces."""
+        """Free bytes, contiguous or not."""
         return self.size - self.allocated_bytes
 
     @property
     def largest_free_bytes(self) -> int:
-        """The largest block that can be had."""
+        """The largest free block."""
         largest = next((blocks for blocks in reversed(self._classes) if blocks), [])
         return max((self._free[address] for address in largest), default=0)
 
     def allocate(self, size: int, top_down: bool = False, floor: int = 0) -> int | None:
-        """The lowest (or highest) address where it fits; None if nowhere, or below `floor`."""
+        """The lowest (or highest) address where it fits. None if it fits nowhere, or only below `floor`."""
         wanted = max(align_up(size, self.alignment), self.alignment)
         block = self._find(wanted, top_down)
         if block is None:
             return None
         length = self._free[block]
         address = block + length - wanted if top_down else block
-        # The runtime looks no further either: what it found is below the floor, so it gives up.
+        # The runtime gives up here too: the first block it finds is below the floor.
         if address < floor:
             return None
         self._take_free(block)
@@ -59,7 +59,7 @@ class FreeList:
         return address
 
     def free(self, address: int) -> int:
-        """Gives a block back, and joins it with free neighbours; the number of bytes freed."""
+        """Frees a block and merges it with free neighbours; returns the number of bytes freed."""
         size = self._allocated.pop(address, None)
         if size is None:
             raise DoubleFree(address)
@@ -74,7 +74,7 @@ class FreeList:
         return size
 
     def lowest_occupied(self) -> int | None:
-        """The lowest allocated address; free blocks are joined, so only the first one can precede."""
+        """The lowest allocated address. Free blocks are merged, so at most one precedes it."""
         lowest = self.base + self._free.get(self.base, 0)
         return lowest if self._allocated else None
 

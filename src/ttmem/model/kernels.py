@@ -1,4 +1,4 @@
-"""Kernels: what is compiled, what of it is the same, and how many bytes it takes where."""
+"""Kernels: compiled once if equal, and how many bytes each needs in DRAM and L1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttmem.errors import BadInput
 from ttmem.hw.arch import align_up
 from ttmem.model.core_ranges import Core, CoreRangeSet, CoreType, cores_of
 
-# Binaries lie in DRAM in whole pages; in the config slot they are aligned as L1 is.
+# Binaries take whole pages in DRAM; in the config slot they have the alignment of L1.
 PROGRAM_PAGE = 2048
 TEXT_ALIGNMENT = 16
 
@@ -40,12 +40,12 @@ class Kernel:
 
     @property
     def content_id(self) -> int:
-        """Equal for equal kernels, in every process and run."""
+        """The same for equal kernels, in every process and run."""
         return _content_id(self.name, self.packed)
 
     @property
     def binary_bytes(self) -> int:
-        """In DRAM, once, on however many cores it runs."""
+        """In DRAM, stored once, however many cores run it."""
         return sum(align_up(size, PROGRAM_PAGE) for size in self.packed)
 
     @property
@@ -61,7 +61,7 @@ def _content_id(name: str, packed: tuple[int, ...]) -> int:
 
 
 class KernelCache:
-    """Compiles a kernel once per process; the rest are copies of what is there."""
+    """Compiles each distinct kernel once per process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -101,7 +101,7 @@ class KernelGroup:
 def kernel_groups(kernels: Sequence[Kernel], core_type: CoreType) -> list[KernelGroup]:
     handles = [handle for handle, kernel in enumerate(kernels) if kernel.core_type is core_type]
     sets = {kernels[handle].cores for handle in handles}
-    # The usual program has one core set for all its kernels: no need to look at each core.
+    # Usually all kernels of a program share one core set; then no core has to be examined.
     if len(sets) == 1:
         return [KernelGroup(tuple(handles), cores_of(sets.pop()))]
     on_core: dict[Core, list[int]] = {}

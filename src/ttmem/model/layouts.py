@@ -1,4 +1,4 @@
-"""How a buffer's pages are spread over banks, and how many bytes that takes in each of them."""
+"""How the pages of a buffer are spread over banks, and how many bytes each bank needs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sharded:
     def over(
         cls, strategy: Strategy, pages: tuple[int, int], grid: tuple[int, int], page_size: int
     ) -> Sharded:
-        """Cuts (rows, columns) of pages for a grid of (x, y) cores; those without a page have no shard."""
+        """Splits (rows, columns) of pages over a grid of (x, y) cores. Cores without a page get no shard."""
         (rows, columns), (x, y) = pages, grid
         cores = x * y
         across, down = {"height": (1, cores), "width": (cores, 1)}.get(strategy, (x, y))
@@ -57,7 +57,7 @@ INTERLEAVED = Interleaved()
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """`block` is taken in every bank, though pages lie in `banks` of them only: lock-step."""
+    """Lock step takes `block` bytes in every bank, although only `banks` of them hold pages."""
 
     aligned_page: int
     pages: int
@@ -68,11 +68,11 @@ class Sizing:
 
     @property
     def aligned_size(self) -> int:
-        """All pages on the device, with their padding."""
+        """All pages on the device, including padding."""
         return self.aligned_page * self.pages
 
 
-@lru_cache(maxsize=4096)  # a workload has few distinct shapes, and asks for them all the time
+@lru_cache(maxsize=4096)  # a workload has few distinct shapes, and requests them all the time
 def size_buffer(
     size: int,
     page_size: int,
@@ -82,7 +82,7 @@ def size_buffer(
     page_alignment: int,
     block_alignment: int,
 ) -> Sizing:
-    """The bytes of a buffer in memory of so many banks; BadBuffer if it cannot be cut so."""
+    """The bytes of a buffer in a memory of so many banks. BadBuffer if it cannot be split that way."""
     _check_pages(size, page_size)
     if isinstance(layout, Sharded):
         _check_shards(size, page_size, layout, banks)

@@ -1,4 +1,4 @@
-"""Meshes of devices: opened, used as one, closed."""
+"""Meshes: several devices opened and used as one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ttmem.model.traces import Trace
     from ttmem.model.workload import MeshWorkload
 
-MOST_WARNINGS = 100  # kept; `allocations_during_trace` counts on
+MOST_WARNINGS = 100  # warnings kept; `allocations_during_trace` counts all
 COMMAND_QUEUES = (1, 2)
 
 
@@ -106,19 +106,19 @@ class MeshDevice:
         return self._program_cache
 
     def num_program_cache_entries(self) -> int:
-        """How many programs are kept."""
+        """The number of cached programs."""
         return len(self.program_cache)
 
     def clear_program_cache(self) -> None:
-        """Destroys the programs that are kept."""
+        """Destroys the cached programs."""
         self.program_cache.clear()
 
     def disable_and_clear_program_cache(self) -> None:
-        """Keeps no program from now on."""
+        """Stops caching programs."""
         self.program_cache.disable_and_clear()
 
     def enable_program_cache(self) -> None:
-        """Keeps programs again."""
+        """Caches programs again."""
         self.program_cache.enabled = True
 
     def memory_view(self, kind: MemoryKind) -> MemoryView:
@@ -133,7 +133,7 @@ class MeshDevice:
             raise UseAfterClose(repr(self))
 
     def note_allocation_in_trace(self, buffer: Buffer) -> None:
-        """A replay may overwrite this buffer: the trace did not know of it."""
+        """A replay may overwrite this buffer, which did not exist when the trace was captured."""
         self.allocations_during_trace += 1
         if len(self.warnings) < MOST_WARNINGS:
             self.warnings.append(
@@ -143,9 +143,9 @@ class MeshDevice:
             )
 
     def close(self) -> None:
-        """Ends what hangs on the mesh, then reports and frees what is still allocated.
+        """Closes everything that uses the mesh, then reports and frees what is still allocated.
 
-        The runtime frees its addresses without a word, but nothing is left on a closed device.
+        The runtime frees these without reporting it, but nothing stays allocated on a closed device.
         """
         with self.lock, ExitStack() as ending:
             if not self.is_open:

@@ -1,4 +1,4 @@
-"""The programs behind the operations: a reader, a writer, perhaps compute, and buffers between them."""
+"""The programs of operations: a reader, a writer, often a compute kernel, and the buffers between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BYTES_PER_TILE = 8  # of unrolled code
 
 
 class Text(NamedTuple):
-    """Packed bytes; those of compute are for each of its three processors."""
+    """Packed bytes; compute kernels need theirs on each of three processors."""
 
     reader: int
     writer: int
@@ -48,7 +48,7 @@ class Recipe:
 
 
 def build(mesh: MeshDevice, recipe: Recipe) -> Program:
-    """A new program; it is compiled when it is enqueued."""
+    """A new program, compiled when it is enqueued."""
     program = Program(mesh.spec)
     for kernel in _kernels(recipe):
         program.add_kernel(kernel)
@@ -65,13 +65,13 @@ def build(mesh: MeshDevice, recipe: Recipe) -> Program:
 
 
 def rows_for(grid: Grid, tiles: int) -> CoreRangeSet:
-    """As many whole rows of the grid as there is work for."""
+    """As many full rows of the grid as the work needs."""
     rows = min(grid.y, -(-tiles // grid.x))
     return (CoreRange(0, 0, grid.x - 1, rows - 1),)
 
 
 def _kernels(recipe: Recipe) -> list[Kernel]:
-    """Readers and writers are the same for every shape; compute is unrolled for its blocks."""
+    """Readers and writers are the same for all shapes; compute kernels are unrolled for their blocks."""
     text = TEXT[recipe.op]
     made = [
         _kernel(recipe, "reader", (text.reader,)),

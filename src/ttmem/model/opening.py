@@ -20,7 +20,7 @@ from ttmem.model.mesh import MeshDevice
 from ttmem.model.system_kernels import load_system_kernels
 
 SMALLEST_SYSTEM = 8  # chips: a T3K is one system, while cards may be several
-MOST_DEVICES = 1024  # of made-up cards; far beyond any system
+MOST_DEVICES = 1024  # of invented cards; far more than any system has
 
 
 def open_device(
@@ -37,7 +37,7 @@ def open_device(
     mock: bool = False,
     tracker: GraphTracker | None = None,
 ) -> MeshDevice:
-    """One device, which is a 1x1 mesh, as in ttnn; `cluster` wins over `board`."""
+    """One device, which is a 1x1 mesh, as in ttnn; `cluster` takes precedence over `board`."""
     return open_mesh_device(
         (1, 1),
         board=board,
@@ -69,7 +69,7 @@ def open_mesh_device(
     mock: bool = False,
     tracker: GraphTracker | None = None,
 ) -> MeshDevice:
-    """A mesh of (rows, columns): the chips of a cluster, or as many cards of a board as it takes.
+    """A mesh of (rows, columns): the chips of a cluster, or as many cards of one board as needed.
 
     With `mock` it leaves out what the runtime leaves out on mock devices: kernel text, its copy in DRAM, and the
     kernels of fabric and dispatch.
@@ -103,7 +103,7 @@ def open_mesh_device(
 
 
 def is_system(board: str) -> bool:
-    """A T3K or a Galaxy is one system of so many chips; of cards there may be as many as needed."""
+    """A T3K or a Galaxy has a fixed number of chips; there can be any number of cards."""
     return board_by_name(board).chips >= SMALLEST_SYSTEM
 
 

@@ -1,4 +1,4 @@
-"""Operations by their ttnn names: each makes its output, then runs a program of the program cache."""
+"""Operations by their ttnn names. Each allocates its output, then runs a program from the program cache."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ ROWS_PER_TILE = 16  # rows of an image that one tile of a halo table describes
 
 
 def add(a: Tensor, b: Tensor, *, memory: Memory | None = None) -> Tensor:
-    """Element by element, on the whole grid, two tiles of each operand and of the result at a time."""
+    """Elementwise, on the whole grid, with two tiles of each operand and of the result at a time."""
     if a.shape != b.shape:
         raise BadBuffer(f"cannot add shapes {a.shape} and {b.shape}")
     return _run("add", (a, b), a.shape, (2, 2, 2), memory, shard=a.shard)
 
 
 def gelu(a: Tensor, *, memory: Memory | None = None) -> Tensor:
-    """Element by element."""
+    """Elementwise."""
     return _run("gelu", (a,), a.shape, (2, 2), memory, shard=a.shard)
 
 
 def matmul(
     a: Tensor, b: Tensor, *, memory: Memory | None = None, dataflow_buffers: bool = False
 ) -> Tensor:
-    """a x b, in blocks; a Metal 2.0 program has dataflow buffers in place of circular buffers."""
+    """a x b, in blocks. A Metal 2.0 program uses dataflow buffers instead of circular buffers."""
     if a.shape[-1] != b.shape[-2]:
         raise BadBuffer(f"cannot multiply shapes {a.shape} and {b.shape}")
     shape = (*a.shape[:-1], b.shape[-1])
@@ -56,7 +56,7 @@ def layer_norm(a: Tensor, *, memory: Memory | None = None) -> Tensor:
 
 
 def embedding(tokens: Tensor, table: Tensor, *, memory: Memory | None = None) -> Tensor:
-    """A row of the table for each token; nothing is computed."""
+    """Copies a row of the table for each token."""
     shape = (*tokens.shape, table.shape[-1])
     return _run("embedding", (tokens, table), shape, (1, 2), memory or "dram", rows_only=True)
 
@@ -81,9 +81,9 @@ def prepare_halo(mesh: MeshDevice, shape: Shape, *, site: str | None = None) -> 
 
 
 def conv2d(image: Tensor, weights: Tensor, halo: Tensor) -> Tensor:
-    """On the shards where the image lies: its circular buffer is the image itself."""
+    """On the cores that hold the image, which serves as the circular buffer."""
     if image.shard is None:
-        raise BadBuffer("conv2d wants a sharded image; shard it over the grid first")
+        raise BadBuffer("conv2d needs a sharded image; shard it over the grid first")
     shape = (*image.shape[:-1], weights.shape[-1])
     depth = min(image.tiles[1], 8)
     blocks = (9 * depth, 2 * depth * min(weights.tiles[1], 4), 4)
@@ -104,7 +104,7 @@ def _run(
     rows_only: bool = False,
     alias: Tensor | None = None,
 ) -> Tensor:
-    """The output exists before the program is looked up, as in ttnn; without it nothing stays."""
+    """The output is allocated before the program is looked up, as in ttnn. If that fails, nothing is left allocated."""
     first = inputs[0]
     mesh = first.mesh
     where = first.memory if memory is None else memory
@@ -139,5 +139,5 @@ def _place(tensor: Tensor) -> tuple[int, int]:
 
 
 def _follow(workload: MeshWorkload, tensor: Tensor) -> None:
-    """A cached program finds its tensor at another address than last time."""
+    """The tensor of a cached program may have moved since the last run."""
     workload.program.update_dynamic_circular_buffer_address(0, tensor.buffer.address)

@@ -1,6 +1,6 @@
-"""Which workloads' binaries are still in the prefetcher's L1, so that DRAM need not be read again.
+"""Which workloads' binaries are still in the prefetcher's L1 and need not be read from DRAM again.
 
-It follows the runtime's RingbufferCacheManager: whole blocks, the oldest go first, none is split.
+Like the runtime's RingbufferCacheManager: whole blocks, oldest evicted first, none split.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CacheEntry(NamedTuple):
 
 
 def prefetcher_cache(spec: DeviceSpec) -> PrefetcherCache:
-    """The cache of that device: dispatch on Ethernet cores has less room."""
+    """The cache of that device; with dispatch on Ethernet cores it is smaller."""
     size = ETH_CACHE if spec.dispatch is Dispatch.ETH else WORKER_CACHE
     return PrefetcherCache(size, spec.dram_alignment)
 
@@ -52,7 +52,7 @@ class PrefetcherCache:
         return tuple(self._entries)
 
     def query(self, workload: int, size: int) -> CacheOffset | None:
-        """Where the workload's binaries lie, from now on. None: they cannot be kept."""
+        """Where the workload's binaries are from now on; None if they cannot be cached."""
         offset = self._offsets.get(workload)
         if offset is not None:
             self.hits += 1
@@ -60,7 +60,7 @@ class PrefetcherCache:
         self.misses += 1
         needed = -(-size // self._block) * self._block
         if not 0 < needed <= self.size:
-            # What does not fit streams through the same memory, and ruins what was there.
+            # What does not fit is streamed through the same memory and overwrites it.
             self.reset()
             return None
         offset = self._make_room(needed) if self._entries else 0
@@ -70,7 +70,7 @@ class PrefetcherCache:
         return CacheOffset(False, offset)
 
     def reset(self) -> None:
-        """After reads of buffers and cores, and trace replays: its memory served for those."""
+        """After reads of buffers and cores, and trace replays, which use the same memory."""
         self._entries.clear()
         self._offsets.clear()
         self._next = 0
@@ -91,7 +91,7 @@ class PrefetcherCache:
     def _invalidate_for(self, needed: int, offset: int) -> None:
         if not self._entries:
             return
-        # Sizes are added, not offsets compared: an unused tail is not seen, as in the runtime.
+        # Adds sizes instead of comparing offsets, so it misses an unused tail, as the runtime does.
         room = self._entries[0].offset - offset
         while room < needed and self._entries:
             room += self._invalidate_oldest()

@@ -1,4 +1,4 @@
-"""A program: kernels, buffers, semaphores and arguments, from their adding to the final layout."""
+"""A program: kernels, buffers, semaphores and arguments, and their final layout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ids = count(1)
 
 
 class Program:
-    """One process numbers all its programs, from 1."""
+    """Programs are numbered per process, from 1."""
 
     def __init__(
         self,
@@ -40,17 +40,17 @@ class Program:
 
     @property
     def buffers(self) -> list[ProgramBuffer]:
-        """Circular buffers, or dataflow buffers and scratchpads; handles are places in it."""
+        """Circular buffers, or dataflow buffers and scratchpads; a handle is an index into it."""
         return self._buffers.all
 
     @property
     def l1(self) -> L1Layout | None:
-        """Where they lie; None until they are allocated, and after a change."""
+        """Where they are; None until they are allocated, and after a change."""
         return self._buffers.layout
 
     @property
     def num_cores(self) -> int:
-        """Over all core types: what the seeds multiply the binary with."""
+        """Over all core types."""
         sets: dict[CoreType, set[Core]] = {}
         for kernel in self.kernels:
             sets.setdefault(kernel.core_type, set()).update(cores_of(kernel.cores))
@@ -74,7 +74,7 @@ class Program:
         address: int | None = None,
         merged: bool = True,
     ) -> int:
-        """With an address it is globally allocated: it uses the L1 buffer that lies there.
+        """With an address it is globally allocated: it uses the L1 buffer at that address.
 
         A program made from a descriptor keeps its ranges as they are; otherwise they are merged.
         """
@@ -105,7 +105,7 @@ class Program:
         self._buffers.resize(self._buffers.get(handle, BufferKind.CIRCULAR), size)
 
     def update_dynamic_circular_buffer_address(self, handle: int, address: int) -> None:
-        """The L1 buffer under a global circular buffer is another one than last time."""
+        """Moves a global circular buffer to another L1 buffer."""
         buffer = self._buffers.get(handle, BufferKind.CIRCULAR)
         if not buffer.is_global:
             raise ProgramFault(f"circular buffer {handle} is local: the program places it itself")
@@ -131,14 +131,14 @@ class Program:
         self._args[kernel] = replace(args, common=words)
 
     def compile(self) -> tuple[Kernel, ...]:
-        """Compiles once, and answers with the kernels that no program of the process had."""
+        """Compiles once; returns the kernels that are new in this process."""
         if self.is_compiled:
             return ()
         self.is_compiled = True
         return tuple(kernel for kernel in self.kernels if self._cache.compile(kernel))
 
     def allocate_circular_buffers(self, base: int | None = None) -> bool:
-        """Places dataflow buffers and scratchpads too. Was there anything to do?"""
+        """Places dataflow buffers and scratchpads too; returns whether anything changed."""
         return self._buffers.place(base)
 
     def finalize_offsets(self, *, mock: bool = False) -> ProgramLayout:
@@ -192,7 +192,7 @@ class Program:
             )
 
     def _grid(self, core_type: CoreType) -> Grid | None:
-        """Dispatch kernels run where applications may not: in the row or column that is left."""
+        """Dispatch kernels run in the row or column that applications do not get."""
         if core_type is not CoreType.TENSIX:
             return None
         x, y = self.spec.grid

@@ -12,7 +12,7 @@ from ttmem.model.slot_layout import circular_buffers_per_core
 
 
 class ProgramBuffers:
-    """A handle is the buffer's place in `all`."""
+    """A handle is the buffer's index in `all`."""
 
     def __init__(self, spec: DeviceSpec) -> None:
         self._spec = spec
@@ -44,7 +44,7 @@ class ProgramBuffers:
             self._invalidate(buffer)
 
     def place(self, base: int | None) -> bool:
-        """Was there anything to do? An unchanged layout is kept."""
+        """Returns whether anything changed. An unchanged layout is kept."""
         base = self._spec.cb_base if base is None else base
         if self.layout is not None and self.layout.base == base:
             return False
@@ -52,7 +52,7 @@ class ProgramBuffers:
         return True
 
     def _invalidate(self, buffer: ProgramBuffer) -> None:
-        # The allocator of L1 buffers decides where a global one lies, no matter what is around it.
+        # The L1 allocator decides where a global one is.
         if not buffer.is_global:
             self.layout = None
 

@@ -11,7 +11,7 @@ from ttmem.model.workload import MeshWorkload
 
 
 class ProgramCache:
-    """Entries keep their circular buffers and their binaries: that is what fills L1 and DRAM."""
+    """Entries keep their circular buffers and binaries, which fill L1 and DRAM."""
 
     def __init__(self, mesh: MeshDevice) -> None:
         self._mesh = mesh
@@ -24,7 +24,7 @@ class ProgramCache:
         return len(self._entries)
 
     def run(self, key: Hashable, make: Callable[[], Program], cq_id: int = 0) -> MeshWorkload:
-        """Runs the operation: with the cached program, or with a new one that is kept from now on."""
+        """Runs the operation with the cached program, or with a new one, which it caches."""
         mesh = self._mesh
         with mesh.lock:
             known = self._entries.get(key)
@@ -33,7 +33,7 @@ class ProgramCache:
                 enqueue_mesh_workload(mesh, workload, cq_id, cache_hit=known is not None)
             except BaseException:
                 if known is None:
-                    workload.destroy()  # nobody keeps it: its circular buffers go with it
+                    workload.destroy()  # not cached, so its circular buffers are freed
                 raise
             self.hits += known is not None
             self.misses += known is None
@@ -45,7 +45,7 @@ class ProgramCache:
             return workload
 
     def clear(self) -> None:
-        """Destroys every entry; the next run of each is a miss again."""
+        """Destroys all entries; the next run of each is a miss."""
         with self._mesh.lock:
             entries, self._entries = self._entries, {}
             for workload in entries.values():
@@ -53,7 +53,7 @@ class ProgramCache:
             self._report()
 
     def disable_and_clear(self) -> None:
-        """From now on each run makes its program anew, and destroys it."""
+        """From now on, each run creates its program and destroys it."""
         self.enabled = False
         self.clear()
 

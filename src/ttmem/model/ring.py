@@ -1,6 +1,6 @@
-"""The kernel-config ring: where each launch puts its configuration and kernel text in L1.
+"""The kernel-config ring: where in L1 each launch puts its configuration and kernel text.
 
-It follows the runtime's WorkerConfigBufferMgr. There is one ring per core type, and two that count
+Like the runtime's WorkerConfigBufferMgr. There is one ring per core type, and two that count
 launch messages instead of bytes; each has a table of 8 entries, of which one stays empty.
 """
 
@@ -15,7 +15,7 @@ from ttmem.hw import Arch, DeviceSpec
 from ttmem.model.core_ranges import CoreType
 
 ENTRIES = 8
-# One of the 8 launch messages is left for the watcher to read; unicast needs just a flag.
+# One of the 8 launch messages is reserved for the watcher; unicast needs just a flag.
 MULTICAST_MESSAGES = 7
 UNICAST_MESSAGES = 1
 
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where one launch goes; `sync_count` says how many workers must have completed before."""
+    """Where one launch goes; `sync_count` workers must have completed first."""
 
     addresses: tuple[int, ...]
     sync_count: int | None
@@ -66,7 +66,7 @@ class _Ring:
         self.reserved = (base, 0)
 
     def reserve(self, size: int) -> int | None:
-        """Picks a place; answers with the sync count that it needs, if any."""
+        """Picks a slot; returns the sync count that it needs, if any."""
         address, sync_count = self._pick(size)
         self.reserved = (address, size)
         return sync_count
@@ -144,7 +144,7 @@ class KernelConfigRing:
         return len(self._rings[-2].live)
 
     def live_slots(self, ring: int = CoreType.TENSIX) -> tuple[Entry, ...]:
-        """The oldest first; -2 and -1 are the launch messages."""
+        """Oldest first; -2 and -1 are the launch messages."""
         return tuple(self._rings[ring].live)
 
     def reserve(self, sizes: Sequence[int]) -> list[int | None]:
@@ -152,7 +152,7 @@ class KernelConfigRing:
         return [ring.reserve(size) for ring, size in zip(self._rings, sizes, strict=True)]
 
     def free(self, completed: int) -> None:
-        """Gives back all slots that this many completed workers are done with."""
+        """Frees all slots that this many completed workers no longer need."""
         for ring in self._rings:
             ring.free(completed)
 
@@ -162,7 +162,7 @@ class KernelConfigRing:
             ring.alloc(sync_count)
 
     def mark_completely_full(self, sync_count: int | None = None) -> None:
-        """After a trace replay nobody knows what lies where; a given count is the new one."""
+        """After a trace replay the contents are unknown; `count`, if given, is the new sync count."""
         if sync_count is not None:
             self.expected_workers = sync_count
         for ring in self._rings:
@@ -172,11 +172,11 @@ class KernelConfigRing:
         """Reserve, free, alloc, as the runtime does; `num_workers` are all of the sub-device."""
         needed = self.reserve(sizes)
         sync_count = max((one for one in needed if one is not None), default=None)
-        # Only launch messages are short: the runtime arguments can go before the wait.
+        # Only launch messages are scarce, so the runtime arguments can be written before the wait.
         in_memory = any(one is not None for one in needed[:-2])
         stall_before_program = sync_count is not None and not in_memory
         if in_flight:
-            # Binaries on their way to DRAM: everything before must end, so the whole ring is free.
+            # Binaries are being written to DRAM: everything before must finish, so the whole ring is free.
             sync_count, stall_before_program = self.expected_workers, False
         self._count(sync_count)
         if sync_count is not None:

@@ -19,12 +19,12 @@ class Semaphore(NamedTuple):
     cores: CoreRangeSet
 
     def is_on(self, core_type: CoreType) -> bool:
-        """The runtime knows one kind for Ethernet: it takes room on active and idle cores."""
+        """The runtime has one kind for Ethernet, which takes space on active and idle cores."""
         return (self.core_type is CoreType.TENSIX) == (core_type is CoreType.TENSIX)
 
 
 def free_id(semaphores: Sequence[Semaphore], cores: CoreRangeSet, core_type: CoreType) -> int:
-    """The lowest that is free on all these cores."""
+    """The lowest id that is free on all these cores."""
     used = {one.id for one in semaphores if one.is_on(core_type) and intersects(one.cores, cores)}
     found = next(number for number in count() if number not in used)
     if found >= SEMAPHORES_PER_CORE:

@@ -51,7 +51,7 @@ class SlotLayout:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLayout:
-    """What finalize_offsets computes. `slots` has one layout per core type."""
+    """The result of finalize_offsets. `slots` has one layout per core type."""
 
     slots: tuple[SlotLayout, ...]
     binary_data_bytes: int
@@ -76,7 +76,7 @@ class ProgramLayout:
 
     @property
     def kernel_bins_size_as_the_seeds_computed_it(self) -> int:
-        """Of the last core type, whatever it was: 0 for programs on Tensix cores only."""
+        """For the last core type; 0 for programs on Tensix cores only."""
         return self.kernel_text_sizes[-1]
 
 
@@ -122,7 +122,7 @@ def slot_layout(
 
 
 def _largest(sizes: Iterable[int]) -> int:
-    """Each group has its own contents; the slot is the same for all."""
+    """Groups differ in content, but the slot has the same size for all."""
     return max(sizes, default=0)
 
 
@@ -155,7 +155,7 @@ def _of(
     groups: Sequence[KernelGroup],
     buffers: Iterable[ProgramBuffer],
 ) -> list[ProgramBuffer]:
-    """Those on a core that runs a kernel; only Tensix cores have any."""
+    """Those on cores that run a kernel; only Tensix cores have any."""
     if core_type is not CoreType.TENSIX:
         return []
     return [
@@ -178,7 +178,7 @@ def _dataflow(buffers: Sequence[ProgramBuffer]) -> int:
 
 
 def _text(arch: Arch, group: KernelGroup, kernels: Sequence[Kernel]) -> int:
-    """Also on cores whose text is elsewhere the group counts, with 0 bytes."""
+    """A group counts even if its text is elsewhere, with 0 bytes."""
     if not group.handles or not text_in_slot(arch, kernels[group.handles[0]].core_type):
         return 0
     return sum(kernels[handle].text_bytes for handle in group.handles)

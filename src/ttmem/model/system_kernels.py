@@ -1,4 +1,4 @@
-"""Kernels that belong to the runtime: fabric on Ethernet cores, dispatch on dispatch cores."""
+"""The runtime's own kernels: fabric on Ethernet cores, dispatch on dispatch cores."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ttmem.model.mesh import MeshDevice
 from ttmem.model.program import Program
 from ttmem.model.workload import MeshWorkload
 
-# The seeds' figures: 56 KiB of fabric, 46 KiB of dispatch. Binaries lie in DRAM in pages of 2 KiB; in pieces of
-# less than a page their text fits into the small rings of Ethernet cores, which 56 KiB in one piece would not.
+# 56 KiB of fabric, 46 KiB of dispatch. Binaries take pages of 2 KiB in DRAM. In pieces of
+# less than a page, their text fits into the small rings of Ethernet cores; 56 KiB in one piece would not.
 FABRIC_PIECES = (900,) * 28
 DISPATCH_PIECES = (1000,) * 23
 ETHERNET_CORES = {Arch.WORMHOLE: 16, Arch.BLACKHOLE: 12}
@@ -20,7 +20,7 @@ CORES_PER_QUEUE = 2
 
 
 def load_system_kernels(mesh: MeshDevice) -> list[MeshWorkload]:
-    """At device open, by slow dispatch; they stay until the device closes."""
+    """Loaded by slow dispatch when the device is opened; they stay until it is closed."""
     loaded = []
     if mesh.get_num_devices() > 1:
         links = (CoreRange(0, 0, ETHERNET_CORES[mesh.spec.arch] - 1, 0),)

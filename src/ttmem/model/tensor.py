@@ -14,7 +14,7 @@ from ttmem.model.layouts import INTERLEAVED, Sharded, Strategy
 from ttmem.model.mesh import MeshDevice
 
 TILE = 32
-BFLOAT16 = 2  # bytes of an element
+BFLOAT16 = 2  # bytes per element
 
 Memory: TypeAlias = Literal["dram", "l1", "l1_small"]
 Shape: TypeAlias = tuple[int, ...]
@@ -45,11 +45,11 @@ class Tensor:
 
     @property
     def spec(self) -> tuple[object, ...]:
-        """What the program cache looks at; where the tensor lies is no part of it."""
+        """The key for the program cache; it does not include the address."""
         return self.shape, self.memory, self.element_bytes, self.shard
 
     def deallocate(self) -> None:
-        """Gives its memory back."""
+        """Frees its memory."""
         self.buffer.deallocate()
 
 
@@ -62,7 +62,7 @@ def from_shape(
     shard: Sharded | None = None,
     site: str | None = None,
 ) -> Tensor:
-    """A tensor of that shape; `site` is the line that asked for it."""
+    """A tensor of that shape; `site` is the line that allocated it."""
     kind = _KINDS.get(memory)
     if kind is None:
         raise BadBuffer(f"unknown memory {memory!r:.40}; use dram, l1 or l1_small")
@@ -75,7 +75,7 @@ def from_shape(
 
 
 def tiles_of(shape: Shape) -> tuple[int, int]:
-    """A row or column that is cut short still fills its tile."""
+    """A partial row or column still takes a whole tile."""
     if not shape or any(type(side) is not int or side < 1 for side in shape):
         raise BadBuffer(f"a tensor has sides of 1 or more, not {shape!r:.60}")
     height = shape[-2] if len(shape) > 1 else 1
@@ -85,12 +85,12 @@ def tiles_of(shape: Shape) -> tuple[int, int]:
 def over_grid(
     mesh: MeshDevice, shape: Shape, strategy: Strategy, element_bytes: int = BFLOAT16
 ) -> Sharded:
-    """Equal shards of such a tensor on every core."""
+    """A layout with equal shards of such a tensor on every core."""
     return Sharded.over(strategy, tiles_of(shape), mesh.spec.grid, TILE * TILE * element_bytes)
 
 
 class Temporaries:
-    """Frees what it was given when the block ends, however it ends."""
+    """Frees tensors at the end of a `with` block, even after an exception."""
 
     def __init__(self) -> None:
         self._kept: list[Tensor] = []

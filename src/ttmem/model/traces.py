@@ -19,7 +19,7 @@ _ids = count(1)
 
 @dataclass(slots=True)
 class Trace:
-    """What was captured, and where its commands lie."""
+    """What was captured, and where its commands are."""
 
     id: int
     cq_id: int
@@ -28,7 +28,7 @@ class Trace:
 
 
 def begin_trace_capture(mesh: MeshDevice, cq_id: int = 0) -> int:
-    """From here on enqueued workloads are recorded, not run."""
+    """From now on, enqueued workloads are recorded instead of run."""
     with mesh.lock:
         mesh.check_open()
         queue = mesh.command_queue(cq_id)
@@ -41,7 +41,7 @@ def begin_trace_capture(mesh: MeshDevice, cq_id: int = 0) -> int:
 
 
 def end_trace_capture(mesh: MeshDevice, trace_id: int, cq_id: int = 0) -> None:
-    """The commands go into TRACE memory; without a trace region, to the top of DRAM."""
+    """Commands are stored in TRACE memory or, without a trace region, at the top of DRAM."""
     with mesh.lock:
         mesh.check_open()
         trace = _trace(mesh, trace_id)
@@ -59,7 +59,7 @@ def end_trace_capture(mesh: MeshDevice, trace_id: int, cq_id: int = 0) -> None:
 
 
 def execute_trace(mesh: MeshDevice, trace_id: int, cq_id: int = 0) -> None:
-    """Every captured launch again. Afterwards nobody knows what lies in the rings."""
+    """Repeats every captured launch. Afterwards the contents of the rings are unknown."""
     with mesh.lock:
         mesh.check_open()
         trace = _trace(mesh, trace_id)
@@ -74,7 +74,7 @@ def execute_trace(mesh: MeshDevice, trace_id: int, cq_id: int = 0) -> None:
 
 
 def release_trace(mesh: MeshDevice, trace_id: int) -> None:
-    """Its memory is free again."""
+    """Frees its memory."""
     with mesh.lock:
         mesh.check_open()
         trace = _trace(mesh, trace_id)

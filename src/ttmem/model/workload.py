@@ -17,7 +17,7 @@ MOST_KERNELS = 1 << 12  # of one program: kernels are numbered within their prog
 
 
 class MeshWorkload:
-    """One program for every device of a mesh. It reports what the runtime does, when it does it."""
+    """One program for every device of a mesh. It reports each step when the runtime takes it."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -34,7 +34,7 @@ class MeshWorkload:
         return self.program.id
 
     def prepare(self, mesh: MeshDevice) -> ProgramLayout:
-        """Compile, place circular buffers, check them against L1 buffers, finalize; report what is new.
+        """Compiles, places circular buffers, checks them against L1 buffers, finalizes, and reports what is new.
 
         The check runs at every enqueue. A program that fails it has reported nothing.
         """
@@ -59,7 +59,7 @@ class MeshWorkload:
         return layout
 
     def load_binaries(self, mesh: MeshDevice, size: int) -> None:
-        """Fast dispatch keeps a copy in DRAM, at the top, from the first enqueue on."""
+        """From the first enqueue on, fast dispatch keeps a copy at the top of DRAM."""
         if self._binaries is None and size:
             self._binaries = create_buffer(
                 mesh, size, BINARY_PAGE, MemoryKind.DRAM, bottom_up=False, site=BINARIES
@@ -67,12 +67,12 @@ class MeshWorkload:
         self.set_status(mesh, BinaryStatus.IN_FLIGHT)
 
     def set_status(self, mesh: MeshDevice, status: BinaryStatus) -> None:
-        """NotSent, InFlight, Committed: one for the whole mesh."""
+        """NotSent, InFlight or Committed, for the whole mesh."""
         self.status = status
         mesh.tracker.track_binary_status(self.id, mesh.target, status)
 
     def destroy(self) -> None:
-        """What the destructor does: circular buffers, kernels and the copy in DRAM go."""
+        """Frees circular buffers, kernels and the copy in DRAM, like the runtime's destructor."""
         mesh, self._mesh = self._mesh, None
         if mesh is None:
             return
@@ -83,7 +83,7 @@ class MeshWorkload:
                 self._binaries.deallocate()
 
     def _report_circular_buffers(self, mesh: MeshDevice) -> None:
-        """A changed layout replaces the one before."""
+        """A changed layout replaces the previous one."""
         tracker, target = mesh.tracker, mesh.target
         for old in self._reported:
             tracker.track_deallocate_cb(
@@ -106,7 +106,7 @@ class MeshWorkload:
             )
 
     def _report_kernels(self, mesh: MeshDevice) -> None:
-        """Each kernel with its own binary and its own cores: not the whole binary on all cores."""
+        """Each kernel has its own binary and its own cores."""
         if len(self.program.kernels) > MOST_KERNELS:
             raise RuntimeFault(f"program {self.id} has more than {MOST_KERNELS} kernels")
         for number, kernel in enumerate(self.program.kernels):

@@ -1,4 +1,4 @@
-"""What applications do with the model: short scripts, seeded and repeatable."""
+"""Applications for the model: short scripts, seeded and repeatable."""
 
 from ttmem.model.workloads.registry import WORKLOADS, Workload, workload
 from ttmem.model.workloads.scale import SCALES, Scale, Steps

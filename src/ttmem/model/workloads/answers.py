@@ -1,4 +1,4 @@
-"""How a language model answers: token after token, from a trace if there is room for one."""
+"""Decoding in a language model: one token after another, from a trace if one fits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ttmem.model.traces import (
 from ttmem.model.workloads.decoder import Decoder
 from ttmem.model.workloads.scale import Steps
 
-ONE_TOKEN = 32  # users of a batch, each with its next token: one tile of rows
+ONE_TOKEN = 32  # users in a batch, each with its next token: one tile of rows
 
 
 def answer(mesh: MeshDevice, model: Decoder, tokens: int) -> Steps:
-    """One token per step. The model has decoded before: a trace cannot load programs."""
+    """One token per step. The model must have decoded before, because a trace cannot load programs."""
     if mesh.spec.trace_bank_size:
         return _replay(mesh, model, tokens)
     return _decode(model, tokens)
@@ -30,7 +30,7 @@ def _decode(model: Decoder, tokens: int) -> Steps:
 
 
 def _replay(mesh: MeshDevice, model: Decoder, tokens: int) -> Steps:
-    """One pass is captured and replayed for each token; its input and output keep their places."""
+    """One pass is captured and replayed for each token; its input and output stay where they are."""
     with Temporaries() as keep:
         token = keep(model.tokens(ONE_TOKEN))
         trace = begin_trace_capture(mesh)

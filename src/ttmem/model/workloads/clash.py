@@ -1,4 +1,4 @@
-"""An application that keeps more and more in L1, until its programs no longer fit below."""
+"""An application that keeps adding L1 buffers until they clash with circular buffers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ttmem.model.mesh import MeshDevice
 from ttmem.model.tensor import TILE, Tensor, from_shape
 from ttmem.model.workloads.scale import Scale, Steps
 
-SHARES = 16  # each activation takes such a part of L1
+SHARES = 16  # each activation takes this fraction of L1
 
 
 def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
-    """One more activation each step; after a clash all are freed, and it begins again."""
+    """One more activation per step; after a clash all are freed, and it starts again."""
     a = from_shape(mesh, (scale.hidden, scale.hidden), site="operand")
     activations: list[Tensor] = []
     while True:

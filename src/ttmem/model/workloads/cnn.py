@@ -1,4 +1,4 @@
-"""A residual network for images: activations never leave L1, sharded by height over all cores."""
+"""A residual network for images. Activations stay in L1, sharded by height over all cores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ttmem.model.tensor import Shape, Temporaries, Tensor, from_shape, over_grid
 from ttmem.model.workloads.scale import Scale, Steps
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the image, channels
-BLOCKS = 2  # of each stage; each has two convolutions and a way around them
+BLOCKS = 2  # of each stage; each has two convolutions and a shortcut
 
 
 class Network:
@@ -28,7 +28,7 @@ class Network:
         self._halos = [ops.prepare_halo(mesh, shape, site="halo") for shape in self._shapes]
 
     def classify(self) -> Steps:
-        """One batch, a step for each stage; its activations are alive when the step ends."""
+        """One batch, with one step per stage; its activations are alive when the step ends."""
         for shape, weights, halo in zip(self._shapes, self._weights, self._halos, strict=True):
             x = self._image(shape)
             for _ in range(BLOCKS):
@@ -42,7 +42,7 @@ class Network:
 
 
 def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
-    """Batches of two sizes, as they come."""
+    """Batches of two sizes, in random order."""
     networks = [Network(mesh, scale.units * images) for images in (1, 2)]
     while True:
         yield from rng.choice(networks).classify()

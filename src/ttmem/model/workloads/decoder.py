@@ -40,7 +40,7 @@ class Decoder:
         self._head = from_shape(mesh, (hidden, VOCABULARY // parts), site="load lm_head")
 
     def load_layer(self) -> None:
-        """One more layer, from the host to DRAM."""
+        """Loads one more layer from the host to DRAM."""
         hidden, part = self._scale.hidden, self._scale.hidden // self._parts
         cache = (max(1, part // HEAD), self._scale.context, HEAD)
         self._layers.append(
@@ -68,7 +68,7 @@ class Decoder:
             return ops.matmul(keep(x), self._head, dataflow_buffers=True)
 
     def pass_once(self, count: int, memory: Memory) -> None:
-        """So many tokens through all layers; nothing of it stays."""
+        """Runs so many tokens through all layers; frees everything afterwards."""
         with Temporaries() as keep:
             keep(self.forward(keep(self.tokens(count)), memory))
 

@@ -1,4 +1,4 @@
-"""One model over all chips of a Galaxy: every chip has a part of each layer (tensor parallel)."""
+"""One model on all chips of a Galaxy; every chip has a part of each layer (tensor parallel)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_PARTS = 8  # chips of one row or column that share a layer; the others have
 
 
 def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
-    """Load and warm up, then prompts and answers in turn."""
+    """Load and warm up, then alternate prefill and decode."""
     model = Decoder(mesh, scale, parts=min(MOST_PARTS, mesh.shape[0]))
     for _ in range(scale.layers):
         model.load_layer()

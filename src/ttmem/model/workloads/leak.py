@@ -1,4 +1,4 @@
-"""An application that forgets to free: one result of each step stays."""
+"""An application that leaks one result per step."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
 
 
 def kept_shape(scale: Scale) -> tuple[int, int]:
-    """Of the tensor that each step keeps."""
+    """Shape of the tensor that each step leaks."""
     return (1024 * scale.units, 1024)

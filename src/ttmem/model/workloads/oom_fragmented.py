@@ -1,4 +1,4 @@
-"""An application that frees every second buffer: much is free, but never much in one place."""
+"""An application that frees every second buffer: half of DRAM is free, but fragmented."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECES = 16
 
 
 def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
-    """Fill DRAM, free half of it in pieces, ask for two pieces at once; then all is freed."""
+    """Fills DRAM, frees every second piece, asks for twice the size of a piece; then frees everything."""
     while True:
         rows = _rows_of_a_piece(mesh)
         pieces: list[Tensor] = []
@@ -34,7 +34,7 @@ def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
 
 
 def _rows_of_a_piece(mesh: MeshDevice) -> int:
-    """In elements; tiles go round robin over the banks, so whole rounds fill them evenly."""
+    """In elements. Tiles go round robin over the banks, so full rounds fill them evenly."""
     view = mesh.memory_view(MemoryKind.DRAM)
     rounds = view.total_bytes_free_per_bank // (TILE * TILE * 2) // PIECES
     return TILE * rounds * view.num_banks

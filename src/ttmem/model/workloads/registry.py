@@ -1,4 +1,4 @@
-"""The workloads by name, what each shows, and on what it runs if nobody says otherwise."""
+"""The workloads by name, what each shows, and the board it runs on by default."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`run` is a generator: a step ends where it yields, with a sentence if there is news."""
+    """`run` is a generator. Each yield ends a step, with a message if there is something to report."""
 
     name: str
     about: str
@@ -44,7 +44,7 @@ WORKLOADS = {
     for one in (
         Workload(
             "transformer",
-            "prefill and traced decode, data parallel: warm-up fills the program cache, then it is flat",
+            "prefill and traced decode, data parallel: warm-up fills the program cache, then memory is constant",
             transformer.run,
             mesh=(1, 4),
         ),
@@ -60,18 +60,20 @@ WORKLOADS = {
             shared=True,
         ),
         Workload(
-            "shapes", "every step has a new shape: the program cache grows without end", shapes.run
+            "shapes", "every step has a new shape, so the program cache keeps growing", shapes.run
         ),
-        Workload("leak", "one tensor is kept at every step, until DRAM is full", leak.run),
-        Workload("clash", "L1 buffers pile up until circular buffers meet them", clash.run),
+        Workload("leak", "leaks one tensor per step, until DRAM is full", leak.run),
+        Workload(
+            "clash", "L1 buffers accumulate until they clash with circular buffers", clash.run
+        ),
         Workload(
             "oom-fragmented",
-            "DRAM is half free, but in pieces: a large buffer finds no place",
+            "half of DRAM is free, but fragmented: a large buffer does not fit",
             oom_fragmented.run,
         ),
         Workload(
             "galaxy",
-            "32 chips, each with its part of every layer",
+            "32 chips, each with a part of every layer",
             galaxy.run,
             mesh=(8, 4),
             board="galaxy",

@@ -11,7 +11,7 @@ Steps: TypeAlias = Iterator[str | None]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """`units` is what workloads without layers multiply their tensors by."""
+    """`units` scales the tensors of workloads without layers."""
 
     layers: int
     hidden: int

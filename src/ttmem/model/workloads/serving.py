@@ -1,4 +1,4 @@
-"""A server of requests: blocks of KV cache are taken as answers grow, and given back when they end."""
+"""A server of requests: answers allocate blocks of KV cache as they grow, and free them at the end."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ttmem.model.tensor import Tensor, from_shape
 from ttmem.model.workloads.scale import Scale, Steps
 
 MOST_REQUESTS = 64
-TIDE = 60  # steps of many new requests, then as many of few
+TIDE = 60  # steps with many new requests, then as many with few
 TOKENS_PER_BLOCK = 4
 BLOCK_ROWS = 256
 
 
 @dataclass(slots=True)
 class Request:
-    """`left`: tokens that are still to come."""
+    """`left`: tokens still to be generated."""
 
     left: int
     blocks: list[Tensor] = field(default_factory=list)
 
 
 class Service:
-    """The model's weights, and the requests it works on."""
+    """The model's weights, and the requests in progress."""
 
     def __init__(self, mesh: MeshDevice, rng: Random, scale: Scale) -> None:
         self._mesh = mesh
@@ -39,13 +39,13 @@ class Service:
         self.requests: list[Request] = []
 
     def arrivals(self, busy: bool) -> None:
-        """New requests, if there is room."""
+        """Accepts new requests, if there is space."""
         for _ in range(self._rng.randint(0, 4 if busy else 1)):
             if len(self.requests) < MOST_REQUESTS:
                 self.requests.append(Request(self._rng.randint(10, 60)))
 
     def generate(self) -> None:
-        """One token for each request; who is done gives its blocks back."""
+        """One token for each request; a finished one frees its blocks."""
         for weights in self._weights:
             ops.matmul(self._input, weights).deallocate()
         for request in self.requests:
@@ -59,7 +59,7 @@ class Service:
 
 
 def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
-    """High tide and low tide, one token per step."""
+    """Alternates between high and low load, one token per step."""
     service = Service(mesh, rng, scale)
     step = 0
     while True:

@@ -1,4 +1,4 @@
-"""An application that pads nothing: each input has a shape of its own, and so a program of its own."""
+"""An application that does not pad its inputs, so each has its own shape and needs its own program."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ttmem.model.mesh import MeshDevice
 from ttmem.model.tensor import TILE, Temporaries, from_shape
 from ttmem.model.workloads.scale import Scale, Steps
 
-MOST_ROWS = 64  # of tiles; then there is one more column
+MOST_ROWS = 64  # of tiles; then a column is added
 
 
 def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
-    """Never the same shape again; two programs more with each step."""
+    """A new shape every step, and two more programs."""
     for number in count():
         columns, row = divmod(number, MOST_ROWS)
         shape = (scale.units * rng.choice((1, 2)), TILE * (row + 1), TILE * (columns + 1))

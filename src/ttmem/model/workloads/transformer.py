@@ -1,4 +1,4 @@
-"""A language model, the same on every chip: each answers its own requests (data parallel)."""
+"""A language model, replicated on every chip; each answers its own requests (data parallel)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROMPTS = (128, 256, 512, 1024)  # prompts are padded to one of these: few shape
 
 
 def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
-    """Load, warm up with every shape there will be, then answer requests."""
+    """Loads, warms up with every shape it will use, then answers requests."""
     model = Decoder(mesh, scale)
     for _ in range(scale.layers):
         model.load_layer()
@@ -30,5 +30,5 @@ def run(mesh: MeshDevice, rng: Random, scale: Scale) -> Steps:
 
 
 def warm_up_steps(scale: Scale) -> int:
-    """After so many steps no program is new."""
+    """After so many steps all programs are cached."""
     return scale.layers + len(PROMPTS) + 1
