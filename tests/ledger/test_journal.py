@@ -193,7 +193,7 @@ def test_a_replayed_journal_leads_to_the_same_ledger(
     ledger.attach(tape)
     for step in history:
         take(ledger, step)
-    ledger.attach(None)
+    ledger.detach(tape)
 
     # when it is replayed in two pieces, cut anywhere
     replayed = Ledger(seed=2)

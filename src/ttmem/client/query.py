@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -70,8 +72,7 @@ class ServerConnection:
     def query(self, what: str, **arguments: Any) -> tuple[dict[str, Any], dict[str, memoryview]]:
         """The answer's document and its attachments."""
         try:
-            question = json_frame(Frame.QUERY, {"what": what, **arguments})
-            self._socket.sendall(question, socket.MSG_NOSIGNAL)
+            self._send(what, arguments)
             payload = self._read_answer()
         except (OSError, EOFError) as error:
             raise explained(self.path, error) from error
@@ -84,6 +85,33 @@ class ServerConnection:
             raise TtmemError(f"the server at {self.path} says: {said}")
         return document, attachments
 
+    def record(self, ring: bool = False) -> None:
+        """Asks for everything that the server sees; `chunk` has it. `ring`: only the last files are kept."""
+        self.query("record", ring=ring)
+
+    def about_recording(self, what: str) -> None:
+        """`end`: asks for the last chunks. `again`: for a FILE chunk and everything that is needed to read on."""
+        try:
+            self._send("record", {what: True})
+        except OSError as error:
+            raise explained(self.path, error) from error
+
+    def chunk(self, seconds: float) -> bytes | None:
+        """The next chunk of a recording; None if none has come in that time; nothing after the last one."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        if not poll.poll(1000 * seconds):
+            return None
+        try:
+            kind, payload = self._read_frame()
+        except (OSError, EOFError) as error:
+            raise explained(self.path, error) from error
+        return bytes(payload) if kind == Frame.CHUNK else b""
+
+    def _send(self, what: str, arguments: Mapping[str, Any]) -> None:
+        question = json_frame(Frame.QUERY, {"what": what, **arguments})
+        self._socket.sendall(question, socket.MSG_NOSIGNAL)
+
     def _wait_for_welcome(self) -> None:
         stream = FrameStream("server", RECEIVE)
         while all(kind is not Frame.WELCOME for kind, _ in frames_from(stream, self.path)):
@@ -91,14 +119,18 @@ class ServerConnection:
 
     def _read_answer(self) -> bytearray:
         while True:
-            kind, length = HEADER.unpack(self._read(HEADER.size))
-            if length > MAX_ANSWER_PAYLOAD:
-                raise self._nonsense(f"a frame of {length:,} bytes")
-            payload = self._read(length)
-            if kind == Frame.REFUSED:
-                raise Refused(text_of(payload))
+            kind, payload = self._read_frame()
             if kind == Frame.ANSWER:
                 return payload
+
+    def _read_frame(self) -> tuple[int, bytearray]:
+        kind, length = HEADER.unpack(self._read(HEADER.size))
+        if length > MAX_ANSWER_PAYLOAD:
+            raise self._nonsense(f"a frame of {length:,} bytes")
+        payload = self._read(length)
+        if kind == Frame.REFUSED:
+            raise Refused(text_of(payload))
+        return kind, payload
 
     def _read(self, length: int) -> bytearray:
         data = bytearray()  # grows with what arrives, not with what was announced

@@ -1,13 +1,14 @@
-"""Record everything that this host's processes do with the memory of their devices.
+"""Record everything that happens to the memory of this host's devices.
 
     ttmem record today.ttmem --duration 1h
 
-Reads the regions of processes under `ttmem run` and the counters that stock ttnn publishes, like
-`ttmem top` without a server. `ttmem ps FILE --at 12.5s`, `ttmem top FILE` and `ttmem dump FILE` show
-the recording at any instant. Ctrl-C ends it. The file is readable by its owner only; it has
-command lines and paths in it, unless --confidential leaves them out.
+If a server runs (`ttmem serve`), everything that it sees is recorded: processes under `ttmem run`, clients of
+its socket, and the counters of stock ttnn; that is for root and the user who runs the server. Without one,
+or with --shm or --pid, the command reads regions and counters itself, like `ttmem top`. `ttmem ps FILE --at 12.5s`,
+`ttmem top FILE` and `ttmem dump FILE` show the recording at any instant. Ctrl-C ends it. The file is readable by its
+owner only; it has command lines and paths in it, unless --confidential leaves them out.
 
-exit codes: 0 done, 1 some of it could not be written, 2 wrong arguments
+exit codes: 0 done, 1 some of it could not be recorded, 2 wrong arguments, 3 no server at --socket, 4 the server refused
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from typing import TYPE_CHECKING
 
 from ttmem.clock import now_ns
 from ttmem.commands.options import path
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, ClosedToYou, NoServer, Refused, TtmemError
 from ttmem.sizes import human, several
 
 if TYPE_CHECKING:
+    from ttmem.client.query import ServerConnection
     from ttmem.recording.writer import Written
     from ttmem.sources.probe.reader import RegionReader
 
 POLL_S = 0.1
 PROGRESS_S = 1.0
+PARTING_S = 10.0  # for the end of a recording to come from the server
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
@@ -56,7 +59,13 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="only this process, if it runs under `ttmem run`",
     )
     parser.add_argument(
-        "--shm", metavar="DIR", type=path, help="read regions and counters in this directory"
+        "--socket", metavar="PATH", type=path, help="record what the server at this socket sees"
+    )
+    parser.add_argument(
+        "--shm",
+        metavar="DIR",
+        type=path,
+        help="ask no server; read regions and counters in this directory",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     parser.add_argument(
@@ -65,13 +74,79 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from ttmem.recording.when import parse_duration
+
+    seconds = parse_duration(options.duration) / 1e9 if options.duration else float("inf")
+    server = _server(options)
+    if server is not None:
+        with server:
+            return _record_server(server, options, seconds)
+    return _record_here(options, seconds)
+
+
+def _server(options: argparse.Namespace) -> ServerConnection | None:
+    """The server to record; None: there is none, or regions were asked for."""
+    from ttmem.client.query import ServerConnection
+    from ttmem.wire.socket_path import named_socket
+
+    if options.socket is not None and (options.shm is not None or options.pid):
+        raise BadInput("--socket records a server; --shm and --pid read regions; give one of them")
+    if options.shm is not None or options.pid:
+        return None
+    try:
+        return ServerConnection(options.socket)
+    except (NoServer, ClosedToYou):
+        if named_socket(options.socket) is not None:
+            raise
+        return None
+
+
+def _record_server(server: ServerConnection, options: argparse.Namespace, seconds: float) -> int:
+    from ttmem.recording.received import Received
+    from ttmem.recording.recorder import described
+    from ttmem.recording.writer import FileSink
+
+    try:
+        server.record()
+    except Refused as refusal:
+        raise Refused(f"{refusal}; `ttmem record --shm DIR` reads what is yours") from None
+    name = expanded(options.file)
+    sink = FileSink(name, overwrite=options.overwrite)
+    about = described(shlex.join(sys.argv), confidential=options.confidential)
+    received = Received(sink, about, confidential=options.confidential)
+    stop, progress = _Stop(), _Progress()
+    end, asked, trouble = time.monotonic() + seconds, 0.0, None
+    try:
+        while (chunk := server.chunk(POLL_S)) != b"":
+            if chunk:
+                received.take(chunk)
+            now = time.monotonic()
+            if not asked and (stop.asked or now >= end):
+                server.about_recording("end")
+                asked = now
+            elif asked and now > asked + PARTING_S:
+                raise TtmemError("the server did not send the end of the recording")
+            elif received.wants_file:
+                server.about_recording("again")
+            progress.show(received.written())
+    except TtmemError as problem:
+        trouble = problem
+    written = received.close()
+    progress.end()
+    if not asked and trouble is None:
+        print("the server has stopped", file=sys.stderr)
+    print(outcome(name, written))
+    if trouble is not None:
+        raise trouble
+    return 1 if written.lost or written.problem else 0
+
+
+def _record_here(options: argparse.Namespace, seconds: float) -> int:
     from ttmem.feeds import LocalFeed
     from ttmem.recording.recorder import described
-    from ttmem.recording.when import parse_duration
     from ttmem.recording.writer import FileSink
     from ttmem.sources.shm import check_directories
 
-    seconds = parse_duration(options.duration) / 1e9 if options.duration else float("inf")
     check_directories(options.shm)
     pids = frozenset(options.pid)
     feed = LocalFeed(
@@ -121,7 +196,7 @@ def outcome(name: str, written: Written) -> str:
     """One line for the end."""
     text = f"recorded {several(written.records, 'record')}, {human(written.bytes)}, in {name}"
     if written.lost:
-        text += f"; {several(written.lost, 'record')} lost, because the disk was too slow or full"
+        text += f"; {several(written.lost, 'record')} lost, because the disk was full, or something too slow"
     if written.problem:
         text += f" ({written.problem})"
     return text

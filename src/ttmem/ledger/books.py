@@ -96,12 +96,8 @@ class Books:
 
     @property
     def journal(self) -> Journal | None:
-        """Gets a record of everything that changes the native ledger; its state before is `native.save()`."""
+        """Gets a record of everything that changes the native ledger; see `JournaledLedger.attach`."""
         return self.native.journal
-
-    @journal.setter
-    def journal(self, journal: Journal | None) -> None:
-        self.native.attach(journal)
 
     # -- processes -------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ same state, row for row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -31,19 +31,47 @@ class Journal(Protocol):
         """Memory ran out in the middle of a call: only a new key frame has the state of the ledger."""
 
 
+class _Several:
+    """The same journal, written by each."""
+
+    def __init__(self, journals: Sequence[Journal]) -> None:
+        self._journals = journals
+
+    def records(self, data: Records, /) -> None:
+        for journal in self._journals:
+            journal.records(data)
+
+    def string(self, account: int, number: int, text: str, /) -> None:
+        for journal in self._journals:
+            journal.string(account, number, text)
+
+    def interrupted(self) -> None:
+        for journal in self._journals:
+            journal.interrupted()
+
+
 class JournaledLedger(Ledger):
-    """A native ledger to which a journal can be attached at any time; until then its methods are the native ones."""
+    """A native ledger to which journals can be attached at any time; until then its methods are the native ones."""
 
     position = NO_POSITION  # in their source, of the events that are applied next
     journal: Journal | None = None
+    _journals: tuple[Journal, ...] = ()
 
-    def attach(self, journal: Journal | None) -> None:
-        """Writes a journal from now on; None ends it."""
-        self.journal = journal
+    def attach(self, journal: Journal) -> None:
+        """Writes it from now on; what the ledger has before is `save()`."""
+        self._write_to((*self._journals, journal))
+
+    def detach(self, journal: Journal) -> None:
+        self._write_to(tuple(one for one in self._journals if one is not journal))
+
+    def _write_to(self, journals: tuple[Journal, ...]) -> None:
+        self._journals = journals
+        self.journal = _Several(journals) if len(journals) > 1 else next(iter(journals), None)
         for name, records in _CALLS.items():
             self.__dict__.pop(name, None)
-            if journal is not None:
-                self.__dict__[name] = partial(self._call, journal, getattr(Ledger, name), records)
+            if self.journal is not None:
+                native = getattr(Ledger, name)
+                self.__dict__[name] = partial(self._call, self.journal, native, records)
 
     def _call(
         self,

@@ -105,11 +105,23 @@ class Recorder:
             self._writer.document(ChunkType.ACCOUNTS, self._accounts, now)
         self._key_frame(now)
 
-    def begin_file(self, now: int) -> None:
-        """Ends a file, and begins one that can be read without it, for a sink that keeps them apart."""
+    def begin_file(self, now: int, *, anew: bool = False) -> None:
+        """Ends a file, and begins one that can be read without it, for a sink that keeps them apart.
+
+        `anew`: with the history of the last hour, which takes long, for a reader who has nothing before it.
+        """
+        self.end_file(now)
+        self._begin_file(now)
+        if anew:
+            self._sampled.clear()
+            self._write_history(now)
+
+    def end_file(self, now: int) -> None:
+        """Everything up to now goes to the sink, and an END chunk behind it; the recording goes on."""
+        self._write_strings(now)
+        self._write_context(now)
         self._write_marks(now)
         self._writer.document(ChunkType.END, {}, now)
-        self._begin_file(now)
 
     @property
     def ready(self) -> bool:
@@ -125,10 +137,8 @@ class Recorder:
 
     def close(self, seconds: float = 30.0) -> Written:
         """Ends the file; what is waiting is written first, if that takes no longer than `seconds`."""
-        self._books.native.attach(None)
-        self._write_context(now_ns())
-        self._write_marks(now_ns())
-        self._writer.document(ChunkType.END, {}, now_ns())
+        self._books.native.detach(self)
+        self.end_file(now_ns())
         return self._writer.close(seconds)
 
     # -- the journal ---------------------------------------------------------------------------------------------

@@ -68,7 +68,8 @@ class Recording(Reader):
     def instant(self, when: str | float) -> Instant:
         """What an instant stands for.
 
-        A number, or "12.5s", "2m30s": since the start. "start", "end". "#1234": that position. "oom", "oom:2": when the
+        A number, or "12.5s", "2m30s": since the start. "start", "end". "#1234": that position. "41#1234": when process
+        41 had told 1,234 events (`position` in a snapshot). "oom", "oom:2": when the
         first or second allocation failed. "peak:l1", "peak:dram", ...: when the most was held on one device.
         "14:05:30", "2026-11-18T14:05:30": by the clock.
         """
@@ -79,7 +80,9 @@ class Recording(Reader):
             if wanted.since_start_ns is not None:
                 time = started + wanted.since_start_ns
             return Instant(self.position_at(time), time, time)
-        if wanted.position is not None:
+        if wanted.position is not None and wanted.pid is not None:
+            position = self._position_of(wanted.pid, wanted.position)
+        elif wanted.position is not None:
             position = max(self._start, min(wanted.position, self._chunks.end))
         elif wanted.failure is not None:
             position = self._failure(wanted.failure)
@@ -101,6 +104,19 @@ class Recording(Reader):
             return position + records_until(data, before, time)
         except (BadChunk, ValueError):
             return position
+
+    def _position_of(self, pid: int, count: int) -> int:
+        """After so many events of a process, which is `processes[].position` of a snapshot."""
+        latest = None
+        for batch in self.batches():
+            if batch.process.pid == pid and batch.source_position is not None:
+                if batch.source_position >= count:
+                    break
+                latest = batch
+        if latest is None or latest.source_position is None:
+            raise BadInput(f"{self._chunks.source.name} has no event of process {pid} before that")
+        within = min(count - latest.source_position, len(latest.events) // EVENT_SIZE)
+        return latest.position + within
 
     def _peak(self, kind: str) -> int:
         """By events; of what only counters tell, the history has a sample each second."""
@@ -303,8 +319,10 @@ class Recording(Reader):
             except BadChunk:
                 continue
             for unique_id, samples in document.items():
-                for sample in samples if unique_id in past else ():
-                    past[unique_id].append(sample)
+                history = past.get(unique_id)
+                for sample in samples if history is not None else ():
+                    if not history or sample[0] > history.last()[0]:  # a past may come twice
+                        past[unique_id].append(sample)
         return {unique_id: history.columns() for unique_id, history in past.items() if history}
 
     def _recent(self, alive: Mapping[int, RecordedProcess], position: int) -> RecentEvents:

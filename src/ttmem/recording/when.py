@@ -18,11 +18,12 @@ _LONGEST = 100 * 365 * 86_400 * SECOND_NS
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Exactly one of the fields is set."""
+    """Exactly one of the fields is set, but for `pid`."""
 
     since_start_ns: int | None = None
     time_ns: int | None = None
     position: int | None = None
+    pid: int | None = None  # with a position: so many events of this process
     failure: int | None = None  # the first is 1
     peak: str | None = None  # of PEAKS
     end: bool = False
@@ -54,6 +55,8 @@ def parse_when(text: str | float, started_ns: int) -> When:
         return When(peak=rest)
     if re.fullmatch(r"#\d{1,18}", text):
         return When(position=int(text[1:]))
+    if found := re.fullmatch(r"(\d{1,10})#(\d{1,18})", text):
+        return When(pid=int(found[1]), position=int(found[2]))
     try:
         return When(since_start_ns=parse_duration(text))
     except BadInput:

@@ -247,6 +247,8 @@ class Writer:
         if piece.kind is not ChunkType.RECORDS:
             if piece.kind in (ChunkType.STATE, ChunkType.END):
                 self._flush()
+            if piece.kind is ChunkType.FILE:  # no file begins before its own time
+                self._time = max(self._time, piece.time)
             self._write_long(piece)
             return
         end = self._open_at + self._open_bytes // EVENT_SIZE

@@ -35,10 +35,12 @@ if TYPE_CHECKING:  # loaded by a server that records
     from ttmem.recording.flight import FlightRecorder
     from ttmem.recording.recorder import Recorder
     from ttmem.recording.writer import Sink
+    from ttmem.server.stream import Stream
 
 P = ParamSpec("P")
 TICK = 1.0
 LAST_PATIENCE = 0.3  # seconds to write pending output, and then the log, when the server stops
+STREAM_PATIENCE = 1.0  # seconds for those who record what the server sees
 RECORDING_PATIENCE = 5.0  # seconds to write the end of a recording
 MAX_MARK = 500  # characters
 MAX_NAME = 64  # characters in the name of a reporter or program
@@ -83,6 +85,7 @@ class Server:
         self._output = Output(stdout)
         self._answers = Answers(self.books, socket_path, self._started, self._output, shm)
         self._recorder: Recorder | FlightRecorder | None = None
+        self._stream: Stream | None = None  # until somebody wants it
         self._event_lines: EventLines | None = None
         if log_events:
             self._event_lines = EventLines(self.books, self._started, self._output, log_dispatches)
@@ -180,6 +183,8 @@ class Server:
             self._summary_wanted = False
             self._next_summary = time.monotonic() + self._summary_period
             self._guarded("the summary", self._log_summary)
+        if self._stream:
+            self._guarded("those who record", self._stream.send)
         self._output.flush()
 
     def _guarded(
@@ -196,6 +201,8 @@ class Server:
         if reading is not None:
             remarks = (*reading.remarks, *self._probe_remarks)
             self.books.sample(reading.devices, remarks, now_ns())
+            if self._stream:
+                self._stream.tick(now_ns())
 
     def _log_summary(self) -> None:
         snapshot, live = self.books.snapshot(now_ns()), self.books.native.live()
@@ -218,6 +225,8 @@ class Server:
         self._guarded("the samples of this second", self.books.tick, now_ns())
         if self._recorder is not None:
             self._guarded("the recording", self._recorder.tick, now_ns())
+        if self._stream:
+            self._guarded("those who record", self._stream.tick, now_ns())
         self._output.report_losses("standard output", self._log.problem)
         self._log_output.report_losses("the log", self._log.problem)
         self._guarded("the socket", self._connections.tick)
@@ -243,6 +252,8 @@ class Server:
     def forget_peer(self, peer: Peer) -> None:
         """Closes a connection. Its process keeps what it holds, and is forgotten if it holds nothing."""
         account = self._processes.detach(peer)
+        if self._stream:
+            self._stream.forget(peer)
         peer.socket.close()
         if account is not None:
             process = account.part_of or account
@@ -385,18 +396,49 @@ class Server:
             self._connections.queries(peer)
         if document.get("what") == "mark":
             return self._mark(peer, document.get("text"))
-        return self._answers.query(document, peer.uid, now_ns())
+        if document.get("what") == "record":
+            return self._record(peer, document)
+        now = now_ns()
+        if self._stream:  # a recording has what was shown
+            self._stream.tick(now)
+        return self._answers.query(document, peer.uid, now)
 
     def _mark(self, peer: Peer, text: object) -> list[bytes]:
         if peer.uid not in (0, os.geteuid()):
             return frames.answer_frame({"error": "only root and the server's user may set marks"})
         if not isinstance(text, str) or not 0 < len(text) <= MAX_MARK:
             return frames.answer_frame({"error": f"a mark is a text of 1 to {MAX_MARK} characters"})
-        if self._recorder is None:
+        if self._recorder is None and not self._stream:
             return frames.answer_frame(
-                {"error": "this server does not record; start it with `ttmem serve --record DIR`"}
+                {
+                    "error": "nobody records; start the server with `ttmem serve --record DIR`, or `ttmem record`"
+                }
             )
-        self._recorder.mark(printable(text), now_ns(), peer.pid)
+        for recorder in (self._recorder, self._stream):
+            if recorder:
+                recorder.mark(printable(text), now_ns(), peer.pid)
+        return frames.answer_frame({"done": True})
+
+    def _record(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
+        """Events, paths and command lines of everybody are for those who could read them anyway; ValueError."""
+        if peer.uid not in (0, os.geteuid()):
+            raise ValueError(
+                f"only root and {user_title(os.geteuid())}, who runs this server, may record what it sees"
+            )
+        if self._stream is None:
+            from ttmem.server.stream import Stream
+
+            self._stream = Stream(
+                self.books, self._answers.host, self._connections.settle, self._wake_up
+            )
+        for name, act in (("end", self._stream.end), ("again", self._stream.again)):
+            if document.get(name) is True:
+                error = {"error": "this connection does not record"}
+                return [] if act(peer) else frames.answer_frame(error)
+        problem = self._stream.subscribe(peer, document.get("ring") is True)
+        if problem:
+            return frames.answer_frame({"error": problem})
+        self._connections.reports(peer)  # it is not idle because it asks nothing
         return frames.answer_frame({"done": True})
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
@@ -418,6 +460,8 @@ class Server:
                 watcher.stop()
         if self._recorder is not None:
             self._guarded("the recording", self._end_recording, self._recorder)
+        if self._stream:
+            self._guarded("those who record", self._stream.close, STREAM_PATIENCE)
         self._connections.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)

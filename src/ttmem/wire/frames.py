@@ -30,6 +30,7 @@ type    name         from      payload
 12      ANSWER       server    u32 length of a JSON text, the text, attachments as it says
 13      RESEND       server    a sentence, UTF-8: why the client is asked to declare its devices again and to resync
 14      DECLINED     server    a sentence, UTF-8: why a declaration was not taken; everything else goes on
+15      CHUNK        server    one chunk of a recording (docs/recording-format.md), after QUERY record
 ======= ============ ========= ==============================================================
 
 Invariant: the preamble and REFUSED keep this shape in every version, so that two versions can always
@@ -77,6 +78,7 @@ class Frame(IntEnum):
     ANSWER = 12
     RESEND = 13
     DECLINED = 14
+    CHUNK = 15
 
 
 def preamble(version: int = VERSION) -> bytes:
@@ -87,6 +89,11 @@ def preamble(version: int = VERSION) -> bytes:
 def frame(kind: Frame, payload: bytes | bytearray | memoryview = b"") -> bytes:
     """One frame with its header."""
     return HEADER.pack(kind, len(payload)) + payload
+
+
+def chunk_frame(chunk: bytes) -> list[bytes]:
+    """One frame in pieces; the chunk is not copied."""
+    return [HEADER.pack(Frame.CHUNK, len(chunk)), chunk]
 
 
 def json_frame(kind: Frame, document: object) -> bytes:
