@@ -55,6 +55,7 @@ class Window(NamedTuple):
     first: int
     end: int
     name: str
+    began_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ class Windows:
     by: str
     windows: tuple[Window, ...]
     what: str  # 'phase decode', 'marks', 'equal parts of the time'
+
+    @property
+    def repeats(self) -> bool:
+        """Whether they are iterations of the program, and not just parts of the time."""
+        return self.by != "window" and len(self.windows) > 1
 
 
 LEAST_WINDOWS = 4
@@ -193,9 +199,14 @@ class History:
                 f"{name} is not complete, so ttmem gives no {answer}: {'; '.join(self.losses)}."
                 " Record again; docs/recording.md says how losses are avoided"
             )
+        self.need_allocations(answer)
+
+    def need_allocations(self, answer: str) -> None:
+        """Raises Loss unless something was allocated."""
         if not self.peaks:
             raise Loss(
-                f"{name} has no allocations, so ttmem gives no {answer}; `ttmem run --record FILE` records a program's"
+                f"{self.info.name} has no allocations, so ttmem gives no {answer};"
+                " `ttmem run -o FILE -- COMMAND` records those of a program"
             )
 
     # -- iterations ----------------------------------------------------------------------------------------------
@@ -219,7 +230,7 @@ class History:
     def _between(self, marks: list[Marker]) -> tuple[Window, ...]:
         """From each mark to the next. What comes before the first and after the last is no iteration."""
         return tuple(
-            Window(one.position, after.position, one.text)
+            Window(one.position, after.position, one.text, one.time_ns)
             for one, after in pairwise(marks)
             if after.position > one.position
         )
@@ -229,10 +240,10 @@ class History:
         start, end = self.info.first, self.info.end
         ended = self.recording.time_at(end)
         began = self._swept.began_ns or ended
-        parts = (began + (ended - began) * n // EQUAL_WINDOWS for n in range(1, EQUAL_WINDOWS))
-        at = [start, *map(self.recording.position_at, parts), end]
+        times = [began + (ended - began) * n // EQUAL_WINDOWS for n in range(EQUAL_WINDOWS)]
+        at = [start, *map(self.recording.position_at, times[1:]), end]
         return tuple(
-            Window(first, last, f"{number + 1} of {EQUAL_WINDOWS}")
+            Window(first, last, f"{number + 1} of {EQUAL_WINDOWS}", times[number])
             for number, (first, last) in enumerate(pairwise(at))
             if last > first
         )

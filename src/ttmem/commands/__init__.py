@@ -28,6 +28,7 @@ VERBS = (
     "cut",
     "export",
     "metrics",
+    "peak",
     "doctor",
     "clean",
     "simulate",

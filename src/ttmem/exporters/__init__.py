@@ -42,7 +42,7 @@ class Request(NamedTuple):
 
     def banks(self, device: str, memory: str) -> int:
         """How many banks a device has for a kind of memory; 1 if nobody declared that."""
-        return self.recording.banks(device, MemoryKind[memory]) or 1
+        return self.recording.banks(device, MemoryKind[memory]).number or 1
 
 
 class Format(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
-from ttmem.events import EVENT_SIZE, MemoryKind
+from ttmem.events import EVENT_SIZE, Banks, MemoryKind
 from ttmem.recording.chunks import Source
 from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
 from ttmem.recording.journal import records_until
@@ -383,10 +383,10 @@ class Recording(Reader):
             yield found
             time = found.ended_ns
 
-    def banks(self, device: str, kind: MemoryKind) -> int | None:
-        """How many banks a device has for a kind of memory; None if that was not declared."""
+    def banks(self, device: str, kind: MemoryKind) -> Banks:
+        """The banks of a device for a kind of memory, as far as they were declared."""
         found = (one for one in self._devices(self._chunks.end) if one.unique_id == device)
-        return next((one.declaration.banks(kind).number for one in found), None)
+        return next((one.declaration.banks(kind) for one in found), Banks(None, None, None))
 
     def _devices(self, position: int) -> tuple[DeviceContext, ...]:
         """What is known about devices at a position; each stands at its index in the ledger."""

@@ -1,0 +1,123 @@
+"""The least that the largest free block ever was, in each phase: the number that predicts the next failure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from typing import NamedTuple
+
+from ttmem.analysis.history import History
+from ttmem.events import MemoryKind
+from ttmem.recording import BufferChange
+
+KINDS = (MemoryKind.DRAM, MemoryKind.L1, MemoryKind.L1_SMALL, MemoryKind.TRACE)
+
+
+class LeastFree(NamedTuple):
+    """Bytes in all banks together, as `largest_free` of a snapshot; after an allocation of that phase."""
+
+    device: str  # unique id
+    kind: str
+    phase: str | None
+    largest_free: int
+    position: int  # the state in which it was so
+    time_ns: int
+
+
+class _Gaps:
+    """The free gaps in one bank of a lock-step allocator, kept while blocks come and go."""
+
+    def __init__(self, base: int, size: int, banks: int) -> None:
+        self._banks = banks
+        self._starts, self._ends = [base + size], [base]  # of blocks: one before, one behind all
+        self._gaps = [size]  # in ascending order
+        self.fits = True  # False: these cannot be the blocks of one allocator
+
+    @property
+    def largest(self) -> int:
+        return self._gaps[-1]
+
+    def add(self, address: int | None, reserved: int | None) -> None:
+        block = self._block(address, reserved)
+        if block is None or not self.fits:
+            self.fits = False
+            return
+        start, end = block
+        at = bisect_left(self._starts, start)
+        before = self._ends[at] if at < len(self._ends) else None
+        after = self._starts[at] if at < len(self._starts) else None
+        if before is None or after is None or start < before or end > after:
+            self.fits = False
+            return
+        self._take(after - before)
+        insort(self._gaps, start - before)
+        insort(self._gaps, after - end)
+        self._starts.insert(at, start)
+        self._ends.insert(at + 1, end)
+
+    def remove(self, address: int | None, reserved: int | None) -> None:
+        block = self._block(address, reserved)
+        if block is None or not self.fits:
+            return
+        start, end = block
+        at = bisect_left(self._starts, start)
+        if self._starts[at] != start or self._ends[at + 1] != end:
+            self.fits = False
+            return
+        before, after = self._ends[at], self._starts[at + 1]
+        self._take(start - before)
+        self._take(after - end)
+        insort(self._gaps, after - before)
+        del self._starts[at], self._ends[at + 1]
+
+    def _block(self, address: int | None, reserved: int | None) -> tuple[int, int] | None:
+        if address is None or reserved is None or reserved % self._banks:
+            return None
+        return address, address + reserved // self._banks
+
+    def _take(self, gap: int) -> None:
+        del self._gaps[bisect_right(self._gaps, gap) - 1]
+
+
+class FreeSpace:
+    """Takes changes in their order; `least` is the answer so far."""
+
+    def __init__(self, history: History) -> None:
+        self._gaps: dict[tuple[str, str], tuple[_Gaps, int]] = {}
+        self._least: dict[tuple[str, str, str | None], tuple[int, int, int]] = {}
+        for device in history.devices:
+            for kind in KINDS:
+                number, size, base = history.recording.banks(device, kind)
+                if number and size and base is not None:
+                    self._gaps[device, kind.name] = _Gaps(base, size, number), number
+
+    def take(self, change: BufferChange) -> None:
+        found = self._gaps.get((change.device, change.kind))
+        if found is None:
+            return
+        gaps, banks = found
+        if not change.begins:
+            gaps.remove(change.address, change.reserved)
+            return
+        gaps.add(change.address, change.reserved)
+        key = (change.device, change.kind, change.origin.phase)
+        largest = gaps.largest * banks
+        known = self._least.get(key)
+        if known is None or largest < known[0]:
+            self._least[key] = largest, change.position + 1, change.time_ns
+
+    @property
+    def least(self) -> list[LeastFree]:
+        """Nothing of memories in which addresses are unknown, overlap, or belong to two allocators."""
+        return [
+            LeastFree(*key, *found)
+            for key, found in self._least.items()
+            if self._gaps[key[0], key[1]][0].fits
+        ]
+
+
+def least_free(history: History) -> list[LeastFree]:
+    """Of every device, kind of memory and phase."""
+    space = FreeSpace(history)
+    for change in history.buffers():
+        space.take(change)
+    return space.least
