@@ -19,14 +19,20 @@ CHIPS = ("chip0", "chip1")
 
 
 class Run:
-    """One process on a p150; every call takes a millisecond. `with Run(path) as run:` writes the recording."""
+    """One process on a p150; every call takes a millisecond. `with Run(path) as run:` writes the recording.
 
-    def __init__(self, path: Path, pid: int = 41, board: str = "p150") -> None:
+    `watched`: by the probe, which reports phases; else it reports to a server itself, and frees nothing unknown.
+    """
+
+    def __init__(
+        self, path: Path, pid: int = 41, board: str = "p150", *, watched: bool = True
+    ) -> None:
         self.now = START
         self.pid = pid
         self._ids = 0
         self._strings: dict[str, int] = {}
         self._board = board
+        self._watched = watched
         self._phase = 0
         self.books = Books()
         self.recorder = Recorder(self.books, FileSink(str(path)), described("test"))
@@ -36,6 +42,8 @@ class Run:
         """Another process; its index."""
         facts = ProcessFacts(pid, start_time_ns=pid, user="u", command="python model.py")
         process = self.books.open_process(facts)
+        if self._watched:
+            self.books.native.follow_table(process.index)
         for number, chip in enumerate(CHIPS):
             spec = device_spec(self._board)
             self.books.declare(process, DeviceDeclaration.from_spec(spec, number, unique_id=chip))

@@ -107,7 +107,7 @@ def test_marks_are_the_iterations_if_there_are_enough_else_the_most_frequent_pha
 def test_an_anomaly_is_a_loss_even_if_its_process_has_ended(
     event: Event, said: str, tmp_path: Path
 ) -> None:
-    with Run(tmp_path / "a.ttmem") as run:
+    with Run(tmp_path / "a.ttmem", watched=False) as run:
         run.alloc(MIB)
         run.event(event)
         run.end_process()

@@ -82,6 +82,7 @@ class _Swept(NamedTuple):
     anomalies: Counter[str]
     reached: int  # the position up to which there is no gap
     began_ns: int | None  # when the first byte was held
+    grown: tuple[int, int] | None  # position and time of the last allocation
 
 
 class History:
@@ -131,12 +132,16 @@ class History:
         """Everything that takes a whole pass."""
         best: dict[tuple[str, str], tuple[int, int, int]] = {}
         found: Counter[str] = Counter()
-        reached, began = self.info.first, None
+        reached, began, grown = self.info.first, None, None
+        before: dict[str, int] = {}
         for stretch in self.stretches():
             reached = stretch.end
             found.update(stretch.findings())
             for position, time, device, amounts in stretch.totals():
                 began = time if began is None and amounts.all else began
+                if amounts.all > before.get(device, 0):
+                    grown = position + 1, time
+                before[device] = amounts.all
                 for memory, bytes_ in zip(MEMORIES, (*amounts, amounts.l1_used), strict=True):
                     known = best.get((device, memory))
                     if known is None or bytes_ > known[0]:
@@ -147,7 +152,7 @@ class History:
             for (device, memory), (bytes_, position, time) in best.items()
             if bytes_
         )
-        return _Swept(peaks, found, reached, began)
+        return _Swept(peaks, found, reached, began, grown)
 
     @property
     def peaks(self) -> tuple[PeakInstant, ...]:
@@ -160,7 +165,7 @@ class History:
     def losses(self) -> tuple[str, ...]:
         """What is missing in this recording, a clause each; nothing: every allocation and free is in it."""
         info, end = self.info, self.end
-        _, anomalies, reached, _ = self._swept
+        anomalies, reached = self._swept.anomalies, self._swept.reached
         found = []
         if info.lost:
             found.append(f"{several(info.lost, 'record')} could not be written")
@@ -236,9 +241,8 @@ class History:
         )
 
     def _equal(self) -> tuple[Window, ...]:
-        """Equal parts of the time in which anything happened."""
-        start, end = self.info.first, self.info.end
-        ended = self.recording.time_at(end)
+        """Equal parts of the time from the first allocation to the last: what follows is the end of the program."""
+        start, (end, ended) = self.info.first, self._swept.grown or (self.info.end, 0)
         began = self._swept.began_ns or ended
         times = [began + (ended - began) * n // EQUAL_WINDOWS for n in range(EQUAL_WINDOWS)]
         at = [start, *map(self.recording.position_at, times[1:]), end]

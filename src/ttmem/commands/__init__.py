@@ -29,6 +29,7 @@ VERBS = (
     "export",
     "metrics",
     "peak",
+    "leaks",
     "doctor",
     "clean",
     "simulate",

@@ -5,9 +5,8 @@
 
 For each device and kind of memory, and for all of L1: the live set at the maximum. It is split into circular and
 dataflow buffers, intermediates of the op that was running, what is persistent, and what is stale: allocated in an
-iteration and still alive several iterations later. Iterations are the time between two marks (`ttmem mark`,
-`ttmem.mark`), or between two entries of the phase that comes most often (`ttmem.phase`). Devices that did the same are
-shown together.
+iteration and still alive several iterations later. Iterations are the time between two marks (`ttmem mark`), or
+between two entries of the phase that comes most often (`ttmem.phase`). Devices that did the same are shown together.
 
 The last table has the smallest value that the largest free block had in each phase: what the next allocation could
 still get.

@@ -1,0 +1,354 @@
+"""What grows from iteration to iteration: leaks, caches, warm-up, and what dead processes left.
+
+The rule compares low-water marks: the least that one line of code held during an iteration. What an iteration
+allocates and frees again does not raise it, and at which instant one looks does not matter. A line leaks if, in the
+second half of the run, its low-water mark never falls and rises in most iterations.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import NamedTuple
+
+from ttmem.analysis.history import History, Loss, Window, Windows
+from ttmem.errors import BadInput
+from ttmem.snapshots import Device
+
+MOST_WINDOWS = 200  # more iterations than these are taken several at a time
+LEAST_STEPS = 4  # from one window to the next; with fewer nothing is said
+RISING = 0.6  # the part of the steps that must rise
+MANY_STEPS = 8
+BINARIES = "kernel binaries"  # what the probe and the model call such buffers
+
+
+class Verdict(Enum):
+    LEAK = "leak"
+    CACHE = "cache growth"
+    LEFT = "left by a dead process"
+    WARM_UP = "warm-up"
+    STEADY = "steady"
+
+
+class Line(NamedTuple):
+    """The code whose bytes are followed. None: unknown, or none."""
+
+    serial: int  # of the process in this recording; pids are used again
+    pid: int | None
+    kind: str  # DRAM, L1, L1_SMALL, TRACE; 'programs' for a program cache
+    op: str | None
+    site: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one line of code, or the program cache, did. Bytes are those of one device."""
+
+    verdict: Verdict
+    line: Line
+    devices: tuple[str, ...]  # unique ids; more than one: they did the same
+    low_water: tuple[int, ...]  # of each window
+    steps: int  # that were judged
+    rises: int
+    per_iteration: float | None  # bytes; None where it does not apply
+    until_full: int | None  # iterations; None: unknown, or it does not grow
+    confidence: str  # high, medium or low
+    evidence: str  # a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """The answer about one run."""
+
+    windows: Windows
+    per_window: int  # iterations in each
+    findings: tuple[Finding, ...]  # leaks first
+    steady: int  # lines of code that did not grow
+
+    def of(self, verdict: Verdict) -> list[Finding]:
+        return [one for one in self.findings if one.verdict is verdict]
+
+
+def find_leaks(
+    history: History,
+    by: str | None = None,
+    *,
+    min_bytes: int = 0,
+    ignore_phases: Sequence[str] = (),
+) -> Leaks:
+    """`min_bytes`: growth of less in the whole run is steady. `ignore_phases`: what they allocate is not judged.
+
+    Loss if the recording is not complete or too short; BadInput if it has not the iterations that `by` names.
+    """
+    history.need_everything("verdict")
+    windows = history.windows(by)
+    chosen, per_window = _merged(windows.windows)
+    if len(chosen) <= LEAST_STEPS:
+        raise (BadInput if by in ("mark", "phase") else Loss)(_too_few(history, windows))
+    levels = _Levels(history, chosen, frozenset(ignore_phases))
+    caches = _Caches(history, chosen)
+    judge = _Judge(history, windows, chosen, per_window, caches, min_bytes)
+    found = [judge.line(line, devices, marks) for line, devices, marks in levels.lines()]
+    steady = sum(len(one.devices) > 0 and one.verdict is Verdict.STEADY for one in found)
+    named = [
+        *(one for one in found if one.verdict is not Verdict.STEADY),
+        *judge.program_caches(),
+        *levels.left_behind(),
+    ]
+    order = list(Verdict)
+    named.sort(key=lambda one: (order.index(one.verdict), -(one.per_iteration or 0)))
+    return Leaks(windows, per_window, tuple(named), steady)
+
+
+def _too_few(history: History, windows: Windows) -> str:
+    name, found = history.info.name, len(windows.windows)
+    if windows.by == "mark":
+        return (
+            f"{name} has {found} iterations between marks, and a verdict needs {LEAST_STEPS + 1}: wrap each one in"
+            " `with ttmem.phase('step'):`, or use --by window"
+        )
+    if windows.by == "phase":
+        return (
+            f"{name} has no phase that was entered {LEAST_STEPS + 2} times or more: wrap each iteration in"
+            " `with ttmem.phase('step'):`, or use --by window"
+        )
+    return f"too little happened in {name} for a verdict: record a longer run"
+
+
+def _merged(windows: Sequence[Window]) -> tuple[list[Window], int]:
+    """At most MOST_WINDOWS; the last iterations may be left out so that all have the same number."""
+    each = -(-len(windows) // MOST_WINDOWS)
+    if each <= 1:
+        return list(windows), 1
+    groups = [windows[at : at + each] for at in range(0, len(windows) - each + 1, each)]
+    return [group[0]._replace(end=group[-1].end) for group in groups], each
+
+
+class _Levels:
+    """The low-water mark of every line of code on every device in every window."""
+
+    def __init__(
+        self, history: History, windows: Sequence[Window], ignored: frozenset[str]
+    ) -> None:
+        self._windows = windows
+        self._marks: dict[tuple[Line, str], list[int]] = {}
+        self._last: dict[int, int] = {}  # the last allocation of each process
+        self._first: dict[int, int] = {}
+        self._left: dict[tuple[Line, str], int] = defaultdict(int)
+        self._sweep(history, ignored)
+
+    def _sweep(self, history: History, ignored: frozenset[str]) -> None:
+        level: dict[tuple[Line, str], int] = defaultdict(int)
+        lowest: dict[tuple[Line, str], int] = {}
+        ends = {(one.pid, one.position) for one in history.markers if one.kind == "end"}
+        at = 0  # the window that is not over yet
+        for change in history.buffers():
+            while at < len(self._windows) and change.position >= self._windows[at].end:
+                self._close(at, level, lowest)
+                at += 1
+            origin = change.origin
+            if origin.phase in ignored:
+                continue
+            made = (change.kind, origin.op, origin.site)
+            key = (Line(origin.process.serial, origin.process.pid, *made), change.device)
+            before = level[key]
+            within = at < len(self._windows) and change.position >= self._windows[at].first
+            if change.begins:
+                serial = origin.process.serial
+                self._last[serial] = change.position
+                self._first.setdefault(serial, change.position)
+                level[key] = before + change.held
+                if within:
+                    lowest.setdefault(key, before)
+            else:
+                level[key] = before - change.held
+                if within:
+                    lowest[key] = min(lowest.get(key, before), level[key])
+                if (origin.process.pid, change.position) in ends:
+                    self._left[key] += change.held
+        while at < len(self._windows):
+            self._close(at, level, lowest)
+            at += 1
+
+    def _close(
+        self,
+        at: int,
+        level: Mapping[tuple[Line, str], int],
+        lowest: dict[tuple[Line, str], int],
+    ) -> None:
+        for key, held in level.items():
+            marks = self._marks.setdefault(key, [0] * at)
+            marks.append(lowest.get(key, held))
+        lowest.clear()
+
+    def lines(self) -> Iterator[tuple[Line, tuple[str, ...], tuple[int, ...]]]:
+        """(line, devices that did the same, low-water marks) of windows in which the process was at work."""
+        same: dict[tuple[Line, tuple[int, ...]], list[str]] = defaultdict(list)
+        for (line, device), marks in self._marks.items():
+            first, last = self._first.get(line.serial), self._last.get(line.serial, -1)
+            at_work = tuple(
+                mark
+                for window, mark in zip(self._windows, marks, strict=True)
+                if window.end <= last + 1 and (first is None or window.end > first)
+            )
+            same[line, at_work].append(device)
+        for (line, at_work), devices in same.items():
+            yield line, tuple(sorted(devices)), at_work
+
+    def left_behind(self) -> Iterator[Finding]:
+        """What processes held when they ended, by line of code."""
+        same: dict[tuple[Line, int], list[str]] = defaultdict(list)
+        for (line, device), held in self._left.items():
+            same[line, held].append(device)
+        for (line, held), devices in same.items():
+            yield Finding(
+                Verdict.LEFT,
+                line,
+                tuple(sorted(devices)),
+                (held,),
+                0,
+                0,
+                None,
+                None,
+                "high",
+                f"pid {line.pid} ended and had not freed it",
+            )
+
+
+class _Caches:
+    """Entries of program caches, and bytes of kernel binaries, at the end of every window, by device."""
+
+    def __init__(self, history: History, windows: Sequence[Window]) -> None:
+        self.entries: dict[str, list[int]] = defaultdict(list)
+        self.binaries: dict[str, list[int]] = defaultdict(list)
+        for number, window in enumerate(windows):
+            for device in history.at(window.end).devices:
+                for table, value in (
+                    (self.entries, device.kernels.cache_entries),
+                    (self.binaries, device.kernels.dram_binaries),
+                ):
+                    values = table[device.unique_id]
+                    values += [0] * (number - len(values))
+                    before = values[-1] if values else 0
+                    values.append(before if value is None else value)  # unknown while one is loaded
+
+
+class _Judge:
+    def __init__(
+        self,
+        history: History,
+        windows: Windows,
+        chosen: Sequence[Window],
+        per_window: int,
+        caches: _Caches,
+        min_bytes: int,
+    ) -> None:
+        self._history, self._windows, self._chosen = history, windows, chosen
+        self._per_window, self._caches, self._min_bytes = per_window, caches, min_bytes
+        self._devices = history.at(chosen[-1].end)
+
+    def line(self, line: Line, devices: tuple[str, ...], marks: tuple[int, ...]) -> Finding:
+        judged = second_half(marks)
+        steps, rises = len(judged) - 1, _rises(judged)
+        grown = judged[-1] - judged[0] if judged else 0
+        verdict, evidence = Verdict.STEADY, "its low-water mark does not grow"
+        if steps >= LEAST_STEPS and is_growth(judged) and grown >= max(1, self._min_bytes):
+            cached = self._is_cached(line, devices[0], marks)
+            verdict = Verdict.CACHE if cached else Verdict.LEAK
+            evidence = f"its low-water mark rose in {rises} of {steps} {self._unit}, and never fell"
+            if cached:
+                evidence += "; it belongs to cached programs"
+        elif len(marks) > 1 and judged and marks[0] < judged[0] and grown == 0:
+            verdict = Verdict.WARM_UP
+            evidence = f"it rose at first, and not in the last {steps} {self._unit}"
+        per = grown / steps / self._per_window if verdict in (Verdict.LEAK, Verdict.CACHE) else None
+        return Finding(
+            verdict,
+            line,
+            devices,
+            marks,
+            steps,
+            rises,
+            per,
+            self._until_full(devices[0], line.kind, per),
+            self._confidence(steps, rises),
+            evidence,
+        )
+
+    @property
+    def _unit(self) -> str:
+        if self._windows.by == "window":
+            return "parts of the time"
+        return f"steps of {self._per_window} iterations" if self._per_window > 1 else "iterations"
+
+    def _confidence(self, steps: int, rises: int) -> str:
+        if self._windows.repeats and steps >= MANY_STEPS and rises in (0, steps):
+            return "high"
+        return "medium" if steps >= MANY_STEPS or self._windows.repeats else "low"
+
+    def _is_cached(self, line: Line, device: str, marks: Sequence[int]) -> bool:
+        """Kernel binaries always; L1_SMALL, where programs keep tables, if their number grows, too."""
+        if (line.op or line.site or "").endswith(BINARIES):
+            return True
+        entries = self._caches.entries.get(device, [])[-len(marks) :]
+        return line.kind == "L1_SMALL" and is_growth(second_half(entries))
+
+    def _until_full(self, device: str, kind: str, per: float | None) -> int | None:
+        found = self._devices.device(device)
+        if not per or found is None:
+            return None
+        free = _free(found, kind)
+        return None if free is None else int(free // per)
+
+    def program_caches(self) -> Iterator[Finding]:
+        """Caches whose entries grow like a leak. Their kernels and circular buffers stay until they are cleared."""
+        same: dict[tuple[int, ...], list[str]] = defaultdict(list)
+        for device, entries in self._caches.entries.items():
+            if len(second_half(entries)) > LEAST_STEPS and is_growth(second_half(entries)):
+                same[tuple(entries)].append(device)
+        for numbers, devices in same.items():
+            judged = second_half(numbers)
+            steps, rises = len(judged) - 1, _rises(judged)
+            beside = second_half(self._caches.binaries.get(devices[0], ()))
+            grown = (beside[-1] - beside[0]) / steps / self._per_window if beside else None
+            text = (
+                f"programs in the cache: {judged[0]:,}, then {judged[-1]:,}; more in {rises} of {steps} {self._unit}."
+                " A new shape or argument makes a new program"
+            )
+            confidence = self._confidence(steps, rises)
+            yield Finding(
+                Verdict.CACHE,
+                Line(0, None, "programs", None, None),
+                tuple(sorted(devices)),
+                numbers,
+                steps,
+                rises,
+                grown,
+                self._until_full(devices[0], "DRAM", grown),
+                confidence,
+                text,
+            )
+
+
+def second_half(marks: Sequence[int]) -> Sequence[int]:
+    """The windows that are judged: the first half may be warm-up. Of few windows, all but the first."""
+    return marks[len(marks) // 2 :] if len(marks) // 2 > LEAST_STEPS else marks[1:]
+
+
+def is_growth(marks: Sequence[int]) -> bool:
+    """Never falls, and rises in most steps."""
+    steps = len(marks) - 1
+    falls = any(after < before for before, after in pairwise(marks))
+    return steps > 0 and not falls and _rises(marks) >= RISING * steps
+
+
+def _rises(marks: Sequence[int]) -> int:
+    return sum(after > before for before, after in pairwise(marks))
+
+
+def _free(device: Device, kind: str) -> int | None:
+    free: int | None = getattr(device.memory, kind.lower()).free
+    return free

@@ -1,0 +1,200 @@
+"""A leak is a low-water mark that rises from iteration to iteration; what is kept until the end is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.analysis.runs import CHIPS, Run
+from ttmem.analysis.history import History, Loss
+from ttmem.analysis.leaks import Leaks, Verdict, find_leaks, is_growth
+from ttmem.commands import main
+from ttmem.errors import BadInput
+from ttmem.events import Event, MemoryKind, Op
+from ttmem.recording import Recording
+
+MIB = 1 << 20
+STEPS = 12
+Body = Callable[[Run, int], None]
+
+
+def recorded(
+    path: Path, body: Body, *, marks: bool = False, phases: bool = True, watched: bool = True
+) -> Path:
+    """Weights, then steps, then an orderly end."""
+    with Run(path, watched=watched) as run:
+        weights = run.alloc(64 * MIB, "model.py:3 load")
+        for number in range(STEPS):
+            if marks:
+                run.mark(f"step {number}")
+            if phases:
+                run.phase("step")
+            temporary = run.alloc(8 * MIB, "model.py:9 forward")
+            body(run, number)
+            run.free(temporary)
+        if marks:
+            run.mark("end")
+        if phases:
+            run.phase("end")
+        run.free(weights)
+    return path
+
+
+def answer(path: Path, by: str | None = None, min_bytes: int = 0) -> Leaks:
+    with Recording(str(path)) as recording:
+        return find_leaks(History(recording), by, min_bytes=min_bytes)
+
+
+def clean(run: Run, number: int) -> None:
+    del run, number
+
+
+def leaking(run: Run, number: int) -> None:
+    del number
+    run.alloc(2 * MIB, "model.py:12 keep")
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_a_tensor_kept_by_every_iteration_is_a_leak_with_its_line_and_rate(
+    marks: bool, tmp_path: Path
+) -> None:
+    found = answer(recorded(tmp_path / "a.ttmem", leaking, marks=marks, phases=not marks))
+
+    (leak,) = found.of(Verdict.LEAK)
+    assert (leak.line.site, leak.line.kind, leak.devices) == ("model.py:12 keep", "DRAM", CHIPS[:1])
+    assert leak.per_iteration == 2 * MIB
+    assert leak.until_full is not None
+    assert leak.until_full > 1000
+    assert found.windows.by == ("mark" if marks else "phase")
+
+
+def test_weights_that_stay_until_the_end_and_temporaries_are_no_leak(tmp_path: Path) -> None:
+    found = answer(recorded(tmp_path / "a.ttmem", clean))
+
+    assert found.of(Verdict.LEAK) == []
+    assert found.steady == 2
+
+
+def test_what_rises_at_first_and_then_no_more_is_warm_up(tmp_path: Path) -> None:
+    def body(run: Run, number: int) -> None:
+        if number < 4:
+            run.alloc(MIB, "model.py:15 cache")
+
+    found = answer(recorded(tmp_path / "a.ttmem", body))
+
+    assert found.of(Verdict.LEAK) == []
+    assert [one.line.site for one in found.of(Verdict.WARM_UP)] == ["model.py:15 cache"]
+
+
+def test_kernel_binaries_and_a_growing_program_cache_are_cache_growth(tmp_path: Path) -> None:
+    def body(run: Run, number: int) -> None:
+        run.alloc(16384, "model.py:9 forward", op="kernel binaries")
+        run.cache_entries(number + 1)
+
+    found = answer(recorded(tmp_path / "a.ttmem", body))
+
+    assert found.of(Verdict.LEAK) == []
+    assert [one.line.kind for one in found.of(Verdict.CACHE)] == ["DRAM", "programs"]
+
+
+def test_a_trace_that_is_never_released_is_a_leak(tmp_path: Path) -> None:
+    def body(run: Run, number: int) -> None:
+        del number
+        run.alloc(MIB, "model.py:30 capture", kind=MemoryKind.TRACE)
+
+    (leak,) = answer(recorded(tmp_path / "a.ttmem", body)).of(Verdict.LEAK)
+
+    assert leak.line.kind == "TRACE"
+
+
+def test_what_a_process_held_when_it_died_is_left_behind(tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        for _ in range(STEPS):
+            run.phase("step")
+            run.free(run.alloc(MIB))
+        run.alloc(4 * MIB, "model.py:3 load")
+        run.end_process()
+
+    found = answer(tmp_path / "a.ttmem")
+
+    (left,) = found.of(Verdict.LEFT)
+    assert (left.line.site, left.low_water) == ("model.py:3 load", (4 * MIB,))
+
+
+def test_small_growth_and_chosen_phases_can_be_ignored(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "a.ttmem", leaking)
+
+    assert answer(path, min_bytes=1 << 30).of(Verdict.LEAK) == []
+    with Recording(str(path)) as recording:
+        found = find_leaks(History(recording), "window", ignore_phases=["step"])
+    assert found.of(Verdict.LEAK) == []
+
+
+def test_losses_give_no_verdict(tmp_path: Path) -> None:
+    def body(run: Run, number: int) -> None:
+        run.event(Event(Op.FREE, id=1000 + number))
+
+    path = recorded(tmp_path / "a.ttmem", body, phases=False, watched=False)
+
+    with pytest.raises(Loss, match="gives no verdict: unknown free"):
+        answer(path)
+
+
+def test_marks_that_never_come_are_named(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "a.ttmem", clean)
+
+    with pytest.raises(BadInput, match="has 0 iterations between marks"):
+        answer(path, "mark")
+
+
+def test_the_verb_exits_with_1_on_a_leak_and_names_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leak = recorded(tmp_path / "leak.ttmem", leaking)
+    healthy = recorded(tmp_path / "clean.ttmem", clean)
+
+    assert main(["leaks", str(leak)]) == 1
+    assert "model.py:12 keep" in capsys.readouterr().out
+    assert main(["leaks", str(healthy)]) == 0
+    assert "no leak" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "name either a recording or"),
+        (["{folder}/none.ttmem"], 2, "none.ttmem"),
+        (["{folder}/empty.ttmem"], 1, "has no allocations"),
+        (["--pid", "1"], 3, "is not watched"),
+        (["{folder}/short.ttmem", "--by", "phase"], 2, "no phase that was entered"),
+    ],
+)
+def test_bad_input_gets_one_sentence(
+    arguments: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Run(tmp_path / "empty.ttmem"):
+        pass
+    with Run(tmp_path / "short.ttmem") as run:
+        run.alloc(MIB)
+
+    given = [one.replace("{folder}", str(tmp_path)) for one in arguments]
+
+    assert main(["leaks", *given, *(["--shm", str(tmp_path)] if "--pid" in given else [])]) == code
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=20))
+def test_growth_never_falls(marks: list[int]) -> None:
+    if is_growth(marks):
+        assert marks == sorted(marks)
+        assert marks[-1] > marks[0]
