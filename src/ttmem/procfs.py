@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ttmem.clock import now_ns
+from ttmem.fast_dataclasses import dataclass, field
 from ttmem.text import printable
 from ttmem.workloads import Workload, workload
+
+if TYPE_CHECKING:
+    from socket import socket
 
 # As many mappings as the kernel allows take 10 MB. With paths made long on purpose they take 260, and a second per 64.
 _LARGEST_MAPS = 16 << 20
@@ -40,9 +42,11 @@ class ProcessFacts:
     workload: Workload | None = None  # the container, pod or job that it belongs to
 
 
-def peer_credentials(connection: socket.socket) -> tuple[int, int]:
+def peer_credentials(connection: socket) -> tuple[int, int]:
     """(pid, uid) of the other end; pid 0 if it is in a namespace that is not visible here."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    from socket import SO_PEERCRED, SOL_SOCKET  # here, since `ttmem ps` has no peer
+
+    raw = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
     return pid, uid
 

@@ -13,7 +13,6 @@ import os
 import struct
 import threading
 import weakref
-from dataclasses import dataclass
 from time import monotonic, sleep, time_ns
 
 from ttmem.client.declarations import Cores, content_of
@@ -23,6 +22,7 @@ from ttmem.client.records import HIGH, WORDS, head
 from ttmem.client.sender import Sender
 from ttmem.clock import log_line
 from ttmem.events import BinaryStatus, DeviceDeclaration, Flag, KernelType, MemoryKind, Op
+from ttmem.fast_dataclasses import dataclass
 from ttmem.wire.socket_path import named_socket
 
 log = logging.getLogger("ttmem.client")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from operator import index
 from typing import Any, Protocol, TypeAlias
 
 from ttmem.client.records import HIGH, MOST_32
 from ttmem.events import DeviceDeclaration, MemoryKind
+from ttmem.fast_dataclasses import dataclass
 
 _MOST = 1024  # devices and meshes in either cache
 

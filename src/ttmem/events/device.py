@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events.amounts import Banks, MemoryKind
+from ttmem.fast_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from ttmem.hw import DeviceSpec
@@ -87,10 +87,10 @@ class DeviceDeclaration:
     def from_json(cls, document: Mapping[str, Any]) -> DeviceDeclaration:
         """Reads what an untrusted client sent. ValueError names the offending field."""
         given: dict[str, Any] = {}
-        for field in fields(cls):
-            value = document.get(field.name)
+        for name in cls.__match_args__:
+            value = document.get(name)
             if value is not None:
-                given[field.name] = _checked(field.name, value)
+                given[name] = _checked(name, value)
         if "logical_id" not in given:
             raise ValueError("a device declaration needs logical_id")
         declared = cls(**given)
@@ -128,7 +128,8 @@ class DeviceDeclaration:
         return Banks(None, None, None)
 
     def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        values = ((name, getattr(self, name)) for name in self.__match_args__)
+        return {name: value for name, value in values if value is not None}
 
 
 def _sum(base: int | None, size: int | None) -> int | None:

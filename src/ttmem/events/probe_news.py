@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ttmem.events.device import DeviceDeclaration
+from ttmem.fast_dataclasses import dataclass, field
 from ttmem.procfs import ProcessFacts
 
 

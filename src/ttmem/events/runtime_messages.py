@@ -7,8 +7,9 @@ counts.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+
+from ttmem.fast_dataclasses import dataclass
 
 _NEEDED = re.compile(
     r"allocate (\d+) B \w+(?: buffer)? across (\d+) banks"

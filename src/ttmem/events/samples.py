@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from ttmem.events.amounts import Amounts
 from ttmem.events.device import DeviceDeclaration
+from ttmem.fast_dataclasses import dataclass, field
 
 
 class Owner(Enum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from ttmem import __version__
 from ttmem.clock import now_ns
+from ttmem.fast_dataclasses import replace
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Anomaly, Process, Snapshot
 

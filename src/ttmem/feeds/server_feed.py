@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ttmem.client.query import ServerConnection
 from ttmem.errors import TtmemError
+from ttmem.fast_dataclasses import replace
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Snapshot, from_json
 from ttmem.snapshots.detail import received

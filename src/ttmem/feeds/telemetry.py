@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ttmem.errors import NoServer
 from ttmem.events import CardSample, Telemetry
 from ttmem.events.samples import no_telemetry
+from ttmem.fast_dataclasses import replace
 from ttmem.feeds.feed import Feed, idle_host
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.hw import bus_of, galaxy_position

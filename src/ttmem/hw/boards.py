@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from reprlib import repr as short_repr
 
 from ttmem.errors import BadInput
+from ttmem.fast_dataclasses import dataclass
 from ttmem.hw.arch import Arch, Dispatch, compute_grid, worker_dispatch
 
 

@@ -9,10 +9,10 @@ import errno
 import os
 import re
 import stat
-from dataclasses import dataclass
 from itertools import islice
 
 from ttmem.errors import BadInput
+from ttmem.fast_dataclasses import dataclass
 from ttmem.hw.boards import Board, bus_of, find_board, is_on_board, is_remote_chip
 
 NODES = "/dev/tenstorrent"  # a device file for each card, named by its number

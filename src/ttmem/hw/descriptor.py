@@ -19,11 +19,11 @@ import os
 import re
 import stat
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from reprlib import repr as short_repr
 from typing import TypeVar
 
 from ttmem.errors import BadInput
+from ttmem.fast_dataclasses import dataclass
 from ttmem.hw.arch import Arch
 from ttmem.hw.boards import bus_of, find_board
 from ttmem.hw.cluster import Chip, Cluster, Link, find_gateways

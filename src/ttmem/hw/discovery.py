@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ttmem.errors import BadInput
+from ttmem.fast_dataclasses import dataclass
 from ttmem.hw.arch import Dispatch
 from ttmem.hw.boards import Board, board_of_unique_id, is_remote_chip
 from ttmem.hw.cards import Card, cards
@@ -134,7 +135,7 @@ class Capacities:
             card = self._card(number)
             if card is not None and card.board is not None:
                 return Discovered(
-                    device_spec(card.board, dispatch=dispatch, version=version),
+                    _usual(card.board, dispatch, version),
                     "sysfs",
                     environment,
                     pci=card.pci if card.is_the_chip(number) else None,
@@ -144,7 +145,7 @@ class Capacities:
             board = board_of_unique_id(number)
             if board is not None:
                 return Discovered(
-                    device_spec(board, dispatch=dispatch, version=version),
+                    _usual(board, dispatch, version),
                     "unique id",
                     environment,
                     remote=is_remote_chip(number, board),
@@ -160,6 +161,12 @@ class Capacities:
         fitting = [card for card in self._cards if card.has(number)]
         exact = [card for card in fitting if card.asic_id == number]
         return next(iter(exact or fitting), None)
+
+
+@lru_cache(maxsize=64)
+def _usual(board: Board, dispatch: Dispatch | None, version: str) -> DeviceSpec:
+    """With the usual harvesting: the same for all chips of a Galaxy."""
+    return device_spec(board, dispatch=dispatch, version=version)
 
 
 class Descriptors:

@@ -11,10 +11,10 @@ that publishes counters.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from reprlib import repr as short_repr
 
 from ttmem.errors import BadInput
+from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.hw.arch import Arch, align_up
 
 DEFAULT_RING_BYTES = 69 * 1024

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from itertools import islice
 
+from ttmem.fast_dataclasses import dataclass
 from ttmem.procfs import environ, maps, user_id
 
 _MAX_KNOWN = 4096

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ttmem.errors import BadInput
+from ttmem.fast_dataclasses import dataclass
 from ttmem.hw.arch import Arch, Dispatch, Grid, align_up, compute_grid
 from ttmem.hw.boards import Board
 from ttmem.hw.boards import board as board_by_name

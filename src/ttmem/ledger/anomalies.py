@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
 from ttmem.events import (
@@ -26,6 +25,7 @@ from ttmem.events.runtime_messages import (
     too_large,
     verdict,
 )
+from ttmem.fast_dataclasses import dataclass
 from ttmem.ledger.context import ProcessContext
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.sizes import human

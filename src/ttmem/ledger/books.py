@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ttmem.events import (
@@ -17,6 +16,7 @@ from ttmem.events import (
     Event,
     Remark,
 )
+from ttmem.fast_dataclasses import replace
 from ttmem.ledger import anomalies
 from ttmem.ledger.anomalies import Faults
 from ttmem.ledger.build import build

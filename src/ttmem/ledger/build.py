@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from ttmem._native import Ledger
 from ttmem.errors import BadInput
 from ttmem.events import Amounts, DeviceDeclaration, KernelType, MemoryKind
+from ttmem.fast_dataclasses import replace
 from ttmem.hw import bus_of, find_board, galaxy_position
 from ttmem.ledger.anomalies import (
     cross_check_anomaly,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from ttmem.events import Amounts, DeviceDeclaration, DeviceSample, MemoryKind
+from ttmem.fast_dataclasses import dataclass
 from ttmem.snapshots import Anomaly, L1Map, LeftBehind, Provenance
 from ttmem.workloads import Workload
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, BinaryStatus, Event, Flag, KernelType, MemoryKind, Notice, Op
+from ttmem.fast_dataclasses import dataclass, field, replace
 from ttmem.snapshots import (
     Cores,
     CoreSet,

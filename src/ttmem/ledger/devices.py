@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import DeviceDeclaration, DeviceSample, MemoryKind
+from ttmem.fast_dataclasses import dataclass, field, replace
 from ttmem.ledger.context import Declared, DeviceContext, SampleContext
 from ttmem.ledger.peaks import DeviceHistory, PolledPeaks
 from ttmem.ledger.shares import DEVICES, Shares

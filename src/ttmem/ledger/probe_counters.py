@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ttmem.events import Amounts, MemoryKind
+from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import L1
 from ttmem.ledger.processes import ProcessRecord

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from sys import getsizeof
 
 from ttmem.events import Amounts, DeviceDeclaration
 from ttmem.events.probe_news import ProbeCounters, ProbeNews
+from ttmem.fast_dataclasses import dataclass, field
 from ttmem.ledger.context import ProcessContext, title
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import Anomaly

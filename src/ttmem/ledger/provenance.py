@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from ttmem.fast_dataclasses import replace
 from ttmem.ledger.context import DeviceContext, ProcessContext
 from ttmem.ledger.processes import ALL_CHIPS, LOWER_BOUND, UNSEEN_EVENTS, UNTRACKED, in_words
 from ttmem.ledger.rows import CounterRow

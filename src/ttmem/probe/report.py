@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
+from ttmem.fast_dataclasses import dataclass
 from ttmem.probe.layout import Counted
 
 

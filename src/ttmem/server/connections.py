@@ -9,11 +9,11 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
 from ttmem.errors import TtmemError
+from ttmem.fast_dataclasses import dataclass, field
 from ttmem.procfs import peer_credentials
 from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import RECEIVE, Peer, Sink

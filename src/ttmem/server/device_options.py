@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ttmem.events import DeviceDeclaration
+from ttmem.fast_dataclasses import replace
 from ttmem.hw import Cluster, device_spec, read_cluster
 from ttmem.hw import board as board_by_name
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -70,7 +69,7 @@ def from_json(document: Mapping[str, Any]) -> Snapshot:
 def _writer(kind: Any) -> Converter:
     names = tuple(_fields(kind))
     keys = tuple(KEYS.get(name, name) for name in names)
-    take = attrgetter(*names) if is_dataclass(kind) else tuple
+    take = tuple if issubclass(kind, tuple) else attrgetter(*names)
     hints = typing.get_type_hints(kind)
     inner = [
         (key, write)
@@ -165,17 +164,12 @@ def _is_plain(hint: Any) -> bool:
 
 
 def _is_object(hint: Any) -> bool:
-    return is_dataclass(hint) or hasattr(hint, "_fields")
+    return hasattr(hint, "_field_defaults")
 
 
 def _fields(kind: Any) -> dict[str, bool]:
     """Names of the fields, and whether a document must have them."""
-    if not is_dataclass(kind):
-        return {name: name not in kind._field_defaults for name in kind._fields}
-    return {
-        field.name: field.default is MISSING and field.default_factory is MISSING
-        for field in fields(kind)
-    }
+    return {name: name not in kind._field_defaults for name in kind.__match_args__}
 
 
 def _reader_of(hint: Any) -> Converter:

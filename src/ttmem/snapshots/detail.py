@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from ttmem.errors import BadInput
 from ttmem.events import BinaryStatus, Flag, KernelType, MemoryKind
+from ttmem.fast_dataclasses import dataclass, field
 from ttmem.snapshots.rows import Buffer, CircularBuffer, Kernel, Program
 from ttmem.wire.rows import BufferRow, CircularBufferRow, KernelRow, ProgramRow, flat_rows
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttmem.events import Amounts, CardSample, Telemetry
+from ttmem.fast_dataclasses import dataclass, field, replace
 from ttmem.sizes import human, several
 from ttmem.snapshots.rows import (
     Buffer,

@@ -9,11 +9,11 @@ import os
 import stat
 from collections.abc import Collection, Iterable
 from contextlib import closing
-from dataclasses import dataclass, replace
 from itertools import islice
 
 from ttmem.clock import now_ns
 from ttmem.events import DeviceSample, Remark
+from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.hw.cards import NODES, Card, cards
 from ttmem.hw.runtimes import loaded_runtime
 from ttmem.procfs import (

@@ -19,9 +19,9 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum
 
+from ttmem.fast_dataclasses import dataclass
 from ttmem.procfs import user_name
 from ttmem.sources.counters.proc_scan import scan_proc
 

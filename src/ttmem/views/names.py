@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from ttmem.events import CardSample
+from ttmem.fast_dataclasses import replace
 from ttmem.snapshots import Device, Snapshot
 from ttmem.text import ELLIPSIS, clean
+
+if TYPE_CHECKING:
+    from datetime import datetime, tzinfo
 
 
 def age(nanoseconds: int) -> str:
@@ -48,6 +51,8 @@ def clock(time_ns: int, zone: tzinfo | None) -> str:
 
 def _local(time_ns: int, zone: tzinfo | None) -> datetime | None:
     """None for an impossible time: clocks of other processes may say anything."""
+    from datetime import datetime  # here, since `ps --json` prints no time
+
     try:
         return datetime.fromtimestamp(time_ns // SECOND, zone).astimezone(zone)
     except (OverflowError, OSError, ValueError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from ttmem.errors import BadInput, NothingToRead
 from ttmem.events import COUNTERS_CLOSED, Amounts
+from ttmem.fast_dataclasses import replace
 from ttmem.snapshots import Anomaly, Device, LeftBehind, Process, Snapshot
 from ttmem.text import clean
 from ttmem.views.names import in_order

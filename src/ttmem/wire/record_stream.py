@@ -16,10 +16,10 @@ application that sends them does not expect it to close, and would die of SIGPIP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 
 from ttmem._native import decode_records
+from ttmem.fast_dataclasses import dataclass
 from ttmem.wire.historical import ANSWERS, HEAD, QUESTIONS, SIZES, Head, Message, decode_head
 
 QUIET = 0.03

@@ -6,9 +6,11 @@ stay unknown; what they would be with the defaults is given separately.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import lru_cache
 
 from ttmem.events import DeviceDeclaration
+from ttmem.fast_dataclasses import replace
+from ttmem.hw.boards import Board
 from ttmem.hw.discovery import Discovered
 from ttmem.hw.l1_map import NEWEST
 from ttmem.hw.spec import device_spec
@@ -45,7 +47,7 @@ def declaration(found: Discovered, number: int, logical_id: int) -> DeviceDeclar
     board = found.board
     if board is None:
         return declared
-    l1_most = device_spec(board, tensix_harvested=0).l1_most
+    l1_most = _l1_most(board)
     if board.note is None:
         return replace(declared, l1_most=l1_most, note=f"{_USUAL}; {note}")
     return replace(
@@ -54,6 +56,11 @@ def declaration(found: Discovered, number: int, logical_id: int) -> DeviceDeclar
         l1_capacity_default=None,
         note=f"{_USUAL}, but {board.note}; {note}",
     )
+
+
+@lru_cache(maxsize=64)
+def _l1_most(board: Board) -> int:
+    return device_spec(board, tensix_harvested=0).l1_most
 
 
 def _l1_note(found: Discovered, ttnn: str | None) -> str:

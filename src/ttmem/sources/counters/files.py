@@ -12,10 +12,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from ttmem.events import COUNTERS_CLOSED, Remark
+from ttmem.fast_dataclasses import dataclass
 from ttmem.sources.counters.layout import LAYOUTS, PROCESSES, Layout, wrong_size
 from ttmem.sources.shm import closed_file
 from ttmem.text import printable

@@ -28,11 +28,11 @@ the size of the file, its name and what free chip slots look like must fit as we
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from struct import Struct
 
 from ttmem.events import Amounts
 from ttmem.events.device import LARGEST
+from ttmem.fast_dataclasses import dataclass
 
 CHIPS = 16
 PROCESSES = 64

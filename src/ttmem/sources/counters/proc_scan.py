@@ -10,9 +10,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ttmem.fast_dataclasses import dataclass, field
 from ttmem.hw.cards import NODES
 from ttmem.procfs import (
     content,
@@ -173,23 +173,29 @@ def scan_proc(cards: str = NODES, budget: CpuBudget | None = None) -> ProcScan:
 def mapped_regions(pid: int) -> frozenset[RegionKey] | None:
     """What the process maps now; None if that is hidden."""
     data = maps(pid)
-    return None if data is None else frozenset(each.key for each in _mappings(data))
+    return None if data is None else frozenset(key for key, _ in _mapped(data))
 
 
 def _mappings(data: bytes) -> tuple[Mapping, ...]:
-    if _MARK not in data:
-        return ()
-    found: dict[Mapping, None] = {}
-    for line in data.split(b"\n"):
+    found = (
+        Mapping(key, os.path.basename(path.removesuffix(b" (deleted)").decode("utf-8", "replace")))
+        for key, path in _mapped(data)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _mapped(data: bytes) -> Iterator[tuple[RegionKey, bytes]]:
+    """Key and path of each mapped counter file. Most lines are of other files, so they are not taken apart."""
+    at = data.find(_MARK)
+    while at >= 0:
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
         # start-end, permissions, offset, major:minor, inode, path
-        fields = line.split(None, 5)
-        if len(fields) < 6 or _MARK not in fields[5]:
-            continue
-        major, _, minor = fields[3].partition(b":")
-        key = (os.makedev(int(major, 16), int(minor, 16)), int(fields[4]))
-        path = fields[5].removesuffix(b" (deleted)").decode("utf-8", "replace")
-        found[Mapping(key, os.path.basename(path))] = None
-    return tuple(found)
+        fields = data[data.rfind(b"\n", 0, at) + 1 : end].split(None, 5)
+        if len(fields) == 6 and _MARK in fields[5]:
+            major, _, minor = fields[3].partition(b":")
+            yield (os.makedev(int(major, 16), int(minor, 16)), int(fields[4])), fields[5]
+        at = data.find(_MARK, end)
 
 
 def _cards_of(pid: int, cards: str) -> Iterator[str]:

@@ -6,9 +6,9 @@ import gc
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ttmem.events import DeviceDeclaration, DeviceSample, Owner, ProcessSample, Remark
+from ttmem.fast_dataclasses import dataclass
 from ttmem.hw.discovery import Capacities, Discovered
 from ttmem.procfs import comm, sees_all_processes, user_name
 from ttmem.sources.counters.declarations import declaration

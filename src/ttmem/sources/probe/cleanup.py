@@ -9,9 +9,9 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 
 from ttmem.clock import now_ns
+from ttmem.fast_dataclasses import dataclass
 from ttmem.probe.layout import LiveType
 from ttmem.sources.owned_files import Changed, Key, opened, remove_own
 from ttmem.sources.probe.compact import SMALLEST, compact

@@ -6,10 +6,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 
 from ttmem.events import EVENT_SIZE, PROBE_CLOSED, Event, Flag, Op, Remark
 from ttmem.events.probe_news import ProbeNews
+from ttmem.fast_dataclasses import dataclass
 from ttmem.procfs import ProcessFacts, start_time_ns
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, TooMuch, find_regions

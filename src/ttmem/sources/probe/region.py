@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass, replace
 from struct import Struct
 
 from ttmem.events.device import DeviceDeclaration
+from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section, State
 from ttmem.procfs import is_alive, maps, pid_outside, program, user_id, user_name

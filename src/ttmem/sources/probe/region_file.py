@@ -11,10 +11,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from struct import Struct
 
 from ttmem.clock import now_ns
+from ttmem.fast_dataclasses import dataclass, field
 from ttmem.probe import layout
 from ttmem.probe.layout import Section, State
 from ttmem.sources.shm import REGION_NAME, probe_directory

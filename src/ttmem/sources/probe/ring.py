@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 
 from ttmem.events.record import EVENT_SIZE
+from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section
 from ttmem.sources.probe.region_file import RegionFile

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 
 from ttmem.clock import now_ns
 from ttmem.events import PROBE_CLOSED, Remark
 from ttmem.events.probe_news import KilledProcess, ProbeNews
+from ttmem.fast_dataclasses import dataclass, field
 from ttmem.procfs import user_name
 from ttmem.sizes import several
 from ttmem.sources.probe.ended import final_news

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from dataclasses import dataclass
 from enum import Enum
 
+from ttmem.fast_dataclasses import dataclass
 from ttmem.procfs import peer_credentials, process_facts, user_name
 
 _PATIENCE_S = 2.0

@@ -23,11 +23,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ttmem.events import Telemetry, TelemetryLimits
 from ttmem.events.samples import VALUES, no_telemetry
+from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.hw import bus_of, find_board
 from ttmem.hw.cards import (
     Card,

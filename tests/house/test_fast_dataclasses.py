@@ -1,0 +1,183 @@
+"""`ttmem.fast_dataclasses` does what `dataclasses` does."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ttmem import fast_dataclasses
+
+BOTH = pytest.mark.parametrize("module", [dataclasses, fast_dataclasses], ids=["standard", "fast"])
+
+
+def _point(module: Any) -> Any:
+    class Point:
+        """A place."""
+
+        x: int
+        y: int = 2
+        names: dict[str, int] = module.field(default_factory=dict)
+
+        @property
+        def sum(self) -> int:
+            return self.x + self.y
+
+    return module.dataclass(frozen=True, slots=True)(Point)
+
+
+@fast_dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """One that `pickle` can find."""
+
+    number: int
+    text: str = "none"
+
+
+@BOTH
+def test_fields_have_defaults_and_each_object_its_own_default_factory(module: Any) -> None:
+    point = _point(module)
+
+    assert (point(1).y, point(1, 5).y, point(x=1, y=7).y) == (2, 5, 7)
+    assert point(1).names == {}
+    assert point(1).names is not point(1).names
+    assert point(1, names={"a": 1}).names == {"a": 1}
+
+
+@BOTH
+@pytest.mark.parametrize(("values", "named"), [((), {}), ((1, 2, {}, 4), {}), ((1,), {"z": 3})])
+def test_wrong_arguments_are_a_type_error(
+    module: Any, values: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    for _ in range(2):  # the first object of a class, and a later one
+        with pytest.raises(TypeError):
+            _point(module)(*values, **named)
+
+
+@BOTH
+def test_a_frozen_object_stays_as_it_is(module: Any) -> None:
+    point = _point(module)(1)
+
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'x'"):
+        point.x = 2
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'x'"):
+        del point.x
+    with pytest.raises((AttributeError, TypeError)):
+        point.other = 1
+    assert point.x == 1
+
+
+@BOTH
+def test_objects_with_equal_values_are_equal_and_have_one_hash(module: Any) -> None:
+    class One:
+        x: int
+
+    one: Any = module.dataclass(frozen=True, slots=True)(One)
+
+    class Other:
+        x: int
+
+    other: Any = module.dataclass(frozen=True, slots=True)(Other)
+
+    assert (one(1) == one(1), one(1) == one(2), one(1) == other(1)) == (True, False, False)
+    assert len({one(1), one(1), one(2)}) == 2
+
+
+@BOTH
+def test_a_changeable_object_has_no_hash_and_without_eq_it_is_itself(module: Any) -> None:
+    class Changeable:
+        x: int
+
+    changeable: Any = module.dataclass(slots=True)(Changeable)
+
+    class Itself:
+        x: int
+
+    itself: Any = module.dataclass(slots=True, eq=False)(Itself)
+
+    changed = changeable(1)
+    changed.x = 2
+    assert changed == changeable(2)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(changed)
+    assert itself(1) != itself(1)
+    assert len({itself(1), itself(1)}) == 2
+
+
+@BOTH
+def test_repr_names_the_fields_unless_the_class_has_its_own(module: Any) -> None:
+    class Own:
+        x: int
+
+        def __repr__(self) -> str:
+            return f"<{self.x}>"
+
+    own: Any = module.dataclass(frozen=True, slots=True, repr=False)(Own)
+
+    class Circle:
+        x: Any = None
+
+    circle = module.dataclass(slots=True)(Circle)()
+    circle.x = circle
+    assert repr(_point(module)(1)).endswith("Point(x=1, y=2, names={})")
+    assert repr(own(3)) == "<3>"
+    assert repr(circle).endswith("Circle(x=...)")
+
+
+@BOTH
+def test_methods_properties_docstring_and_bases_stay(module: Any) -> None:
+    class Base:
+        __slots__ = ()
+        x: int
+
+        def twice(self) -> int:
+            return 2 * self.x
+
+    class Derived(Base):
+        x: int
+
+    derived: Any = module.dataclass(frozen=True, slots=True)(Derived)
+
+    point = _point(module)
+    assert (point(1).sum, point.__doc__, derived(4).twice()) == (3, "A place.", 8)
+    assert not hasattr(derived(4), "__dict__")
+
+
+@BOTH
+def test_the_standard_functions_know_the_class(module: Any) -> None:
+    point = _point(module)
+    here = point(1)
+
+    known: bool = dataclasses.is_dataclass(point)
+    assert known
+    assert [(one.name, one.type) for one in dataclasses.fields(here)] == [
+        ("x", "int"),
+        ("y", "int"),
+        ("names", "dict[str, int]"),
+    ]
+    assert dataclasses.asdict(here) == {"x": 1, "y": 2, "names": {}}
+    assert dataclasses.replace(here, y=5) == fast_dataclasses.replace(here, y=5) == point(1, 5)
+    assert point.__match_args__ == ("x", "y", "names")
+
+
+def test_objects_can_be_copied_and_pickled() -> None:
+    kept = Kept(1, "one")
+
+    assert copy.copy(kept) == copy.deepcopy(kept) == pickle.loads(pickle.dumps(kept)) == kept
+
+
+def test_a_snapshot_of_this_host_needs_no_standard_dataclass() -> None:
+    statement = (
+        "import sys; from ttmem.commands import main; main(['ps', '--json', '--shm', sys.argv[1]]);"
+        "print('dataclasses' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", statement, "/nowhere"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr.splitlines()[-1] == "False"
