@@ -148,7 +148,11 @@ def program(pid: int) -> Program | None:
     fields = _stat(pid)
     if fields is None or _is_over(fields):
         return None
-    return Program(int(fields[19]), tuple(fields[23:26]))
+    return Program(int(fields[19]), _mark(fields))
+
+
+def _mark(fields: list[bytes]) -> tuple[bytes, ...]:
+    return tuple(fields[23:26])
 
 
 def runs_another_program(facts: ProcessFacts) -> bool:
@@ -283,14 +287,23 @@ def maps(pid: int) -> bytes | None:
 def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
     if uid is None:
         uid = user_id(pid)
-    running = program(pid)
-    mark = running.mark if running else ()
+    fields = _stat(pid)
+    if fields is None or _is_over(fields):
+        fields = []
     cgroup = content(f"/proc/{pid}/cgroup") or b""
     belongs = workload(cgroup, lambda: content(f"/proc/{pid}/environ") or b"")
-    return ProcessFacts(pid, start_time_ns(pid), user_name(uid), _command(pid), mark, belongs)
+    return ProcessFacts(
+        pid,
+        _started_ns(fields) if fields else None,
+        user_name(uid),
+        _command(pid),
+        _mark(fields),
+        belongs,
+    )
 
 
 def _command(pid: int) -> str | None:
+    """The command line it was started with, in printable characters."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as cmdline:
             words = cmdline.read(4096).split(b"\0")

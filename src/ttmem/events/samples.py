@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 from ttmem.events.amounts import Amounts
@@ -22,12 +23,12 @@ class Owner(Enum):
     UNVERIFIED = "unverified"  # alive, but not owned by the file's owner, who could have made it up
     ROOT = "root"  # the same, but the process is owned by root
 
-    @property
+    @cached_property  # asked for thousands of slots in every reading
     def counts(self) -> bool:
         """Whether its bytes are in use and therefore part of every total."""
         return self in (Owner.LIVE, Owner.ELSEWHERE, Owner.ROOT)
 
-    @property
+    @cached_property
     def left(self) -> bool:
         """Whether its slot is no longer used."""
         return self in (Owner.DEAD, Owner.REUSED, Owner.REPLACED)

@@ -28,12 +28,13 @@ class Account:
     process: ProcessRecord
     device: DeviceRecord
     sample: DeviceSample
-    counters: Amounts
-    updated_ns: int
-    here: bool  # its pid is one of this host
-    kernels: int | None = None  # by a kernel counter, in no sum
-
+    slot: ProcessSample
     _context: CounterContext | None = None  # made once for each reading
+
+    @property
+    def here(self) -> bool:
+        """Whether its pid is one of this host."""
+        return self.slot.owner is not Owner.ELSEWHERE
 
     def context(self, owner: ProcessRecord | None, odd: bool) -> CounterContext:
         """As plain values; `owner` is the account of the process that has events, if there is one."""
@@ -47,11 +48,11 @@ class Account:
             made = self._context = CounterContext(
                 index,
                 self.device.index,
-                self.counters,
+                self.slot.counters,
                 self.sample.version,
                 self.sample.counts_kernels,
-                self.updated_ns,
-                self.kernels,
+                self.slot.updated_ns,
+                self.slot.kernels,
                 owner is not None,
                 odd,
             )
@@ -77,13 +78,14 @@ class Samples:
         now: int,
     ) -> None:
         """Replaces the reading: who is not in it holds nothing."""
-        accounts: dict[tuple[Identity, int], Account] = {}
+        accounts: dict[int, dict[Identity, Account]] = {}  # by device
         # A file is evidence for its owner only: by the process and that user.
         dead: dict[tuple[Identity, str | None], dict[str, Amounts]] = {}
         names: dict[tuple[Identity, str | None], ProcessSample] = {}
         known, self._processes = self._processes, {}
         for device, sample in reading:
             source = source_of(sample.version)
+            here = accounts.setdefault(device.index, {})
             for one in sample.processes:
                 identity = _identity(one, sample.user)
                 if one.owner.left:
@@ -93,19 +95,18 @@ class Samples:
                     names[identity, sample.user] = one
                 if not one.owner.counts:
                     continue
-                process = self._process(identity, one, sample.user, known)
+                process = self._processes.get(identity)
+                if process is None:
+                    process = self._process(identity, one, sample.user, known)
                 process.sources.add(source)
-                at = (identity, device.index)
-                account = accounts.get(at)
+                account = here.get(identity)
                 if account is None:
-                    here = one.owner is not Owner.ELSEWHERE
-                    accounts[at] = Account(
-                        process, device, sample, one.counters, one.updated_ns, here, one.kernels
-                    )
+                    here[identity] = Account(process, device, sample, one)
                 else:  # two slots of one process: a race of the runtime's
-                    account.counters = Amounts.total((account.counters, one.counters))
+                    both = Amounts.total((account.slot.counters, one.counters))
+                    account.slot = account.slot._replace(counters=both)
         self._deaths = {i: self._deaths.get(i) or self._seen_dying(i, known, now) for i, _ in dead}
-        self.accounts = list(accounts.values())
+        self.accounts = [account for some in accounts.values() for account in some.values()]
         self._by_index = {process.index: process for process in self._processes.values()}
         self.ghosts = tuple(
             _ghost(names[i, user], held, self._deaths[i] or None, user)
@@ -131,15 +132,15 @@ class Samples:
         user: str | None,
         known: Mapping[Identity, ProcessRecord],
     ) -> ProcessRecord:
-        process = self._processes.get(identity) or known.get(identity)
+        """One that this reading has not named before."""
+        process = known.get(identity)
         if process is None:
             self._numbered -= 1
             process = ProcessRecord(
                 self._numbered, _facts(one, user), container_pid=one.container_pid
             )
-        if identity not in self._processes:
-            process.sources.clear()
-            self._processes[identity] = process
+        process.sources.clear()
+        self._processes[identity] = process
         return process
 
     @staticmethod
@@ -213,6 +214,8 @@ def locate(
     Numbers are per process (`TT_VISIBLE_DEVICES`), so another process's device of that number proves
     nothing; and where two regions of a process bear the same number, neither does.
     """
+    if not processes:
+        return
     regions: dict[tuple[int, int], list[DeviceRecord]] = {}
     by_index = {}
     for account, process in list(owners(samples, processes)):

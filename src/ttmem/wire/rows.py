@@ -6,9 +6,11 @@ of an answer, so that a million of them costs the server one copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from operator import itemgetter
 from struct import Struct
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 KINDS = 5
 KERNEL_TYPES = 3
@@ -224,17 +226,26 @@ def packed(rows: Iterable[tuple[int, ...]]) -> bytes:
 
 def grouped_rows(row: type[Row], data: bytes) -> list[Row]:
     """Rows with groups: the listed names take several columns."""
-    columns = widths(row)
+    unpack, take, counters = _groups(row)
+    make = row._make  # type: ignore[attr-defined]
+    if counters is None:
+        return [make(take(flat)) for flat in unpack(data)]
     out: list[Row] = []
-    for flat in Struct(f"<{sum(width or 1 for _, width in columns)}Q").iter_unpack(data):
-        values: list[object] = []
-        at = 0
-        for name, width in columns:
-            if width:
-                group = flat[at : at + width]
-                values.append(CounterColumns._make(group) if name == "counters" else group)
-            else:
-                values.append(flat[at])
-            at += width or 1
-        out.append(row._make(values))  # type: ignore[attr-defined]
+    for flat in unpack(data):
+        values = [*take(flat)]
+        values[counters] = CounterColumns._make(values[counters])
+        out.append(make(values))
     return out
+
+
+@cache
+def _groups(row: type) -> tuple[Callable[[bytes], Iterator[Any]], Callable[[Any], Any], int | None]:
+    """How to unpack rows, how to take the columns and groups of one, and where its counters are."""
+    places: list[int | slice] = []
+    at = 0
+    for _, width in widths(row):
+        places.append(slice(at, at + width) if width else at)
+        at += width or 1
+    names = [name for name, _ in widths(row)]
+    counters = names.index("counters") if "counters" in names else None
+    return Struct(f"<{at}Q").iter_unpack, itemgetter(*places), counters
