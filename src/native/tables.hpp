@@ -46,6 +46,7 @@ enum Notice : std::uint8_t {
     TRACE_RELEASED = 72,
     ALLOCATION_FAILED = 73,
     PHASE_ENTERED = 74,
+    CB_REFUSED = 75,
 };
 
 enum Control : std::uint8_t {

@@ -83,7 +83,7 @@ void count_out(Region& region, const LiveEntry& entry, std::uint64_t mask) {
     });
 }
 
-Event event_of(Op op, const LiveEntry& entry, std::uint64_t time) {
+Event event_of(std::uint8_t op, const LiveEntry& entry, std::uint64_t time) {
     Event event{};
     event.op = op;
     event.kind = entry.kind;
@@ -173,6 +173,28 @@ void count_nothing(Region& region, std::uint64_t mask) {
     while (!region.header->live_uncounted.compare_exchange_weak(known, known - std::min(known, most))) {
     }
     region.header->forgotten.fetch_add(std::min(known, most), order::ALONE);
+}
+
+void reset_peaks(Region& region, std::uint32_t device) {
+    for (std::uint32_t kind = 0; kind < COUNTED; ++kind) {
+        Counter& counter = region.counter(device, kind);
+        const std::uint64_t time = counter.peak_ns, capacity = counter.peak_capacity;
+        const std::uint32_t name = counter.peak_name, site = counter.peak_site;
+        const std::uint64_t before = counter.peak.exchange(counter.reserved.load());
+        if (before > counter.earlier_peak.load()) {
+            counter.earlier_peak = before;
+            counter.earlier_ns = time;
+            counter.earlier_name = name;
+            counter.earlier_site = site;
+            counter.earlier_capacity = capacity;
+        }
+        counter.peak_ns = now_ns();
+        counter.peak_name = counter.peak_site = 0;  // held already: nobody reached it
+        // A thread that allocated in between may have raised the peak that was just replaced.
+        std::uint64_t peak = counter.peak.load(), held = counter.reserved.load();
+        while (held > peak && !counter.peak.compare_exchange_weak(peak, held)) {
+        }
+    }
 }
 
 }  // namespace ttmem::probe

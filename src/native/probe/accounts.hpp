@@ -10,7 +10,7 @@ namespace ttmem::probe {
 // What of an entry is counted, and where; COUNTED = in no counter (a circular buffer on top of an L1 buffer).
 std::uint32_t counter_of(const LiveEntry& entry);
 
-Event event_of(Op op, const LiveEntry& entry, std::uint64_t time);
+Event event_of(std::uint8_t op, const LiveEntry& entry, std::uint64_t time);
 
 // False if the live table has no room. The counters have it all the same.
 bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const DeviceGroup& group, Op op);
@@ -23,6 +23,9 @@ bool release_with_device(Region& region, const ThreadState& thread, std::uint64_
 
 // A device is closed and nothing is on it any more, also of what had no room in the table.
 void count_nothing(Region& region, std::uint64_t mask);
+
+// The peaks of a device are what it holds now; the highest before stays in the counter. By one thread at a time.
+void reset_peaks(Region& region, std::uint32_t device);
 
 // Atomic operations wait for one another: what they touch on the chips of a mesh is brought in all at once.
 void expect_counters(const Region& region, const LiveEntry& entry, std::uint64_t mask);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "accounts.hpp"
 #include "notices.hpp"
 #include "recording.hpp"
 #include "strings.hpp"
@@ -40,4 +41,18 @@ void ttmem_probe_leave_phase(std::uint32_t before) {
     if (ThreadState* thread = thread_state()) {
         thread->phase = before;
     }
+}
+
+int ttmem_probe_reset_peaks(int chip) {
+    Region* region = mapped_region.load(order::OBSERVE);
+    if (!region) {
+        return -1;
+    }
+    const std::uint32_t devices = region->header->devices.load(order::OBSERVE);
+    for (std::uint32_t index = 0; index < devices && index < MAX_DEVICES; ++index) {
+        if (chip < 0 || region->devices[index].chip == static_cast<std::uint32_t>(chip)) {
+            reset_peaks(*region, index);
+        }
+    }
+    return 0;
 }

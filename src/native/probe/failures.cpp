@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "accounts.hpp"
 #include "attribution.hpp"
 #include "ring.hpp"
 #include "programs.hpp"
@@ -57,6 +58,19 @@ void tell(const Region& region, const FailureRecord& record) {
     say("the runtime says: %.*s", width(message), message.data());
 }
 
+// What the program wanted, before it is destroyed: by then nothing else in the ring names its circular buffers.
+void tell_layout(const Recording& recording, std::uint64_t program, std::uint64_t time) {
+    const ProgramParts* parts = parts_of(program, false);
+    const std::uint32_t count = parts ? parts->laid_out.load(order::GUARDED) : 0;
+    for (std::uint32_t index = 0; index < count; ++index) {
+        if (const LiveEntry* entry = find(recording.region(), part_key(LAID_OUT, program, index))) {
+            Event event = event_of(CB_REFUSED, *entry, time);
+            event.number = recording.region().cores[entry->cores].total;
+            append(recording.region(), recording.thread(), event);
+        }
+    }
+}
+
 }  // namespace
 
 void failed(const Recording& recording, const Failure& failure, const char* message) {
@@ -77,6 +91,7 @@ void failed(const Recording& recording, const Failure& failure, const char* mess
     record.check = checksum(&record, sizeof record);
     const std::uint64_t number = region.header->failures.fetch_add(1, order::ALONE);
     region.failures[number % region.counts[FAILURES]] = record;
+    tell_layout(recording, failure.program, record.time);
     Event event{};
     event.op = ALLOCATION_FAILED;
     event.kind = static_cast<std::uint8_t>(failure.kind);

@@ -110,6 +110,13 @@ struct alignas(128) Counter {
     std::atomic<std::uint32_t> peak_name;
     std::atomic<std::uint32_t> peak_site;
     std::atomic<std::uint64_t> peak_capacity;  // of the device at that time; 0 = unknown
+    // The highest peak before peaks were last reset, so that the highest of all is still known. A line of its own: what
+    // allocates does not touch it.
+    std::atomic<std::uint64_t> earlier_peak;
+    std::atomic<std::uint64_t> earlier_ns;
+    std::atomic<std::uint32_t> earlier_name;
+    std::atomic<std::uint32_t> earlier_site;
+    std::atomic<std::uint64_t> earlier_capacity;
 };
 
 // One per device: what only counts up.

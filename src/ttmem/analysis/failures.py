@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem.events import Banks, MemoryKind, runtime_messages
@@ -20,6 +21,7 @@ class Holder:
     count: int
     bytes: int
     chips: tuple[int, ...]
+    requested: int | None = None  # None if unknown for one of them
 
 
 def on_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[Holding]:
@@ -29,29 +31,39 @@ def on_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[Holding]:
 
 def on_one_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[Holder]:
     """The holders of one kind of memory of one chip, largest first."""
-    return _grouped((one, one.held) for one in on_chip(holdings, kind, chip))
+    return _grouped((one, 1) for one in on_chip(holdings, kind, chip))
 
 
 def on_all_chips(holdings: Iterable[Holding]) -> list[Holder]:
     """The holders of everything, on all chips together, largest first."""
-    return _grouped((one, one.held * len(one.chips)) for one in holdings)
+    return _grouped((one, len(one.chips)) for one in holdings)
 
 
-def _grouped(weighed: Iterable[tuple[Holding, int]]) -> list[Holder]:
+def _grouped(counted: Iterable[tuple[Holding, int]]) -> list[Holder]:
+    """Each holding with the number of chips on which it counts."""
     groups: dict[tuple[int, Origin], list[tuple[Holding, int]]] = {}
-    for holding, size in weighed:
-        groups.setdefault((holding.kind, holding.origin), []).append((holding, size))
+    for holding, chips in counted:
+        groups.setdefault((holding.kind, holding.origin), []).append((holding, chips))
     holders = [
         Holder(
             kind,
             origin,
             len(members),
-            sum(size for _, size in members),
+            sum(holding.held * chips for holding, chips in members),
             tuple(sorted({chip for holding, _ in members for chip in holding.chips})),
+            _sum(
+                None if holding.requested is None else holding.requested * chips
+                for holding, chips in members
+            ),
         )
         for (kind, origin), members in groups.items()
     ]
     return sorted(holders, key=_largest_first)
+
+
+def _sum(figures: Iterable[int | None]) -> int | None:
+    known = list(figures)
+    return None if None in known else sum(one for one in known if one is not None)
 
 
 def _largest_first(holder: Holder) -> tuple[int, str, str]:
@@ -75,12 +87,47 @@ class Explanation:
     clash: runtime_messages.Clash | None
     in_the_way: Holding | None  # the buffer that a program's circular buffers reach into
     holders: tuple[Holder, ...]  # largest first
+    to_free: tuple[Holder, ...] | None = None  # the fewest sites that make it fit; None: unknown
+    wasted: int | None = None  # reserved but not requested, by all holders; None: unknown
 
     @property
     def no_room(self) -> bool:
         """False: nothing indicates that memory was short; the runtime may have refused it for another reason."""
         said = runtime_messages.is_out_of_memory(self.failure.message)
         return said or self.verdict is not Verdict.UNKNOWN
+
+    @property
+    def short_by(self) -> int | None:
+        """What is missing in a bank, or in one piece of it; None: unknown."""
+        limit = {
+            Verdict.EXHAUSTED: self.largest if self.clash else self.free,
+            Verdict.FRAGMENTED: self.largest,
+            Verdict.TOO_LARGE: self.size,
+        }.get(self.verdict)
+        if self.needed is None or limit is None:
+            return self.clash.end - self.clash.lowest_buffer if self.clash else None
+        return self.needed - limit
+
+    @property
+    def lock_step(self) -> bool:
+        """Whether it would have fitted if nothing were reserved that nobody asked for."""
+        if self.verdict not in (Verdict.EXHAUSTED, Verdict.FRAGMENTED) or self.clash:
+            return False
+        if self.wasted is None or self.free is None or self.needed is None:
+            return False
+        return self.free + self.wasted >= self.needed > self.free
+
+    @property
+    def region_size(self) -> int | None:
+        """What each bank of memory whose size users choose would have had to be, at least; None elsewhere."""
+        if self.failure.what != "buffer" or self.failure.kind not in USER_SIZED:
+            return None
+        if self.size is None or self.free is None or self.needed is None:
+            return None
+        return self.size - self.free + self.needed
+
+
+USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)
 
 
 def explain(failure: FailedAllocation) -> Explanation:
@@ -92,7 +139,7 @@ def _of_buffer(failure: FailedAllocation) -> Explanation:
     device = failure.device
     said = runtime_messages.bank_figures(failure.message)
     counted = _counted(failure)
-    banks, size, _ = device.banks(failure.kind) if device else Banks(None, None, None)
+    banks, size, base = device.banks(failure.kind) if device else Banks(None, None, None)
     needed = None
     if said:
         banks, needed, size = said.banks, said.needed, said.bank_size or size
@@ -100,6 +147,13 @@ def _of_buffer(failure: FailedAllocation) -> Explanation:
         needed = -(-failure.requested // banks)
     free = said.free if said and said.free is not None else counted.free
     largest = said.largest if said and said.largest is not None else counted.largest
+    holders = _holders(failure)
+    # Sites are named only if what was counted is what the runtime's own allocator had.
+    complete = counted.free is not None and free == counted.free and largest == counted.largest
+    to_free = None
+    if complete and needed is not None and base is not None and size is not None and banks:
+        held = on_chip(failure.holdings, failure.kind, failure.chips[0])
+        to_free = _fewest(holders, _sites_in_the_way(held, banks, base, base + size, needed))
     return Explanation(
         failure,
         verdict(needed, free, largest, size),
@@ -112,7 +166,9 @@ def _of_buffer(failure: FailedAllocation) -> Explanation:
         banks,
         None,
         None,
-        _holders(failure),
+        holders,
+        to_free,
+        _wasted(holders, banks) if complete else None,
     )
 
 
@@ -128,10 +184,12 @@ def _of_program(failure: FailedAllocation) -> Explanation:
         needed, largest = clash.end - base, clash.lowest_buffer - base
     elif over and base is not None:
         needed, size = over.end - base, over.limit - base
-    in_the_way = None
+    in_the_way, to_free, holders = None, None, _holders(failure)
     if clash and failure.chips and failure.of_that_moment:
         held = on_chip(failure.holdings, MemoryKind.L1, failure.chips[0])
         in_the_way = next((one for one in held if one.address == clash.lowest_buffer), None)
+        if in_the_way is not None:
+            to_free = _fewest(holders, {one.origin for one in held if one.address < clash.end})
     return Explanation(
         failure,
         Verdict.TOO_LARGE if over else verdict(needed, counted.free, largest, size),
@@ -144,8 +202,52 @@ def _of_program(failure: FailedAllocation) -> Explanation:
         banks,
         clash,
         in_the_way,
-        _holders(failure),
+        holders,
+        to_free,
     )
+
+
+def _fewest(holders: Iterable[Holder], origins: Collection[Origin] | None) -> tuple[Holder, ...]:
+    return tuple(one for one in holders if one.origin in (origins or ()))
+
+
+def _sites_in_the_way(
+    held: Iterable[Holding], banks: int, base: int, end: int, needed: int
+) -> set[Origin] | None:
+    """The fewest sites without whose buffers a bank has `needed` bytes in one piece; of equally many, the smallest.
+
+    Any range of that length will do. Moved down until it meets the end of a buffer, or the bottom, a range meets no
+    further buffer, so that only ranges that begin there have to be tried. None: the bank is smaller than that.
+    """
+    blocks = [(one.address, one.address + one.held // banks, one.origin) for one in held]
+    by_start = deque(sorted(blocks, key=lambda block: block[0]))
+    by_end = deque(sorted(blocks, key=lambda block: block[1]))
+    sizes: Counter[Origin] = Counter()
+    for begin, stop, origin in blocks:
+        sizes[origin] += stop - begin
+    inside: Counter[Origin] = Counter()  # blocks that the range meets
+    best: set[Origin] | None = None
+    for start in sorted({base, *(stop for _, stop, _ in blocks)}):
+        if start + needed > end:
+            break
+        while by_start and by_start[0][0] < start + needed:
+            inside[by_start.popleft()[2]] += 1
+        while by_end and by_end[0][1] <= start:
+            inside[by_end.popleft()[2]] -= 1
+        inside = +inside
+        if best is None or _cost(inside, sizes) < _cost(best, sizes):
+            best = set(inside)
+    return best
+
+
+def _cost(origins: Collection[Origin], sizes: Mapping[Origin, int]) -> tuple[int, int]:
+    return len(origins), sum(sizes[one] for one in origins)
+
+
+def _wasted(holders: Iterable[Holder], banks: int | None) -> int | None:
+    """In a bank: all banks take the same block, also those in which a buffer has nothing."""
+    wasted = _sum(None if one.requested is None else one.bytes - one.requested for one in holders)
+    return None if wasted is None or not banks else max(0, wasted) // banks
 
 
 def _counted(failure: FailedAllocation) -> FreeSpace:

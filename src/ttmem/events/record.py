@@ -113,6 +113,7 @@ class Notice(IntEnum):
     TRACE_RELEASED = 72
     ALLOCATION_FAILED = 73
     PHASE_ENTERED = 74
+    CB_REFUSED = 75  # of a program that did not fit; its ALLOCATION_FAILED follows
 
     @property
     def of_device(self) -> bool:

@@ -1,34 +1,47 @@
 """Figures from the runtime's error messages about failed allocations.
 
 The wording differs between versions. A message that is not recognised yields None, and callers fall back on their own
-counts.
+counts. `found_in` looks for all of them in a log, whatever the logger, the terminal or MPI put around them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from enum import Enum
+from typing import NamedTuple
 
 from ttmem.fast_dataclasses import dataclass
 
 _NEEDED = re.compile(
-    r"allocate (\d+) B \w+(?: buffer)? across (\d+) banks"
+    r"allocate (\d+) B (\w+)(?: buffer)? across (\d+) banks"
     r"(?:, where each bank needs to store (\d+) B| \((\d+) B per bank\))"
     r"(?:,(?: but)? bank size is (?:only )?(\d+) B)?"
+    r"(?: \(allocated: \d+ B, free: (\d+) B, largest free block: (\d+) B)?"
 )
-_FREE = re.compile(r"free: (\d+) B, largest free block: (\d+) B")
 _CLASH = re.compile(
-    r"clash with L1 buffers on core range (\[.*?\])\.?\s+"
+    r"clash with L1 buffers\s+on core range (\[[^\]]*\])\.?\s+"
     r"L1 buffer allocated at (\d+) and static \w+ buffer region ends at (\d+)"
 )
 _OUT_OF_MEMORY = re.compile(r"out of memory|not enough (?:space|memory)", re.IGNORECASE)
-_TOO_LARGE = re.compile(r"on core range (.*?) grow to (\d+) B which is beyond max L1 size of (\d+)")
+_TOO_LARGE = re.compile(
+    r"on core range (\[[^\]]*\]|\S+) grow to (\d+) B\s+which is beyond max L1 size of (\d+)"
+)
+_TRACE = re.compile(
+    r"Creating trace buffers of size (\d+)\s?B(?: on \w+ \d+)?,\s+"
+    r"but only (\d+)\s?B is allocated for trace region"
+)
+_RING = re.compile(r"Program size \((\d+)\) too large for kernel config buffer \((\d+)\)")
+_UNSAFE = re.compile(
+    r"Allocating device buffers is (?:potentially )?unsafe due to the existence of an active trace"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class BankFigures:
     """Bytes in one bank; all banks are alike."""
 
+    kind: str  # DRAM, L1, ...
     asked: int  # in all banks, rounded up to whole pages: may exceed what the application requested
     banks: int
     needed: int
@@ -53,6 +66,30 @@ class TooLarge:
     cores: str
     end: int
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRegion:
+    """A trace region that is too small; bytes in all banks together."""
+
+    needed: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class RingTooSmall:
+    """A program whose kernels and arguments do not fit into the kernel-config ring of a core."""
+
+    needed: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnsafeAllocation:
+    """A warning: a buffer was allocated while a trace exists, which may overwrite it when it is replayed."""
+
+
+Said = BankFigures | Clash | TooLarge | TraceRegion | RingTooSmall | UnsafeAllocation
 
 
 class Verdict(Enum):
@@ -84,24 +121,31 @@ def is_out_of_memory(message: str) -> bool:
 
 def bank_figures(message: str) -> BankFigures | None:
     """For a buffer that did not fit."""
-    needed = _NEEDED.search(message)
-    if needed is None:
-        return None
-    free = _FREE.search(message)
+    found = _NEEDED.search(message)
+    return _bank_figures(found) if found else None
+
+
+def _bank_figures(found: re.Match[str]) -> BankFigures:
+    asked, kind, banks, needed, needed_too, size, free, largest = found.groups()
     return BankFigures(
-        asked=int(needed[1]),
-        banks=int(needed[2]),
-        needed=int(needed[3] or needed[4]),
-        bank_size=int(needed[5]) if needed[5] else None,
-        free=int(free[1]) if free else None,
-        largest=int(free[2]) if free else None,
+        kind=kind,
+        asked=int(asked),
+        banks=int(banks),
+        needed=int(needed or needed_too),
+        bank_size=int(size) if size else None,
+        free=int(free) if free else None,
+        largest=int(largest) if largest else None,
     )
 
 
 def clash(message: str) -> Clash | None:
     """For a program whose circular or dataflow buffers overlap an L1 buffer."""
     found = _CLASH.search(message)
-    return Clash(found[1], int(found[2]), int(found[3])) if found else None
+    return _clash(found) if found else None
+
+
+def _clash(found: re.Match[str]) -> Clash:
+    return Clash(found[1], int(found[2]), int(found[3]))
 
 
 def end_in_each_core(message: str) -> int | None:
@@ -113,4 +157,79 @@ def end_in_each_core(message: str) -> int | None:
 def too_large(message: str) -> TooLarge | None:
     """For a program whose circular or dataflow buffers extend past the end of L1."""
     found = _TOO_LARGE.search(message)
-    return TooLarge(found[1], int(found[2]), int(found[3])) if found else None
+    return _too_large(found) if found else None
+
+
+def _too_large(found: re.Match[str]) -> TooLarge:
+    return TooLarge(found[1], int(found[2]), int(found[3]))
+
+
+_GRAMMAR = (
+    (_NEEDED, _bank_figures),
+    (_CLASH, _clash),
+    (_TOO_LARGE, _too_large),
+    (_TRACE, lambda found: TraceRegion(int(found[1]), int(found[2]))),
+    (_RING, lambda found: RingTooSmall(int(found[1]), int(found[2]))),
+    (_UNSAFE, lambda found: UnsafeAllocation()),
+)
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+# Open MPI's --tag-output and its newer forms, mpirun's and prterun's: '[1,3]<stdout>:', '[job,3]<stderr>: '.
+_RANK = re.compile(r"^\s*\[[^\]\s]*?,(\d+)\](?:<std(?:out|err|diag)>)?:?\s?")
+_WRAPPED = 3  # lines after the first that a message may take
+_LONGEST = 4000  # letters of a line
+
+
+class LogMessage(NamedTuple):
+    """What the runtime said, once or several times."""
+
+    said: Said
+    line: int  # where it stands first; the first line is 1
+    times: int  # equal messages: a runtime logs it and throws it, on each rank
+    ranks: tuple[int, ...]  # of MPI, where lines are tagged with them
+
+
+def found_in(lines: Iterable[str]) -> list[LogMessage]:
+    """All messages of a log that have figures, in the order in which they first appear."""
+    found: dict[Said, tuple[int, int, set[int]]] = {}
+    for number, rank, said in _messages(lines):
+        first, times, ranks = found.get(said, (number, 0, set()))
+        if rank is not None:
+            ranks.add(rank)
+        found[said] = first, times + 1, ranks
+    return [
+        LogMessage(said, first, times, tuple(sorted(ranks)))
+        for said, (first, times, ranks) in found.items()
+    ]
+
+
+def _messages(lines: Iterable[str]) -> Iterator[tuple[int, int | None, Said]]:
+    recent: list[
+        tuple[int, int | None, str]
+    ] = []  # of a message that people or loggers have wrapped
+    for number, raw in enumerate(lines, 1):
+        rank, text = _plain(raw)
+        recent = [*recent[-_WRAPPED:], (number, rank, text)]
+        yield from ((number, rank, said) for said in _said(text))
+        if any(_said(part) for _, _, part in recent):
+            continue
+        whole = " ".join(part.strip() for _, other, part in recent if other == rank)
+        if joined := _said(whole):
+            yield number, rank, joined[0]
+            recent = []
+
+
+def _plain(line: str) -> tuple[int | None, str]:
+    """Without colours and the prefix of MPI, which names the rank."""
+    text = _COLOURS.sub("", line[:_LONGEST]).rstrip()
+    tagged = _RANK.match(text)
+    return (int(tagged[1]), text[tagged.end() :]) if tagged else (None, text)
+
+
+def _said(text: str) -> list[Said]:
+    """In the order of the text; most lines of a log have none of these words."""
+    if not any(word in text for word in ("allocat", "grow to", "Program size")):
+        return []
+    found = [
+        (match.start(), made(match)) for words, made in _GRAMMAR for match in words.finditer(text)
+    ]
+    return [said for _, said in sorted(found, key=lambda one: one[0])]

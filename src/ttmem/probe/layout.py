@@ -32,7 +32,7 @@ UNSEEN_AT = 904
 FORGOTTEN_AT = 912
 LAST_EVENT_AT = 920  # in a compact region
 
-COUNTER = Struct("<6QIIQ64x")
+COUNTER = Struct("<6QIIQ2QIIQ32x")
 ACTIVITY = Struct("<12Q32x")
 SLOT_SIZE = 88
 SIDE = Struct("<IHBx")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ttmem.events import MemoryKind
+from collections.abc import Iterable
+
+from ttmem.events import Event, Flag, MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.fast_dataclasses import dataclass
 from ttmem.probe.layout import Counted
@@ -55,6 +57,18 @@ class Holding:
     held: int  # on each chip: reserved in all banks, or else requested
     address: int
     origin: Origin
+    requested: int | None = None  # on each chip; None: unknown
+
+
+@dataclass(frozen=True, slots=True)
+class WantedBuffer:
+    """A circular or dataflow buffer of a program that did not fit."""
+
+    address: int
+    per_core: int | None  # bytes; None where its cores are unknown
+    cores: int | None
+    size: int  # on all its cores
+    aliased: bool = False  # lies on an L1 buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +85,8 @@ class FailedAllocation:
     of_that_moment: bool = True  # False: that moment is lost, and `holdings` are the current ones
     device: DeviceDeclaration | None = None  # the first of `chips`
     time_ns: int = 0
+    pid: int | None = None
+    wanted: tuple[WantedBuffer, ...] = ()  # of a program, by address; empty: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +100,18 @@ class ProcessReport:
     never_freed: tuple[Holding, ...]  # or freed only because its device was closed
     failures: int
     losses: tuple[str, ...]  # sentences
+
+
+def wanted_buffers(refused: Iterable[Event]) -> tuple[WantedBuffer, ...]:
+    """From CB_REFUSED events of one chip."""
+    found = [
+        WantedBuffer(
+            event.address,
+            event.size // event.number if event.number else None,
+            event.number or None,
+            event.size,
+            bool(event.flags & Flag.GLOBAL),
+        )
+        for event in refused
+    ]
+    return tuple(sorted(found, key=lambda one: (one.address, -one.size)))

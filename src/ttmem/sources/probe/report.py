@@ -22,6 +22,8 @@ from ttmem.probe.report import (
     Origin,
     ProcessReport,
     Refusal,
+    WantedBuffer,
+    wanted_buffers,
 )
 from ttmem.sizes import several
 from ttmem.sources.probe.region import Losses, ProbeRegion
@@ -105,7 +107,14 @@ class ReportReader:
             of_that_moment=then is not None,
             device=self._declaration(failure.chips[0]) if failure.chips else None,
             time_ns=failure.time_ns,
+            pid=self._region.pid,
+            wanted=self._wanted(failure),
         )
+
+    def _wanted(self, failure: Failure) -> tuple[WantedBuffer, ...]:
+        chip = failure.chips[0] if failure.chips else None
+        events = self._history.refused(failure.time_ns, failure.program)
+        return wanted_buffers(one for one in events if one.device == chip)
 
     def _holdings(self, blocks: Iterable[Block]) -> tuple[Holding, ...]:
         """One holding for all chips of a buffer."""
@@ -119,6 +128,7 @@ class ReportReader:
                 one.held,
                 one.address,
                 self._origin(one.name, one.site, one.phase),
+                one.requested,
             )
             for one, where in chips.items()
         )
@@ -181,6 +191,7 @@ class Block(NamedTuple):
     name: int
     site: int
     phase: int
+    requested: int
 
 
 class RingHistory:
@@ -215,6 +226,11 @@ class RingHistory:
                 else:
                     alive.pop((event.id, event.device), None)
         return list(alive.values()), self._phase(failed[-1])
+
+    def refused(self, time_ns: int, program: int | None) -> list[Event]:
+        """The circular buffers that a program wanted when it failed."""
+        found = map(self._event, self._places(Notice.CB_REFUSED))
+        return [one for one in found if one.time == time_ns and one.extra == program]
 
     def never_freed(self, gone: Iterable[LiveEntry]) -> list[Block]:
         """What is alive or went with its device: `gone` of the table, and what the ring has beside it."""
@@ -254,6 +270,7 @@ class RingHistory:
             event.name,
             event.site,
             self._phases.get((event.id, event.device), 0),
+            event.size,
         )
 
 
@@ -271,4 +288,5 @@ def _blocks(live: Iterable[LiveEntry]) -> Iterable[Block]:
                     thing.name,
                     thing.site,
                     thing.phase,
+                    thing.requested,
                 )

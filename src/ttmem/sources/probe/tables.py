@@ -27,6 +27,7 @@ class Counter:
     peak_name: int
     peak_site: int
     peak_capacity: int  # what could be allocated on the device at that time; 0 = unknown
+    recent_peak: int  # since peaks were last reset
 
     @property
     def count(self) -> int:
@@ -171,13 +172,17 @@ def _declaration(record: bytes) -> DeviceDeclaration:
 def read_counters(file: RegionFile, devices: int) -> list[list[Counter]]:
     """Eight counters for each device: five kinds of memory, then `layout.Counted`."""
     data = file.records(Section.COUNTERS, 0, devices * layout.KINDS)
-    found = [
-        Counter(requested, reserved, allocations, frees, peak, peak_ns or None, *rest)
-        for requested, reserved, allocations, frees, peak, peak_ns, *rest in (
-            layout.COUNTER.iter_unpack(data)
-        )
-    ]
+    found = list(map(_counter, layout.COUNTER.iter_unpack(data)))
     return [found[i : i + layout.KINDS] for i in range(0, len(found), layout.KINDS)]
+
+
+def _counter(row: tuple[int, ...]) -> Counter:
+    """With the peak since the last reset, or the highest before it."""
+    recent, earlier = row[4:9], row[9:14]
+    requested, reserved, allocations, frees = row[:4]
+    peak, time_ns, name, site, capacity = earlier if earlier[0] > recent[0] else recent
+    held = requested, reserved, allocations, frees
+    return Counter(*held, peak, time_ns or None, name, site, capacity, recent_peak=recent[0])
 
 
 def read_activity(file: RegionFile, devices: int) -> list[Activity]:

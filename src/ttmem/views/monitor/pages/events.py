@@ -116,6 +116,7 @@ _WORDS: dict[Sort, str] = {
     Notice.TRACE_RELEASED: "trace released",
     Notice.ALLOCATION_FAILED: "allocation FAILED",
     Notice.PHASE_ENTERED: "phase entered",
+    Notice.CB_REFUSED: "CB did not fit",
 }
 _REMARKS = {
     Flag.GLOBAL: "global",
@@ -126,7 +127,7 @@ _REMARKS = {
     Flag.WITH_DEVICE: "with its device",
 }
 _SIZED: set[Sort | None] = {Op.ALLOC, Op.FREE, Op.CB_ALLOC, Op.CB_FREE, Op.KERNEL_LOAD}
-_SIZED |= {Notice.ALLOCATION_FAILED}
+_SIZED |= {Notice.ALLOCATION_FAILED, Notice.CB_REFUSED}
 _NAMELESS: set[Sort | None] = {Op.RING, Op.COUNTERS, Op.CACHE_ENTRIES}  # `id` is a figure
 _NAMELESS |= {Notice.DEVICE_OPENED, Notice.DEVICE_CLOSED, Notice.PHASE_ENTERED}
 _LOWER: set[Sort] = {Op.KERNEL_LOAD, Notice.PROGRAM_CREATED}  # 'fabric', beside 'DRAM'
