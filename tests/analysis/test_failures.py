@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.analysis.failures import explain, largest_gap, on_all_chips
+from ttmem.analysis.failures import Explanation, explain, largest_gap, on_all_chips
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.runtime_messages import Verdict
@@ -192,3 +193,101 @@ def test_holders_of_the_same_size_are_listed_by_call_site() -> None:
     ]
 
     assert [holder.origin.site for holder in on_all_chips(held)] == sorted(sites)
+
+
+BASE, SIZE, BANKS = 111_744, 1_400_000, 100
+
+
+def crowded(*blocks: tuple[int, int, str]) -> tuple[Holding, ...]:
+    """(address above the base, bytes in a bank, op), all in L1."""
+    return tuple(held(MemoryKind.L1, BASE + at, size * BANKS, op) for at, size, op in blocks)
+
+
+def refused(needed: int, holdings: tuple[Holding, ...]) -> Explanation:
+    return explain(failed("", requested=needed * BANKS, holdings=holdings))
+
+
+def ops_to_free(why: Explanation) -> list[set[str | None]]:
+    assert why.to_free is not None
+    return [{one.origin.op for one in each} for each in why.to_free]
+
+
+def test_the_fewest_sites_make_room_in_one_piece_not_only_enough_bytes() -> None:
+    # Free: 100,000 at the bottom, 200,000 in the middle, 100,000 at the top.
+    holdings = crowded(
+        (100_000, 400_000, "large"), (700_000, 100_000, "small"), (800_000, 500_000, "small")
+    )
+
+    why = refused(300_000, holdings)
+
+    assert why.verdict is Verdict.FRAGMENTED
+    assert why.short_by == 100_000
+    assert ops_to_free(why) == [{"large"}, {"small"}]
+
+
+def test_two_sites_are_named_if_neither_is_enough() -> None:
+    holdings = crowded((100_000, 600_000, "one"), (700_000, 600_000, "other"))
+
+    assert ops_to_free(refused(1_200_000, holdings)) == [{"one", "other"}]
+
+
+def test_nothing_helps_what_is_larger_than_a_bank() -> None:
+    why = refused(SIZE + 16, crowded((0, 1_000, "one")))
+
+    assert (why.verdict, why.short_by, why.to_free) == (Verdict.TOO_LARGE, 16, ())
+
+
+def test_no_site_is_named_if_the_runtime_counts_other_bytes_than_the_probe() -> None:
+    message = OUT_OF_MEMORY.format(size=SIZE, free=500, largest=500)
+
+    assert explain(failed(message, holdings=crowded((0, 1_000, "one")))).to_free is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 3), st.sampled_from("abcd")), max_size=7),
+    st.integers(1, 40),
+)
+def test_no_smaller_set_of_sites_would_do(blocks: list[tuple[int, int, str]], needed: int) -> None:
+    at, placed, unit = 0, [], 70_000
+    for size, gap, op in blocks:
+        if (at + gap + size) * unit <= SIZE:
+            placed.append(((at + gap) * unit, size * unit, op))
+            at += gap + size
+    why = refused(needed * unit, crowded(*placed))
+
+    def fits_without(ops: set[str | None]) -> bool:
+        left = [(BASE + start, size) for start, size, op in placed if op not in ops]
+        return largest_gap(left, BASE, BASE + SIZE) >= needed * unit
+
+    possible = [
+        set(ops) for n in range(5) for ops in combinations("abcd", n) if fits_without(set(ops))
+    ]
+    fewest = min(map(len, possible), default=0)
+    named = ops_to_free(why)
+    assert named == [] if fewest == 0 else all(len(ops) == fewest for ops in named) and named != []
+    assert all(fits_without(ops) for ops in named)
+
+
+def test_bytes_that_only_lock_step_takes_are_the_cause_if_without_them_it_fits() -> None:
+    # Each reserves 100 KB in each of 100 banks for 1 MB of data.
+    few_pages = tuple(
+        replace(one, requested=1_000_000)
+        for one in crowded(*((at * 100_000, 100_000, "ttnn.empty") for at in range(13)))
+    )
+
+    why = refused(200_000, few_pages)
+
+    assert (why.verdict, why.wasted, why.lock_step) == (Verdict.EXHAUSTED, 13 * 90_000, True)
+
+
+def test_rounding_to_pages_is_no_cause() -> None:
+    full = replace(crowded((0, 1_300_000, "ttnn.empty"))[0], requested=BANKS * 1_150_000)
+
+    assert refused(200_000, (full,)).lock_step is False
+
+
+def test_a_region_that_users_size_is_told_how_large_it_must_be() -> None:
+    small = Holding(MemoryKind.L1_SMALL, (0,), 16_000 * BANKS, BASE + SIZE, Origin("ttnn.conv2d"))
+    failure = failed("", kind=MemoryKind.L1_SMALL, requested=1_000 * BANKS, holdings=(small,))
+
+    assert explain(failure).region_size == 17_000

@@ -9,12 +9,13 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.ttnn.bench.environment import Environment
 from tests.ttnn.bench.machine import Machine
-from tests.ttnn.user_programs import CLASH, MODEL, OUT_OF_MEMORY
+from tests.ttnn.user_programs import CLASH, MODEL, NARROW_CLASH, OUT_OF_MEMORY
 from ttmem.events import Op
 from ttmem.events.record import EVENT, Event
 from ttmem.probe.layout import SIDE
@@ -50,6 +51,13 @@ class UserProgram:
             timeout=PATIENCE_S,
             check=False,
         )
+
+    @property
+    def log(self) -> Path:
+        """All that the program and its runtime printed, as somebody else would send it."""
+        file = self.folder / "log.txt"
+        file.write_text(self.done.stdout)
+        return file
 
     @property
     def said(self) -> str:
@@ -198,9 +206,46 @@ def test_a_clash_with_circular_buffers_is_explained_with_the_figures_of_the_runt
     assert "RuntimeError" in program.done.stderr
     assert "buffers clash with L1 buffers on device 0" in program.said
     assert f"asked by   ttnn.softmax  model.py:{program.line_of('ttnn.softmax')}" in program.said
-    assert f"up to address {int(end):,}" in program.said
-    assert f"below {int(lowest):,}, ttnn.empty  model.py:" in program.said
+    assert f"up to {int(end):#x}" in program.said
+    assert f"below {int(lowest):#x}, ttnn.empty  model.py:" in program.said
     assert re.search(r"held by +\S+ MiB  36 x ttnn.empty", program.said)
+
+
+def test_a_clash_by_1600_bytes_names_the_buffer_at_that_address_and_the_buffers_of_the_op(
+    run: Callable[..., UserProgram], tmp_path: Path
+) -> None:
+    recording = tmp_path / "run.ttmem"
+    program = run(NARROW_CLASH, options=("-o", str(recording)))
+    (printed,) = [line for line in program.done.stdout.splitlines() if line.startswith("[")]
+    end, address = json.loads(printed)
+    holder = f"model.py:{program.line_of('ttnn.empty((110')} hold"
+
+    (_, explained), (_, told) = (_explained(recording), _explained(program.log))
+
+    assert explained["clash"] == told["said"] | {"cores": explained["clash"]["cores"]}
+    assert (explained["clash"]["lowest_buffer"], explained["clash"]["end"]) == (address, end)
+    assert explained["short_by"] == told["short_by"] == 1600
+    assert explained["in_the_way"]["address"] == address
+    assert explained["in_the_way"]["site"].endswith(holder)
+    assert [each["site"].endswith(holder) for (each,) in explained["to_free"]] == [True]
+    wanted = explained["wanted"]
+    starts = [one["address"] for one in wanted]
+    assert [one["address"] + one["per_core"] for one in wanted] == [*starts[1:], end]
+    assert {one["cores"] for one in wanted} == {110}
+    assert f"below {address:#x}, ttnn.empty  {holder}" in program.said
+    assert "1,600 B are missing" in program.said
+
+
+def _explained(file: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "ttmem", "explain", str(file), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    document = json.loads(done.stdout)
+    found: list[dict[str, Any]] = document["messages" if document["log"] else "failures"]
+    return found
 
 
 @pytest.mark.parametrize(("board", "chips"), [("p150", 1), ("p150x4", 4)])

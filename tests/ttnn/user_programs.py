@@ -110,3 +110,38 @@ asked = tensor((1, 1, 4096, 4096), ttnn.DRAM_MEMORY_CONFIG)
 held = [tensor((1, 1, 2048, 1024), ttnn.L1_MEMORY_CONFIG) for _ in range(36)]
 ttnn.softmax(asked)
 """
+
+
+# A buffer whose lowest address lies 1,600 B below the end of what softmax wants on each core.
+NARROW_CLASH = """\
+import json
+import re
+
+import ttnn
+
+
+def hold(per_bank):
+    return ttnn.empty((110, per_bank // 2), ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)
+
+
+def gate(scores):
+    return ttnn.softmax(scores)
+
+
+device = ttnn.open_mesh_device(ttnn.MeshShape(1, 1))
+shape = (1, 1, 4096, 4096)
+scores = ttnn.empty(shape, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+full = hold(1_400_000)
+top = full.buffer_address() + 1_400_000
+try:
+    gate(scores)
+except RuntimeError as clash:
+    end = int(re.search(r"region ends at (\\d+)", str(clash))[1])
+ttnn.deallocate(full)
+kept = hold(top - (end - 1600))
+print(json.dumps([end, kept.buffer_address()]), flush=True)
+try:
+    gate(scores)
+except RuntimeError:
+    pass
+"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ttmem.events import Banks, MemoryKind, runtime_messages
@@ -87,7 +87,8 @@ class Explanation:
     clash: runtime_messages.Clash | None
     in_the_way: Holding | None  # the buffer that a program's circular buffers reach into
     holders: tuple[Holder, ...]  # largest first
-    to_free: tuple[Holder, ...] | None = None  # the fewest sites that make it fit; None: unknown
+    # The fewest sites whose buffers must be free so that it fits, and other sets of equally many; None: unknown.
+    to_free: tuple[tuple[Holder, ...], ...] | None = None
     wasted: int | None = None  # reserved but not requested, by all holders; None: unknown
 
     @property
@@ -110,11 +111,13 @@ class Explanation:
 
     @property
     def lock_step(self) -> bool:
-        """Whether it would have fitted if nothing were reserved that nobody asked for."""
+        """Whether it would have fitted if nothing were reserved that nobody asked for, a good part of all."""
         if self.verdict not in (Verdict.EXHAUSTED, Verdict.FRAGMENTED) or self.clash:
             return False
         if self.wasted is None or self.free is None or self.needed is None:
             return False
+        if self.size is None or self.wasted < LARGE_WASTE * (self.size - self.free):
+            return False  # whole pages and alignment take a few percent everywhere
         return self.free + self.wasted >= self.needed > self.free
 
     @property
@@ -127,6 +130,7 @@ class Explanation:
         return self.size - self.free + self.needed
 
 
+LARGE_WASTE = 0.2  # of what is held
 USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)
 
 
@@ -153,7 +157,7 @@ def _of_buffer(failure: FailedAllocation) -> Explanation:
     to_free = None
     if complete and needed is not None and base is not None and size is not None and banks:
         held = on_chip(failure.holdings, failure.kind, failure.chips[0])
-        to_free = _fewest(holders, _sites_in_the_way(held, banks, base, base + size, needed))
+        to_free = _named(holders, _sites_in_the_way(held, banks, base, base + size, needed))
     return Explanation(
         failure,
         verdict(needed, free, largest, size),
@@ -189,7 +193,7 @@ def _of_program(failure: FailedAllocation) -> Explanation:
         held = on_chip(failure.holdings, MemoryKind.L1, failure.chips[0])
         in_the_way = next((one for one in held if one.address == clash.lowest_buffer), None)
         if in_the_way is not None:
-            to_free = _fewest(holders, {one.origin for one in held if one.address < clash.end})
+            to_free = _named(holders, [{one.origin for one in held if one.address < clash.end}])
     return Explanation(
         failure,
         Verdict.TOO_LARGE if over else verdict(needed, counted.free, largest, size),
@@ -207,17 +211,20 @@ def _of_program(failure: FailedAllocation) -> Explanation:
     )
 
 
-def _fewest(holders: Iterable[Holder], origins: Collection[Origin] | None) -> tuple[Holder, ...]:
-    return tuple(one for one in holders if one.origin in (origins or ()))
+def _named(
+    holders: Sequence[Holder], sets: Iterable[Collection[Origin]]
+) -> tuple[tuple[Holder, ...], ...]:
+    found = (tuple(one for one in holders if one.origin in origins) for origins in sets)
+    return tuple(one for one in found if one)
 
 
 def _sites_in_the_way(
     held: Iterable[Holding], banks: int, base: int, end: int, needed: int
-) -> set[Origin] | None:
-    """The fewest sites without whose buffers a bank has `needed` bytes in one piece; of equally many, the smallest.
+) -> list[frozenset[Origin]]:
+    """The sets of fewest sites without whose buffers a bank has `needed` bytes in one piece; the smallest first.
 
     Any range of that length will do. Moved down until it meets the end of a buffer, or the bottom, a range meets no
-    further buffer, so that only ranges that begin there have to be tried. None: the bank is smaller than that.
+    further buffer, so that only ranges that begin there have to be tried. Empty: the bank is smaller than that.
     """
     blocks = [(one.address, one.address + one.held // banks, one.origin) for one in held]
     by_start = deque(sorted(blocks, key=lambda block: block[0]))
@@ -226,7 +233,8 @@ def _sites_in_the_way(
     for begin, stop, origin in blocks:
         sizes[origin] += stop - begin
     inside: Counter[Origin] = Counter()  # blocks that the range meets
-    best: set[Origin] | None = None
+    best: set[frozenset[Origin]] = set()
+    fewest = len(sizes) + 1
     for start in sorted({base, *(stop for _, stop, _ in blocks)}):
         if start + needed > end:
             break
@@ -235,13 +243,11 @@ def _sites_in_the_way(
         while by_end and by_end[0][1] <= start:
             inside[by_end.popleft()[2]] -= 1
         inside = +inside
-        if best is None or _cost(inside, sizes) < _cost(best, sizes):
-            best = set(inside)
-    return best
-
-
-def _cost(origins: Collection[Origin], sizes: Mapping[Origin, int]) -> tuple[int, int]:
-    return len(origins), sum(sizes[one] for one in origins)
+        if len(inside) < fewest:
+            fewest, best = len(inside), set()
+        if len(inside) == fewest:
+            best.add(frozenset(inside))
+    return sorted(best, key=lambda origins: (sum(sizes[one] for one in origins), str(origins)))
 
 
 def _wasted(holders: Iterable[Holder], banks: int | None) -> int | None:

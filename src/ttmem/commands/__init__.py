@@ -22,6 +22,7 @@ VERBS = (
     "run",
     "serve",
     "dump",
+    "explain",
     "record",
     "mark",
     "info",

@@ -136,7 +136,14 @@ class RunWatch:
                 if failure.origin not in told and len(told) == PLACES:
                     continue
                 here = told.setdefault(failure.origin, set())
-                cause = (failure.what, failure.kind, why.verdict, why.asked, why.needed)
+                cause = (
+                    failure.what,
+                    failure.kind,
+                    why.verdict,
+                    why.asked,
+                    why.needed,
+                    why.short_by,
+                )
                 if cause not in here and len(here) < PER_PLACE:
                     here.add(cause)
                     _say(render_failure(region.pid, why, width=width(sys.stderr), color=_color()))

@@ -203,19 +203,15 @@ def found_in(lines: Iterable[str]) -> list[LogMessage]:
 
 
 def _messages(lines: Iterable[str]) -> Iterator[tuple[int, int | None, Said]]:
-    recent: list[
-        tuple[int, int | None, str]
-    ] = []  # of a message that people or loggers have wrapped
+    recent: list[tuple[int | None, str]] = []  # ranks and lines: people and loggers wrap messages
     for number, raw in enumerate(lines, 1):
         rank, text = _plain(raw)
-        recent = [*recent[-_WRAPPED:], (number, rank, text)]
-        yield from ((number, rank, said) for said in _said(text))
-        if any(_said(part) for _, _, part in recent):
-            continue
-        whole = " ".join(part.strip() for _, other, part in recent if other == rank)
-        if joined := _said(whole):
-            yield number, rank, joined[0]
+        here = _said(text)
+        recent = [] if here else [*recent[-_WRAPPED:], (rank, text)]
+        here = here or _said(" ".join(part.strip() for other, part in recent if other == rank))
+        if here:
             recent = []
+        yield from ((number, rank, said) for said in here)
 
 
 def _plain(line: str) -> tuple[int | None, str]:
@@ -227,7 +223,7 @@ def _plain(line: str) -> tuple[int | None, str]:
 
 def _said(text: str) -> list[Said]:
     """In the order of the text; most lines of a log have none of these words."""
-    if not any(word in text for word in ("allocat", "grow to", "Program size")):
+    if not any(word in text for word in ("llocat", "grow to", "Program size")):
         return []
     found = [
         (match.start(), made(match)) for words, made in _GRAMMAR for match in words.finditer(text)

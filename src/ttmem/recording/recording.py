@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
-from ttmem.events import EVENT_SIZE, Banks, MemoryKind
+from ttmem.events import EVENT_SIZE, Banks, DeviceDeclaration, MemoryKind
 from ttmem.recording.chunks import Source
 from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
 from ttmem.recording.journal import records_until
@@ -385,8 +385,22 @@ class Recording(Reader):
 
     def banks(self, device: str, kind: MemoryKind) -> Banks:
         """The banks of a device for a kind of memory, as far as they were declared."""
+        found = self.declaration(device)
+        return found.banks(kind) if found else Banks(None, None, None)
+
+    def declaration(self, device: str) -> DeviceDeclaration | None:
+        """A device by its unique id, as it was last declared."""
         found = (one for one in self._devices(self._chunks.end) if one.unique_id == device)
-        return next((one.declaration.banks(kind) for one in found), Banks(None, None, None))
+        return next((one.declaration for one in found), None)
+
+    def messages(self) -> dict[int, str]:
+        """What the runtime said about failed allocations, by the time of their event."""
+        found: dict[int, str] = {}
+        for document in self._documents(ChunkType.CONTEXT):
+            said = document.get("messages") if isinstance(document, dict) else None
+            for _, texts in numbered(said):
+                found |= {time: str(text) for time, text in numbered(texts)}
+        return found
 
     def _devices(self, position: int) -> tuple[DeviceContext, ...]:
         """What is known about devices at a position; each stands at its index in the ledger."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
 
 from ttmem.analysis.failures import Explanation, Holder
 from ttmem.events import MemoryKind
 from ttmem.events.runtime_messages import Verdict
-from ttmem.probe.report import Origin
+from ttmem.probe.report import Holding, Origin, WantedBuffer
 from ttmem.sizes import human, several
-from ttmem.text import ELLIPSIS, clean, clip, columns
+from ttmem.text import ELLIPSIS, clean, clip, columns, wrap
 from ttmem.views.ink import Line, Style, faint, ink, pad, paint
 from ttmem.views.names import numbers
 
@@ -74,22 +76,29 @@ def _with_fewer_folders(place: str) -> Iterator[str]:
 
 
 HOLDERS = 5
+WANTED = 8  # circular buffers
 _LABEL = 11
 
 
 def render_failure(pid: int, explanation: Explanation, *, width: int, color: bool) -> str:
-    """Ten lines at most, and the callers if whole stacks are known."""
+    """About a dozen lines, and the callers if whole stacks are known."""
     failure = explanation.failure
+    room = width - _LABEL - 2
     lines = [
         ink(f"ttmem: pid {pid}: {headline(explanation)}", Style.ALARM),
-        _fact("asked by", _who(failure.origin, "", width)),
-        *[_fact("", caller) for caller in callers(failure.origin, width - _LABEL - 2)],
-        _fact("asked for", _asked(explanation)),
-        _fact("free", _free(explanation, width)),
-        _fact("verdict", verdict(explanation), Style.WARN),
+        fact("asked by", _who(failure.origin, "", width)),
+        *[fact("", caller) for caller in callers(failure.origin, width - _LABEL - 2)],
+        fact("asked for", _asked(explanation)),
+        *[fact("", text) for text in _wanted(failure.wanted)],
+        fact("free", _free(explanation, width)),
+        fact("verdict", verdict(explanation), Style.WARN),
+        *_wasted(explanation),
+        *_to_free(explanation, width),
+        *_labelled("advice", wrap(advice(explanation), room)),
     ]
     by = "held by" if failure.of_that_moment else "held now"
-    return paint([*lines, *_held(explanation.holders, by, width)], width, color)
+    held = _held(explanation.holders, by, width, requested=explanation.lock_step)
+    return paint([*lines, *held], width, color)
 
 
 def kind_name(kind: int) -> str:
@@ -97,7 +106,7 @@ def kind_name(kind: int) -> str:
     return MemoryKind(kind).name if kind in list(MemoryKind) else f"kind {kind}"
 
 
-def _fact(label: str, text: str, style: Style = Style.PLAIN) -> Line:
+def fact(label: str, text: str, style: Style = Style.PLAIN) -> Line:
     return (*pad(faint(f"  {label}"), _LABEL + 2), *ink(text, style))
 
 
@@ -124,7 +133,7 @@ def headline(explanation: Explanation) -> str:
 def _asked(explanation: Explanation) -> str:
     needed, clash = human(explanation.needed), explanation.clash
     if clash:
-        return f"{needed} on each core of {clash.cores}, up to address {clash.end:,}"
+        return f"{needed} on each core of {clash.cores}, up to {clash.end:#x}"
     if explanation.failure.what != "buffer":
         return f"{needed} on each core"
     asked = human(explanation.asked)
@@ -141,23 +150,128 @@ def _free(explanation: Explanation, width: int) -> str:
         of = f"{human(free)} of {human(explanation.size)} in each bank"
         return f"{of}, largest block {human(largest)}"
     all_of_it = f"{human(free)} of {human(explanation.size)} on each core"
-    at = f"{all_of_it}, {human(largest)} below {explanation.clash.lowest_buffer:,}"
+    at = f"{all_of_it}, {human(largest)} below {explanation.clash.lowest_buffer:#x}"
     return _who(way.origin, f"{at}, ", width) if way else at
 
 
 def verdict(explanation: Explanation) -> str:
     """'exhausted: 17.1 KiB are missing in each bank'."""
-    missing = human((explanation.needed or 0) - (explanation.free or 0))
+    short, clash = exact(explanation.short_by), explanation.clash
     if explanation.at_least:
-        missing = f"at least {missing}"
+        short = f"at least {short}"
     where = "in each bank" if explanation.failure.what == "buffer" else "on each core"
+    pieces = f"enough is free, but {short} are missing in one piece"
+    if clash:
+        pieces = f"{short} are missing below {clash.lowest_buffer:#x}; the rest is free above it"
     texts = {
-        Verdict.EXHAUSTED: f"exhausted: {missing} are missing {where}",
-        Verdict.FRAGMENTED: "fragmented: enough is free, but not in one piece",
-        Verdict.TOO_LARGE: "too large: it would not fit into an empty device",
+        Verdict.EXHAUSTED: f"exhausted: {short} are missing {where}",
+        Verdict.FRAGMENTED: f"fragmented: {pieces}",
+        Verdict.TOO_LARGE: f"too large: an empty device lacks {short} {where}",
         Verdict.UNKNOWN: f"unknown; the runtime says: {_last_line(explanation.failure.message)}",
     }
     return texts[explanation.verdict]
+
+
+def exact(size: int | None) -> str:
+    """What is short by little is shown to the byte."""
+    odd = size is not None and size < 10_000 and size % 1024
+    return f"{size:,} B" if odd else human(size)
+
+
+def advice(explanation: Explanation) -> str:
+    """What to change; empty where nothing is known."""
+    failure, needed = explanation.failure, explanation.region_size
+    if needed is not None:
+        return _region_advice(failure.kind, needed, explanation.banks)
+    if explanation.verdict is Verdict.UNKNOWN:
+        return ""
+    if failure.what != "buffer":
+        return TOO_MUCH_FOR_A_CORE if explanation.clash is None else CLASH
+    if explanation.lock_step:
+        return LOCK_STEP
+    if explanation.verdict is Verdict.TOO_LARGE:
+        return TOO_LARGE
+    if explanation.verdict is Verdict.FRAGMENTED:
+        return FRAGMENTED
+    return EXHAUSTED_L1 if failure.kind == MemoryKind.L1 else EXHAUSTED_DRAM
+
+
+CLASH = (
+    "free the buffer before this op, or keep it in DRAM; or give the op smaller blocks or more cores, so that its "
+    "circular buffers end lower"
+)
+TOO_MUCH_FOR_A_CORE = (
+    "smaller blocks or shards (in0_block_w, per_core_M, act_block_h), a smaller data type such as bfloat8_b, or more "
+    "cores"
+)
+TOO_LARGE = "keep it in DRAM, divide it among more devices, or make it smaller"
+FRAGMENTED = "allocate what lives long first, free neighbours together, or move a tensor with ttnn.reallocate"
+LOCK_STEP = (
+    "each buffer takes the same block in every bank, also where it has no data: keep tensors of few pages in DRAM, or "
+    "combine them"
+)
+EXHAUSTED_L1 = (
+    "free what is no longer needed (ttnn.deallocate), or keep long-lived tensors in DRAM "
+    "(memory_config=ttnn.DRAM_MEMORY_CONFIG)"
+)
+EXHAUSTED_DRAM = (
+    "free what is no longer needed, use a smaller data type such as bfloat8_b, reduce batch or context, or divide it "
+    "among more devices"
+)
+
+
+def _region_advice(kind: int, per_bank: int, banks: int | None) -> str:
+    """The argument of `open_device` that decides the size."""
+    if kind == MemoryKind.L1_SMALL:
+        return (
+            f"open the device with l1_small_size={per_bank} or more; what comes later may need more"
+        )
+    if banks is None:
+        return "open the device with a larger trace_region_size"
+    return f"open the device with trace_region_size={per_bank * banks} or more; what comes later may need more"
+
+
+def _labelled(label: str, texts: Iterable[str]) -> list[Line]:
+    return [fact(label if at == 0 else "", text) for at, text in enumerate(texts) if text]
+
+
+def _wanted(buffers: tuple[WantedBuffer, ...]) -> list[str]:
+    """'512.0 KiB at 0x1b480 on 110 cores', one line each, from the bottom up."""
+    lines = []
+    for one in buffers[:WANTED]:
+        size = human(one.size if one.per_core is None else one.per_core)
+        where = "" if one.cores is None else f" on each of {several(one.cores, 'core')}"
+        inside = ", inside an L1 buffer" if one.aliased else ""
+        lines.append(f"{size} at {one.address:#x}{where}{inside}")
+    if len(buffers) > WANTED:
+        lines.append(f"and {len(buffers) - WANTED:,} more")
+    return lines
+
+
+def _wasted(explanation: Explanation) -> list[Line]:
+    """Reserved beside requested, where that made the difference."""
+    if not explanation.lock_step:
+        return []
+    reserved = sum(one.bytes for one in explanation.holders)
+    requested = sum(one.requested or 0 for one in explanation.holders)
+    text = f"{human(requested)} were requested, {human(reserved)} are reserved for it"
+    return [fact("lock-step", text)]
+
+
+def _to_free(explanation: Explanation, width: int) -> list[Line]:
+    """The fewest call sites that would have made room; where one is enough, the others that would be, too."""
+    sets = explanation.to_free or ()
+    alone = bool(sets) and len(sets[0]) == 1
+    sites = [one for each in sets for one in each] if alone else [*sets[0]] if sets else []
+    lines = []
+    for at, one in enumerate(sites[:HOLDERS]):
+        all_of_it = f"all {one.count:,} of " if one.count > 1 else ""
+        more = len(sites) - HOLDERS
+        rest = f"  (and {more:,} more)" if at == HOLDERS - 1 and more > 0 else ""
+        first = "free " if at == 0 else "or " if alone else "and "
+        text = _who(one.origin, f"{first}{all_of_it}", width, rest)
+        lines.append(fact("to fit" if at == 0 else "", text))
+    return lines
 
 
 def _last_line(message: str) -> str:
@@ -169,17 +283,68 @@ def _known(count: int | None) -> str:
     return "N/A" if count is None else f"{count:,}"
 
 
-def _held(holders: tuple[Holder, ...], by: str, width: int) -> list[Line]:
+def _held(
+    holders: tuple[Holder, ...], by: str, width: int, *, requested: bool = False
+) -> list[Line]:
     if not holders:
-        return [_fact(by, "nothing that the probe has seen")]
+        return [fact(by, "nothing that the probe has seen")]
     sizes = [human(one.bytes) for one in holders[:HOLDERS]]
     widest = max(map(len, sizes))
     lines = []
     for at, (size, one) in enumerate(zip(sizes, holders, strict=False)):
         times = f"{one.count:,} x " if one.count > 1 else ""
+        asked = f"for {human(one.requested)}  " if requested else ""
         more = len(holders) - HOLDERS
         rest = f"  (and {more:,} more)" if at == HOLDERS - 1 and more > 0 else ""
-        before = f"{size:>{widest}}  {times}"
+        before = f"{size:>{widest}}  {asked}{times}"
         text = _who(one.origin, before, width, rest)
-        lines.append(_fact(by if at == 0 else "", text))
+        lines.append(fact(by if at == 0 else "", text))
     return lines
+
+
+def as_document(explanation: Explanation) -> dict[str, Any]:
+    """For programs; bytes in a bank, or on a core."""
+    failure, way = explanation.failure, explanation.in_the_way
+    return {
+        "pid": failure.pid,
+        "time_ns": failure.time_ns,
+        "what": failure.what,
+        "kind": kind_name(failure.kind),
+        "devices": list(failure.chips),
+        **_origin_document(failure.origin),
+        "requested": failure.requested,
+        "needed": explanation.needed,
+        "needed_at_least": explanation.at_least,
+        "free": explanation.free,
+        "largest_free": explanation.largest,
+        "bank_size": explanation.size,
+        "banks": explanation.banks,
+        "verdict": explanation.verdict.value,
+        "short_by": explanation.short_by,
+        "lock_step_waste": explanation.wasted,
+        "lock_step": explanation.lock_step,
+        "clash": asdict(explanation.clash) if explanation.clash else None,
+        "in_the_way": None if way is None else _holding_document(way),
+        "wanted": [asdict(one) for one in failure.wanted],
+        "to_free": None
+        if explanation.to_free is None
+        else [[_holder_document(one) for one in each] for each in explanation.to_free],
+        "held_by": [_holder_document(one) for one in explanation.holders],
+        "of_that_moment": failure.of_that_moment,
+        "advice": advice(explanation) or None,
+        "message": failure.message or None,
+    }
+
+
+def _origin_document(origin: Origin) -> dict[str, str | None]:
+    return {"op": origin.op, "site": origin.site, "phase": origin.phase}
+
+
+def _holding_document(one: Holding) -> dict[str, Any]:
+    figures = {"address": one.address, "held": one.held, "requested": one.requested}
+    return {"kind": kind_name(one.kind), **_origin_document(one.origin), **figures}
+
+
+def _holder_document(one: Holder) -> dict[str, Any]:
+    figures = {"count": one.count, "held": one.bytes, "requested": one.requested}
+    return {"kind": kind_name(one.kind), **_origin_document(one.origin), **figures}
