@@ -62,7 +62,7 @@ WORDINGS: list[tuple[str, Said]] = [
     ),
     (
         "Allocating device buffers is unsafe due to the existence of an active trace",
-        UnsafeAllocation(),
+        UnsafeAllocation(certain=True),
     ),
 ]
 

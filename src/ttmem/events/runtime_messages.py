@@ -33,7 +33,7 @@ _TRACE = re.compile(
 )
 _RING = re.compile(r"Program size \((\d+)\) too large for kernel config buffer \((\d+)\)")
 _UNSAFE = re.compile(
-    r"Allocating device buffers is (?:potentially )?unsafe due to the existence of an active trace"
+    r"Allocating device buffers is (potentially )?unsafe due to the existence of an active trace"
 )
 
 
@@ -87,6 +87,8 @@ class RingTooSmall:
 @dataclass(frozen=True, slots=True)
 class UnsafeAllocation:
     """A warning: a buffer was allocated while a trace exists, which may overwrite it when it is replayed."""
+
+    certain: bool  # False: 'potentially unsafe'
 
 
 Said = BankFigures | Clash | TooLarge | TraceRegion | RingTooSmall | UnsafeAllocation
@@ -170,7 +172,7 @@ _GRAMMAR = (
     (_TOO_LARGE, _too_large),
     (_TRACE, lambda found: TraceRegion(int(found[1]), int(found[2]))),
     (_RING, lambda found: RingTooSmall(int(found[1]), int(found[2]))),
-    (_UNSAFE, lambda found: UnsafeAllocation()),
+    (_UNSAFE, lambda found: UnsafeAllocation(not found[1])),
 )
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 # Open MPI's --tag-output and its newer forms, mpirun's and prterun's: '[1,3]<stdout>:', '[job,3]<stderr>: '.
