@@ -37,7 +37,6 @@ class GraphTracker:
 
     @classmethod
     def instance(cls) -> GraphTracker:
-        """The tracker of this process."""
         if cls._instance is None:
             with cls._making:
                 if cls._instance is None:

@@ -49,7 +49,6 @@ class ServerFeed:
         return replace(snapshot, **received(answer, attachments)) if attachments else snapshot
 
     def close(self) -> None:
-        """Ends the connection, if there is one."""
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -45,7 +45,6 @@ class Allocator:
         }
 
     def num_banks(self, kind: MemoryKind) -> int:
-        """How many banks this memory has."""
         return self.spec.l1_banks if kind in _IN_L1 else self.spec.dram_banks
 
     def free_list(self, kind: MemoryKind) -> FreeList:

@@ -97,8 +97,6 @@ class BadMesh(RuntimeFault):
 
 
 class OutsideGrid(RuntimeFault):
-    """The device does not have these cores."""
-
     exit_code = 2
 
     def __init__(self, cores: str, grid: tuple[int, int]) -> None:
@@ -112,8 +110,6 @@ class OutsideGrid(RuntimeFault):
 
 
 class UseAfterClose(RuntimeFault):
-    """The device is closed."""
-
     def __init__(self, device: str) -> None:
         super().__init__(f"{device} is closed; open it again before using it")
         self.device = device

@@ -36,7 +36,6 @@ class FreeList:
 
     @property
     def largest_free_bytes(self) -> int:
-        """The largest free block."""
         largest = next((blocks for blocks in reversed(self._classes) if blocks), [])
         return max((self._free[address] for address in largest), default=0)
 

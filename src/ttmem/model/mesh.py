@@ -73,11 +73,9 @@ class MeshDevice:
         return list(self._devices)
 
     def get_device_ids(self) -> list[int]:
-        """Their logical ids."""
         return [device.logical_id for device in self._devices]
 
     def get_num_devices(self) -> int:
-        """How many chips."""
         return len(self._devices)
 
     def compute_with_storage_grid_size(self) -> Grid:
@@ -85,7 +83,6 @@ class MeshDevice:
         return self.spec.grid
 
     def command_queue(self, cq_id: int = 0) -> CommandQueue:
-        """A queue by its number."""
         from ttmem.model.dispatch import CommandQueue
 
         if not 0 <= cq_id < self.num_command_queues:
@@ -106,19 +103,15 @@ class MeshDevice:
         return self._program_cache
 
     def num_program_cache_entries(self) -> int:
-        """The number of cached programs."""
         return len(self.program_cache)
 
     def clear_program_cache(self) -> None:
-        """Destroys the cached programs."""
         self.program_cache.clear()
 
     def disable_and_clear_program_cache(self) -> None:
-        """Stops caching programs."""
         self.program_cache.disable_and_clear()
 
     def enable_program_cache(self) -> None:
-        """Caches programs again."""
         self.program_cache.enabled = True
 
     def memory_view(self, kind: MemoryKind) -> MemoryView:

@@ -49,7 +49,6 @@ class Tensor:
         return self.shape, self.memory, self.element_bytes, self.shard
 
     def deallocate(self) -> None:
-        """Frees its memory."""
         self.buffer.deallocate()
 
 

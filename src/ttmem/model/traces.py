@@ -74,7 +74,6 @@ def execute_trace(mesh: MeshDevice, trace_id: int, cq_id: int = 0) -> None:
 
 
 def release_trace(mesh: MeshDevice, trace_id: int) -> None:
-    """Frees its memory."""
     with mesh.lock:
         mesh.check_open()
         trace = _trace(mesh, trace_id)

@@ -30,7 +30,6 @@ class MeshWorkload:
 
     @property
     def id(self) -> int:
-        """The program's runtime id."""
         return self.program.id
 
     def prepare(self, mesh: MeshDevice) -> ProgramLayout:

@@ -22,7 +22,6 @@ class Units(Enum):
     BYTES = "bytes"
 
     def text(self, count: int | None) -> str:
-        """An amount; unknown is 'N/A'."""
         if count is None or self is Units.BINARY:
             return human(count)
         return f"{count:,} B" if self is Units.BYTES else f"{count / (1 << 20):,.1f} MiB"

@@ -26,8 +26,6 @@ NOT_CONNECTED = "* not connected; it keeps its memory until it dies or reports a
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One process, or a total."""
-
     pid: str
     who: str  # user, or when it died
     devices: str

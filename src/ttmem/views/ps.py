@@ -46,8 +46,6 @@ LEAST_PROCESSES = 3
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is shown."""
-
     hints: bool = True
     kernels: bool = True
     left_behind: bool = True  # the table; else one line

@@ -56,8 +56,6 @@ LIMITED = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One chip."""
-
     name: str  # its number, or that of its card
     called: str  # the same in a sentence
     model: str

@@ -61,7 +61,6 @@ _PLAIN_SIGNS = str.maketrans(
 
 
 def width(stream: TextIO) -> int:
-    """Columns to fill."""
     columns = terminal_size((WIDTH_OF_A_PIPE, 24)).columns if stream.isatty() else _of_pipe()
     return max(columns, NARROWEST)
 

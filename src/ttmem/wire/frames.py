@@ -62,8 +62,6 @@ GRID_LIMIT = 32  # columns and rows of the largest core grid that a core set may
 
 
 class Frame(IntEnum):
-    """Frame types."""
-
     HELLO = 1
     WELCOME = 2
     REFUSED = 3
@@ -87,7 +85,6 @@ def preamble(version: int = VERSION) -> bytes:
 
 
 def frame(kind: Frame, payload: bytes | bytearray | memoryview = b"") -> bytes:
-    """One frame with its header."""
     return HEADER.pack(kind, len(payload)) + payload
 
 

@@ -49,8 +49,6 @@ TAILS: dict[int, tuple[Struct, tuple[str, ...]]] = {
 
 
 class Message(IntEnum):
-    """Message types."""
-
     ALLOC = 1
     FREE = 2
     QUERY = 3
@@ -103,5 +101,4 @@ def decode_tail(record: bytes) -> dict[str, int]:
 
 
 def decode_head(data: bytes, offset: int = 0) -> Head:
-    """The head at an offset."""
     return Head._make(HEAD.unpack_from(data, offset))

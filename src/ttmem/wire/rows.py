@@ -96,8 +96,6 @@ class BufferRow(NamedTuple):
 
 
 class CircularBufferRow(NamedTuple):
-    """One live circular buffer."""
-
     process: int
     device: int
     flags: int
@@ -111,8 +109,6 @@ class CircularBufferRow(NamedTuple):
 
 
 class KernelRow(NamedTuple):
-    """One live kernel."""
-
     process: int
     device: int
     type: int
@@ -131,8 +127,6 @@ class KernelRow(NamedTuple):
 
 
 class ProgramRow(NamedTuple):
-    """One live program on one device."""
-
     process: int
     device: int
     id: int
@@ -209,7 +203,6 @@ def widths(row: type[tuple[object, ...]]) -> list[tuple[str, int]]:
 
 
 def blank_row(row: type[Row]) -> Row:
-    """A row of zeros."""
     return grouped_rows(row, bytes(8 * sum(width or 1 for _, width in widths(row))))[0]
 
 

@@ -83,7 +83,6 @@ WORKLOADS = {
 
 
 def workload(name: str) -> Workload:
-    """The workload of that name."""
     found = WORKLOADS.get(name)
     if found is None:
         known = ", ".join(WORKLOADS)

@@ -18,8 +18,6 @@ SHORT_SPANS = (10, 20, 30)  # while there is no more history than that
 
 @dataclass(slots=True)
 class PageState:
-    """The choices of one page."""
-
     cursor: int = 0  # the chosen row; a page clamps it to what is there
     top: int = 0  # the first visible row
     sort: int = 0  # index into the page's sort columns
@@ -28,8 +26,6 @@ class PageState:
 
 @dataclass(slots=True)
 class State:
-    """The choices of all pages."""
-
     page: int = 0  # index into PAGES
     device: str | None = (
         None  # unique id that the Device, Cores and Kernels pages show; None: the first
@@ -117,7 +113,6 @@ class Look(NamedTuple):
 
     @property
     def device(self) -> Device | None:
-        """The chosen device, or the first."""
         chosen = [d for d in self.snapshot.devices if d.unique_id == self.state.device]
         return next(iter([*chosen, *self.snapshot.devices]), None)
 
@@ -143,8 +138,6 @@ class Target(NamedTuple):
 
 
 class Page(Protocol):
-    """One view."""
-
     @property
     def name(self) -> str:
         """What the tab says."""

@@ -249,8 +249,6 @@ to a clash | lowest L1 buffer minus the end of the highest circular buffer on th
 
 
 class Cores:
-    """View 3."""
-
     name = "Cores"
     keys: Sequence[tuple[str, str]] = (("arrows", "core"), ("m", "fullest core"))
     details = ("cores",)  # where circular buffers lie, and with them the L1 buffers

@@ -125,8 +125,6 @@ RANKS = {"DRAM": 0, "L1": 0, "CB": 1, "L1_SMALL": 6, "TRACE": 7}
 
 
 class ProcessRow(NamedTuple):
-    """One process."""
-
     pid: int
     mark: str
     user: str | None
