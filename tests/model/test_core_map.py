@@ -115,7 +115,7 @@ def test_every_core_shows_the_addresses_of_the_model(
         assert found.distance == (lowest or 0) - top
         used = sum(end - start for start, end in regions) + sum(one.block for one in buffers)
         assert full.used(core) == full.added_up(core) == used  # of one process
-    assert full.room == mesh.spec.cb_limit
+    assert full.capacity == mesh.spec.cb_limit
 
 
 def test_the_pieces_cover_l1_from_its_first_byte_to_its_last(

@@ -29,7 +29,7 @@ def plan_document(
             {
                 **_step(each.step),
                 "done": each.did == each.step,
-                "did": None if each.did is None else step_words(each.did, done=True),
+                "did": None if each.did is None else step_text(each.did, done=True),
                 "problem": each.problem,
             }
             for each in (dry if outcomes is None else outcomes)
@@ -57,13 +57,13 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "kind": _KINDS.get(type(step), "remove_socket"),
         "path": step.path,
-        "text": step_words(step),
+        "text": step_text(step),
         "bytes": sum(slot.held for slot in slots),
         "processes": [{"pid": s.pid, "name": s.name, "bytes": s.held} for s in slots],
     }
 
 
-def step_words(step: Step, done: bool = False) -> str:
+def step_text(step: Step, done: bool = False) -> str:
     """What the step does, or did, with the exact number of bytes."""
     name = os.path.basename(step.path)
     if isinstance(step, ClearSlots):

@@ -53,7 +53,7 @@ USED = "used / capacity"
 Trend = Callable[[Device, Kind, int], Line]  # a sparkline of that many columns
 
 
-class Place(NamedTuple):
+class ClickArea(NamedTuple):
     """Where a device can be clicked: columns `start` to `stop` of a line (None: to its end)."""
 
     device: int  # index into the devices
@@ -66,7 +66,7 @@ class DeviceArea(NamedTuple):
     """The drawn devices, `across` of them side by side."""
 
     lines: list[Line]
-    places: Sequence[Place] = ()
+    places: Sequence[ClickArea] = ()
     across: int = 1
 
 
@@ -92,7 +92,7 @@ class Sheet(NamedTuple):
     def number(self) -> int:
         return max(len("ID"), *(len(logical(one)) for one in self.devices))
 
-    def meter(self, device: Device, kind: Kind, room: int) -> Line:
+    def meter(self, device: Device, kind: Kind, space: int) -> Line:
         """Bar, of three parts for L1, and percentage."""
         memory = device.memory
         if kind is DRAM:
@@ -103,7 +103,7 @@ class Sheet(NamedTuple):
         if capacity is None:
             return EMPTY
         drawn = tuple((held, part.bar_sign(self.ascii), part.style) for part, held in parts)
-        return stacked_meter(drawn, capacity, room, self.ascii)
+        return stacked_meter(drawn, capacity, space, self.ascii)
 
     def pointed(self, line: Line, at: int) -> Line:
         """The line with the cursor before it; the bars keep their colours."""
@@ -170,7 +170,7 @@ def _l1_details(device: Device, units: Units) -> list[Line]:
 
 # -- a block of lines for each device --------------------------------------------------------------
 
-NARROW_NAME, NAME_ROOM, WIDE_NAME_ROOM = 9, 14, 24
+NARROW_NAME, NAME_WIDTH, WIDE_NAME_WIDTH = 9, 14, 24
 
 
 class _Memory(NamedTuple):
@@ -178,7 +178,7 @@ class _Memory(NamedTuple):
 
     kind: Kind
     sheet: Sheet
-    room: int
+    space: int
     pairs: Pairs
     use: Callable[[Device], Pair]
     details: Callable[[Device, Units], list[Line]]
@@ -188,84 +188,86 @@ class _Memory(NamedTuple):
     @property
     def head(self) -> Line:
         title, last = faint(f"{self.kind.title} {USED}"), faint(self.sheet.trend_title)
-        gap = self.room - line_columns(title) - line_columns(last)
-        return (*title, *ink(" " * gap), *last) if gap > 0 and self._trend_room else title
+        gap = self.space - line_columns(title) - line_columns(last)
+        return (*title, *ink(" " * gap), *last) if gap > 0 and self._trend_width else title
 
     def lines(self, device: Device) -> list[Line]:
-        bar = min(self.room - self.pairs.width - 1, MOST_BAR + 1 + PERCENT)
+        bar = min(self.space - self.pairs.width - 1, MOST_BAR + 1 + PERCENT)
         meter = self.sheet.meter(device, self.kind, bar)
         return [(*self.pairs.line(*self.use(device)), Span(" "), *meter), *self._below(device)]
 
     def _below(self, device: Device) -> list[Line]:
-        units, trend, room = self.pairs.units, self.sheet.trend, self._trend_room
+        units, trend, space = self.pairs.units, self.sheet.trend, self._trend_width
         if trend is None:
-            return flow(self.details(device, units), self.room, self.gap)
+            return flow(self.details(device, units), self.space, self.gap)
         memory = device.memory.dram if self.kind is DRAM else device.memory.l1
         largest = (*faint(f"{self.label} "), *amount(units, memory.largest_free))
-        drawn = trend(device, DRAM if self.kind is DRAM else L1_USED, room) if room else EMPTY
-        return [(*pad(largest if self.label else EMPTY, self.room - room), *drawn)]
+        drawn = trend(device, DRAM if self.kind is DRAM else L1_USED, space) if space else EMPTY
+        return [(*pad(largest if self.label else EMPTY, self.space - space), *drawn)]
 
     @property
-    def _trend_room(self) -> int:
+    def _trend_width(self) -> int:
         """Columns; 0 if it does not fit beside the largest block."""
         taken = len(self.label) + 1 + self.pairs.used + 1 if self.label else 0
-        rest = self.room - taken
+        rest = self.space - taken
         return min(rest, MOST_TREND) if self.sheet.trend and rest >= LEAST_TREND else 0
 
 
 def device_blocks(sheet: Sheet) -> DeviceArea | None:
     """Two lines for each device, or more with details; None if the window is too narrow."""
     width, pairs = sheet.width, sheet.pairs
-    name = NARROW_NAME if width < 100 else NAME_ROOM if width < 150 else WIDE_NAME_ROOM
+    name = NARROW_NAME if width < 100 else NAME_WIDTH if width < 150 else WIDE_NAME_WIDTH
     both = width - GUTTER - sheet.number - name - 3 * GAP
     if both // 2 < pairs.width + 1 + LEAST_BAR + 1 + PERCENT:
         return None
     dram, l1 = _memories(sheet, pairs, both // 2)
-    rooms = (sheet.number, name, dram.room, l1.room)
-    lines = [_beside((faint("ID"), faint("DEVICE"), dram.head, l1.head), rooms)]
+    widths = (sheet.number, name, dram.space, l1.space)
+    lines = [_beside((faint("ID"), faint("DEVICE"), dram.head, l1.head), widths)]
     ids = short_ids((one.unique_id for one in sheet.devices), name)
     slots = Counter(one.pci for one in sheet.devices)  # chips of one board share theirs
-    places: list[Place] = []
+    places: list[ClickArea] = []
     for at, one in enumerate(sheet.devices):
         names = _names(one, ids[one.unique_id], name, slots[one.pci] == 1)
         number = [pad(ink(logical(one)), sheet.number, right=True)]
         blocks = (number, names[: 2 if sheet.trend else None], dram.lines(one), l1.lines(one))
-        rows = [_beside(cells, rooms) for cells in zip_longest(*blocks, fillvalue=EMPTY)]
+        rows = [_beside(cells, widths) for cells in zip_longest(*blocks, fillvalue=EMPTY)]
         rows[0] = sheet.pointed(rows[0], at)
-        places += [Place(at, len(lines) + row) for row in range(len(rows))]
+        places += [ClickArea(at, len(lines) + row) for row in range(len(rows))]
         lines += rows
     return DeviceArea([clip_line(line, width) for line in lines], places)
 
 
-def _memories(sheet: Sheet, pairs: Pairs, room: int) -> tuple[_Memory, _Memory]:
+def _memories(sheet: Sheet, pairs: Pairs, space: int) -> tuple[_Memory, _Memory]:
     memories = [one.memory for one in sheet.devices]
     dram = LARGEST if any(one.dram.largest_free is not None for one in memories) else ""
     l1 = LARGEST if any(one.l1.largest_free is not None for one in memories) else ""
     if l1 and any(one.cb.used for one in memories):
         least = 1 + pairs.used + 1 + LEAST_TREND
-        l1 = next((one for one in WITHOUT_CBS if len(one) + least <= room), WITHOUT_CBS[-1])
+        l1 = next((one for one in WITHOUT_CBS if len(one) + least <= space), WITHOUT_CBS[-1])
     return (
-        _Memory(DRAM, sheet, room, pairs, dram_use, _dram_details, "  ", dram),
-        _Memory(L1, sheet, room, pairs, l1_use, _l1_details, " ", l1),
+        _Memory(DRAM, sheet, space, pairs, dram_use, _dram_details, "  ", dram),
+        _Memory(L1, sheet, space, pairs, l1_use, _l1_details, " ", l1),
     )
 
 
-def _names(device: Device, short: str, room: int, alone: bool) -> list[Line]:
+def _names(device: Device, short: str, space: int, alone: bool) -> list[Line]:
     """Board and PCI address above the unique id; in a narrow window a line each, the most telling first.
 
     `alone`: no other device has the same PCI address.
     """
     pci = short_pci(device)
-    if room >= WIDE_NAME_ROOM:
+    if space >= WIDE_NAME_WIDTH:
         return [(*ink(f"{model(device)} "), *faint(pci or "")), faint(short)]
-    if room >= NAME_ROOM:
+    if space >= NAME_WIDTH:
         return [(*ink(board(device)), *faint(f" {pci or ''}")), faint(short)]
     both = [pci, short] if pci and alone else [short, pci]
     return [ink(board(device)), *(faint(name) for name in both if name)]
 
 
-def _beside(cells: Sequence[Line], rooms: Sequence[int]) -> Line:
-    return row_line([(cell, room, False) for cell, room in zip(cells, rooms, strict=True)], 1 << 30)
+def _beside(cells: Sequence[Line], widths: Sequence[int]) -> Line:
+    return row_line(
+        [(cell, space, False) for cell, space in zip(cells, widths, strict=True)], 1 << 30
+    )
 
 
 def device_sentences(sheet: Sheet) -> list[Line]:
@@ -273,7 +275,7 @@ def device_sentences(sheet: Sheet) -> list[Line]:
     lines: list[Line] = []
     for device in sheet.devices:
         by = len(logical(device)) + 2
-        room = sheet.width - by
+        space = sheet.width - by
         names = [ink(model(device)), faint(device.unique_id), faint(short_pci(device) or "")]
         dram = [_sentence("DRAM", dram_use(device), sheet.units)]
         facts = [
@@ -282,9 +284,9 @@ def device_sentences(sheet: Sheet) -> list[Line]:
             _sentence("L1", l1_use(device), sheet.units),
         ]
         block = [
-            *flow([name for name in names if line_columns(name)], room),
-            *flow(facts, room),
-            *flow(_l1_details(device, sheet.units), room, " "),
+            *flow([name for name in names if line_columns(name)], space),
+            *flow(facts, space),
+            *flow(_l1_details(device, sheet.units), space, " "),
         ]
         lines += indent(block, by, ink(logical(device)))
     return lines
@@ -299,7 +301,7 @@ def _sentence(label: str, use: Pair, units: Units) -> Line:
 
 # -- one line for each device ----------------------------------------------------------------------
 
-ID_ROOM, WIDE_ID_ROOM = 13, 24
+ID_WIDTH, WIDE_ID_WIDTH = 13, 24
 BAR = SHORT_BAR + 1 + PERCENT  # columns with its percentage
 MEASURE = len(" resident")  # of circular buffers
 
@@ -309,24 +311,24 @@ def device_lines(sheet: Sheet, whole: bool = False) -> DeviceArea | None:
 
     `whole`: nothing may be left out for want of space. Else `ps` gives up its bars before unique ids.
     """
-    room = sheet.width - GUTTER
-    named = (BAR, ID_ROOM, 0), (PERCENT, ID_ROOM, 0)
-    shorter = (BAR, ID_ROOM, 7), (PERCENT, ID_ROOM, 7)
-    tries = [(BAR, WIDE_ID_ROOM, 0)] if whole else shorter if sheet.trend else [*named, *shorter]
-    for bar, id_room, id_rank in tries:
-        table = _columns(sheet, bar, id_room, id_rank)
-        fitted = fit_rows(table, sheet.devices, room)
-        too_wide = sum(one.width + GAP for one in fitted) - GAP > room
+    space = sheet.width - GUTTER
+    named = (BAR, ID_WIDTH, 0), (PERCENT, ID_WIDTH, 0)
+    shorter = (BAR, ID_WIDTH, 7), (PERCENT, ID_WIDTH, 7)
+    tries = [(BAR, WIDE_ID_WIDTH, 0)] if whole else shorter if sheet.trend else [*named, *shorter]
+    for bar, id_width, id_rank in tries:
+        table = _columns(sheet, bar, id_width, id_rank)
+        fitted = fit_rows(table, sheet.devices, space)
+        too_wide = sum(one.width + GAP for one in fitted) - GAP > space
         if too_wide or (whole and len(fitted) < len(table)):
             continue
         title, *rows = row_lines(table, fitted, sheet.width)
         lines = [title, *(sheet.pointed(row, at) for at, row in enumerate(rows))]
-        return DeviceArea(lines, [Place(at, at + 1) for at in range(len(rows))])
+        return DeviceArea(lines, [ClickArea(at, at + 1) for at in range(len(rows))])
     return None
 
 
-def _columns(sheet: Sheet, bar: int, id_room: int, id_rank: int) -> list[ListColumn[Device]]:
-    ids = short_ids((one.unique_id for one in sheet.devices), id_room)
+def _columns(sheet: Sheet, bar: int, id_width: int, id_rank: int) -> list[ListColumn[Device]]:
+    ids = short_ids((one.unique_id for one in sheet.devices), id_width)
     dram, l1 = _trend_columns(sheet) if sheet.trend else _detail_columns(sheet)
     return [
         _text(sheet, "ID", 0, lambda one: ink(logical(one)), right=True),
@@ -357,8 +359,8 @@ def _use_column(
 ) -> ListColumn[Device]:
     pairs = sheet.pairs
 
-    def draw(one: Device, room: int) -> Line:
-        meter = sheet.meter(one, kind, room - pairs.width - 1)
+    def draw(one: Device, space: int) -> Line:
+        meter = sheet.meter(one, kind, space - pairs.width - 1)
         return (*pairs.line(*use(one)), Span(" "), *meter)
 
     least, most = pairs.width + 1 + bar, pairs.width + 1 + MOST_BAR + 1 + PERCENT
@@ -406,8 +408,8 @@ def _trend_columns(sheet: Sheet) -> tuple[Columns, Columns]:
         return _text(sheet, title, rank, lambda one: amount(units, get(one)), right=True)
 
     def trend(title: str, rank: int, kind: Kind) -> ListColumn[Device]:
-        def draw(one: Device, room: int) -> Line:
-            return sheet.trend(one, kind, room) if sheet.trend else EMPTY
+        def draw(one: Device, space: int) -> Line:
+            return sheet.trend(one, kind, space) if sheet.trend else EMPTY
 
         title, least = f"{title} {sheet.trend_title}", 2 * LEAST_TREND
         return ListColumn(
@@ -441,20 +443,20 @@ def device_cells(sheet: Sheet, height: int | None = None) -> DeviceArea:
     titles = [names.some([one.unique_id]) for one in devices]
     name = max(map(columns, titles))
     titled = height is None or height > 3
-    room = len(devices) if height is None else height - titled
-    bar = next((bar for bar in BARS if _rows(len(devices), width, name, bar) <= room), 0)
+    space = len(devices) if height is None else height - titled
+    bar = next((bar for bar in BARS if _rows(len(devices), width, name, bar) <= space), 0)
     across, cell = _across(width, name, bar), _width(name, bar)
     cells = [_cell(sheet, at, title, name, bar) for at, title in enumerate(titles)]
     rows = [cells[at : at + across] for at in range(0, len(cells), across)]
-    hides = len(rows) > room
-    shown = max(room - hides, 1)
+    hides = len(rows) > space
+    shown = max(space - hides, 1)
     first = max(0, min((sheet.chosen or 0) // across - shown // 2, len(rows) - shown))
     lines = [clip_line(faint(" " * GUTTER + TITLE), width)] if titled else []
     places = []
     for row in range(first, min(first + shown, len(rows))):
         for column in range(len(rows[row])):
             start = column * (cell + GAP)
-            places.append(Place(row * across + column, len(lines), start, start + cell))
+            places.append(ClickArea(row * across + column, len(lines), start, start + cell))
         spans = (span for one in rows[row] for span in (*pad(one, cell), Span(" " * GAP)))
         lines.append(clip_line(tuple(spans), width))
     if hides and height is not None and len(lines) < height:
@@ -464,24 +466,24 @@ def device_cells(sheet: Sheet, height: int | None = None) -> DeviceArea:
 
 
 def _cell(sheet: Sheet, at: int, title: str, name: int, bar: int) -> Line:
-    room, chosen, device = _meter_room(bar), at == sheet.chosen, sheet.devices[at]
-    unknown = faint("N/A".rjust(room))
+    space, chosen, device = _meter_width(bar), at == sheet.chosen, sheet.devices[at]
+    unknown = faint("N/A".rjust(space))
     return (
         *ink(">" if chosen else " ", Style.CURSOR if chosen else Style.PLAIN),
         *pad(ink(title, Style.CURSOR if chosen else Style.LABEL), name, right=True),
         *faint(" D "),
-        *(sheet.meter(device, DRAM, room) or unknown),
+        *(sheet.meter(device, DRAM, space) or unknown),
         *faint(" L "),
-        *(sheet.meter(device, L1, room) or unknown),
+        *(sheet.meter(device, L1, space) or unknown),
     )
 
 
-def _meter_room(bar: int) -> int:
+def _meter_width(bar: int) -> int:
     return bar + 1 + PERCENT if bar else PERCENT
 
 
 def _width(name: int, bar: int) -> int:
-    return GUTTER + name + 2 * (len(" D ") + _meter_room(bar))
+    return GUTTER + name + 2 * (len(" D ") + _meter_width(bar))
 
 
 def _across(width: int, name: int, bar: int) -> int:

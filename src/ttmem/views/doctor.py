@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from ttmem.clean import Backup, LeftAlone, Outcome, Plan, RemoveRegion, Restored, Step
-from ttmem.clean.document import step_words
+from ttmem.clean.document import step_text
 from ttmem.doctor import (
     Finding,
     HostFacts,
@@ -81,7 +81,7 @@ def _runtimes(facts: HostFacts) -> list[list[Line]]:
 
 def _regions(facts: HostFacts) -> list[list[Line]]:
     folder = facts.folder
-    room = faint(f"{human(folder.free)} of {human(folder.size)} free in {folder.path}")
+    space = faint(f"{human(folder.free)} of {human(folder.size)} free in {folder.path}")
     used = [each for each in facts.regions if each.sample.processes or each.mapped_by]
     rows = [list(_region(each)) for each in used[:SHOWN]]
     if len(used) > SHOWN:
@@ -90,7 +90,7 @@ def _regions(facts: HostFacts) -> list[list[Line]]:
     if idle:
         rows.append([ink(f"{idle:,} idle"), faint("they hold nothing, and no process maps them")])
     rows += [[ink(each.text.split(";")[0], Style.WARN)] for each in facts.remarks if _closed(each)]
-    return [*(rows or [[faint("none")]]), [room]]
+    return [*(rows or [[faint("none")]]), [space]]
 
 
 def _closed(remark: Remark) -> bool:
@@ -154,14 +154,14 @@ def _socket(socket: SocketFacts) -> list[Line]:
 def _finding(finding: Finding, below: Finding | None, width: int) -> list[Line]:
     """The remedy stands once, under the last of those that it mends."""
     word, style = _SIGNS[finding.level]
-    room = width - _BY
-    lines = paragraph(finding.text, room)
+    space = width - _BY
+    lines = paragraph(finding.text, space)
     if below is None or _remedy(finding) != _remedy(below):
         if finding.command is not None:
-            command = paragraph(finding.command, room - 2, Style.GOOD)
+            command = paragraph(finding.command, space - 2, Style.GOOD)
             lines += indent(command, 2, ink("$", Style.FAINT))
         if finding.advice is not None:
-            lines += paragraph(finding.advice, room, Style.FAINT)
+            lines += paragraph(finding.advice, space, Style.FAINT)
     return indent(lines, _BY, ink(f" {word}", style))
 
 
@@ -222,7 +222,7 @@ def clean_lines(
 
 def _not_done(outcome: Outcome) -> str:
     how_far = "not done" if outcome.did is None else "done in part only"
-    return f"{how_far}: {step_words(outcome.step)}"
+    return f"{how_far}: {step_text(outcome.step)}"
 
 
 def undo_lines(backup: Backup, outcomes: Sequence[Restored], width: int) -> list[Line]:
@@ -240,7 +240,7 @@ def undo_lines(backup: Backup, outcomes: Sequence[Restored], width: int) -> list
 def _steps(steps: Sequence[Step], done: bool = False) -> list[Note]:
     idle = [step for step in steps if isinstance(step, RemoveRegion) and not step.slots]
     notes = [
-        Note("-", Style.PLAIN, step_words(step, done))
+        Note("-", Style.PLAIN, step_text(step, done))
         for step in steps
         if len(idle) <= _EMPTY_NAMED or step not in idle
     ]

@@ -112,8 +112,8 @@ def fact(label: str, text: str, style: Style = Style.PLAIN) -> Line:
 
 def _who(origin: Origin, before: str, width: int, after: str = "") -> str:
     """Op and line in the space between two texts."""
-    room = width - _LABEL - 2 - columns(before) - columns(after)
-    return f"{before}{made_by(origin, room)}{after}"
+    space = width - _LABEL - 2 - columns(before) - columns(after)
+    return f"{before}{made_by(origin, space)}{after}"
 
 
 def headline(explanation: Explanation) -> str:

@@ -93,12 +93,12 @@ class Pairs(NamedTuple):
 
 @lru_cache(1 << 10)
 def _pair(
-    units: Units, used: int | None, used_room: int, limit: int | None, limit_room: int
+    units: Units, used: int | None, used_width: int, limit: int | None, limit_width: int
 ) -> Line:
     over = used is not None and is_over(used, limit)
     style = Style.FAINT if used is None else Style.ALARM if over else Style.PLAIN
-    value = ink(units.text(used).rjust(used_room), style)
-    return (*value, *faint(f" / {units.text(limit).ljust(limit_room)}"))
+    value = ink(units.text(used).rjust(used_width), style)
+    return (*value, *faint(f" / {units.text(limit).ljust(limit_width)}"))
 
 
 Part = tuple[int, str, Style]  # amount, sign, colour
@@ -107,12 +107,12 @@ SLIVERS, ASCII_SLIVER = "▏▎▍▌▋▊▉", "|"  # for less than a cell
 
 
 @lru_cache(1 << 10)  # at ten refreshes a second most bars stay as they are
-def stacked_meter(parts: tuple[Part, ...], capacity: int | None, room: int, ascii: bool) -> Line:
-    """Bar and percentage in exactly `room` columns, as `meter` does for one amount."""
+def stacked_meter(parts: tuple[Part, ...], capacity: int | None, space: int, ascii: bool) -> Line:
+    """Bar and percentage in exactly `space` columns, as `meter` does for one amount."""
     used = sum(amount for amount, _, _ in parts)
-    length = room - PERCENT - 1
+    length = space - PERCENT - 1
     if capacity is None or is_over(used, capacity) or length < 1:
-        return meter(used, capacity, room)
+        return meter(used, capacity, space)
     number = ink(percentage(used, capacity).rjust(PERCENT), level(used, capacity))
     return (*stacked_bar(parts, capacity, length, ascii), Span(" "), *number)
 

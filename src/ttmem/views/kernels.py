@@ -109,8 +109,8 @@ def _flowing(titles: Sequence[str], kernels: Sequence[Kernels], width: int) -> l
             *([fact("counted", human(one.counted))] if one.counted is not None else []),
         ]
         parts = [fact(kind, human(getattr(one.footprint, kind))) for kind in TYPES]
-        room = width - by
-        lines = [*flow(facts, room), *flow([faint("if resident everywhere:"), *parts], room)]
+        space = width - by
+        lines = [*flow(facts, space), *flow([faint("if resident everywhere:"), *parts], space)]
         out += indent(lines, by, ink(" " + title))
     return out
 

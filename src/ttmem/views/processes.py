@@ -16,8 +16,8 @@ from ttmem.views.names import DeviceNames, age
 from ttmem.views.table import Column, Table
 
 LEAST_COMMAND = 20
-DEVICES_ROOM = 13
-USER_ROOM = 12
+DEVICES_WIDTH = 13
+USER_WIDTH = 12
 CHANGES = 8  # rows
 GHOST = "* a ghost: its counters are still in shared memory; `ttmem clean` clears them"
 LEFT_REMARK = "by dead processes, not part of any total"
@@ -132,7 +132,7 @@ def _others(rows: Sequence[Row]) -> list[Row]:
 
 def _devices(names: DeviceNames, held: Mapping[str, Amounts]) -> str:
     text = names.some(held)
-    return text if columns(text) <= DEVICES_ROOM else f"{len(held)} devices"
+    return text if columns(text) <= DEVICES_WIDTH else f"{len(held)} devices"
 
 
 def _totals(snapshot: Snapshot) -> list[Row]:
@@ -194,7 +194,7 @@ def _grid(rows: Sequence[Row], who: str, amount: Callable[[int], str]) -> Table:
     cells = [
         [
             ink(row.pid, row.style),
-            clip_line(ink(row.who, row.style), USER_ROOM),
+            clip_line(ink(row.who, row.style), USER_WIDTH),
             ink(row.devices, row.style),
             *(ink(amount(figure), row.style) for figure in row.held),
         ]

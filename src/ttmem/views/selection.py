@@ -29,7 +29,7 @@ TRY = {
 }
 NARROWED = "narrowed"  # key of a snapshot's host: the choice matches no device
 
-Holder = TypeVar("Holder", Process, LeftBehind)
+Owner = TypeVar("Owner", Process, LeftBehind)
 
 
 class NotThere(BadInput):
@@ -55,8 +55,8 @@ def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
     return replace(
         snapshot.with_rows_on(ids),
         devices=chosen,
-        processes=_holders(snapshot.processes, ids),
-        left_behind=_holders(snapshot.left_behind, ids),
+        processes=_owners(snapshot.processes, ids),
+        left_behind=_owners(snapshot.left_behind, ids),
         cards=(),
     )
 
@@ -113,12 +113,12 @@ def is_device(device: Device, wanted: str) -> bool:
     return wanted in (device.unique_id, str(device.logical_id), device.position)
 
 
-def _holders(holders: tuple[Holder, ...], ids: set[str]) -> tuple[Holder, ...]:
+def _owners(owners: tuple[Owner, ...], ids: set[str]) -> tuple[Owner, ...]:
     """The processes on these devices, with what they hold there."""
     return tuple(
-        replace(holder, devices=_only(holder.devices, ids))
-        for holder in holders
-        if not ids.isdisjoint(holder.devices)
+        replace(owner, devices=_only(owner.devices, ids))
+        for owner in owners
+        if not ids.isdisjoint(owner.devices)
     )
 
 

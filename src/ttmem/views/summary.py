@@ -21,7 +21,7 @@ NEVER_USED = "never used"
 PROCESSES = 8  # in full; a test run may start hundreds
 LEFTOVERS = 5
 CALLERS_AT = 6  # columns from the left
-LEAST_ROOM = 16  # 'attention.py:123'
+LEAST_WIDTH = 16  # 'attention.py:123'
 DEMANDS = {Counted.CB_DEMAND, Counted.DATAFLOW_DEMAND}
 DEMAND = (
     "demand: the sum over all cached programs. They share addresses, so they occupy less; the row L1 does not "
@@ -41,7 +41,7 @@ class Unwatched:
     pids: tuple[int, ...]
     folder: str
     writable: bool
-    room: tuple[int, int] | None  # free, and all of it
+    space: tuple[int, int] | None  # free, and all of it
     clean: str  # the command that makes room
 
 
@@ -74,8 +74,8 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
     who = f"pid {named}" if len(unwatched.pids) == 1 else f"pids {named}"
     rest = f" and {more:,} more" if more > 0 else ""
     left = ""
-    if unwatched.room is not None:
-        free, size = unwatched.room
+    if unwatched.space is not None:
+        free, size = unwatched.space
         left = f" ({human(free)} of {human(size)} are free now)"
     text = f"{who}{rest} could not be watched: no space for a region in {folder}{left}"
     helps = (
@@ -145,9 +145,9 @@ def _with_origins(
     columns: Sequence[Column], rows: Sequence[tuple[list[Line], Origin | None]], width: int
 ) -> list[Line]:
     """Rows that end with op and line, in the width that is left; None: never used."""
-    room = max(width - Table(columns, [cells for cells, _ in rows]).width - GAP, LEAST_ROOM)
+    space = max(width - Table(columns, [cells for cells, _ in rows]).width - GAP, LEAST_WIDTH)
     whole = [
-        [*cells, ink(made_by(origin, room)) if origin else faint(NEVER_USED)]
+        [*cells, ink(made_by(origin, space)) if origin else faint(NEVER_USED)]
         for cells, origin in rows
     ]
     head, *lines = Table([*columns, Column("MADE BY")], whole).lines()

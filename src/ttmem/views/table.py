@@ -263,12 +263,12 @@ class Fitted:
         return cut, self.width, self.right
 
 
-def fit_rows(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int) -> list[Fitted]:
-    """The columns that fit into `room`, with the cells of the rows in sight."""
+def fit_rows(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], space: int) -> list[Fitted]:
+    """The columns that fit into `space`, with the cells of the rows in sight."""
     lines = [[] if column.draw else [column.line(row, 0) for row in rows] for column in columns]
     widths = [_width(column, cells) for column, cells in zip(columns, lines, strict=True)]
     fitted = []
-    for at, wide in fit(columns, widths, room).items():
+    for at, wide in fit(columns, widths, space).items():
         column = columns[at]
         width = min(wide, max(column.most, widths[at]))
         cells = [column.line(row, width) for row in rows] if column.draw else lines[at]
@@ -276,12 +276,12 @@ def fit_rows(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], room: int)
     return fitted
 
 
-def clip_start(line: Line, room: int) -> Line:
+def clip_start(line: Line, space: int) -> Line:
     """The end of a line, with an ellipsis where it was cut; in the style of its first span."""
-    if line_columns(line) <= room or not line:
+    if line_columns(line) <= space or not line:
         return line
     text = "".join(span.text for span in line)
-    backwards = clip(text[::-1], room)
+    backwards = clip(text[::-1], space)
     kept = backwards[::-1]
     if "/" in kept[:-1]:  # of a path whole names
         kept = ELLIPSIS + kept[kept.index("/") :]

@@ -90,7 +90,7 @@ def test_what_is_in_use_and_what_the_map_shows_as_free_add_up_to_the_core(name: 
     small = sum(piece.size for piece in found.above if piece.sort is Sort.SMALL)
     free += small - device.memory.l1_small.held // banks_of(device) if small else 0
 
-    assert known.used(core) + free == known.room
+    assert known.used(core) + free == known.capacity
 
 
 def test_processes_that_share_addresses_fill_a_core_once_and_their_sum_stands_beside() -> None:

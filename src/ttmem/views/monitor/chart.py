@@ -251,7 +251,7 @@ class Past(NamedTuple):
 
 def panel(subject: Subject, series: Series, look: Look, width: int, height: int) -> list[Line]:
     """The chart of a kind of memory: exactly `height` lines of at most `width` columns."""
-    frame = _Axes(look, width, height, _label_room(subject, series, look))
+    frame = _Axes(look, width, height, _label_width(subject, series, look))
     columns = frame.columns(series)
     past = Past.of(subject, series, columns)
     capacity = subject.use.capacity
@@ -344,12 +344,12 @@ def scale(peak: int, capacity: int | None) -> int:
     return 1 << max(peak - 1, LEAST_SCALE - 1).bit_length()
 
 
-def _label_room(subject: Subject, series: Series, look: Look) -> int:
+def _label_width(subject: Subject, series: Series, look: Look) -> int:
     """Columns for what the upper edge may stand for, whatever of the past is in sight."""
     units, capacity = look.state.units, subject.use.capacity or 0
     highest = max(*series.get(subject.kind.series, ()), subject.use.peak or 0, LEAST_SCALE)
-    room = max(len(units.text(count)) for count in (scale(highest, None), capacity))
-    return max(room, AMOUNT) if units is Units.BINARY else room
+    space = max(len(units.text(count)) for count in (scale(highest, None), capacity))
+    return max(space, AMOUNT) if units is Units.BINARY else space
 
 
 def _title(subject: Subject, past: Past, look: Look, width: int) -> Line:

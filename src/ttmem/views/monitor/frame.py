@@ -104,14 +104,14 @@ class Frame(NamedTuple):
         top = [self._header(), tabs, *self._notes(), *self._banners()]
         foot = [_footer(self.keys, self.width)] if self.keys else []
         foot = [self.status.time_bar, *foot] if self.status.time_bar else foot
-        room = max(self.height - len(top) - len(foot), 1)
-        page = body(self.width, room)
-        lines = [*top, *page.lines[:room]]
+        space = max(self.height - len(top) - len(foot), 1)
+        page = body(self.width, space)
+        lines = [*top, *page.lines[:space]]
         lines += [EMPTY] * (self.height - len(foot) - len(lines)) + foot
         inside = [
             target._replace(line=target.line + len(top))
             for target in page.targets
-            if 0 <= target.line < room
+            if 0 <= target.line < space
         ]
         return Drawn(
             [fitted(line, self.width) for line in lines[: self.height]], [*targets, *inside]
@@ -235,11 +235,11 @@ def _joined(facts: Sequence[Line]) -> Line:
 
 def _ends(left: Sequence[Line], right: Line, width: int) -> Line:
     """As many facts as fit from the left, and `right` at the right end."""
-    room = width - line_columns(right) - 1
+    space = width - line_columns(right) - 1
     line: Line = ()
     for fact in left:
         longer = (*line, *(Span("  ") for _ in line[:1]), *fact)
-        if line_columns(longer) > room:
+        if line_columns(longer) > space:
             break
         line = longer
-    return (*line, Span(" " * (room + 1 - line_columns(line))), *right)
+    return (*line, Span(" " * (space + 1 - line_columns(line))), *right)

@@ -50,7 +50,7 @@ def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:
     return ink(text + mark, Style.LABEL)
 
 
-def no_room(count: int, noun: str) -> Line:
+def no_space(count: int, noun: str) -> Line:
     """Where there is only one line: '3 processes, no room to list them'."""
     many = noun + ("es" if noun.endswith("s") else "s")
     text = (
@@ -103,7 +103,7 @@ class Listing(Generic[Row]):
     def key(self, key: str, height: int) -> bool:
         """Moves the cursor or changes the order; False if the key does neither."""
         if key in MOVES:
-            self._move(key, self._room(height))
+            self._move(key, self._space(height))
         elif key == "s":
             self._of.sort = (self._of.sort + 1) % len(self._sorts)
             self._of.reverse, self._of.cursor, self._of.top = False, 0, 0
@@ -122,12 +122,12 @@ class Listing(Generic[Row]):
         """
         if height < 1:
             return Drawn([])
-        room = self._room(height)
-        start = self._start(room)
-        visible = self.rows[start : start + room]
+        space = self._space(height)
+        start = self._start(space)
+        visible = self.rows[start : start + space]
         fitted = fit_rows(self._columns, visible, width - GUTTER)
-        if self.rows and not room:
-            line = clip_line(no_room(len(self.rows), self._noun), width)
+        if self.rows and not space:
+            line = clip_line(no_space(len(self.rows), self._noun), width)
             return Drawn([line] if height == 1 else [self._header(fitted, width, ascii), line])
         lines = [self._header(fitted, width, ascii)]
         targets = self._header_targets(fitted, top)
@@ -135,12 +135,12 @@ class Listing(Generic[Row]):
             cells = (one.cell(one.lines[at]) for one in fitted)
             targets.append(Target(top + len(lines), partial(_point, self._page, start + at)))
             lines.append(row_line(cells, width, lit and start + at == self._cursor))
-        if not self.rows and room:
+        if not self.rows and space:
             sentence = paragraph(self._nothing(), width - GUTTER, Style.FAINT)
-            lines += [clip_line(line, width) for line in indent(sentence, GUTTER)[:room]]
+            lines += [clip_line(line, width) for line in indent(sentence, GUTTER)[:space]]
         if self._has_footer(height):
             match = (len(self.rows), self._all, self._filter) if self._filter else None
-            below = len(self.rows) - start - room
+            below = len(self.rows) - start - space
             lines.append(clip_line(footer(start, below, match, ascii), width))
         return Drawn(lines, targets)
 
@@ -152,23 +152,23 @@ class Listing(Generic[Row]):
         more = len(self.rows) > height - 1
         return height > 1 and (more or (height > 2 and bool(self._filter)))
 
-    def _room(self, height: int) -> int:
+    def _space(self, height: int) -> int:
         """Lines for rows, under the header and above the footer."""
         return max(height - 1 - self._has_footer(height), 0)
 
-    def _start(self, room: int) -> int:
+    def _start(self, space: int) -> int:
         """The first visible row: it moves only as far as the cursor needs."""
-        near = max(self._cursor - room + 1, min(self._of.top, self._cursor))
-        return max(0, min(near, len(self.rows) - room))
+        near = max(self._cursor - space + 1, min(self._of.top, self._cursor))
+        return max(0, min(near, len(self.rows) - space))
 
-    def _move(self, key: str, room: int) -> None:
-        last, page = len(self.rows) - 1, max(room, 1)
+    def _move(self, key: str, space: int) -> None:
+        last, page = len(self.rows) - 1, max(space, 1)
         steps = {"up": -1, "down": 1, "pageup": -page, "pagedown": page}
         ends = {"home": 0, "end": last}
         wanted = ends[key] if key in ends else self._cursor + steps[key]
-        self._of.top = self._start(room)
+        self._of.top = self._start(space)
         self._of.cursor = max(0, min(wanted, last))
-        self._of.top = self._start(room)
+        self._of.top = self._start(space)
 
     def _header(self, fitted: Sequence[Fitted], width: int, ascii: bool) -> Line:
         cells = []
@@ -227,9 +227,9 @@ class ListPage(Generic[Row]):
 
     @property
     def _above(self) -> list[Line]:
-        room = max(self.look.height - LEAST_LIST - len(self.below), 0)
-        roomy = 2 * len(self.above) < room
-        return [*self.above, EMPTY] if roomy else list(self.above[:room])
+        space = max(self.look.height - LEAST_LIST - len(self.below), 0)
+        spacious = 2 * len(self.above) < space
+        return [*self.above, EMPTY] if spacious else list(self.above[:space])
 
     @property
     def _height(self) -> int:

@@ -36,7 +36,7 @@ MOMENT = 0.3  # seconds; a page that waits no longer than this does not flicker
 ONE_DEVICE = ("Device", "Cores", "Kernels")  # pages that show the details of one device only
 
 
-class _Place(NamedTuple):
+class _CameFrom(NamedTuple):
     """Where the user came from, and the filters there and on arrival at the deeper page."""
 
     page: int
@@ -77,7 +77,7 @@ class Monitor:
         self.faults: dict[str, None] = {}  # printed at the end
         self._fault = ""  # the last of them, until the next key
         self._help = HelpScreen()
-        self._back: list[_Place] = []
+        self._back: list[_CameFrom] = []
         self._drawn = Drawn([])
         self._look: Look | None = None
         self._body_before = Drawn([])
@@ -292,7 +292,7 @@ class Monitor:
         """To the page of that name, if there is one; Esc leads back, to the filter there, too."""
         names = [page.name for page in self._pages]
         if name in names and names.index(name) != self.state.page:
-            self._back.append(_Place(self.state.page, filter_before, self.state.filter))
+            self._back.append(_CameFrom(self.state.page, filter_before, self.state.filter))
             self.state.page = names.index(name)
             if isinstance(self.page, Inner):
                 self.page.back()  # nothing of it is open yet
@@ -332,14 +332,14 @@ class Monitor:
 
 def idle_lines(width: int) -> list[Line]:
     """Nothing runs, and what to try."""
-    room = max(map(len, TRY))
+    space = max(map(len, TRY))
     lines = [
         EMPTY,
         ink(f" {NOTHING_RUNNING[0].upper()}{NOTHING_RUNNING[1:]}.", Style.TITLE),
         EMPTY,
         ink(" Try one of these in another terminal:"),
         *(
-            (*ink(f"   {command.ljust(room)}  ", Style.LABEL), *faint(does))
+            (*ink(f"   {command.ljust(space)}  ", Style.LABEL), *faint(does))
             for command, does in TRY.items()
         ),
     ]

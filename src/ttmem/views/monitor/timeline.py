@@ -180,9 +180,9 @@ class Timeline:
         now, end = self.time_ns - self._started, self._ended - self._started
         head = f" {state.ljust(6)}  {_of_length(now, end)}  "
         said = self._latest()
-        room = width - columns(head) - 1
-        text = clip(f"  {said}", max(room - 2 * LEAST_BAR, 0)) if said else ""
-        cells = room - columns(text)
+        space = width - columns(head) - 1
+        text = clip(f"  {said}", max(space - 2 * LEAST_BAR, 0)) if said else ""
+        cells = space - columns(text)
         if cells < LEAST_BAR:
             return ink(head)
         return (*ink(head), *self._bar(cells, ascii), *faint(text))

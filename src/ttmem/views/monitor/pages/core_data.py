@@ -180,7 +180,7 @@ class Pressure(NamedTuple):
     """
 
     grid: tuple[int, int]
-    room: int
+    capacity: int
     in_use: Mapping[Core, int]
     buffers: int  # L1 and L1_SMALL of all processes, added up: lock-step, so the same on all cores
     buffer_pids: frozenset[int | None]  # their owners, as far as they are known

@@ -255,7 +255,7 @@ _LOOKS: dict[Sort, tuple[str, str, Style]] = {
     Sort.OVERLAP: ("!", "!", Style.ALARM),
     Sort.UNKNOWN: ("?", "?", Style.FAINT),
 }
-ROOM_FOR_TITLES = 8  # lines
+LEAST_TITLED = 8  # lines
 _QUIET = (Sort.FREE, Sort.RESERVED, Sort.UNKNOWN)
 
 
@@ -279,11 +279,11 @@ def _most(share: Counter[Sort]) -> Sort:
 
 
 def rows(
-    found: CoreMap, room: int, width: int, units: Units, ascii: bool, own: Owned | None = None
+    found: CoreMap, space: int, width: int, units: Units, ascii: bool, own: Owned | None = None
 ) -> list[Line]:
-    """At most `room` lines: neighbours of one group are joined until they fit; `own` is marked."""
-    titled = room >= ROOM_FOR_TITLES
-    pieces = _fitting(found, room - titled)[:room]
+    """At most `space` lines: neighbours of one group are joined until they fit; `own` is marked."""
+    titled = space >= LEAST_TITLED
+    pieces = _fitting(found, space - titled)[:space]
     address = len(f"{found.end:#x}")
     size = max((len(core_size(units, piece.size)) for piece in pieces), default=0)
     gutter = "" if own is None else "  "
@@ -325,10 +325,10 @@ def _pieces(found: CoreMap) -> list[Piece]:
     return [piece for group in groups for piece in group]
 
 
-def _fitting(found: CoreMap, room: int) -> list[Piece]:
+def _fitting(found: CoreMap, space: int) -> list[Piece]:
     """From the highest to the lowest. What is nearest to the gap stays apart longest."""
     fixed = len(found.below) + len(found.above) + 1
-    spare = max(room - fixed, 2)
+    spare = max(space - fixed, 2)
     up, down = len(found.growing_up), len(found.growing_down)
     kept_down = min(down, max(spare - up, spare // 2, 1))
     kept_up = min(up, max(spare - kept_down, 1))

@@ -30,8 +30,8 @@ from ttmem.views.monitor.pages.core_data import (
     pressure,
 )
 from ttmem.views.monitor.pages.core_map import (
+    LEAST_TITLED,
     MARK,
-    ROOM_FOR_TITLES,
     CoreMap,
     Owned,
     core_map,
@@ -57,11 +57,11 @@ def core_lines(
     else:
         used, most = found.used(core), found.fullest()
         facts += [
-            (*ink(core_size(units, used)), *faint(f" of {core_size(units, found.room)} L1")),
-            ink(percentage(used, found.room), level(used, found.room)),
+            (*ink(core_size(units, used)), *faint(f" of {core_size(units, found.capacity)} L1")),
+            ink(percentage(used, found.capacity), level(used, found.capacity)),
             (
                 *faint("fullest "),
-                *ink(f"{most[0]},{most[1]} {percentage(found.used(most), found.room)}"),
+                *ink(f"{most[0]},{most[1]} {percentage(found.used(most), found.capacity)}"),
             ),
         ]
     if own is not None:
@@ -160,8 +160,8 @@ class CoreGrid(NamedTuple):
     def _cell(self, core: Core) -> Span:
         text, style = "?", Style.FAINT
         if self.pressure is not None:
-            used, room = self.pressure.used(core), self.pressure.room
-            text, style = _sign(used, room, self.cell, self.ascii), heat(100 * used / room)
+            used, space = self.pressure.used(core), self.pressure.capacity
+            text, style = _sign(used, space, self.cell, self.ascii), heat(100 * used / space)
         if core == self.chosen:
             return Span(">" + self._placed(text)[1:], Style.CURSOR)
         return Span(self._placed(text), style)
@@ -174,7 +174,7 @@ class CoreGrid(NamedTuple):
         """A line under the number, as long as the core is full."""
         if self.pressure is None:
             return Span(" " * self.cell)
-        share = self.pressure.used(core) / self.pressure.room
+        share = self.pressure.used(core) / self.pressure.capacity
         most = self.cell - 1
         length = min(max(round(most * share), 1 if share > 0 else 0), most)
         return Span(self._placed(("#" if self.ascii else "▀") * length), heat(100 * share))
@@ -201,22 +201,22 @@ def choose(core: Core) -> Callable[[State], str | None]:
     return act
 
 
-def _sign(used: int, room: int, cell: int, ascii: bool) -> str:
+def _sign(used: int, space: int, cell: int, ascii: bool) -> str:
     if used == 0:
         return "." if ascii else "·"
-    whole = percentage(used, room)  # the same number as beside the grid
+    whole = percentage(used, space)  # the same number as beside the grid
     if cell == WIDTHS[0]:
         return whole
     if whole == "over":
         return "!"
     if cell == WIDTHS[-1]:
-        return str(min(round(100 * used / room), 99) // 10)
+        return str(min(round(100 * used / space), 99) // 10)
     return whole.strip(">%")
 
 
-def _window(count: int, chosen: int, room: int) -> range:
+def _window(count: int, chosen: int, space: int) -> range:
     """As many of `count` as have room, with the chosen one among them."""
-    shown = max(min(count, room), 0)
+    shown = max(min(count, space), 0)
     start = min(max(chosen - shown // 2, 0), count - shown)
     return range(start, start + shown)
 
@@ -336,37 +336,37 @@ class _CoreView:
         self._lines += self._reasons
         if look.height >= AIRY:
             self._lines.append(EMPTY)
-        room = max(look.height - len(self._lines), 0)
+        space = max(look.height - len(self._lines), 0)
         beside = look.width - self._grid.width - 2
         if self._map is None:
-            self._add_grid(look.width, room)
+            self._add_grid(look.width, space)
         elif beside >= LEAST_MAP:
-            self._add_both(beside, room)
+            self._add_both(beside, space)
         else:
-            self._add_grid(look.width, min(room // 2, self._grid.grid[1] + 1))
+            self._add_grid(look.width, min(space // 2, self._grid.grid[1] + 1))
             left = max(look.height - len(self._lines), 0)
             self._lines += indent(self._map_lines(self._map, look.width - 1, left), 1)
         return Drawn(_fit(self._lines, look), self._targets)
 
-    def _add_grid(self, width: int, room: int) -> None:
-        drawn, targets = self._grid.draw(width, room, len(self._lines))
+    def _add_grid(self, width: int, space: int) -> None:
+        drawn, targets = self._grid.draw(width, space, len(self._lines))
         self._lines += drawn
         self._targets += targets
 
-    def _add_both(self, beside: int, room: int) -> None:
+    def _add_both(self, beside: int, space: int) -> None:
         left = self._grid.width
-        drawn, targets = self._grid.draw(left, room, len(self._lines))
-        right = self._map_lines(self._map, beside, room) if self._map else []
+        drawn, targets = self._grid.draw(left, space, len(self._lines))
+        right = self._map_lines(self._map, beside, space) if self._map else []
         for at in range(max(len(drawn), len(right))):
             cells = drawn[at] if at < len(drawn) else EMPTY
             row = right[at] if at < len(right) else EMPTY
             self._lines.append((*pad(cells, left + 2), *row))
         self._targets += targets
 
-    def _map_lines(self, found: CoreMap, width: int, room: int) -> list[Line]:
+    def _map_lines(self, found: CoreMap, width: int, space: int) -> list[Line]:
         ascii, units = self._look.ascii, self._look.state.units
-        head = [strip(found, width, ascii)] if room > ROOM_FOR_TITLES else []
-        return [*head, *rows(found, max(room - len(head), 0), width, units, ascii, self._own)]
+        head = [strip(found, width, ascii)] if space > LEAST_TITLED else []
+        return [*head, *rows(found, max(space - len(head), 0), width, units, ascii, self._own)]
 
 
 def _chosen(state: State, grid: tuple[int, int]) -> Core:

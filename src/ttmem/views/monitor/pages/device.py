@@ -43,11 +43,11 @@ def provenance_lines(device: Device, width: int) -> list[Line]:
         named.setdefault(one, []).append(name)
     lines: list[Line] = [clip_line(ink(" SOURCES", Style.TITLE), width)]
     titles = [", ".join(names) for names in named.values()]
-    room = max(map(len, titles))
+    space = max(map(len, titles))
     for title, one in zip(titles, named, strict=True):
         misses = f"; misses: {one.misses}" if one.misses else ""
-        text = paragraph(f"{one.source}: {one.method}{misses}", max(width - room - 3, 1))
-        lines += [clip_line(line, width) for line in indent(text, room + 3, faint(f" {title}"))]
+        text = paragraph(f"{one.source}: {one.method}{misses}", max(width - space - 3, 1))
+        lines += [clip_line(line, width) for line in indent(text, space + 3, faint(f" {title}"))]
     return lines
 
 
@@ -214,25 +214,25 @@ def device_panels(device: Device, look: Look, height: int) -> list[Line]:
         return []
     turned = look.state.of(SCROLL).cursor % len(every)
     shown = (every[turned:] + every[:turned])[: across * down]
-    room = (look.width - 1 - GAP * (across - 1)) // across
-    panels = [draw(room, each) for draw in shown]
+    space = (look.width - 1 - GAP * (across - 1)) // across
+    panels = [draw(space, each) for draw in shown]
     lines: list[Line] = []
     for at in range(0, len(panels), across):
         for cells in zip_longest(*panels[at : at + across], fillvalue=EMPTY):
-            lines.append(_row(cells, room))
+            lines.append(_row(cells, space))
     return lines
 
 
-def _row(cells: tuple[Line, ...], room: int) -> Line:
+def _row(cells: tuple[Line, ...], space: int) -> Line:
     spans: list[Span] = []
     for cell in cells:
-        spans += [Span(" " * (GAP if spans else 1)), *pad(cell, room)]
+        spans += [Span(" " * (GAP if spans else 1)), *pad(cell, space)]
     return tuple(spans)
 
 
 AIRY = 34  # lines; from that on, empty lines stand between the parts
 CHARTS = 5  # lines that charts keep before code has any
-ROOMY = 16  # lines that charts keep before provenance has any
+SPACIOUS = 16  # lines that charts keep before provenance has any
 TABLE = 3  # lines that the table of processes keeps
 REMARKS = 2  # lines
 NOTES = 4  # at most one line in so many is about what is wrong
@@ -259,7 +259,7 @@ class DeviceLayout(NamedTuple):
         table = min(rows + 1, least + max(free - CHARTS - least, 0) // 3) if rows else least
         free -= table
         origin = provenance_lines(device, look.width)
-        if free - len(origin) - len(gap) < ROOMY:
+        if free - len(origin) - len(gap) < SPACIOUS:
             origin = []
         charts = device_panels(device, look, free - (len(origin) + len(gap) if origin else 0))
         above = [*head, *charts, *gap, *figures, *gap, *code, *gap]

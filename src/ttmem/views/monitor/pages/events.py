@@ -44,8 +44,8 @@ def alarm_lines(snapshot: Snapshot, width: int) -> list[Line]:
     if not notes:
         return []
     more = faint(f"  and {len(notes) - 1:,} more") if len(notes) > 1 else ()
-    room = max(width - line_columns(more), 1)
-    return [clip_line((*notes[0].line(room), *more), width)]
+    space = max(width - line_columns(more), 1)
+    return [clip_line((*notes[0].line(space), *more), width)]
 
 
 MOST = 500
@@ -139,7 +139,7 @@ def event_op(event: LoggedEvent) -> Sort | None:
     return _NAMED.get(str(event.op))
 
 
-def event_words(event: LoggedEvent) -> str:
+def event_text(event: LoggedEvent) -> str:
     """'allocated DRAM', 'dispatched, cache hit', 'binaries Committed'."""
     op, kind = event_op(event), event.kind
     if op is None:
@@ -187,7 +187,7 @@ class EventEntry(NamedTuple):
     def text(self) -> str:
         if self.anomaly is not None:
             return self.anomaly.text
-        return event_words(self.event) if self.event else ""
+        return event_text(self.event) if self.event else ""
 
     @property
     def pid(self) -> int | None:
@@ -271,14 +271,14 @@ def detail_lines(
     row: EventEntry | None, names: Mapping[str, str], look: Look, whole_text: bool
 ) -> list[Line]:
     """Always the same number of lines, so that the stream above stays where it is."""
-    room = max(look.height - REST, 0) if whole_text else look.height // SHARE
-    if look.height < LOW or room < 1:
+    space = max(look.height - REST, 0) if whole_text else look.height // SHARE
+    if look.height < LOW or space < 1:
         return []
     lines = [] if row is None else indent(_lines(row, names, look), 1)
-    if len(lines) > room:
-        more = faint(f" {ELLIPSIS} {len(lines) - room + 1:,} more lines: x")
-        lines = [*lines[: room - 1], more]
-    return [EMPTY, *(clip_line(line, look.width) for line in [*lines, *[EMPTY] * room][:room])]
+    if len(lines) > space:
+        more = faint(f" {ELLIPSIS} {len(lines) - space + 1:,} more lines: x")
+        lines = [*lines[: space - 1], more]
+    return [EMPTY, *(clip_line(line, look.width) for line in [*lines, *[EMPTY] * space][:space])]
 
 
 def _lines(row: EventEntry, names: Mapping[str, str], look: Look) -> list[Line]:
@@ -296,7 +296,7 @@ def _lines(row: EventEntry, names: Mapping[str, str], look: Look) -> list[Line]:
     if event is None:
         return [*flow(facts, width), *paragraph(row.text, width, style)]
     facts += [ink(clean(text)) for text in (event.name, event.site) if text]
-    what, number = event_words(event._replace(text=None)), event_id(event)
+    what, number = event_text(event._replace(text=None)), event_id(event)
     facts.insert(1, ink(what if number is None else f"{what} {number:#x}", style))
     said = said_by_runtime(event.text)
     return [*flow(facts, width), *(line for text in said for line in paragraph(text, width))]

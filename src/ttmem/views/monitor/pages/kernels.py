@@ -51,10 +51,10 @@ def _filled(occupied: int, ring: Ring, look: Look) -> Line:
     # A ring that is full is at work: programs overwrite the oldest. Only more than full is wrong.
     style = Style.ALARM if is_over(occupied, ring.capacity) else Style.RING
     text = ink(look.state.units.text(occupied), style)
-    room = min(BAR, look.width // 4)
-    if ring.capacity is None or room <= PERCENT:
+    space = min(BAR, look.width // 4)
+    if ring.capacity is None or space <= PERCENT:
         return text
-    return (*meter(occupied, ring.capacity, room, style), *ink("  "), *text)
+    return (*meter(occupied, ring.capacity, space, style), *ink("  "), *text)
 
 
 def partial_lines(device: Device, look: Look) -> list[Line]:

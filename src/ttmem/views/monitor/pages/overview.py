@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from ttmem.snapshots import Device
 from ttmem.views.devices import (
+    ClickArea,
     DeviceArea,
-    Place,
     Sheet,
     device_blocks,
     device_cells,
@@ -59,9 +59,9 @@ def _figure(kind: Kind, pair: Pair, units: Units, bar: int, ascii: bool) -> Line
     line = (*faint(f"{kind.title} "), *of_limit(units, used, capacity))
     if capacity is None:
         return line
-    room = bar + 1 + PERCENT if bar else PERCENT
+    space = bar + 1 + PERCENT if bar else PERCENT
     part = (used, kind.bar_sign(ascii), kind.style)
-    return (*line, Span(" "), *stacked_meter((part,), capacity, room, ascii))
+    return (*line, Span(" "), *stacked_meter((part,), capacity, space, ascii))
 
 
 def _sum(pairs: Iterable[Pair]) -> Pair:
@@ -136,7 +136,7 @@ def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceAr
     return area or device_cells(sheet, max(free - least, 1))
 
 
-def _trend(look: Look, device: Device, kind: Kind, room: int) -> Line:
+def _trend(look: Look, device: Device, kind: Kind, space: int) -> Line:
     series = look.history.get(device.unique_id, {})
     times, values = series.get("time_ns", ()), series.get(kind.series, ())
     # There is one sample a second: within a second, the trend stays as it is.
@@ -144,7 +144,7 @@ def _trend(look: Look, device: Device, kind: Kind, room: int) -> Line:
     first = first_needed(times, end_ns, look.span)
     _, capacity = dram_use(device) if kind is DRAM else l1_use(device)
     samples = tuple(times[first:]), tuple(values[first:])
-    text = _sparkline(*samples, end_ns, look.span, room, capacity, look.ascii)
+    text = _sparkline(*samples, end_ns, look.span, space, capacity, look.ascii)
     return (Span(text, kind.style),)
 
 
@@ -154,11 +154,11 @@ def _sparkline(
     values: tuple[int, ...],
     end_ns: int,
     seconds: int,
-    room: int,
+    space: int,
     capacity: int | None,
     ascii: bool,
 ) -> str:
-    highest = TimeColumns.of({"time_ns": times}, end_ns, seconds, room).highest(values)
+    highest = TimeColumns.of({"time_ns": times}, end_ns, seconds, space).highest(values)
     top = max((value for value in highest if value), default=0) if capacity is None else capacity
     return sparkline(highest, top, ascii)
 
@@ -276,7 +276,7 @@ def _show_buffers(pid: int, state: State) -> str:
     return "Buffers"
 
 
-def _device_target(place: Place, look: Look, top: int, chosen: int | None) -> Target:
+def _device_target(place: ClickArea, look: Look, top: int, chosen: int | None) -> Target:
     """A click on a device chooses it; on the chosen one it goes deeper."""
     if place.device == chosen:
         act = partial(_show_device, look.snapshot.devices[place.device].unique_id)

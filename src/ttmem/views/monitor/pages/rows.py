@@ -117,7 +117,7 @@ MARKS = (
     (LOST, "its client lost events or buffers"),
     (AWAY, "not connected: its memory counts until it exits"),
 )
-DEVICES_ROOM = 9
+DEVICES_WIDTH = 9
 BY_DRAM = 3  # DRAM sorts until the user chooses
 Key = TypeVar("Key")
 
@@ -179,7 +179,7 @@ class DeviceSets:
         key = tuple(devices)
         if key not in self._known:
             text = self._names.some(key)
-            short = columns(text) <= DEVICES_ROOM or len(key) < 2
+            short = columns(text) <= DEVICES_WIDTH or len(key) < 2
             self._known[key] = text if short else f"{len(key)} devices"
         return self._known[key]
 
@@ -209,7 +209,7 @@ def process_columns(units: Units) -> list[ListColumn[ProcessRow]]:
     return [
         ListColumn("PID", _pid, _alive(lambda row: row.pid), right=True, width=7),
         ListColumn("USER", _user, _alive(lambda row: row.user), width=8, rank=4),
-        text("DEVICES", lambda row: row.devices, width=DEVICES_ROOM, rank=2),
+        text("DEVICES", lambda row: row.devices, width=DEVICES_WIDTH, rank=2),
         *(sums(name.upper(), name) for name in KINDS),
         number("AGE", _age, _alive(lambda row: row.age_ns), width=6, rank=5),
         text("COMMAND", lambda row: row.command, width=16, grow=1, rank=3),
