@@ -7,7 +7,7 @@ DIST ?= dist
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
-.PHONY: help install tools demo test test-ttnn check bench soak chaos pictures tables api fuzz fuzz-guided sanitize wheel test-fast coverage test-pythons metrics clean
+.PHONY: help install tools demo test test-ttnn check bench soak chaos pictures tables dashboards api fuzz fuzz-guided sanitize wheel test-fast coverage test-pythons metrics clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,9 @@ pictures: install ## the pictures of the README and the docs, from the real prog
 
 tables: install ## src/native/tables.hpp: the numbers and columns that Python and C++ share
 	@$(BIN)/python src/native/make_tables.py
+
+dashboards: install ## deploy/: the Grafana dashboard and the rules for Prometheus
+	@$(BIN)/python -m deploy.make_dashboards
 
 api: install ## docs/api.md, from the docstrings
 	@$(BIN)/python -m docs.make_api

@@ -42,10 +42,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "exporters": FOUNDATION | {"events", "snapshots", "recording"},
     "views": FOUNDATION | {"events", "snapshots", "feeds", "analysis", "doctor", "clean", "probe"},
     "model": FOUNDATION | {"hw", "events", "client"},
+    "web": FOUNDATION | {"events", "wire", "snapshots", "feeds", "exporters", "views"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "sources", "server"}
     | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe", "recording"}
-    | {"exporters"},
+    | {"exporters", "web"},
     "__main__": {"commands"},
     "__init__": {"api", "errors", "events", "probe", "snapshots"},
 }

@@ -31,6 +31,7 @@ VERBS = (
     "metrics",
     "peak",
     "leaks",
+    "web",
     "doctor",
     "clean",
     "simulate",

@@ -14,7 +14,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 
 from ttmem.commands.options import add_umd_option, path
 from ttmem.errors import BadInput
@@ -23,6 +27,7 @@ from ttmem.wire.socket_path import socket_path
 
 MAX_PERIOD = 86_400  # seconds
 SMALLEST_KEEP = 1 << 20
+PAGES_PATIENCE_S = 0.5
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +101,13 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         default="24h",
         help="remove recordings that are older, unless they were kept (default %(default)s)",
     )
+    parser.add_argument(
+        "--http",
+        metavar="ADDR",
+        type=path,
+        help="also serve pages, the HTTP API and /metrics at HOST:PORT, in a process of their own;"
+        " each user gets a link with `ttmem web --link`. Needs the extra `web`",
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
 
 
@@ -110,6 +122,8 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
     if options.record and options.keep < SMALLEST_KEEP:
         raise BadInput(f"--keep must be {human(SMALLEST_KEEP)} or more")
+    if options.http and find_spec("uvicorn") is None:
+        raise BadInput("--http needs starlette and uvicorn: pip install 'ttmem[web]'")
     from ttmem.hw.umd import discovery
     from ttmem.recording.when import parse_duration
     from ttmem.server.device_options import DeviceOptions
@@ -146,5 +160,23 @@ def run(options: argparse.Namespace) -> int:
             server.close()
             raise
     server.handle_signals()
-    server.run()
+    with _pages(options) if options.http else nullcontext():
+        server.run()
     return 0
+
+
+@contextmanager
+def _pages(options: argparse.Namespace) -> Iterator[None]:
+    """`ttmem web` beside the server; it ends when its standard input does, even if the server is killed."""
+    command = [sys.executable, "-m", "ttmem", "web", "--http", options.http, "--until-eof"]
+    command += ["--socket", socket_path(options.socket)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as pages:
+        try:
+            yield
+        finally:
+            if pages.stdin is not None:
+                pages.stdin.close()
+            try:
+                pages.wait(PAGES_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                pages.kill()

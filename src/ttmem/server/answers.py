@@ -21,9 +21,11 @@ from ttmem.snapshots.detail import column_counts
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
 from ttmem.wire.rows import BufferRow, CircularBufferRow, KernelRow, flat_rows
+from ttmem.wire.tokens import Tokens
 
 DUMP_PERIOD = 1.0  # seconds between two dumps of one kind for one user
 MAX_DUMPERS = 256
+MAX_ADDRESS = 300  # characters
 # Rows of each list in an answer to another user. The loop needs 0.4 s for 500,000 rows, 0.05 s to find the largest.
 MAX_ROWS = 50_000
 LOOKED_AT = 1000  # entries that a dump chooses from, the largest of all; its sums include all
@@ -47,6 +49,7 @@ class Answers:
         self._books = books
         self._output = output
         self._trusted = {0, os.geteuid()}
+        self._web: tuple[str, Tokens] | None = None  # where pages are, and what makes their tokens
         self._dumped: OrderedDict[tuple[int, Message], float] = (
             OrderedDict()
         )  # time of the last one
@@ -99,9 +102,35 @@ class Answers:
             if not self._books.reset_peak(unique_id):
                 return answer_frame({"error": f"there is no device {unique_id!r:.100}"})
             return answer_frame({"done": True})
+        if what == "web_register":
+            return self._web_register(document, uid)
+        if what == "web_link":
+            return self._web_link(uid)
         return answer_frame(
-            {"error": f"there is no query {what!r:.60}; there are snapshot and reset_peak"}
+            {
+                "error": f"there is no query {what!r:.60}; there are snapshot, reset_peak and web_link"
+            }
         )
+
+    def _web_register(self, document: dict[str, Any], uid: int) -> list[bytes]:
+        """From the process that serves HTTP; it says where it is, and with which key its tokens are made."""
+        address, key = document.get("address"), document.get("key")
+        if uid not in self._trusted:
+            return answer_frame({"error": "only root and the server's user may serve its pages"})
+        try:
+            if not isinstance(address, str) or len(address) > MAX_ADDRESS or len(key or "") != 64:
+                raise ValueError
+            self._web = address, Tokens(bytes.fromhex(str(key)))
+        except ValueError:
+            return answer_frame({"error": "an address and a key of 32 bytes are wanted"})
+        return answer_frame({"done": True})
+
+    def _web_link(self, uid: int) -> list[bytes]:
+        """A link for whoever asks; it shows what that user may see."""
+        if self._web is None:
+            return answer_frame({"error": "there is no page; start the server with --http"})
+        address, tokens = self._web
+        return answer_frame({"link": f"{address}/#token={tokens.issue(uid)}"})
 
     def _snapshot(self, document: dict[str, Any], uid: int, now: int) -> list[bytes]:
         wanted = document.get("detail") or []

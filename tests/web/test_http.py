@@ -1,0 +1,320 @@
+"""The HTTP API: the same numbers as `ttmem ps --json`, for those who may see them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.patience import wait_until
+from tests.server.harness import RunningServer
+from tests.web.site import WebSite, website
+from ttmem.client import AllocationClient, MemoryKind
+from ttmem.snapshots import Snapshot, from_json
+from ttmem.web.http.live import visible_to
+from ttmem.wire.tokens import LIFETIME_S, Tokens
+
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """With one client that holds 3 MiB of DRAM on device 0."""
+    running = RunningServer(tmp_path_factory.mktemp("web"), "--no-shm").wait_ready()
+    try:
+        with closing(AllocationClient(running.path)) as client:
+            client.report_allocation(0, 1, 3 << 20, MemoryKind.DRAM)
+            running.sees(lambda seen: any(one.memory.dram.held for one in seen.devices))
+            yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def site(server: RunningServer) -> Iterator[WebSite]:
+    with website("--socket", server.path) as running:
+        yield running
+
+
+def without_time(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != "time_ns"}
+
+
+def test_the_snapshot_is_that_of_ps(server: RunningServer, site: WebSite) -> None:
+    command = [sys.executable, "-m", "ttmem", "ps", "--json", "--socket", server.path]
+    printed = subprocess.run(
+        [*command, "--detail", "buffers"], capture_output=True, text=True, check=True
+    )
+
+    answer = site.ask("/api/v1/snapshot?detail=buffers")
+
+    assert answer.headers["content-type"] == "application/json"
+    assert without_time(answer.document) == without_time(json.loads(printed.stdout))
+
+
+def test_a_page_gets_a_stream_of_snapshots(site: WebSite) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+    headers = {"Authorization": f"Bearer {site.token}"}
+    connection.request("GET", "/api/v1/events?hz=10", headers=headers)
+    answer = connection.getresponse()
+
+    lines = [answer.readline().decode() for _ in range(8)]
+
+    connection.close()
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert [line.partition(":")[0] for line in lines[:4]] == ["event", "id", "data", "\n"]
+    first, second = (from_json(json.loads(lines[at][6:])) for at in (2, 6))
+    assert first.time_ns < second.time_ns
+
+
+def test_history_and_findings_are_there(site: WebSite) -> None:
+    history = site.ask("/api/v1/history").document
+
+    assert [device["dram"][-1] for device in history["devices"].values()] == [3 << 20]
+    assert site.ask("/api/v1/doctor").document["schema"] == "ttmem.doctor/1"
+
+
+def test_metrics_come_in_the_format_that_is_asked_for(site: WebSite) -> None:
+    plain = site.ask("/metrics")
+    strict = site.ask("/metrics", headers={"Accept": "application/openmetrics-text"})
+
+    assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert strict.headers["content-type"].startswith("application/openmetrics-text")
+    assert b" 3145728\n" in plain.body
+    assert strict.body.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/api/v1/snapshot?detail=everything", 400, "there is no detail"),
+        ("/api/v1/snapshot?limit=0", 400, "limit is a whole number"),
+        ("/api/v1/snapshot?pid=x", 400, "pid is a whole number"),
+        ("/api/v1/snapshot?colour=red", 400, "there is no parameter"),
+        ("/api/v1/snapshot?device=77", 404, "no process has reported device"),
+        ("/api/v1/events?hz=1000", 400, "hz is a number"),
+        ("/api/v1/nothing", 404, "Not Found"),
+        ("/static/app.py", 404, "no such file"),
+    ],
+)
+def test_a_wrong_question_is_told_why(site: WebSite, path: str, status: int, says: str) -> None:
+    answer = site.ask(path)
+
+    assert (answer.status, says in answer.document["error"]) == (status, True)
+
+
+# -- who may ask -----------------------------------------------------------------------------------------------------
+
+DATA = ["/api/v1/snapshot", "/api/v1/history", "/api/v1/events", "/api/v1/doctor", "/metrics"]
+
+
+@pytest.mark.parametrize("path", DATA)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
+def test_without_a_token_there_is_no_data(site: WebSite, path: str, method: str) -> None:
+    assert site.ask(path, method, token=None).status == 401
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "0.99999999999.0000",
+        "nonsense",
+        "0..",
+        "-1.1.1",
+        Tokens().issue(0),  # of another process
+        "9" * 5000,
+        "٣.٣.٣",
+    ],
+)
+def test_a_token_of_somebody_else_is_none(site: WebSite, token: str) -> None:
+    header = {"Authorization": f"Bearer {token}".encode().decode("latin-1")}
+
+    assert site.ask("/api/v1/snapshot", headers=header, token=None).status == 401
+    assert site.ask("/login", "POST", token.encode(), token=None).status in (403, 413)
+
+
+def test_an_expired_token_is_none() -> None:
+    tokens = Tokens()
+    token = tokens.issue(1000, now=0)
+
+    assert tokens.uid(token, now=LIFETIME_S - 1) == 1000
+    assert tokens.uid(token, now=LIFETIME_S + 1) is None
+    assert tokens.uid(token.replace("1000.", "0."), now=1) is None
+
+
+def test_a_token_becomes_a_cookie_that_scripts_cannot_read(site: WebSite) -> None:
+    answer = site.ask("/login", "POST", site.token.encode(), token=None)
+
+    cookie = answer.headers["set-cookie"]
+    assert answer.status == 204
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    name = cookie.partition(";")[0]
+    assert site.ask("/api/v1/snapshot", headers={"Cookie": name}, token=None).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "localhost:x", "", "127.0.0.1.nip.io"]
+)
+@pytest.mark.parametrize(
+    "path", ["/", "/healthz", "/api/v1/snapshot", "/static/../api/v1/snapshot"]
+)
+def test_a_name_that_was_not_allowed_reaches_nothing(site: WebSite, host: str, path: str) -> None:
+    assert site.ask(path, headers={"Host": host}).status in (400, 421)
+
+
+def test_a_request_without_a_host_reaches_nothing(site: WebSite) -> None:
+    with socket.create_connection(("127.0.0.1", site.port), 30) as peer:
+        peer.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        answer = peer.recv(1 << 16)
+
+    assert answer.split()[1] in (b"400", b"421")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_another_page_cannot_change_anything(site: WebSite, headers: dict[str, str]) -> None:
+    answer = site.ask("/login", "POST", site.token.encode(), headers)
+
+    assert answer.status == 403
+
+
+def test_nothing_is_changed_by_a_get(site: WebSite) -> None:
+    assert {site.ask(path).status for path in ("/login", "/logout")} == {405}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/%2e%2e/http/app.py", "/static/..%2fpage.py", "//api/v1/snapshot", "/./api", "/a\\b"],
+)
+def test_tricks_with_paths_lead_nowhere(site: WebSite, path: str) -> None:
+    assert site.ask(path, token=None).status in (400, 401, 404)
+
+
+def test_every_answer_keeps_browsers_from_running_anything(site: WebSite) -> None:
+    for path in ("/", "/api/v1/snapshot", "/nothing", "/healthz"):
+        headers = site.ask(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_commands_and_paths_are_for_their_owner_and_root(server: RunningServer) -> None:
+    seen = server.picture("buffers")
+
+    def commands(found: Snapshot) -> list[str | None]:
+        return [process.command for process in found.processes]
+
+    stranger = visible_to(seen, 54_321)
+
+    assert commands(visible_to(seen, 0)) == commands(seen)
+    assert None not in commands(seen)
+    assert commands(stranger) == [None] * len(seen.processes)
+    assert stranger.devices[0].memory == seen.devices[0].memory
+
+
+# -- bad clients -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * (1 << 20) + b"\r\n\r\n",
+        b"GET /" + b"a" * (1 << 20) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n"
+        + b"x" * 9999,
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+        bytes(range(256)) * 64,
+    ],
+)
+def test_a_malformed_request_ends_its_own_connection_only(
+    site: WebSite, request_bytes: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", site.port), 30) as peer:
+        try:
+            peer.sendall(request_bytes)
+            answer = peer.recv(1 << 16)
+        except ConnectionError:
+            answer = b""
+
+    assert not answer or answer.split()[1].startswith(b"4")
+    assert site.ask("/healthz").status == 200
+
+
+def test_streams_beyond_the_limit_are_refused_and_come_back(site: WebSite) -> None:
+    streams = []
+    request = (
+        "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: Bearer {site.token}\r\n\r\n"
+    ).encode()
+    for _ in range(140):
+        peer = socket.create_connection(("127.0.0.1", site.port), 30)
+        peer.sendall(request)
+        streams.append(peer)
+    statuses = [peer.recv(12).split()[1] for peer in streams]
+
+    assert statuses.count(b"200") == 128
+    assert statuses.count(b"503") == 12
+    assert site.ask("/api/v1/snapshot").status == 200
+    for peer in streams:
+        peer.close()
+    wait_until(lambda: site.ask("/api/v1/events?hz=0", token="").status == 400)
+
+
+# -- beside a server -------------------------------------------------------------------------------------------------
+
+
+def test_a_server_hands_out_links_to_the_page_it_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = RunningServer(tmp_path, "--no-shm", "--http", f"127.0.0.1:{port}").wait_ready()
+    command = [sys.executable, "-m", "ttmem", "web", "--link", "--socket", server.path]
+
+    def link() -> str:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    wait_until(lambda: bool(link()))
+    address, _, token = link().partition("/#token=")
+    assert address == f"http://127.0.0.1:{port}"
+    site = WebSite(port, token, server.process)  # type: ignore[arg-type]
+    assert site.ask("/api/v1/snapshot").status == 200
+
+    assert server.stop() == 0
+    with pytest.raises(ConnectionRefusedError):
+        site.ask("/healthz")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--http", "0.0.0.0:0"], "--insecure"),
+        (["--http", "nonsense"], "write HOST:PORT"),
+        (["--http", "127.0.0.1:99999"], "write HOST:PORT"),
+        (["--tls-cert", "a.pem"], "belong together"),
+        (["--http", "192.0.2.1:80", "--insecure"], "cannot listen"),
+        (["--tls-cert", "/no/cert", "--tls-key", "/no/key", "--http", "127.0.0.1:0"], "cannot"),
+    ],
+)
+def test_a_wrong_call_is_told_what_to_do(options: list[str], says: str) -> None:
+    command = [sys.executable, "-m", "ttmem", "web", *options]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode in (1, 2)
+    assert says in done.stderr
