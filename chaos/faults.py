@@ -132,12 +132,17 @@ def _no_socket(it: Round) -> None:
 
 
 def _no_lock(it: Round) -> None:
+    """Without the socket, too, a second server could not know of the first, and would rightly take its place."""
+    it.stage.wait_until(lambda: "" if it.stage.answers() else "the socket does not come back")
     lock = Path(it.stage.path + ".lock")
     lock.unlink(missing_ok=True)
     how = it.chance.choice(("", "file", "link", "pipe"))
     _put(lock, how, it.stage.folder / "nothing")
     command = [sys.executable, "-m", "ttmem", "serve", "--socket", it.stage.path, "--no-shm"]
-    second = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    try:
+        second = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failure("a second server does not end") from None
     if second.returncode not in (2, 5):
         raise Failure(f"a second server ended with {second.returncode}: {second.stderr[-500:]!r}")
     _remove(lock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import signal
 import socket
 import stat
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from tests.patience import PATIENCE_S, wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer
 from ttmem.procfs import user_id
+from ttmem.sources.socket.listener import Listener
 
 # Binds as somebody else where clients look by default, and answers nobody; then runs `ttmem ARGUMENTS` as root.
 _FALSE_SERVER = """
@@ -308,3 +311,36 @@ def test_somebody_elses_file_in_place_of_the_socket_is_left_alone(
         assert client.ask()["l1_allocated"] == 0
     assert server.stop() == 0
     assert Path(server.path).read_text() == "mine now"
+
+
+def test_a_lock_file_that_somebody_removed_is_made_again(server: RunningServer) -> None:
+    lock = Path(f"{server.path}.lock")
+    lock.unlink()
+
+    wait_until(lambda: lock.exists() and lock.read_text() == f"{server.process.pid}\n")
+
+    second = subprocess.run(
+        [sys.executable, "-m", "ttmem", "serve", "--socket", server.path],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert second.returncode == 5
+    assert f"another ttmem server (pid {server.process.pid}) serves" in second.stderr
+
+
+def test_a_server_that_lost_its_place_leaves_socket_and_lock_of_the_next_alone(
+    server: RunningServer,
+) -> None:
+    os.kill(server.process.pid, signal.SIGSTOP)
+    Path(f"{server.path}.lock").unlink()
+    os.unlink(server.path)
+    # when: nothing tells the next server of the first
+    with closing(Listener(server.path)) as following:
+        os.kill(server.process.pid, signal.SIGCONT)
+        server.logs("was replaced by somebody else's file")
+
+        assert server.stop() == 0
+        assert not following.missing()
+        assert Path(f"{server.path}.lock").exists()

@@ -220,6 +220,10 @@ class Connections:
         """To be called once a second: checks the socket, and users who do not read their answers."""
         if self._listener.missing():
             self._restore()
+        try:
+            self._listener.keep_lock()
+        except TtmemError as problem:
+            self._owner.warn("lock", f"the lock file was removed: {problem}")
         self._listen()
         self._ticks += 1
         if self._ticks % READ_PERIOD == 0:

@@ -117,6 +117,13 @@ class Listener:
         self.socket.close()
         self.socket = fresh
 
+    def keep_lock(self) -> None:
+        """Takes the lock again if its file was removed, as cleaners of /tmp do; TtmemError if that is not possible."""
+        if not _is_at(self._lock, self._folder, _lock_name(self.path)):
+            fresh = _lock(self._folder, self.path)
+            os.close(self._lock)
+            self._lock = fresh
+
     def close(self) -> None:
         self.socket.close()
         with suppress(OSError):
@@ -185,9 +192,19 @@ def _is_private_group(gid: int) -> bool:
 
 
 def _unlock(folder: int, path: str, lock: int) -> None:
+    name = _lock_name(path)
     with suppress(OSError):
-        os.unlink(_lock_name(path), dir_fd=folder)
+        if _is_at(lock, folder, name):  # else it is another server's
+            os.unlink(name, dir_fd=folder)
     os.close(lock)
+
+
+def _is_at(file: int, folder: int, name: str) -> bool:
+    """Whether an open file is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except OSError:
+        return False
 
 
 def _lock_name(path: str) -> str:
@@ -240,10 +257,7 @@ def _locked(folder: int, name: str, shown: str, lock: int, owners: set[int]) -> 
             f"another ttmem server (pid {owner}) serves {shown.removesuffix('.lock')};"
             " stop it, or give this one its own --socket"
         ) from problem
-    try:
-        same = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino == status.st_ino
-    except FileNotFoundError:
-        return False
+    same = _is_at(lock, folder, name)
     if same:
         os.ftruncate(lock, 0)
         os.write(lock, f"{os.getpid()}\n".encode())
