@@ -335,6 +335,7 @@ def _step(accounts: Ledger, command: int, event: bytes) -> None:
         accounts.largest_free(device % 3, kind % 5, id % MAX_REGION, size % MAX_REGION, number)
     elif step == 8:
         accounts.take_rejections()
+        accounts.trim()
     elif step == 9:
         accounts.define_cores(process, cores, event[16:56].ljust(128, b"\0"))
     elif step == 10:

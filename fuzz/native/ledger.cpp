@@ -143,7 +143,7 @@ void step(Ledger& ledger, EventLines& lines, std::uint8_t command, const Event& 
         case 5: ledger.move_account(process, event.device % 3, event.number % 3, event.time); return;
         case 6: ledger.largest_free(event.device % 3, event.kind % KINDS, Region{event.id, event.size >> 20, event.number}); return;
         case 7: ledger.find_buffer(process, event.device, event.kind % 6 - 1, event.id); return;
-        case 8: ledger.take_rejections(); return;
+        case 8: ledger.take_rejections(); return ledger.trim();
         case 9: {
             CoreMask mask;
             std::memcpy(mask.words.data(), &event.id, 40);

@@ -291,8 +291,21 @@ void Ledger::release_process(std::uint32_t index) {
     processes_[index] = Process{};
     forget_findings([&](const Finding& finding) { return finding.process == index; });
     if (held > WORTH_TRIMMING) {
-        malloc_trim(0);
+        trim();
     }
+}
+
+void Ledger::trim() {
+    try {
+        buffers_.trim();
+        circular_buffers_.trim();
+        same_id_.trim();
+        kernels_.trim();
+        programs_.trim();
+    } catch (const std::bad_alloc&) {
+        // what is not returned now is returned later
+    }
+    malloc_trim(0);
 }
 
 }  // namespace ttmem

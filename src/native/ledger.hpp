@@ -289,6 +289,9 @@ public:
     // How many more entries the process may have.
     std::uint64_t room_for(const Process& process) const;
     void release_process(std::uint32_t process);
+
+    // Returns memory to the system that a burst has left unused. Changes no account.
+    void trim();
     std::uint32_t add_device();
     // Makes the index that of a new device. False: something is alive on it, or a process is bound to it and `unbind` is not set.
     bool clear_device(std::uint32_t device, bool unbind);

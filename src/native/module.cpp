@@ -448,6 +448,11 @@ PyObject* findings(PyObject* self, PyObject*) {
     return rows.bytes();
 }
 
+PyObject* trim(PyObject* self, PyObject*) {
+    ledger_of(self).trim();
+    Py_RETURN_NONE;
+}
+
 PyObject* take_rejections(PyObject* self, PyObject*) {
     const std::vector<Rejection> rejections = ledger_of(self).take_rejections();
     PyObject* out = PyList_New(0);
@@ -569,6 +574,7 @@ PyMethodDef methods[] = {
     {"resident_map", method<of_device<resident_map>>, METH_VARARGS, nullptr},
     {"largest_free", method<largest_free>, METH_VARARGS, nullptr},
     {"findings", method<findings>, METH_NOARGS, nullptr},
+    {"trim", method<trim>, METH_NOARGS, nullptr},
     {"take_rejections", method<take_rejections>, METH_NOARGS, nullptr},
     {"rejected", method<number<&Ledger::rejected>>, METH_NOARGS, nullptr},
     {"dropped", method<number<&Ledger::dropped>>, METH_NOARGS, nullptr},

@@ -1,6 +1,7 @@
 // A hash table for things that carry their key and must not move.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -33,10 +34,15 @@ public:
             grow();
         }
         if (free_.empty() && made_ == chunks_.size() * CHUNK) {
-            if (free_.capacity() < made_ + CHUNK) {
-                free_.reserve(made_ + made_ / 2 + CHUNK);
+            const std::size_t there = (chunks_.size() - gaps_.size()) * CHUNK;
+            if (free_.capacity() < there + CHUNK) {
+                free_.reserve(there + there / 2 + CHUNK);
             }
-            chunks_.push_back(std::make_unique<T[]>(CHUNK));
+            if (gaps_.empty()) {
+                chunks_.push_back(std::make_unique<T[]>(CHUNK));
+            } else {
+                fill_gap();
+            }
         }
     }
 
@@ -75,6 +81,41 @@ public:
         vacate(at);
         item.key = key;
         place(Slot{hash_of(key), index});
+    }
+
+    // After a burst: returns chunks that nothing lives in, if most are empty. Entries stay where they are.
+    void trim() {
+        if (chunks_.size() < 2 || used_ * 4 > (chunks_.size() - gaps_.size()) * CHUNK) {
+            return;
+        }
+        std::vector<std::uint32_t> live(chunks_.size());
+        for (const Slot& slot : slots_) {
+            if (slot.index != EMPTY) {
+                ++live[slot.index / CHUNK];
+            }
+        }
+        live.back() += made_ < chunks_.size() * CHUNK;  // not all of its entries are in the list of free ones
+        std::size_t kept = 0;
+        for (const std::uint32_t count : live) {
+            kept += count != 0;
+        }
+        std::vector<std::uint32_t> free, gaps;
+        free.reserve(kept * CHUNK);
+        gaps.reserve(live.size());
+        for (const std::uint32_t index : free_) {
+            if (live[index / CHUNK]) {
+                free.push_back(index);
+            }
+        }
+        resize_slots(std::max(FEWEST_SLOTS, used_ * 2));
+        for (std::uint32_t at = 0; at < live.size(); ++at) {
+            if (!live[at]) {
+                chunks_[at].reset();
+                gaps.push_back(at);
+            }
+        }
+        free_.swap(free);
+        gaps_.swap(gaps);
     }
 
 private:
@@ -123,13 +164,24 @@ private:
     }
 
     // By half: twice as many would leave two slots in three empty, 21 bytes for each entry.
-    void grow() {
-        std::vector<Slot> old(slots_.size() + slots_.size() / 2);
+    void grow() { resize_slots(slots_.size() + slots_.size() / 2); }
+
+    void resize_slots(std::size_t count) {
+        std::vector<Slot> old(count);
         old.swap(slots_);
         for (const Slot& slot : old) {
             if (slot.index != EMPTY) {
                 place(slot);
             }
+        }
+    }
+
+    void fill_gap() {
+        const std::uint32_t at = gaps_.back();
+        chunks_[at] = std::make_unique<T[]>(CHUNK);
+        gaps_.pop_back();
+        for (std::uint32_t i = CHUNK; i-- > 0;) {
+            free_.push_back(at * CHUNK + i);
         }
     }
 
@@ -140,6 +192,7 @@ private:
         slots_.resize(FEWEST_SLOTS);
         slots_.shrink_to_fit();
         chunks_.clear();
+        gaps_.clear();
         free_.clear();
         free_.shrink_to_fit();
         made_ = 0;
@@ -149,7 +202,8 @@ private:
     Hash hash_;
     std::vector<Slot> slots_;
     std::vector<std::unique_ptr<T[]>> chunks_;
-    std::vector<std::uint32_t> free_;
+    std::vector<std::uint32_t> gaps_;  // chunks that were returned
+    std::vector<std::uint32_t> free_;  // has room for every entry
     std::size_t used_ = 0, made_ = 0;  // made: entries of the chunks that were ever in use
 };
 

@@ -149,3 +149,62 @@ def test_a_device_with_a_global_circular_buffer_is_not_cleared() -> None:
 
     # then it is kept for as long as something is alive there
     assert (before, ledger.live(), ledger.clear_device(device, True)) == (False, 0, True)
+
+
+AFTER_A_BURST = """
+from ttmem._native import Ledger
+from ttmem.events import Event, Op
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+def tell(op, ids):
+    for first in range(0, len(ids), 10_000):
+        events = b"".join(Event(op, id=n, size=64).pack() for n in ids[first : first + 10_000])
+        assert ledger.apply(process, events, 0, len(events), 1) * 64 == len(events)
+
+ledger = Ledger()
+process, device = ledger.open_process(), ledger.add_device()
+ledger.bind(process, 0, device)
+tell(Op.ALLOC, range(1, 10_001))
+tell(Op.FREE, range(2, 10_001))
+before = resident()
+tell(Op.ALLOC, range(2, 300_001))
+full = resident()
+tell(Op.FREE, [n for n in range(2, 300_001) if n % 100_000])
+ledger.trim()
+print((full - before) >> 20, (resident() - before) >> 20, ledger.live())
+"""
+
+
+def test_the_memory_of_a_burst_is_returned_while_some_of_it_lives_on() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_A_BURST], capture_output=True, text=True, check=True
+    )
+
+    full, after, live = map(int, done.stdout.split())
+    assert live == 4
+    assert full >= 20  # MiB
+    assert after <= 2
+
+
+def test_returning_memory_changes_no_account() -> None:
+    random = Random(11)
+    plain, trimmed = Ledger(seed=1), Ledger(seed=1)
+    for ledger in (plain, trimmed):
+        ledger.bind(ledger.open_process(), 0, ledger.add_device())
+    held: list[int] = []
+    for most in (9_000, 10, 5_000, 3_000, 0, 7_000, 100):
+        while len(held) != most:
+            if len(held) < most:
+                held.append(random.randrange(1 << 40))
+                event = Event(Op.ALLOC, id=held[-1], size=64).pack()
+            else:
+                gone = held.pop(random.randrange(len(held)))
+                event = Event(Op.FREE, id=gone).pack()
+            for ledger in (plain, trimmed):
+                ledger.apply(0, event, 0, EVENT_SIZE, 1)
+            if random.random() < 0.001:
+                trimmed.trim()
+        assert trimmed.save() == plain.save()

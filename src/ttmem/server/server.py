@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # loaded by a server that records
 
 P = ParamSpec("P")
 TICK = 1.0
+TRIM_PERIOD = 60  # ticks until memory that a burst left unused is returned
 LAST_PATIENCE = 0.3  # seconds to write pending output, and then the log, when the server stops
 STREAM_PATIENCE = 1.0  # seconds for those who record what the server sees
 RECORDING_PATIENCE = 5.0  # seconds to write the end of a recording
@@ -101,6 +102,7 @@ class Server:
         self._connections.watch(self._wake.fileno())
         self._stopping = False
         self._summary_wanted = False
+        self._ticks = 0
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -233,6 +235,9 @@ class Server:
         for process in self._processes.gone():
             self._guarded(f"the end of {process.title}", self._died, process)
         self._guarded("asking clients to resend", self._ask_to_resend)
+        self._ticks += 1
+        if self._ticks % TRIM_PERIOD == 0:
+            self.books.native.trim()
 
     def _ask_to_resend(self) -> None:
         for peer in self._resends.ask():
