@@ -7,26 +7,18 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from benchmarks.ground import amount, wait_until
-from benchmarks.senders import greeting
+from benchmarks.senders import declaration, greeting
 from ttmem.api import snapshot
-from ttmem.events import DeviceDeclaration, Event, Flag, KernelType, MemoryKind, Op
-from ttmem.hw import device_spec
+from ttmem.events import Event, Flag, KernelType, MemoryKind, Op
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 
-BOARD = device_spec("p150")
 DEVICES, PROCESSES, PROGRAMS = 32, amount(64, 8), 1000
 EACH = 4  # devices of a process
 CHANGES = 10  # per second and process
 HELD = 100  # buffers of a process that live at a time
-
-
-def _device(number: int) -> dict[str, Any]:
-    unique_id, pci = f"{4_096_000_000 + number}", f"0000:{number + 1:02x}:00.0"
-    return DeviceDeclaration.from_spec(BOARD, number, unique_id, pci).to_json()
 
 
 def _program(device: int, number: int) -> list[Event]:
@@ -51,7 +43,7 @@ def _work(path: str, rank: int) -> None:
     connection.connect(path)
     connection.sendall(greeting())
     mine = [(rank * EACH + at) % DEVICES for at in range(EACH)]
-    connection.sendall(b"".join(frames.json_frame(Frame.DEVICE, _device(n)) for n in mine))
+    connection.sendall(b"".join(frames.json_frame(Frame.DEVICE, declaration(n)) for n in mine))
     first = 1 + rank * PROGRAMS // PROCESSES
     last = 1 + (rank + 1) * PROGRAMS // PROCESSES
     events = [event for n in range(first, last) for event in _program(mine[n % EACH], n)]

@@ -6,14 +6,17 @@ import multiprocessing
 import socket
 import time
 from multiprocessing.synchronize import Barrier
+from typing import Any
 
 from benchmarks.ground import PATIENCE_S
-from ttmem.events import Event, KernelType, MemoryKind, Op
+from ttmem.events import DeviceDeclaration, Event, KernelType, MemoryKind, Op
+from ttmem.hw import device_spec
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head, encode
 
 CHUNK = 64 << 10
+BOARD = device_spec("p150")
 
 
 def historical_chunk(record_size: int = 144) -> tuple[bytes, int]:
@@ -31,29 +34,41 @@ def historical_chunk(record_size: int = 144) -> tuple[bytes, int]:
     return b"".join(records), len(records)
 
 
-def framed_chunk() -> tuple[bytes, int]:
-    """The same story in ttmem's own framing, one frame of 64 KiB."""
+def framed_chunk(devices: int = 1) -> tuple[bytes, int]:
+    """The same story in ttmem's own framing, one frame of 64 KiB; on so many devices in turn."""
     events: list[bytes] = []
     for number in range(CHUNK // 64 // 5):
         buffer, cb, kernel = 0x10000 + 64 * number, 0x500 + 32 * number, 1 + number % 20
         kind = (MemoryKind.DRAM, MemoryKind.L1)[number % 2]
-        events += [
-            Event(Op.ALLOC, kind, id=buffer, size=4096, address=buffer).pack(),
-            Event(Op.CB_ALLOC, id=cb, size=2048).pack(),
+        story = [
+            Event(Op.ALLOC, kind, id=buffer, size=4096, address=buffer),
+            Event(Op.CB_ALLOC, id=cb, size=2048),
             Event(
                 Op.KERNEL_LOAD, KernelType.FABRIC, id=kernel, size=57344, extra=kernel, number=16
-            ).pack(),
-            Event(Op.CB_FREE, id=cb, size=2048).pack(),
-            Event(Op.FREE, kind, flags=1, id=buffer).pack(),
+            ),
+            Event(Op.CB_FREE, id=cb, size=2048),
+            Event(Op.FREE, kind, flags=1, id=buffer),
         ]
+        events += [event._replace(device=number % devices).pack() for event in story]
     return frames.frame(Frame.EVENTS, b"".join(events)), len(events)
 
 
-def greeting() -> bytes:
-    """What opens a stream in ttmem's own framing."""
-    return frames.preamble() + frames.json_frame(
-        Frame.HELLO, {"pid": 0, "name": "benchmark", "role": "application"}
+def greeting(devices: int = 0) -> bytes:
+    """What opens a stream in ttmem's own framing, and declares so many p150."""
+    hello = {"pid": 0, "name": "benchmark", "role": "application"}
+    return b"".join(
+        [
+            frames.preamble(),
+            frames.json_frame(Frame.HELLO, hello),
+            *(frames.json_frame(Frame.DEVICE, declaration(n)) for n in range(devices)),
+        ]
     )
+
+
+def declaration(number: int) -> dict[str, Any]:
+    """A p150; everybody who declares this number means the same chip."""
+    unique_id, pci = f"{4_096_000_000 + number}", f"0000:{number + 1:02x}:00.0"
+    return DeviceDeclaration.from_spec(BOARD, number, unique_id, pci).to_json()
 
 
 def _send(
