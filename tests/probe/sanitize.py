@@ -129,7 +129,7 @@ def _native() -> bool:
                 "-x",
                 *NATIVE_TESTS,
                 "-k",
-                "not no_memory and not guided",
+                "not no_memory and not burst and not guided",
             ],
             env=variables,
         )
