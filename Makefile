@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+EXTRAS ?= dev
+COMMA := ,
+STAMP := $(VENV)/.installed-$(subst $(COMMA),-,$(EXTRAS))
 DIST ?= dist
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
@@ -17,7 +19,7 @@ install: $(STAMP) ## makes .venv with ttmem in it
 $(STAMP): pyproject.toml setup.py $(NATIVE)
 	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing ttmem into $(VENV)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
 tools: install ## installs the programs that tests check our files with, into .tools and .venv
