@@ -8,7 +8,9 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from ttmem._native import transposed
 from ttmem.errors import TtmemError
+from ttmem.events import EVENT_SIZE
 from ttmem.recording import Recording
 from ttmem.recording.format import (
     HEADER_SIZE,
@@ -16,7 +18,6 @@ from ttmem.recording.format import (
     Header,
     decode,
     encode,
-    encode_records,
 )
 from ttmem.snapshots import DETAILS
 
@@ -69,10 +70,19 @@ def _sealed(data: bytes, chance: random.Random) -> bytes:
         at += HEADER_SIZE + header.stored
         if payload and chance.random() < 0.3:
             payload = _flipped(payload, chance)
-        kind, common = ChunkType(header.type), {"first": header.first, "last": header.last}
+        kind, records = ChunkType(header.type), 0
         if kind is ChunkType.RECORDS:
-            payload = payload[: len(payload) // 64 * 64]
-            out.append(encode_records(payload, header.stream, position=header.position, **common))
-        else:
-            out.append(encode(kind, payload, header.stream, position=header.position, **common))
+            records = len(payload) // EVENT_SIZE
+            payload = transposed(payload[: records * EVENT_SIZE], EVENT_SIZE)
+        out.append(
+            encode(
+                kind,
+                payload,
+                header.stream,
+                position=header.position,
+                records=records,
+                first=header.first,
+                last=header.last,
+            )
+        )
     return b"".join(out)

@@ -494,7 +494,7 @@ PyObject* decode(PyObject*, PyObject* args) {
                          static_cast<Py_ssize_t>(decoded.used), static_cast<int>(decoded.stop));
 }
 
-// A thread does this beside the server's loop: hence without the interpreter's lock.
+// A thread calls this and `planes` beside the server's loop: hence without the interpreter's lock.
 PyObject* transposed(PyObject*, PyObject* args) {
     const char* from;
     Py_ssize_t size, columns;
@@ -516,30 +516,126 @@ PyObject* transposed(PyObject*, PyObject* args) {
     return result;
 }
 
+// Events at a place where they may be read as such.
+const Event* aligned(const char* data, std::size_t count, std::vector<Event>& copy) {
+    if (reinterpret_cast<std::uintptr_t>(data) % alignof(Event) == 0) {
+        return reinterpret_cast<const Event*>(data);
+    }
+    copy.resize(count);
+    std::memcpy(static_cast<void*>(copy.data()), data, count * sizeof(Event));
+    return copy.data();
+}
+
 PyObject* latest_time(PyObject*, PyObject* args) {
     const char* data;
     Py_ssize_t size;
-    unsigned long long before, latest;
+    unsigned long long before;
     if (!PyArg_ParseTuple(args, "y#K", &data, &size, &before)) {
         return nullptr;
     }
-    std::vector<Event> aligned;
-    const Event* records = reinterpret_cast<const Event*>(data);
+    std::vector<Event> copy;
     const std::size_t count = static_cast<std::size_t>(size) / sizeof(Event);
-    if (reinterpret_cast<std::uintptr_t>(data) % alignof(Event)) {
-        aligned.resize(count);
-        std::memcpy(static_cast<void*>(aligned.data()), data, count * sizeof(Event));
-        records = aligned.data();
+    return PyLong_FromUnsignedLongLong(reached(aligned(data, count, copy), count, before));
+}
+
+// A part of a chunk: events with their BATCH record, or records that are complete.
+struct Piece {
+    Event batch;
+    const char* data;
+    std::size_t size;
+
+    std::size_t whole() const { return size + (batch.op ? sizeof(Event) : 0); }
+};
+
+// (bytes, begin, end), or (account, arrived, position, serial, bytes, begin, end) of a batch. False with an exception if
+// it is neither. The list keeps the bytes meanwhile.
+bool piece_of(PyObject* item, Piece& out) {
+    PyObject* data;
+    Py_ssize_t begin, end;
+    unsigned long long arrived, position, serial;
+    out.batch = Event{};
+    if (PyTuple_Size(item) == 3) {
+        if (!PyArg_ParseTuple(item, "Snn", &data, &begin, &end)) {
+            return false;
+        }
+    } else {
+        if (!PyArg_ParseTuple(item, "IKKKSnn", &out.batch.device, &arrived, &position, &serial, &data, &begin, &end)) {
+            return false;
+        }
+        out.batch.op = BATCH, out.batch.time = arrived, out.batch.id = position, out.batch.extra = serial;
+        out.batch.size = static_cast<std::uint64_t>(end - begin) / sizeof(Event);
     }
-    PyThreadState* lock = PyEval_SaveThread();
+    if (begin < 0 || begin > end || end > PyBytes_Size(data) || (end - begin) % static_cast<Py_ssize_t>(sizeof(Event))) {
+        PyErr_SetString(PyExc_ValueError, "a piece is no whole records of its bytes");
+        return false;
+    }
+    out.data = PyBytes_AsString(data) + begin;
+    out.size = static_cast<std::size_t>(end - begin);
+    return true;
+}
+
+bool pieces_of(PyObject* list, std::vector<Piece>& out) {
+    const Py_ssize_t count = PyList_Size(list);
+    out.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        if (!piece_of(PyList_GetItem(list, i), out[static_cast<std::size_t>(i)])) {
+            return false;
+        }
+    }
+    return count >= 0;
+}
+
+void gather(const std::vector<Piece>& pieces, char* to) {
+    for (const Piece& piece : pieces) {
+        if (piece.batch.op) {
+            std::memcpy(to, static_cast<const void*>(&piece.batch), sizeof(Event));
+            to += sizeof(Event);
+        }
+        std::memcpy(to, piece.data, piece.size);
+        to += piece.size;
+    }
+}
+
+// Journal records as the planes of one chunk, and the time that they reach.
+PyObject* planes(PyObject*, PyObject* args) {
+    PyObject* list;
+    unsigned long long before, latest = 0;
+    std::vector<Piece> pieces;
+    if (!PyArg_ParseTuple(args, "OK", &list, &before) || !pieces_of(list, pieces)) {
+        return nullptr;
+    }
+    std::size_t size = 0;
+    for (const Piece& piece : pieces) {
+        size += piece.whole();
+    }
+    PyObject* result = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
+    if (!result) {
+        return nullptr;
+    }
+    char* to = PyBytes_AsString(result);
+    bool made = false;
+    std::string problem;
+    Py_BEGIN_ALLOW_THREADS
     try {
-        latest = reached(records, count, before);
-    } catch (...) {
-        PyEval_RestoreThread(lock);
-        throw;
+        std::vector<Event> records(size / sizeof(Event) + 1);
+        gather(pieces, reinterpret_cast<char*>(records.data()));
+        latest = reached(records.data(), size / sizeof(Event), before);
+        transpose(reinterpret_cast<const char*>(records.data()), size / sizeof(Event), sizeof(Event), to);
+        made = true;
+    } catch (const Malformed& reason) {
+        problem = reason.what();
+    } catch (const std::exception&) {
     }
-    PyEval_RestoreThread(lock);
-    return PyLong_FromUnsignedLongLong(latest);
+    Py_END_ALLOW_THREADS
+    if (made) {
+        return Py_BuildValue("(NK)", result, latest);
+    }
+    Py_DECREF(result);
+    if (problem.empty()) {
+        return PyErr_NoMemory();
+    }
+    PyErr_SetString(PyExc_ValueError, problem.c_str());
+    return nullptr;
 }
 
 PyMethodDef methods[] = {
@@ -595,6 +691,7 @@ PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0, Py_TPFLAGS_DEFAUL
 
 PyMethodDef functions[] = {
     {"decode_records", guarded<decode>, METH_VARARGS, nullptr},
+    {"planes", guarded<planes>, METH_VARARGS, nullptr},
     {"reached", guarded<latest_time>, METH_VARARGS, nullptr},
     {"transposed", transposed, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

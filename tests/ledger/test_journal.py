@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, NO_POSITION, Control, Event, Flag, Notice, Op
-from ttmem.ledger.journal import JournaledLedger, Records
+from ttmem.ledger.journal import JournaledLedger
 
 NOW = 1_000
 DEVICES, PROCESSES = 3, 3
@@ -31,8 +31,15 @@ class Tape:
         self.data = b""
         self.interruptions = 0
 
-    def records(self, data: Records, /) -> None:
-        self.data += data
+    def control(self, records: bytes, /) -> None:
+        self.data += records
+
+    def batch(
+        self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
+    ) -> None:
+        count = (end - begin) // EVENT_SIZE
+        head = Event(Control.BATCH, device=account, time=arrived_ns, id=position, size=count)
+        self.data += head.pack() + data[begin:end]
 
     def string(self, account: int, number: int, text: str, /) -> None:
         pass

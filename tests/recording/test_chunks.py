@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.patience import wait_until
+from ttmem._native import transposed
 from ttmem.errors import BadInput
-from ttmem.events import EVENT_SIZE, Event, Op
+from ttmem.events import EVENT_SIZE, Control, Event
 from ttmem.recording import Recording
 from ttmem.recording.chunks import Chunks, FileSource
 from ttmem.recording.format import (
@@ -29,7 +30,6 @@ from ttmem.recording.format import (
     decode,
     encode,
     encode_long,
-    encode_records,
     from_document,
 )
 from ttmem.recording.writer import FileSink, Writer
@@ -38,24 +38,33 @@ STREAM = 0x1234_5678_9ABC_DEF0
 SECOND = 1_000_000_000
 
 
-def _events(count: int, start: int = 0, seed: int = 0) -> bytes:
+def _records(count: int, start: int = 0, seed: int = 0) -> bytes:
+    """Control records, which stand alone."""
     chance = random.Random(seed)
     return b"".join(
         Event(
-            Op.ALLOC, time=SECOND + number, id=chance.getrandbits(40), size=chance.getrandbits(20)
+            Control.RESET_PEAK, time=number, id=chance.getrandbits(40), size=chance.getrandbits(20)
         ).pack()
         for number in range(start, start + count)
     )
 
 
-def _reached(records: bytes, before: int) -> int:
-    return max(before, Event.unpack(records, len(records) - EVENT_SIZE).time)
+def _chunk(records: bytes, stream: int, position: int, first: int = 0, last: int = 0) -> bytes:
+    """Whatever the records are."""
+    return encode(
+        ChunkType.RECORDS,
+        transposed(records, EVENT_SIZE),
+        stream,
+        position=position,
+        records=len(records) // EVENT_SIZE,
+        first=first,
+        last=last,
+    )
 
 
 def _writer(path: Path, *, position: int = 0, budget: int = 64 << 20) -> Writer:
     writer = Writer(
         FileSink(str(path)),
-        _reached,
         stream=STREAM,
         started_ns=SECOND,
         position=position,
@@ -74,10 +83,7 @@ def _three_chunks() -> list[bytes]:
     """A description and three chunks of 10 records."""
     described = encode(ChunkType.FILE, from_document({"host": "here"}), STREAM)
     return [described] + [
-        encode_records(
-            _events(10, at), STREAM, position=at, first=SECOND + at, last=SECOND + at + 9
-        )
-        for at in (0, 10, 20)
+        _chunk(_records(10, at), STREAM, at, SECOND + at, SECOND + at + 9) for at in (0, 10, 20)
     ]
 
 
@@ -91,7 +97,7 @@ def _read(path: Path) -> tuple[list[tuple[int, int]], Chunks]:
 @given(st.binary(max_size=50 * EVENT_SIZE), st.integers(0, 1 << 40))
 def test_a_chunk_comes_back_as_it_was_written(data: bytes, position: int) -> None:
     records = data[: len(data) // EVENT_SIZE * EVENT_SIZE]
-    chunk = encode_records(records, STREAM, position=position, first=5, last=9)
+    chunk = _chunk(records, STREAM, position, 5, 9)
 
     header = Header.unpack(chunk[:HEADER_SIZE])
 
@@ -103,7 +109,7 @@ def test_a_chunk_comes_back_as_it_was_written(data: bytes, position: int) -> Non
 
 
 def test_what_is_written_is_read_back_in_chunks(tmp_path: Path) -> None:
-    data = _events(2 * CHUNK_RECORDS + 100)
+    data = _records(2 * CHUNK_RECORDS + 100)
     writer = _writer(tmp_path / "a.ttmem")
     for at in range(0, len(data), 8 * EVENT_SIZE):
         writer.records(data[at : at + 8 * EVENT_SIZE])
@@ -161,9 +167,9 @@ def test_records_are_in_the_file_within_a_second_without_being_asked(tmp_path: P
     wait_until(lambda: path.stat().st_size > 0)
 
     with Recording(str(path)) as recording:
-        writer.records(_events(3))
+        writer.records(_records(3))
         wait_until(lambda: recording.refresh() and recording.info().end == 3)
-        writer.records(_events(4, 3))
+        writer.records(_records(4, 3))
         wait_until(lambda: recording.refresh() and recording.info().end == 7)
 
     writer.close()
@@ -174,10 +180,10 @@ def test_a_killed_writer_leaves_a_file_that_opens(tmp_path: Path) -> None:
     code = (
         "import sys, time; sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
-        "from tests.recording.test_chunks import _events, _writer\n"
+        "from tests.recording.test_chunks import _records, _writer\n"
         f"writer = _writer(Path({str(path)!r}))\n"
         "for number in range(10**9):\n"
-        "    writer.records(_events(100, 100 * number)); time.sleep(0.001)\n"
+        "    writer.records(_records(100, 100 * number)); time.sleep(0.001)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
     wait_until(lambda: path.exists() and path.stat().st_size > 30_000)
@@ -222,7 +228,7 @@ def test_any_flipped_bit_costs_one_chunk_and_is_noticed(tmp_path: Path) -> None:
 
 def test_after_a_damage_no_chunk_inside_a_payload_is_believed(tmp_path: Path) -> None:
     parts = _three_chunks()
-    forged = encode_records(_events(10, 500), STREAM ^ 1, position=10)
+    forged = _chunk(_records(10, 500), STREAM ^ 1, 10)
     noise = random.Random(1).randbytes(len(forged) * 20)  # keeps zstd from compressing it
     hidden = encode(ChunkType.MARKS, noise + forged, STREAM, position=10)
     whole = bytearray(b"".join([parts[0], parts[1], hidden, parts[3]]))
@@ -322,14 +328,14 @@ class _SlowSink:
 
 def test_a_slow_disk_loses_records_which_are_counted_where_they_are_missing() -> None:
     sink = _SlowSink()
-    writer = Writer(sink, _reached, stream=STREAM, started_ns=0, budget=1000 * EVENT_SIZE)
+    writer = Writer(sink, stream=STREAM, started_ns=0, budget=1000 * EVENT_SIZE)
     for at in range(0, 5000, 100):
-        writer.records(_events(100, at))
+        writer.records(_records(100, at))
     assert writer.gap
     sink.go.set()
     wait_until(lambda: writer.ready)
     writer.payload(ChunkType.STATE, b"state", 0)
-    writer.records(_events(100, 5000))
+    writer.records(_records(100, 5000))
 
     written = writer.close()
 
@@ -350,18 +356,18 @@ def test_on_a_full_disk_the_file_stays_whole_and_goes_on_when_there_is_space(
         "import resource, signal, sys; sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
         "from tests.patience import wait_until\n"
-        "from tests.recording.test_chunks import _events, _writer\n"
+        "from tests.recording.test_chunks import _records, _writer\n"
         "from ttmem.recording.format import ChunkType\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))\n"
         f"writer = _writer(Path({str(path)!r}))\n"
         "for number in range(50):\n"
-        "    writer.records(_events(1000, 1000 * number, number))\n"
+        "    writer.records(_records(1000, 1000 * number, number))\n"
         "wait_until(lambda: writer.gap)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
         "wait_until(lambda: writer.ready)\n"
         "writer.payload(ChunkType.STATE, b'state', 0)\n"
-        "writer.records(_events(1000, 50_000))\n"
+        "writer.records(_records(1000, 50_000))\n"
         "written = writer.close()\n"
         "print(written.records, written.lost)\n"
     )

@@ -137,6 +137,7 @@ def test_long_batches_keep_their_process_and_their_source_position(tmp_path: Pat
 def test_an_instant_is_found_by_time_and_by_marker(tmp_path: Path) -> None:
     books = _books()
     recorder = _recorder(books, tmp_path / "a.ttmem")
+    books.native.follow_table(0)  # notices are taken from probes only
     books.define_string(books.processes[0], 7, "prefill")
     _apply(
         books,
@@ -165,3 +166,17 @@ def test_an_instant_is_found_by_time_and_by_marker(tmp_path: Path) -> None:
         ("failure", "1.0 MiB of L1", 4, 41),
     ]
     assert alive == [0, 2, 3]
+
+
+def test_a_failure_that_the_ledger_rejects_is_no_marker(tmp_path: Path) -> None:
+    """Only a probe sees failed allocations; on a socket anybody could claim one, and fill the disk with kept files."""
+    books = _books()
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    failed = Event(Notice.ALLOCATION_FAILED, MemoryKind.L1, time=NOW + 4, size=1 << 20)
+    _apply(books, 0, [_alloc(1), failed], NOW + 100)
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        kinds = {marker.kind for marker in recording.markers}
+
+    assert (books.native.rejected(), recorder.failures, kinds) == (1, 0, {"start"})

@@ -6,14 +6,13 @@ same state, row for row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, NO_POSITION, Control, Event
 
-Records = bytes | memoryview
 _UNKNOWN_OP = 127  # neither an event nor a control record
 _NO_CONTROL = bytes(min(op, _UNKNOWN_OP) for op in range(256))
 
@@ -21,8 +20,13 @@ _NO_CONTROL = bytes(min(op, _UNKNOWN_OP) for op in range(256))
 class Journal(Protocol):
     """Where the records go. No method may raise: that would look like a fault of the process that sent them."""
 
-    def records(self, data: Records, /) -> None:
-        """Whole records, in order. The events of a batch come in the call after their BATCH record."""
+    def control(self, records: bytes, /) -> None:
+        """A control record, with what belongs to it."""
+
+    def batch(
+        self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
+    ) -> None:
+        """Events that the ledger has taken: a part of `data`. None of them looks like a control record."""
 
     def string(self, account: int, number: int, text: str, /) -> None:
         """A process has defined a string; it is no record."""
@@ -37,9 +41,15 @@ class _Several:
     def __init__(self, journals: Sequence[Journal]) -> None:
         self._journals = journals
 
-    def records(self, data: Records, /) -> None:
+    def control(self, records: bytes, /) -> None:
         for journal in self._journals:
-            journal.records(data)
+            journal.control(records)
+
+    def batch(
+        self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
+    ) -> None:
+        for journal in self._journals:
+            journal.batch(account, arrived_ns, position, data, begin, end)
 
     def string(self, account: int, number: int, text: str, /) -> None:
         for journal in self._journals:
@@ -57,6 +67,18 @@ class JournaledLedger(Ledger):
     journal: Journal | None = None
     _journals: tuple[Journal, ...] = ()
 
+    def __init__(self, *arguments: int, **keywords: int) -> None:
+        super().__init__(*arguments, **keywords)
+        self.followed: set[int] = set()  # accounts whose notices are taken: those of a probe
+
+    def follow_table(self, process: int, /) -> None:
+        super().follow_table(process)
+        self.followed.add(process)
+
+    def release_process(self, process: int, /) -> None:
+        super().release_process(process)
+        self.followed.discard(process)
+
     def attach(self, journal: Journal) -> None:
         """Writes it from now on; what the ledger has before is `save()`."""
         self._write_to((*self._journals, journal))
@@ -67,17 +89,21 @@ class JournaledLedger(Ledger):
     def _write_to(self, journals: tuple[Journal, ...]) -> None:
         self._journals = journals
         self.journal = _Several(journals) if len(journals) > 1 else next(iter(journals), None)
-        for name, records in _CALLS.items():
+        for name in ("apply", "apply_in_words", *_CALLS):
             self.__dict__.pop(name, None)
-            if self.journal is not None:
-                native = getattr(Ledger, name)
-                self.__dict__[name] = partial(self._call, self.journal, native, records)
+        if self.journal is None:
+            return
+        self.__dict__["apply"] = self._journaled(self.journal, Ledger.apply)
+        self.__dict__["apply_in_words"] = self._journaled(self.journal, Ledger.apply_in_words)
+        for name, record in _CALLS.items():
+            native = getattr(JournaledLedger, name)
+            self.__dict__[name] = partial(self._call, self.journal, native, record)
 
     def _call(
         self,
         journal: Journal,
         native: Callable[..., Any],
-        records: Callable[..., Iterable[Records]],
+        record: Callable[..., bytes | None],
         *arguments: Any,
     ) -> Any:
         try:
@@ -85,9 +111,44 @@ class JournaledLedger(Ledger):
         except MemoryError:
             journal.interrupted()
             raise
-        for data in records(self, result, *arguments):
-            journal.records(data)
+        if data := record(result, *arguments):
+            journal.control(data)
         return result
+
+    def _journaled(self, journal: Journal, native: Callable[..., Any]) -> Callable[..., Any]:
+        """Takes few microseconds more than the native call, however many events there are."""
+        rejected, followed, batch = self.rejected, self.followed, journal.batch
+
+        def apply(
+            process: int, events: bytes, offset: int, length: int, now: int, *words: Any
+        ) -> Any:
+            before = rejected()
+            try:
+                result = native(self, process, events, offset, length, now, *words)
+            except MemoryError:
+                journal.interrupted()
+                raise
+            end = offset + (result[0] if words else result) * EVENT_SIZE
+            if rejected() != before or process in followed:
+                events, offset, end = _without_controls(events, offset, end)
+            if end > offset:
+                batch(process, now, self.position, events, offset, end)
+            return result
+
+        return apply
+
+
+def _without_controls(events: bytes, offset: int, end: int) -> tuple[bytes, int, int]:
+    """A reader tells events from control records by their op; which of the unknown ones it was matters to nobody.
+
+    The ledger rejects them, unless they come from a probe.
+    """
+    ops = events[offset:end:EVENT_SIZE]
+    if ops.isascii():
+        return events, offset, end
+    copy = bytearray(events[offset:end])
+    copy[::EVENT_SIZE] = ops.translate(_NO_CONTROL)
+    return bytes(copy), 0, len(copy)
 
 
 def _control(
@@ -96,70 +157,39 @@ def _control(
     return Event(op, device=account, number=number, cores=cores, time=time).pack()
 
 
-def _opened(_: object, index: int, owner: int = 0) -> list[Records]:
-    return [_control(Control.OPEN_PROCESS, index, owner)]
+def _opened(index: int, owner: int = 0) -> bytes:
+    return _control(Control.OPEN_PROCESS, index, owner)
 
 
-def _added(_: object, index: int) -> list[Records]:
-    return [_control(Control.ADD_DEVICE, number=index)]
+def _added(index: int) -> bytes:
+    return _control(Control.ADD_DEVICE, number=index)
 
 
-def _cleared(_: object, done: bool, device: int, unbind: bool) -> list[Records]:
-    record = Event(Control.CLEAR_DEVICE, number=device, id=int(unbind))
-    return [record.pack()] if done else []
+def _cleared(done: bool, device: int, unbind: bool) -> bytes | None:
+    return Event(Control.CLEAR_DEVICE, number=device, id=int(unbind)).pack() if done else None
 
 
-def _bound(_: object, result: None, process: int, logical: int, device: int) -> list[Records]:
-    return [_control(Control.BIND, process, logical, device)]
+def _bound(_: None, process: int, logical: int, device: int) -> bytes:
+    return _control(Control.BIND, process, logical, device)
 
 
-def _moved(_: object, done: bool, process: int, old: int, device: int, now: int) -> list[Records]:
-    return [_control(Control.MOVE_ACCOUNT, process, old, device, now)] if done else []
+def _moved(done: bool, process: int, old: int, device: int, now: int) -> bytes | None:
+    return _control(Control.MOVE_ACCOUNT, process, old, device, now) if done else None
 
 
-def _cores_defined(
-    _: object, result: None, process: int, number: int, mask: bytes
-) -> list[Records]:
-    return [_control(Control.DEFINE_CORES, process, number) + mask]
+def _cores_defined(_: None, process: int, number: int, mask: bytes) -> bytes:
+    return _control(Control.DEFINE_CORES, process, number) + mask
 
 
-def _of_process(op: Control) -> Callable[[object, None, int], list[Records]]:
-    return lambda _, result, process: [_control(op, process)]
+def _of_process(op: Control) -> Callable[[None, int], bytes]:
+    return lambda _, process: _control(op, process)
 
 
-def _peak_reset(_: object, result: None, device: int) -> list[Records]:
-    return [_control(Control.RESET_PEAK, number=device)]
+def _peak_reset(_: None, device: int) -> bytes:
+    return _control(Control.RESET_PEAK, number=device)
 
 
-def _applied(
-    ledger: JournaledLedger,
-    taken: int,
-    process: int,
-    events: bytes,
-    offset: int,
-    length: int,
-    now: int,
-) -> list[Records]:
-    if not taken:
-        return []
-    batch = Event(Control.BATCH, device=process, time=now, id=ledger.position, size=taken)
-    end = offset + taken * EVENT_SIZE
-    ops = events[offset:end:EVENT_SIZE]
-    if ops.isascii():
-        return [batch.pack(), memoryview(events)[offset:end]]
-    # A reader tells events from control records by their op; which of the unknown ones it was matters to nobody.
-    copy = bytearray(events[offset:end])
-    copy[::EVENT_SIZE] = ops.translate(_NO_CONTROL)
-    return [batch.pack(), bytes(copy)]
-
-
-def _applied_in_words(
-    ledger: JournaledLedger, result: tuple[int, bytes], *arguments: Any
-) -> list[Records]:
-    return _applied(ledger, result[0], *arguments[:5])
-
-
-_CALLS: dict[str, Callable[..., Iterable[Records]]] = {
+_CALLS: dict[str, Callable[..., bytes | None]] = {
     "open_process": _opened,
     "release_process": _of_process(Control.RELEASE_PROCESS),
     "add_device": _added,
@@ -171,6 +201,4 @@ _CALLS: dict[str, Callable[..., Iterable[Records]]] = {
     "begin_resync": _of_process(Control.BEGIN_RESYNC),
     "end_resync": _of_process(Control.END_RESYNC),
     "reset_peak": _peak_reset,
-    "apply": _applied,
-    "apply_in_words": _applied_in_words,
 }

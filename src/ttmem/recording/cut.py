@@ -13,7 +13,6 @@ from ttmem.recording.format import (
     encode_records,
     from_document,
 )
-from ttmem.recording.journal import reached
 from ttmem.recording.recording import Document, Instant, Recording
 from ttmem.recording.writer import Sink
 
@@ -56,8 +55,10 @@ def cut(
         while waiting is not None and waiting.position < until:  # a document precedes its records
             write(waiting)
             waiting = next(documents, None)
-        before, latest = latest, reached(data, latest)
-        _append(sink, encode_records(data, stream, position=position, first=before, last=latest))
+        chunk, latest = encode_records(
+            [(data, 0, len(data))], stream, position=position, first=latest
+        )
+        _append(sink, chunk)
         progress(until)
     for document in (*filter(None, [waiting]), *documents):
         write(document)

@@ -40,7 +40,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ttmem._native import transposed
+from ttmem._native import planes, transposed
 from ttmem.errors import TtmemError
 from ttmem.events import EVENT_SIZE
 
@@ -60,6 +60,10 @@ _U32 = 0xFFFFFFFF
 _FIELDS = Struct("<4sBBHIIQIIQQQI")
 _CRC = Struct("<I")
 HEADER_SIZE = _FIELDS.size + _CRC.size
+
+
+Records = tuple[bytes, int, int]  # in some bytes, from one offset to before another
+Batch = tuple[int, int, int, int, bytes, int, int]  # account, arrived, position, serial; events
 
 
 class ChunkType(IntEnum):
@@ -166,19 +170,24 @@ def encode(
 
 
 def encode_records(
-    records: bytes, stream: int, *, position: int, lost: int = 0, first: int = 0, last: int = 0
-) -> bytes:
-    """One RECORDS chunk of at most MAX_RAW bytes."""
-    return encode(
+    pieces: list[Records | Batch], stream: int, *, position: int, lost: int = 0, first: int = 0
+) -> tuple[bytes, int]:
+    """One RECORDS chunk of at most MAX_RAW bytes, and the time that was reached with its last record.
+
+    `first` is the time that was reached before. ValueError unless the pieces begin with a control record.
+    """
+    payload, last = planes(pieces, first)
+    chunk = encode(
         ChunkType.RECORDS,
-        to_planes(records),
+        payload,
         stream,
         position=position,
-        records=len(records) // EVENT_SIZE,
+        records=len(payload) // EVENT_SIZE,
         lost=lost,
         first=first,
         last=last,
     )
+    return chunk, last
 
 
 def encode_long(
@@ -212,12 +221,8 @@ def decode(header: Header, stored: bytes) -> bytes:
     return from_planes(payload) if header.type == ChunkType.RECORDS else payload
 
 
-def to_planes(records: bytes | memoryview) -> bytes:
-    return transposed(records, EVENT_SIZE)
-
-
-def from_planes(planes: bytes) -> bytes:
-    return transposed(planes, max(1, len(planes) // EVENT_SIZE))
+def from_planes(payload: bytes) -> bytes:
+    return transposed(payload, max(1, len(payload) // EVENT_SIZE))
 
 
 def to_document(payload: bytes) -> Any:

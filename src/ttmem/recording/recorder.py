@@ -12,10 +12,8 @@ from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
 from ttmem.events.record import NO_POSITION, Control
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.context import Context
-from ttmem.ledger.journal import Records
 from ttmem.recording.context import changes, without_secrets
 from ttmem.recording.format import ChunkType
-from ttmem.recording.journal import reached
 from ttmem.recording.writer import BUDGET, PIECE, Sink, Writer, Written
 from ttmem.sizes import human
 
@@ -28,6 +26,7 @@ SHARE, LARGE_SHARE = (
 )  # of the bytes written since, a key frame is at most the 10th or 4th part
 MOST_DELTAS = 256  # between two contexts in full
 MOST_MARKS = 1000  # in one batch
+EVENTS_BYTES = (PIECE - 1) * EVENT_SIZE  # behind one BATCH record
 MARKED = {Notice.PHASE_ENTERED: "phase", Notice.ALLOCATION_FAILED: "failure"}
 
 
@@ -74,7 +73,6 @@ class Recorder:
         self._confidential = confidential
         self._writer = Writer(
             sink,
-            reached,
             stream=int.from_bytes(os.urandom(8), "little"),
             started_ns=now,
             budget=budget,
@@ -85,7 +83,6 @@ class Recorder:
         self._accounts: dict[int, dict[str, Any]] = {}  # as they were written, by serial
         self._marks: list[list[Any]] = []
         self._sampled: dict[str, int] = {}  # the last sample of the history that was written
-        self._batch: Event | None = None
         self._changed: set[int] = set()  # accounts, since the context was written
         self._context: Context | None = None  # as it was written
         self._messages: dict[str, Any] = {}
@@ -143,36 +140,58 @@ class Recorder:
 
     # -- the journal ---------------------------------------------------------------------------------------------
 
-    def records(self, data: Records, /) -> None:
+    def control(self, records: bytes, /) -> None:
         """See `Journal`."""
         try:
-            self._take(data)
+            self._control(Event.unpack(records), records)
         except Exception:  # MemoryError, say
-            self._batch = None
             self._writer.gap = True
 
-    def _take(self, data: Records) -> None:
-        if self._batch is not None:
-            batch, self._batch = self._batch, None
-            self._events(batch, data)
-            return
-        control = Event.unpack(data)
-        if control.op == Control.BATCH:
-            self._batch = control
-            return
+    def _control(self, control: Event, records: bytes) -> None:
         if control.op == Control.OPEN_PROCESS:
             self._open(control.device)
         if control.op in (Control.OPEN_PROCESS, Control.RELEASE_PROCESS):
             serial = self._serials.get(control.device, 0)
-            data = control._replace(extra=serial).pack()
+            records = control._replace(extra=serial).pack()
             process = self._books.processes.get(control.device)
             if control.op == Control.RELEASE_PROCESS and process is not None:
                 self._mark_process(process, "end", now_ns())
         if control.op == Control.RELEASE_PROCESS:
             self._accounts.pop(self._serials.pop(control.device, 0), None)
-        self._writer.records(bytes(data))
+        self._writer.records(records)
         if control.op in (Control.OPEN_PROCESS, Control.RELEASE_PROCESS, Control.BIND):
             self._changed.add(control.device)
+
+    def batch(
+        self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
+    ) -> None:
+        """See `Journal`. Nothing is copied or looked at here, because the loop of a server waits for it."""
+        try:
+            if self._strings or self._changed or account in self._books.native.followed:
+                self._prepare(account, arrived_ns, position, data[begin:end])
+            serial, writer = self._serials.get(account, 0), self._writer
+            if 2 * (end - begin) < len(data):  # it would keep all of that in memory
+                data, begin, end = data[begin:end], 0, end - begin
+            while begin + EVENTS_BYTES < end:
+                until = begin + EVENTS_BYTES
+                writer.batch((account, arrived_ns, position, serial, data, begin, until))
+                begin = until
+                if position != NO_POSITION:
+                    position += PIECE - 1
+            writer.batch((account, arrived_ns, position, serial, data, begin, end))
+            if writer.gap or writer.position - self._key_frame_at >= KEY_FRAME_RECORDS:
+                self._key_frame_if_due(arrived_ns)
+            if self._marks:
+                self._write_marks(arrived_ns)
+        except Exception:  # MemoryError, say
+            self._writer.gap = True
+
+    def _prepare(self, account: int, arrived: int, position: int, events: bytes) -> None:
+        self._write_strings(arrived)
+        if self._changed:  # no event comes before the context of its account and device
+            self._write_context(arrived)
+        if position != NO_POSITION and account in self._books.native.followed:
+            self._find_marks(account, arrived, events)
 
     def interrupted(self) -> None:
         """See `Journal`."""
@@ -187,26 +206,6 @@ class Recorder:
     def _open(self, index: int) -> None:
         self._serials[index] = self._next_serial
         self._next_serial += 1
-
-    def _events(self, batch: Event, data: Records) -> None:
-        view = memoryview(data)  # each event is copied once
-        self._write_strings(batch.time)
-        if self._changed:  # no event comes before the context of its account and device
-            self._write_context(batch.time)
-        serial = self._serials.get(batch.device, 0)
-        if batch.id != NO_POSITION:
-            self._find_marks(batch, data)
-        for at in range(0, batch.size, PIECE - 1):
-            events = view[at * EVENT_SIZE : (at + PIECE - 1) * EVENT_SIZE]
-            head = batch._replace(
-                size=len(events) // EVENT_SIZE,
-                extra=serial,
-                id=batch.id if batch.id == NO_POSITION else batch.id + at,
-            )
-            self._writer.records(b"".join((head.pack(), events)))
-        if self._writer.position - self._key_frame_at >= KEY_FRAME_RECORDS or self._writer.gap:
-            self._key_frame_if_due(batch.time)
-        self._write_marks(batch.time)
 
     # -- what else a snapshot needs ------------------------------------------------------------------------------
 
@@ -231,20 +230,20 @@ class Recorder:
         if samples:
             self._writer.document(ChunkType.HISTORY, samples, now)
 
-    def _find_marks(self, batch: Event, data: Records) -> None:
+    def _find_marks(self, account: int, arrived: int, events: bytes) -> None:
         """Phases and failed allocations. Their positions count the BATCH record of each piece."""
-        ops = bytes(data[::EVENT_SIZE])
-        process = self._books.processes.get(batch.device)
+        ops = events[::EVENT_SIZE]
+        process = self._books.processes.get(account)
         for op, kind in MARKED.items():
             at = ops.find(op)
             while at >= 0 and process is not None and len(self._marks) < MOST_MARKS:
-                event = Event.unpack(data, at * EVENT_SIZE)
+                event = Event.unpack(events, at * EVENT_SIZE)
                 position = self.position + at + at // (PIECE - 1) + 1
                 text, device = process.strings.get(event.name, ""), None
                 if op == Notice.ALLOCATION_FAILED:
                     self.failures += 1
                     text, device = _failure(event), process.devices.get(event.device)
-                time = event.time if 0 < event.time <= batch.time else batch.time
+                time = event.time if 0 < event.time <= arrived else arrived
                 self._marks.append([position, time, kind, process.pid, device, text])
                 at = ops.find(op, at + 1)
 
@@ -324,10 +323,12 @@ class Recorder:
             self._marks = []
 
     def _key_frame_if_due(self, now: int) -> None:
+        if not self._writer.ready:
+            return
         records, written = self.position - self._key_frame_at, self._writer.written()
         share = LARGE_SHARE if records >= SEEK_RECORDS else SHARE
         due = records >= KEY_FRAME_RECORDS and written.bytes_since >= share * written.state_bytes
-        if (due or self._writer.gap) and self._writer.ready:
+        if due or self._writer.gap:
             self._key_frame(now)
 
 

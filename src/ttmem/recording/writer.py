@@ -20,7 +20,9 @@ from ttmem.errors import BadInput
 from ttmem.events import EVENT_SIZE
 from ttmem.recording.format import (
     CHUNK_RECORDS,
+    Batch,
     ChunkType,
+    Records,
     encode_long,
     encode_records,
     from_document,
@@ -107,23 +109,29 @@ class Written(NamedTuple):
     bytes_since: int  # the last key frame
 
 
-class _Piece(NamedTuple):
+class _Document(NamedTuple):
     kind: ChunkType
     data: bytes
-    position: int
     time: int
 
 
-TimeOf = Callable[[bytes, int], int]
+class _Item(NamedTuple):
+    """What waits for the thread."""
+
+    position: int
+    size: int
+    what: Records | Batch | _Document
 
 
 class Writer:
-    """Feeds a sink from a thread. `reached(records, before)` is the time that was reached after some records."""
+    """Feeds a sink from a thread. One other thread feeds the writer.
+
+    `batch` takes no lock: whatever counts is written by one of the two threads only.
+    """
 
     def __init__(
         self,
         sink: Sink,
-        reached: TimeOf,
         *,
         stream: int,
         started_ns: int,
@@ -133,18 +141,20 @@ class Writer:
         self.position = position  # of the next record
         self.gap = False  # records were dropped: nothing is of use before the next key frame
         self._sink = sink
-        self._reached = reached
         self._stream = stream
         self._budget = budget
-        self._queue: deque[_Piece] = deque()
-        self._waiting = 0
-        self._records = self._bytes = self._lost = self._state_bytes = self._state_end = 0
-        self._problem: str | None = None
-        self._retry_at, self._retry_after = 0.0, RETRY_S
+        self._queue: deque[_Item] = deque()
+        self._given = 0  # bytes that were put into the queue
+        self._dropped = 0  # records that were not
         self._closing = False
         self._wake = threading.Condition()
-        # What only the thread uses.
-        self._open: list[bytes] = []
+        # What the thread alone changes.
+        self._taken = 0  # bytes that no longer wait
+        self._idle = False
+        self._records = self._bytes = self._failed = self._state_bytes = self._state_end = 0
+        self._problem: str | None = None
+        self._retry_at, self._retry_after = 0.0, RETRY_S
+        self._open: list[Records | Batch] = []
         self._open_bytes = self._open_at = 0
         self._time = max(0, started_ns)  # reached with the last record
         self._opened = 0.0
@@ -154,15 +164,26 @@ class Writer:
 
     # -- called by whoever feeds it ------------------------------------------------------------------------------
 
-    def records(self, data: bytes) -> None:
-        """Journal records, in their order. What comes in one call stays in one chunk; at most PIECE of them."""
-        count = len(data) // EVENT_SIZE
-        with self._wake:
-            if self.gap or self._waiting + len(data) > self._budget:
-                self._drop(count)
-            else:
-                self._put(_Piece(ChunkType.RECORDS, data, self.position, 0))
-            self.position += count
+    def records(self, control: bytes) -> None:
+        """A control record, with what belongs to it."""
+        self._put((control, 0, len(control)), len(control))
+
+    def batch(self, batch: Batch) -> None:
+        """Events of one process, which nobody may change; at most PIECE - 1."""
+        self._put(batch, EVENT_SIZE + batch[6] - batch[5])
+
+    def _put(self, records: Records | Batch, size: int) -> None:
+        """What comes in one call stays in one chunk."""
+        waiting = self._given - self._taken + size
+        if self.gap or waiting > self._budget:
+            self.gap = True
+            self._dropped += size // EVENT_SIZE
+        else:
+            self._given += size
+            self._queue.append(_Item(self.position, size, records))
+            if self._idle and waiting >= CHUNK_BYTES:
+                self._call()
+        self.position += size // EVENT_SIZE
 
     def document(self, kind: ChunkType, document: object, now: int) -> None:
         """Anything that is written as JSON."""
@@ -170,148 +191,130 @@ class Writer:
 
     def payload(self, kind: ChunkType, data: bytes, now: int) -> None:
         """Anything but records."""
-        with self._wake:
-            if (
-                self._waiting > 2 * self._budget
-            ):  # documents are small: the sink does not move at all
-                self.gap = True
-                return
-            self._put(_Piece(kind, data, self.position, max(0, now)))
-            if kind is ChunkType.STATE:
-                self.gap = False
+        if self._given - self._taken > 2 * self._budget:
+            self.gap = True  # documents are small: the sink does not move at all
+            return
+        size = len(data)
+        self._given += size
+        self._queue.append(_Item(self.position, size, _Document(kind, data, max(0, now))))
+        if kind is ChunkType.STATE:
+            self.gap = False
 
     @property
     def ready(self) -> bool:
         """Whether a key frame is worth making: there is space in the queue, and the sink may accept it."""
-        with self._wake:
-            waited = self._problem is None or time.monotonic() >= self._retry_at
-            return waited and self._waiting <= self._budget // 2
+        if self._given - self._taken > self._budget // 2:
+            return False
+        return self._problem is None or time.monotonic() >= self._retry_at
 
     def written(self) -> Written:
-        with self._wake:
-            return Written(
-                self._records,
-                self._bytes,
-                self._lost,
-                self._problem,
-                self._state_bytes,
-                self._bytes - self._state_end,
-            )
+        return Written(
+            self._records,
+            self._bytes,
+            self._dropped + self._failed,
+            self._problem,
+            self._state_bytes,
+            self._bytes - self._state_end,
+        )
 
     def close(self, seconds: float = 30.0) -> Written:
         """Writes what is waiting, and waits for that at most `seconds`. The thread closes the sink when it is done."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
+        self._closing = True
+        self._call()
         self._thread.join(seconds)
         return self.written()
 
-    def _put(self, piece: _Piece) -> None:
-        self._queue.append(piece)
-        self._waiting += len(piece.data)
-        if self._waiting >= CHUNK_BYTES:
+    def _call(self) -> None:
+        with self._wake:
             self._wake.notify()
-
-    def _drop(self, count: int) -> None:
-        self.gap = True
-        self._lost += count
 
     # -- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                if self._waiting < CHUNK_BYTES and not self._closing:
-                    self._wake.wait(FLUSH_S)
-                pieces, closing = list(self._queue), self._closing
-                self._queue.clear()
-            for piece in pieces:
-                try:
-                    self._take(piece)
-                except (
-                    Exception
-                ) as problem:  # MemoryError, say: the recording has a gap, and goes on
-                    self._open, self._open_bytes = [], 0
-                    self._failed(str(problem) or type(problem).__name__)
-                with self._wake:
-                    self._waiting -= len(piece.data)
+        closing = False
+        while not closing or self._queue:
+            self._wait()
+            closing = self._closing
+            while self._queue:
+                item = self._queue.popleft()
+                self._guarded(self._take, item)
+                self._taken += item.size
             if closing or (self._open and time.monotonic() - self._opened >= FLUSH_S):
-                self._flush()
-            if closing:
-                with self._wake:
-                    if not self._queue:
-                        break
+                self._guarded(self._flush)
         self._sink.close()
 
-    def _take(self, piece: _Piece) -> None:
-        if piece.kind is not ChunkType.RECORDS:
-            if piece.kind in (ChunkType.STATE, ChunkType.END):
+    def _wait(self) -> None:
+        with self._wake:
+            self._idle = True
+            if self._given - self._taken < CHUNK_BYTES and not self._closing:
+                self._wake.wait(FLUSH_S)
+            self._idle = False
+
+    def _guarded(self, act: Callable[..., None], *given: object) -> None:
+        try:
+            act(*given)
+        except Exception as problem:  # MemoryError, say: the recording has a gap, and goes on
+            self._open, self._open_bytes = [], 0
+            self._note(str(problem) or type(problem).__name__)
+
+    def _take(self, item: _Item) -> None:
+        position, size, what = item
+        if isinstance(what, _Document):
+            if what.kind in (ChunkType.STATE, ChunkType.END):
                 self._flush()
-            if piece.kind is ChunkType.FILE:  # no file begins before its own time
-                self._time = max(self._time, piece.time)
-            self._write_long(piece)
+            if what.kind is ChunkType.FILE:  # no file begins before its own time
+                self._time = max(self._time, what.time)
+            self._write_long(what, position)
             return
-        end = self._open_at + self._open_bytes // EVENT_SIZE
-        if self._open and piece.position != end:
+        if self._open and position != self._open_at + self._open_bytes // EVENT_SIZE:
             self._flush()
         if not self._open:
-            self._open_at, self._opened = piece.position, time.monotonic()
-        self._open.append(piece.data)
-        self._open_bytes += len(piece.data)
+            self._open_at, self._opened = position, time.monotonic()
+        self._open.append(what)
+        self._open_bytes += size
         if self._open_bytes >= CHUNK_BYTES:
             self._flush()
 
     def _flush(self) -> None:
-        if self._open:
-            records = b"".join(self._open)
-            self._open, self._open_bytes = [], 0
-            self._write_records(records)
-
-    def _write_records(self, records: bytes) -> None:
-        first, self._time = self._time, self._reached(records, self._time)
-        count = len(records) // EVENT_SIZE
-        chunk = encode_records(
-            records,
+        if not self._open:
+            return
+        pieces, count = self._open, self._open_bytes // EVENT_SIZE
+        self._open, self._open_bytes = [], 0
+        self._failed += count  # unless it goes well
+        chunk, self._time = encode_records(
+            pieces,
             self._stream,
             position=self._open_at,
             lost=self._open_at - self._end,
-            first=first,
-            last=self._time,
+            first=self._time,
         )
         self._open_at += count
-        written = self._append(chunk)
-        if written:
+        if self._append(chunk):
             self._end = self._open_at
-        with self._wake:
-            if written:
-                self._records += count
-            else:
-                self._drop(count)
+            self._records += count
+            self._failed -= count
 
-    def _write_long(self, piece: _Piece) -> None:
-        kind, data, position, now = piece
-        for chunk in encode_long(kind, data, self._stream, position=position, time=now):
+    def _write_long(self, what: _Document, position: int) -> None:
+        chunks = encode_long(what.kind, what.data, self._stream, position=position, time=what.time)
+        for chunk in chunks:
             if not self._append(chunk):
                 return
-            if kind is ChunkType.STATE:
-                with self._wake:
-                    self._state_bytes, self._state_end = len(chunk), self._bytes
+            if what.kind is ChunkType.STATE:
+                self._state_bytes, self._state_end = len(chunk), self._bytes
 
     def _append(self, chunk: bytes) -> bool:
         try:
             self._sink.append(chunk)
         except OSError as problem:
-            self._failed(problem.strerror or str(problem))
+            self._note(problem.strerror or str(problem))
             return False
-        with self._wake:
-            self._problem, self._retry_after = None, RETRY_S
-            self._bytes += len(chunk)
+        self._problem, self._retry_after = None, RETRY_S
+        self._bytes += len(chunk)
         return True
 
-    def _failed(self, problem: str) -> None:
-        with self._wake:
-            if self._problem is None or time.monotonic() >= self._retry_at:
-                self._retry_at = time.monotonic() + self._retry_after
-                self._retry_after = min(2 * self._retry_after, RETRY_MAX_S)
-            self._problem = problem
-            self.gap = True
+    def _note(self, problem: str) -> None:
+        if self._problem is None or time.monotonic() >= self._retry_at:
+            self._retry_at = time.monotonic() + self._retry_after
+            self._retry_after = min(2 * self._retry_after, RETRY_MAX_S)
+        self._problem = problem
+        self.gap = True
