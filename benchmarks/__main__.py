@@ -23,6 +23,7 @@ ALL = (
     "snapshot",
     "ledger",
     "recording",
+    "flight_recorder",
     "model",
     "monitor",
     "shared_memory",

@@ -42,7 +42,7 @@ class _Collector(AllocationClient):
         return b"".join(self._outbox.take())
 
 
-def _events(name: str) -> bytes:
+def workload_events(name: str) -> bytes:
     """The first events of a workload of the model, in the order in which they were reported."""
     client = _Collector("/nonexistent", queue_limit=1 << 30)
     workload = find_workload(name)
@@ -137,7 +137,7 @@ def _size(name: str, data: bytes, folder: str, limit: float) -> list[Row]:
 
 def measure() -> list[Row]:
     start = time.time_ns()
-    streams = {name: _timed(_events(name), start) for name in ("transformer", "serving")}
+    streams = {name: _timed(workload_events(name), start) for name in ("transformer", "serving")}
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, data in streams.items():

@@ -170,7 +170,7 @@ class Recorder:
             if self._strings or self._changed or account in self._books.native.followed:
                 self._prepare(account, arrived_ns, position, data[begin:end])
             serial, writer = self._serials.get(account, 0), self._writer
-            if 2 * (end - begin) < len(data):  # it would keep all of that in memory
+            if 4 * (end - begin) < len(data):  # it would keep all of that in memory
                 data, begin, end = data[begin:end], 0, end - begin
             while begin + EVENTS_BYTES < end:
                 until = begin + EVENTS_BYTES
