@@ -163,7 +163,7 @@ def test_a_server_that_does_not_record_refuses_a_mark(server: RunningServer) -> 
     code, _, error = finish("mark", "anything", "--socket", server.path)
 
     assert code == 1
-    assert "does not record; start it with `ttmem serve --record DIR`" in error
+    assert "nobody records; start the server with `ttmem serve --record DIR`" in error
 
 
 def test_a_directory_that_others_can_read_or_that_another_server_uses_is_refused(
