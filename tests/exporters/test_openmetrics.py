@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.views.stock_cases import stock_ghosts, stock_one_device
-from tests.views.telemetry_cases import galaxy, n300_and_an_idle_card
+from tests.views.cases import galaxy, n300_and_an_idle_card, stock_ghosts, stock_one_device
 from ttmem.events import Amounts
 from ttmem.exporters.openmetrics import families, render
 from ttmem.snapshots import Process, Snapshot

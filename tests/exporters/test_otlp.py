@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.views.telemetry_cases import n300_and_an_idle_card
+from tests.views.cases import n300_and_an_idle_card
 from ttmem.errors import TtmemError
 from ttmem.exporters.otlp import document, send
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.snapshots import snapshots, texts
+from tests.views.builders import snapshots, texts
 from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Snapshot

@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.views.builders import KIB, MIB, device, process, snapshot, use
-from tests.views.cases import four_devices
-from tests.views.dump_case import dump_case
+from tests.views.cases import dump_case, four_devices
 from ttmem.commands.dump import with_boards
 from ttmem.events import Amounts
 from ttmem.snapshots import Buffer, Snapshot

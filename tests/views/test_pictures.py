@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.views import builders
-from tests.views.cases import CASES
-from tests.views.dump_case import dump_case
+from tests.views.cases import CASES, dump_case
 from ttmem.text import columns
 from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import dump_groups

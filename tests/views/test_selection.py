@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.views.builders import device
-from tests.views.cases import four_devices
-from tests.views.dump_case import dump_case
+from tests.views.cases import dump_case, four_devices
 from ttmem.errors import BadInput
 from ttmem.events import Amounts
 from ttmem.snapshots import Anomaly

@@ -8,7 +8,7 @@ from datetime import timezone
 import pytest
 
 from tests.views.builders import device
-from tests.views.telemetry_cases import TELEMETRY_CASES, galaxy, n300_and_an_idle_card
+from tests.views.cases import TELEMETRY_CASES, galaxy, n300_and_an_idle_card
 from tests.views.test_pictures import WIDTHS, compare
 from ttmem.errors import BadInput
 from ttmem.text import columns

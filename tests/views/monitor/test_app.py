@@ -13,7 +13,7 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.views.cases import thirty_two_devices
-from tests.views.monitor.emulator import Window
+from tests.views.monitor.terminal_program import Window
 from tests.views.servers import reporting, serving
 from ttmem.feeds import Feed, ServerFeed
 from ttmem.snapshots import Snapshot

@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.views.builders import MIB
-from tests.views.monitor.any_details import any_details, sizes
-from tests.views.monitor.details import DETAIL_CASES
-from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
+from tests.views.monitor.details import DETAIL_CASES, any_details, sizes
+from tests.views.monitor.monitors import SIZES, compare, draw, look_at
 from ttmem.sizes import human
 from ttmem.snapshots import Buffer, LeftBehind, Snapshot
 from ttmem.views.figures import Units

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import circular, process, snapshot, use
-from tests.views.monitor.core_cases import (
-    CASES,
-    KIB,
+from tests.views.builders import KIB, circular, process, snapshot, use
+from tests.views.monitor.details import (
+    CORE_CASES,
     OTHERS,
     PID,
     busy,
@@ -23,9 +22,9 @@ from tests.views.monitor.core_cases import (
     core_set,
     overlap,
     picture,
+    sums_only,
     three_processes,
 )
-from tests.views.monitor.details import sums_only
 from ttmem.events import Amounts
 from ttmem.snapshots import Buffer, Cores, CoreSet, L1Map, ResidentBuffer, Snapshot
 from ttmem.views.figures import Units
@@ -55,9 +54,9 @@ def text(drawn: Drawn, width: int = 200) -> str:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CORE_CASES)
 def test_the_page_looks_as_it_did(name: str, size: tuple[int, int]) -> None:
-    seen = text(PAGE.draw(look(CASES[name](), size, core=(3, 3)))) + "\n"
+    seen = text(PAGE.draw(look(CORE_CASES[name](), size, core=(3, 3)))) + "\n"
     file = PICTURES / f"cores-{name}-{size[0]}.txt"
     if os.environ.get("TTMEM_UPDATE_PICTURES") == "1":
         file.write_text(seen, encoding="utf-8")
@@ -82,7 +81,7 @@ def test_the_distance_to_a_clash_is_of_the_chosen_core() -> None:
 
 @pytest.mark.parametrize("name", ["busy", "overlap", "n150", "three-processes"])
 def test_what_is_in_use_and_what_the_map_shows_as_free_add_up_to_the_core(name: str) -> None:
-    of = CASES[name]()
+    of = CORE_CASES[name]()
     (device,), core = of.devices[:1], (3, 3)
     found, known = core_map(of, device, core), pressure(of, device)
     groups = (found.growing_up, (found.between,), found.growing_down, found.above)

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import NOW, snapshot
-from tests.views.cases import CASES
-from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw, look_at
-from tests.views.monitor.pasts import SECOND, look_back
-from tests.views.snapshots import snapshots
-from tests.views.telemetry_cases import n300_and_an_idle_card
+from tests.views.builders import NOW, snapshot, snapshots
+from tests.views.cases import CASES, n300_and_an_idle_card
+from tests.views.monitor.monitors import PICTURED, SECOND, SIZES, compare, draw, look_at, look_back
 from ttmem.snapshots import Anomaly, MemoryUse, Provenance, Snapshot
 from ttmem.views.figures import Units
 from ttmem.views.monitor.pages.device import DevicePage, provenance_lines

@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.views.builders import NOW, device, snapshot
-from tests.views.monitor.any_details import any_details, sizes
-from tests.views.monitor.details import DETAIL_CASES, SECOND
-from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
+from tests.views.monitor.details import DETAIL_CASES, SECOND, any_details, sizes
+from tests.views.monitor.monitors import SIZES, compare, draw, look_at
 from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.views.monitor.pages.events import MOST, SHARE, AnomalyMemory, Events
 from ttmem.views.monitor.state import State

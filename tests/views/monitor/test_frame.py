@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.views.cases import four_devices
-from tests.views.monitor.monitors import Desk
-from tests.views.monitor.page_pictures import compare
+from tests.views.monitor.monitors import Desk, compare
 from ttmem.snapshots import Losses
 from ttmem.text import columns
 from ttmem.views.monitor.frame import LOWEST, NARROWEST

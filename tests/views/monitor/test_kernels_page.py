@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.views.builders import N300_RING, device, kernels, watched_in_part, with_owner
-from tests.views.monitor.any_details import any_details, sizes
-from tests.views.monitor.details import DETAIL_CASES
-from tests.views.monitor.page_pictures import SIZES, compare, draw, look_at
+from tests.views.monitor.details import DETAIL_CASES, any_details, sizes
+from tests.views.monitor.monitors import SIZES, compare, draw, look_at
 from ttmem.snapshots import Snapshot
 from ttmem.views.monitor.pages.device import DevicePage
 from ttmem.views.monitor.pages.kernels import Kernels

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.views.builders import KIB, MIB, NOW, circular, device, process, snapshot, use
+from tests.views.builders import KIB, MIB, NOW, circular, device, process, snapshot, snapshots, use
 from tests.views.cases import CASES
-from tests.views.monitor.page_pictures import PICTURED, SIZES, compare, draw, look_at
-from tests.views.monitor.pasts import look_back
-from tests.views.snapshots import snapshots
+from tests.views.monitor.monitors import PICTURED, SIZES, compare, draw, look_at, look_back
 from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, Memory, Process, Snapshot

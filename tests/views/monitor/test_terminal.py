@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.patience import PATIENCE_S
-from tests.views.monitor.emulator import Emulator, Window
+from tests.views.monitor.terminal_program import Emulator, Window
 from ttmem.views.ink import Line, Style, fitted, ink
 from ttmem.views.monitor.terminal import Event, Terminal
 from ttmem.views.monitor.theme import Depth, Theme
