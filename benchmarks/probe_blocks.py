@@ -7,7 +7,7 @@ import time
 from itertools import cycle, islice, permutations
 from typing import Any
 
-from tests.ttnn.probed_models import Models
+from tests.ttnn.probed import Models
 
 from benchmarks.probe_bypass import Bypass
 

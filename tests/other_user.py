@@ -7,6 +7,8 @@ import os
 import pwd
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,18 @@ def _become_plain() -> None:
     for right in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
         if _libc.prctl(_PR_CAPBSET_DROP, right, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "this root may not give up rights")
+
+
+# -- Processes that own slots, and die when they are told to
+
+
+@contextmanager
+def sleepers(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """So many live processes."""
+    children = [subprocess.Popen(["sleep", "600"]) for _ in range(count)]
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clean.conftest import Start
-from tests.doctor.probe_writer import write_probe_region
+from tests.doctor.hosts import write_probe_region
 from tests.sources.region_writer import Slot, Written
 from ttmem.commands import clean
 from ttmem.errors import BadInput

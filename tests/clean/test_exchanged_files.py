@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.clean.conftest import Planner, Start
-from tests.doctor.probe_writer import write_probe_region
+from tests.doctor.hosts import write_probe_region
 from tests.other_user import OTHER, needs_root
 from tests.patience import PATIENCE_S
 from tests.sources.region_writer import Slot, Written

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.probe_writer import SIZE, write_probe_region
+from tests.doctor.hosts import SIZE, write_probe_region
 from ttmem.procfs import start_time_ns
 from ttmem.sources.host import card_facts, driver_version, probe_facts, proc_hides, runtimes_in_use
 from ttmem.sources.socket.knock import SocketState, knock

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.probe_writer import write_probe_region
+from tests.doctor.hosts import write_probe_region
 from tests.server.harness import OldClient, RunningServer
 from tests.sources.region_writer import Slot, Written
 from ttmem import api

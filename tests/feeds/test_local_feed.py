@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.feeds.owners import sleepers
+from tests.other_user import sleepers
 from tests.sources.region_writer import Slot, Written
 from ttmem.errors import BadInput
 from ttmem.feeds import LocalFeed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.feeds.owners import sleepers
+from tests.other_user import sleepers
 from tests.probe.watched import DISPATCHING, Watched
 from tests.sources.region_writer import Slot, Written
 from ttmem.feeds import LocalFeed

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.harness import RunningServer
-from tests.sources.region_writer import Written
-from tests.sources.sysfs_tree import N300_LOCAL, N300_REMOTE, add_card, add_n300
+from tests.sources.region_writer import N300_LOCAL, N300_REMOTE, Written, add_card, add_n300
 from ttmem.errors import NoServer
 from ttmem.feeds import HostFeed, LocalFeed, ServerFeed
 from ttmem.feeds.telemetry import TelemetryFeed, telemetry_feed

@@ -15,16 +15,15 @@ from typing import Any
 import pytest
 
 from tests.clean.conftest import dead as dead
-from tests.doctor.probe_writer import write_probe_region
-from tests.feeds.owners import sleepers
-from tests.model.verbs import finish, start
+from tests.doctor.hosts import write_probe_region
+from tests.model.running import finish, start
+from tests.other_user import sleepers
 from tests.patience import PATIENCE_S, wait_until
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch
 from tests.probe.test_ps_failures import TOO_MUCH
 from tests.probe.watched import Watched
-from tests.sources.region_writer import Slot, Written
-from tests.sources.sysfs_tree import N300_LOCAL, N300_REMOTE, add_card, add_n300
+from tests.sources.region_writer import N300_LOCAL, N300_REMOTE, Slot, Written, add_card, add_n300
 from tests.views.servers import reporting, serving
 from ttmem.wire.historical import Head, Message
 

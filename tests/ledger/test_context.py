@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ledger.counters import BORN, NOW, facts, region, report, slot
+from tests.ledger.oracle import BORN, NOW, facts, region, report, slot
 from tests.ledger.test_laws import CORE_SETS, any_event
 from ttmem._native import Ledger
 from ttmem.errors import BadInput

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.ledger.counters import NOW, region, slot
+from tests.ledger.oracle import NOW, region, slot
 from ttmem.events import EVENT_SIZE, Amounts, DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.hw import device_spec
 from ttmem.ledger import Books, ProcessRecord

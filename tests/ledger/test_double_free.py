@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ledger.counters import facts
+from tests.ledger.oracle import facts
 from ttmem.events import Event, Flag, KernelType, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.anomalies import FindingCode

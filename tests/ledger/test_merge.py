@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.ledger.counters import BORN, NOW, alloc, facts, region, report, slot
+from tests.ledger.oracle import BORN, NOW, alloc, facts, region, report, slot
 from ttmem.events import Amounts, DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.hw import device_spec
 from ttmem.ledger import Books, ProcessRecord

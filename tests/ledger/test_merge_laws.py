@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ledger.counters import BORN, NOW, alloc, facts, region, report, slot
+from tests.ledger.oracle import BORN, NOW, alloc, facts, region, report, slot
 from ttmem.events import Amounts, DeviceDeclaration, DeviceSample, MemoryKind, Owner, ProcessSample
 from ttmem.ledger import Books
 from ttmem.snapshots import from_json, to_json

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ledger.counters import NOW, facts, report
+from tests.ledger.oracle import NOW, facts, report
 from tests.ledger.test_laws import CORE_SETS, any_event
 from ttmem.events import DeviceDeclaration, Event
 from ttmem.ledger import Books, ProcessRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.ledger.counters import NOW, alloc, facts, region, report, slot
+from tests.ledger.oracle import NOW, alloc, facts, region, report, slot
 from ttmem.events import Amounts, Owner, Remark
 from ttmem.ledger import Books
 from ttmem.ledger.devices import MAX_DEVICES

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.ledger.counters import facts
+from tests.ledger.oracle import facts
 from ttmem.events import Event, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.procfs import user_name

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ledger.counters import facts
+from tests.ledger.oracle import facts
 from tests.ledger.test_laws import CORE_SETS, DEVICES, PROCESSES, any_event
 from tests.ledger.test_move import everything
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op

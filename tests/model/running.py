@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from random import Random
 
-from tests.model.recorder import RecordingTracker
-from ttmem.client.devices import DeviceLike
-from ttmem.events import MemoryKind
+from tests.patience import PATIENCE_S
+from ttmem.client import Buffer, GraphTracker
+from ttmem.client.devices import DeviceLike, device_numbers
+from ttmem.events import DeviceDeclaration, MemoryKind
+from ttmem.hw import DeviceSpec, device_spec
 from ttmem.model import MeshDevice, open_mesh_device
 from ttmem.model.circular_buffers import union_bytes
+from ttmem.model.core_ranges import CoreRange, CoreType, whole_grid
+from ttmem.model.kernels import Kernel
+from ttmem.model.program import Program
+from ttmem.model.slot_layout import ProgramLayout
 from ttmem.model.workloads import SCALES, Steps, workload
 
 SMALL = SCALES["small"]
+
+
+class RecordingTracker(GraphTracker):
+    """Devices, and buffers with the chips that they are on."""
+
+    def __init__(self) -> None:  # no client: nothing is sent
+        self.enabled = self.kernel_backtrace = False
+        self.declared: list[DeviceDeclaration] = []
+        self.events: list[tuple[str, int, int, int, int, tuple[int, ...]]] = []
+
+    def declare_device(self, declaration: DeviceDeclaration) -> None:
+        self.declared.append(declaration)
+
+    def track_allocate(self, buffer: Buffer) -> None:
+        self._write("allocate", buffer)
+
+    def track_deallocate(self, buffer: Buffer) -> None:
+        self._write("deallocate", buffer)
+
+    def live(self) -> set[int]:
+        """The ids of what is allocated and not freed."""
+        ids: set[int] = set()
+        for what, number, *_ in self.events:
+            (ids.add if what == "allocate" else ids.remove)(number)
+        return ids
+
+    def _write(self, what: str, buffer: Buffer) -> None:
+        chips = device_numbers(buffer.device)
+        self.events.append((what, buffer.id, buffer.address, buffer.size, buffer.reserved, chips))
 
 
 class CountingTracker(RecordingTracker):
@@ -73,3 +112,66 @@ class Running:
         buffers = [(what, *rest) for what, _, *rest in self.tracker.events]
         counters = (cache.hits, cache.misses, self.entries, self.tracker.dispatches)
         return buffers, counters, (ring.occupied, ring.wraps, ring.syncs)
+
+
+# -- Small programs for the tests
+
+
+TILE = 2048
+P150 = device_spec("p150")
+N150 = device_spec("n150")
+GRID = whole_grid(P150.grid)
+ETH = (CoreRange(0, 0, 0, 15),)
+
+
+def kernel(name: str, *packed: int, cores: tuple[CoreRange, ...] = GRID) -> Kernel:
+    """On Tensix cores, with these packed sizes."""
+    return Kernel(name, CoreType.TENSIX, cores, packed)
+
+
+def finalized(program: Program) -> ProgramLayout:
+    """The layout of its config slot."""
+    program.compile()
+    return program.finalize_offsets()
+
+
+def eltwise(spec: DeviceSpec, tiles: int = 6, name: str = "add", text: int = 1392) -> Program:
+    """Reader, writer and compute on the whole grid, and circular buffers of so many tiles."""
+    cores = whole_grid(spec.grid)
+    program = Program(spec)
+    program.add_kernel(Kernel(f"{name}_reader", CoreType.TENSIX, cores, (900,), 8))
+    program.add_kernel(Kernel(f"{name}_writer", CoreType.TENSIX, cores, (700,), 4))
+    program.add_kernel(Kernel(f"{name}_compute", CoreType.TENSIX, cores, (text,) * 3, 2))
+    program.add_circular_buffer(cores, tiles * TILE)
+    return program
+
+
+# -- `ttmem` as a process of its own
+
+
+def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ttmem", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def finish(*arguments: object, **environment: str) -> tuple[int, str, str]:
+    process = start(*arguments, **environment)
+    out, error = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, error
+
+
+def processes_that_name(word: Path | str) -> list[int]:
+    """Pids of processes with this word in their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and str(word).encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model.recorder import RecordingTracker
+from tests.model.running import RecordingTracker
 from ttmem.client.devices import ReportedBuffer
 from ttmem.events import MemoryKind
 from ttmem.model import Buffer, MeshDevice, Sharded, create_buffer, open_device, open_mesh_device

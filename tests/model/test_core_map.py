@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.model.programs import TILE
+from tests.model.running import TILE
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.harness import RunningServer
 from ttmem.client import GraphTracker

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.peer import Peer
-from tests.model.recorder import RecordingTracker
+from tests.model.running import RecordingTracker
 from tests.patience import wait_until
 from ttmem.client import AllocationClient, GraphTracker
 from ttmem.errors import BadInput

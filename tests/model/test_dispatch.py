@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model.programs import TILE, eltwise
-from tests.model.recorder import RecordingTracker
+from tests.model.running import TILE, RecordingTracker, eltwise
 from ttmem.events import BinaryStatus, MemoryKind
 from ttmem.model import MeshDevice, create_buffer, open_device, open_mesh_device
 from ttmem.model.dispatch import enqueue_mesh_workload, launch_program

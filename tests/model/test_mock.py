@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.model.recorder import RecordingTracker
+from tests.model.running import RecordingTracker
 from ttmem.events import MemoryKind
 from ttmem.model import MeshDevice, MeshWorkload, Program, enqueue_mesh_workload, open_mesh_device
 from ttmem.model.core_ranges import CoreType, whole_grid

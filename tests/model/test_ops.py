@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.model.recorder import RecordingTracker
+from tests.model.running import RecordingTracker
 from ttmem.events import MemoryKind
 from ttmem.model import MeshDevice, open_device, ops
 from ttmem.model.circular_buffers import BufferKind, union_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model.programs import ETH, GRID, N150, P150, finalized, kernel
+from tests.model.running import ETH, GRID, N150, P150, finalized, kernel
 from ttmem.errors import BadInput
 from ttmem.events import KernelType
 from ttmem.model.circular_buffers import ProgramFault

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.recorder import RecordingTracker
+from tests.model.running import RecordingTracker
 from ttmem.events import MemoryKind
 from ttmem.model import Buffer, MeshDevice, create_buffer, open_device
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.verbs import finish, start
+from tests.model.running import finish, start
 from tests.other_user import as_plain_user, give_away, needs_root
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.harness import RunningServer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.model.programs import ETH, GRID, N150, P150, finalized, kernel
+from tests.model.running import ETH, GRID, N150, P150, finalized, kernel
 from ttmem.model.core_ranges import CoreRange, CoreType
 from ttmem.model.errors import ProgramTooLarge
 from ttmem.model.kernels import Kernel

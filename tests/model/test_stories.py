@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.model.programs import TILE, eltwise
+from tests.model.running import TILE, eltwise
 from tests.patience import PATIENCE_S
 from tests.server.harness import RunningServer
 from ttmem.client import GraphTracker

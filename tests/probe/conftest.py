@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probe.launched import Launcher
-from tests.probe.watched import Watched, build_runtime
+from tests.probe.watched import Launcher, Watched, build_runtime
 
 
 @pytest.fixture(scope="session")

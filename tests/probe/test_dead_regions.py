@@ -11,9 +11,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from tests.doctor.probe_writer import write_probe_region
-from tests.probe.launched import Launcher
-from tests.probe.watched import Watched
+from tests.doctor.hosts import write_probe_region
+from tests.probe.watched import Launcher, Watched
 from ttmem.probe.layout import COMPACT_VERSION, HEADER, VERSION
 from ttmem.sources.probe.cleanup import MOST_DEAD, remove_expired
 from ttmem.sources.probe.compact import compact

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.probe_writer import write_probe_region
+from tests.doctor.hosts import write_probe_region
 from tests.other_user import OTHER, give_away, needs_root
 from tests.probe.watched import Watched
 from ttmem.feeds import LocalFeed

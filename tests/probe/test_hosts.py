@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_S
-from tests.probe.launched import Launcher
-from tests.probe.watched import DISPATCHING, WRAPPER, Watched, build_runtime
+from tests.probe.watched import DISPATCHING, WRAPPER, Launcher, Watched, build_runtime
 from ttmem.probe import environment
 from ttmem.probe.layout import LiveType
 

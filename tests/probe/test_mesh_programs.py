@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.probe.launched import Launcher
 from tests.probe.test_captured import events_of
-from tests.probe.watched import DISPATCHING, Watched, build_runtime
+from tests.probe.watched import DISPATCHING, Launcher, Watched, build_runtime
 from ttmem.events import MemoryKind, Op
 from ttmem.feeds import LocalFeed
 from ttmem.probe.layout import Counted, LiveType

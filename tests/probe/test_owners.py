@@ -9,8 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.probe.launched import Launcher
-from tests.probe.watched import PRELUDE, Watched
+from tests.probe.watched import PRELUDE, Launcher, Watched
 from ttmem.errors import NothingToRead
 from ttmem.events import MemoryKind
 from ttmem.feeds import LocalFeed

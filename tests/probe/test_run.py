@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import wait_until
-from tests.probe.launched import Launcher
+from tests.probe.watched import Launcher
 
 # Says 'ready', then each signal that it is sent, and leaves with 7 after SIGUSR1.
 LISTENER = """

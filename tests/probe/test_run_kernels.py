@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from tests.probe.launched import Launcher
-from tests.probe.watched import DISPATCHING
+from tests.probe.watched import DISPATCHING, Launcher
 
 LOADS = f"""{DISPATCHING}
 mesh = lib.mesh_open(2)

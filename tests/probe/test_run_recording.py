@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.probe.launched import Launcher
+from tests.probe.watched import Launcher
 from ttmem.recording import Recording
 
 SCRIPT = (

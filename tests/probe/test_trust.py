@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.other_user import OTHER, give_away, needs_root
-from tests.probe.launched import Launcher
-from tests.probe.watched import PRELUDE, Watched
+from tests.probe.watched import PRELUDE, Launcher, Watched
 from ttmem.feeds import LocalFeed
 from ttmem.probe import environment
 from ttmem.sources.probe.ended import ended_processes, final_news

@@ -7,8 +7,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.model.verbs import finish
-from tests.model.verbs import start as start_verb
+from tests.model.running import finish
+from tests.model.running import start as start_verb
 from tests.patience import PATIENCE_S, wait_until
 from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch

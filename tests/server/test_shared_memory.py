@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.feeds.owners import sleepers
+from tests.other_user import sleepers
 from tests.patience import PATIENCE_S, wait_until
 from tests.server.harness import OldClient, RunningServer, child
 from tests.sources.region_writer import Slot, Written

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.feeds.owners import sleepers
+from tests.other_user import sleepers
 from tests.sources.region_writer import Slot, Written
 from ttmem.sources.counters.layout import decode
 from ttmem.sources.counters.process_states import ProcessStates

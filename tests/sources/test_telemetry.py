@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources.sysfs_tree import add_card, add_n300
+from tests.sources.region_writer import add_card, add_n300
 from ttmem.events import Telemetry, TelemetryLimits
 from ttmem.hw.cards import Card, card
 from ttmem.sources.telemetry.source import CardTelemetry, TelemetrySource, read_card, read_sensors

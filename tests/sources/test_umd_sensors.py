@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources.sysfs_tree import N300_LOCAL, N300_REMOTE, add_n300
+from tests.sources.region_writer import N300_LOCAL, N300_REMOTE, add_n300
 from ttmem.sources.telemetry.source import CardTelemetry, TelemetrySource
 from ttmem.sources.telemetry.umd import UmdSensors
 

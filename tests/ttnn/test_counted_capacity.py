@@ -12,7 +12,7 @@ import pytest
 from tests.ttnn.bench.boards import USUAL_SIZES, Sizes
 from tests.ttnn.bench.machine import SHARED_MEMORY, Machine
 from tests.ttnn.bench.session import Session
-from tests.ttnn.scripts.shown import printed
+from tests.ttnn.scripts.running import printed
 from ttmem.feeds import LocalFeed
 from ttmem.probe import environment
 

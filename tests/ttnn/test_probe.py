@@ -163,7 +163,7 @@ def test_a_thousand_operations_of_two_models_leave_no_difference(
 ) -> None:
     there = machine(board)
     session = start(there, worker_dispatch=board == "t3k")
-    session.run("from tests.ttnn.probed_models import Models\nmodels = Models(ttnn, device)\nNone")
+    session.run("from tests.ttnn.probed import Models\nmodels = Models(ttnn, device)\nNone")
     region = region_of(there, session)
     seen_events = 0
 

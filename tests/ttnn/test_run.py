@@ -15,7 +15,7 @@ import pytest
 
 from tests.ttnn.bench.environment import Environment
 from tests.ttnn.bench.machine import Machine
-from tests.ttnn.user_programs import CLASH, MODEL, NARROW_CLASH, OUT_OF_MEMORY
+from tests.ttnn.probed import CLASH, MODEL, NARROW_CLASH, OUT_OF_MEMORY
 from ttmem.events import Op
 from ttmem.events.record import EVENT, Event
 from ttmem.probe.layout import SIDE

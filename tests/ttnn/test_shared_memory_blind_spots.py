@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.model.recorder import RecordingTracker
+from tests.model.running import RecordingTracker
 from tests.ttnn.bench.environment import Environment
 from tests.ttnn.bench.machine import SHARED_MEMORY, Machine
-from tests.ttnn.scripts.model_programs import op_program
-from tests.ttnn.scripts.shown import printed, shown
+from tests.ttnn.scripts.on_model import op_program
+from tests.ttnn.scripts.running import printed, shown
 from ttmem.feeds import LocalFeed
 from ttmem.model import open_device
 

@@ -15,8 +15,8 @@ import pytest
 
 from tests.ttnn.bench.machine import SHARED_MEMORY, Machine
 from tests.ttnn.bench.session import Session
-from tests.ttnn.scripts.amount import boards_with_three_processes
-from tests.ttnn.scripts.shown import NOTHING, Figures, printed, shown
+from tests.ttnn.scripts.generator import boards_with_three_processes
+from tests.ttnn.scripts.running import NOTHING, Figures, printed, shown
 from ttmem.feeds import LocalFeed
 from ttmem.snapshots import Device
 

@@ -10,8 +10,7 @@ import pytest
 from tests.ttnn.bench.boards import BOARDS
 from tests.ttnn.bench.environment import Environment
 from tests.ttnn.bench.machine import Machine
-from tests.ttnn.scripts.amount import scripts_per_board
-from tests.ttnn.scripts.generator import script
+from tests.ttnn.scripts.generator import script, scripts_per_board
 from tests.ttnn.scripts.running import Seen, run_scripts
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.probe_writer import write_probe_region
+from tests.doctor.hosts import write_probe_region
 from tests.other_user import OTHER, as_plain_user, give_away, needs_root, plain_python
 from tests.sources.region_writer import Slot, Written
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.feeds.owners import sleepers
+from tests.other_user import sleepers
 from tests.sources.region_writer import Slot, Written
 
 CHIP = 4476187513037

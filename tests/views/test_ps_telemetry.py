@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.other_user import as_plain_user, needs_root
-from tests.sources.region_writer import Written
-from tests.sources.sysfs_tree import N300_LOCAL, N300_REMOTE, add_card, add_n300
+from tests.sources.region_writer import N300_LOCAL, N300_REMOTE, Written, add_card, add_n300
 from tests.sources.test_umd_sensors import PACKAGE
 from tests.views.test_ps_stock import ttmem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.views.run_cases import clash, failures, out_of_memory, process, summary
+from tests.views.servers import clash, failures, out_of_memory, process, summary
 from tests.views.test_pictures import WIDTHS, compare
 from ttmem.analysis.failures import explain
 from ttmem.probe.report import FailedAllocation

@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
-from tests.ttnn.bench.boards import BOARDS, USUAL_SIZES, Sizes, new_unique_ids
-from tests.ttnn.bench.descriptors import descriptor
+from tests.ttnn.bench.boards import BOARDS, USUAL_SIZES, Sizes, descriptor, new_unique_ids
 from tests.ttnn.bench.environment import Environment
 from tests.ttnn.bench.session import Session
 

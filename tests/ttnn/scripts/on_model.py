@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import cast
 
-from tests.model.recorder import RecordingTracker
+from tests.model.running import RecordingTracker
 from tests.ttnn.bench.answers import Block, CoreBuffer, KindView
 from tests.ttnn.bench.boards import BenchBoard, Sizes
-from tests.ttnn.scripts.model_programs import launched_program, op_program
-from tests.ttnn.scripts.states import KINDS, State, fault_text
 from tests.ttnn.scripts.steps import (
+    KINDS,
     Allocate,
     ClearCache,
     Free,
     Launch,
     Operate,
+    State,
     Step,
+    TensorSpec,
+    fault_text,
 )
-from tests.ttnn.scripts.tensor_spec import TensorSpec
 from ttmem.events import MemoryKind
 from ttmem.model import (
     Buffer,
@@ -31,7 +33,9 @@ from ttmem.model import (
     open_mesh_device,
 )
 from ttmem.model.circular_buffers import BufferKind, union_bytes
+from ttmem.model.core_ranges import CoreRange, CoreRangeSet, CoreType, whole_grid
 from ttmem.model.errors import RuntimeFault
+from ttmem.model.kernels import Kernel
 from ttmem.model.layouts import Layout, Strategy
 
 
@@ -154,3 +158,46 @@ def _view(mesh: MeshDevice, kind: MemoryKind) -> KindView:
             for address, size, allocated in blocks.blocks()
         ],
     )
+
+
+# -- Programs of the model: as a script wants them, or as the runtime's capture of an op tells of them
+
+
+TEXT_BYTES = (
+    1_000  # of the kernel: mock devices hold no text, so that the figures must not depend on it
+)
+SOMEWHERE = 0  # the address of a buffer that lies in a tensor's memory: no other depends on it
+
+_RANGE = re.compile(r"\[(\d+)-(\d+) - (\d+)-(\d+)\]")
+
+
+def launched_program(mesh: MeshDevice, step: Launch, addresses: Mapping[str, int]) -> Program:
+    """`addresses` are those of the tensors that its buffers lie in."""
+    program = _program(mesh)
+    for place in step.places:
+        ranges = tuple(CoreRange(*each) for each in place.ranges)
+        address = None if place.tensor is None else addresses[place.tensor]
+        program.add_circular_buffer(ranges, place.size, address=address, merged=False)
+    return program
+
+
+def op_program(mesh: MeshDevice, wanted: Iterable[CoreBuffer]) -> Program:
+    program = _program(mesh)
+    for one in wanted:
+        circular = one["kind"] == "circular_buffer"
+        add = program.add_circular_buffer if circular else program.add_dataflow_buffer
+        address = SOMEWHERE if one["borrowed"] else None
+        add(_ranges(one["cores"]), one["size"], address=address, merged=False)
+    return program
+
+
+def _program(mesh: MeshDevice) -> Program:
+    program = Program(mesh.spec)
+    cores = whole_grid(mesh.spec.grid)
+    program.add_kernel(Kernel("reader", CoreType.TENSIX, cores, (TEXT_BYTES,)))
+    return program
+
+
+def _ranges(text: str) -> CoreRangeSet:
+    """From '{[0-0 - 6-3], [0-4 - 5-9]}'."""
+    return tuple(CoreRange(*map(int, found)) for found in _RANGE.findall(text))

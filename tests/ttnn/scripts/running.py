@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 from tests.ttnn.bench.machine import SHARED_MEMORY, Machine
 from tests.ttnn.bench.session import Session
 from tests.ttnn.scripts.on_model import ModelRunner
-from tests.ttnn.scripts.shown import Figures, shown
-from tests.ttnn.scripts.states import Answer, State
-from tests.ttnn.scripts.steps import Script, Step, as_plain
+from tests.ttnn.scripts.steps import Answer, Script, State, Step, as_plain
 from ttmem.feeds import LocalFeed
 
 PREPARE = "from tests.ttnn.scripts.in_child import Runner\nrunner = Runner(ttnn)"
@@ -69,3 +70,28 @@ def _run(machine: Machine, session: Session, feed: LocalFeed, script: Script) ->
         seen = shown(feed, machine, session.pid)
         told = {chip: {kind: figures[kind] for kind in asked} for chip, figures in seen.items()}
         yield Seen(script, step, answer["state"], state, asked, told)
+
+
+# -- What ttmem shows: of one process, device by device; and of all, by its command line
+
+
+Figures: TypeAlias = dict[str, int | None]
+
+NOTHING: Figures = dict.fromkeys(("dram", "l1", "l1_small", "trace", "cb"), 0)
+
+
+def shown(feed: LocalFeed, machine: Machine, pid: int) -> dict[int, Figures]:
+    """By unique id of the device; a process that is not listed there holds nothing."""
+    found = dict.fromkeys(machine.unique_ids, NOTHING)
+    for process in feed.read().processes:
+        if process.pid == pid:
+            for unique, held in process.devices.items():
+                found[int(unique)] = {kind: getattr(held, kind) for kind in NOTHING}
+    return found
+
+
+def printed() -> dict[str, Any]:
+    """`ttmem ps --json`, as a program would read it."""
+    command = (sys.executable, "-m", "ttmem", "ps", "--json", "--shm", str(SHARED_MEMORY))
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout))

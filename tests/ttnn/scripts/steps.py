@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from math import prod
+from typing import Any, TypeAlias, TypedDict
 
+from tests.ttnn.bench.answers import CoreBuffer, KindView
 from tests.ttnn.bench.boards import Sizes
-from tests.ttnn.scripts.tensor_spec import TensorSpec, tensor_from_plain
 
 ANCHOR = "anchor"  # a small tensor that stays
 
@@ -95,3 +97,110 @@ def from_plain(plain: dict[str, Any]) -> Step:
 
 
 _STEPS = {each.__name__: each for each in (Allocate, Free, Operate, Launch, ClearCache)}
+
+
+# -- A tensor as a script describes it, and the bytes and pages that the runtime makes of it
+
+
+TILE = 32
+# Bytes of a tile, and of an element where rows are stored as they are.
+TILE_BYTES = {"bfloat16": 2048, "float32": 4096, "bfloat8_b": 1088, "uint16": 2048}
+ELEMENT_BYTES = {"bfloat16": 2, "float32": 4, "uint16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """`strategy` is interleaved, height, width or block; a sharded tensor is cut for a grid of (x, y) banks."""
+
+    shape: tuple[int, ...]
+    kind: str  # DRAM, L1, L1_SMALL or TRACE
+    dtype: str = "bfloat16"
+    tiled: bool = True
+    strategy: str = "interleaved"
+    grid: tuple[int, int] = (1, 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows of elements, outer dimensions one below the other; each of them starts a new tile."""
+        outer, height = prod(self.shape[:-2]), self.shape[-2]
+        return outer * (_up(height, TILE) if self.tiled else height)
+
+    @property
+    def columns(self) -> int:
+        return _up(self.shape[-1], TILE) if self.tiled else self.shape[-1]
+
+    @property
+    def shard_shape(self) -> tuple[int, int]:
+        """Rows and columns of elements of one shard."""
+        x, y = self.grid
+        down, across = {"height": (x * y, 1), "width": (1, x * y)}.get(self.strategy, (y, x))
+        unit = TILE if self.tiled else 1
+        return _up(-(-self.rows // down), unit), _up(-(-self.columns // across), unit)
+
+    @property
+    def page_size(self) -> int:
+        """A tile; or a row, as long as its shard is wide."""
+        if self.tiled:
+            return TILE_BYTES[self.dtype]
+        width = self.columns if self.strategy == "interleaved" else self.shard_shape[1]
+        return width * ELEMENT_BYTES[self.dtype]
+
+    @property
+    def pages(self) -> tuple[int, int]:
+        """Rows and columns of pages."""
+        if self.tiled:
+            return self.rows // TILE, self.columns // TILE
+        width = self.columns if self.strategy == "interleaved" else self.shard_shape[1]
+        return self.rows, -(-self.columns // width)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it asks for on each device."""
+        return prod(self.pages) * self.page_size
+
+
+def tensor_from_plain(plain: dict[str, Any]) -> TensorSpec:
+    """From JSON, which has lists where there were tuples."""
+    sides = {name: tuple(plain[name]) for name in ("shape", "grid")}
+    return TensorSpec(**(plain | sides))
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+# -- What both sides answer after a step, in the same words: equal, or the model is wrong
+
+
+KINDS = ("dram", "l1", "l1_small", "trace")
+
+_FAULT = re.compile(r"Out of Memory: .*? B\)|Statically allocated \w+ buffers .*\d( B)?$", re.M)
+_PROGRAM = re.compile(r" in program \d+ ")
+
+
+class State(TypedDict):
+    """`circular` are the addresses of the circular buffers that were placed in this step; None if they are unknown."""
+
+    address: int | None
+    error: str | None
+    circular: list[int] | None
+    program_cache_entries: int
+    kinds: dict[str, KindView]
+
+
+class Answer(TypedDict):
+    """Of the runtime; `wanted` is what the model's program is made of.
+
+    `cb_is_fresh` says whether the runtime has published its circular buffers since the last change. It does so at
+    most ten times a second, never when a program is destroyed in a burst, and never twice.
+    """
+
+    state: State
+    wanted: list[CoreBuffer]
+    cb_is_fresh: bool
+
+
+def fault_text(error: Exception) -> str | None:
+    """The sentence with the figures; the number of a program is its process's own affair. None: another error."""
+    found = _FAULT.search(str(error))
+    return None if found is None else _PROGRAM.sub(" in a program ", found[0])

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_S
-from tests.sources.region_writer import Written
-from tests.sources.sysfs_tree import N300_LOCAL, add_n300
+from tests.sources.region_writer import N300_LOCAL, Written, add_n300
 from tests.views.monitor.terminal_program import TerminalProgram
 from tests.views.servers import reporting, serving
 from ttmem.views.monitor.pages import PAGES
