@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "exporters": FOUNDATION | {"events", "snapshots", "recording"},
     "views": FOUNDATION | {"events", "snapshots", "feeds", "analysis", "doctor", "clean", "probe"},
     "model": FOUNDATION | {"hw", "events", "client"},
-    "web": FOUNDATION | {"events", "wire", "snapshots", "feeds", "exporters", "views"},
+    "web": FOUNDATION
+    | {"events", "wire", "snapshots", "feeds", "recording", "analysis", "exporters", "views"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "sources", "server"}
     | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe", "recording"}

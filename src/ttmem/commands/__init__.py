@@ -32,6 +32,7 @@ VERBS = (
     "peak",
     "leaks",
     "web",
+    "report",
     "doctor",
     "clean",
     "simulate",

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from typing import TYPE_CHECKING
 
+from ttmem.commands.options import progress_line
 from ttmem.errors import BadInput
 
 if TYPE_CHECKING:
-    from ttmem.exporters.events import Progress, Span
+    from ttmem.exporters.events import Span
     from ttmem.recording import Recording
 
 FORMATS = (
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         if span.last < span.first:
             raise BadInput(f"--until {options.until} is before --from {options.first}")
         at = _instant(recording, options.at, span)
-        progress = _progress(span, options.quiet)
+        progress = progress_line(span.first, span.last, options.quiet)
         export(Request(recording, span, at, progress), options.to, path, sys.stdout.buffer)
         _report_losses(recording)
     return 0
@@ -85,24 +85,6 @@ def _instant(recording: Recording, wanted: str | None, span: Span) -> int:
 
 def _position(recording: Recording, when: str) -> int:
     return recording.instant(when).position
-
-
-def _progress(span: Span, quiet: bool) -> Progress:
-    """A line on stderr, rewritten a few times a second; nothing where nobody watches."""
-    if quiet or not sys.stderr.isatty():
-        return lambda position: None
-    total, shown = max(1, span.last - span.first), 0.0
-
-    def show(position: int) -> None:
-        nonlocal shown
-        now = time.monotonic()
-        if now - shown >= 0.2:
-            shown = now
-            print(
-                f"\r{(position - span.first) / total:4.0%}", end="\r", file=sys.stderr, flush=True
-            )
-
-    return show
 
 
 def _report_losses(recording: Recording) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import time
+from collections.abc import Callable
 
 
 def path(text: str) -> str:
@@ -111,3 +114,19 @@ def _ids(text: str) -> list[str]:
     if not found:
         raise argparse.ArgumentTypeError("it names no device")
     return found
+
+
+def progress_line(first: int, last: int, quiet: bool) -> Callable[[int], None]:
+    """Shows on stderr which position was reached, a few times a second; nothing where nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        return lambda position: None
+    total, shown = max(1, last - first), 0.0
+
+    def show(position: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= 0.2:
+            shown = now
+            print(f"\r{(position - first) / total:4.0%}", end="\r", file=sys.stderr, flush=True)
+
+    return show

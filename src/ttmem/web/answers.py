@@ -1,0 +1,93 @@
+"""What the analyses say about a run, as the page shows it: rows of texts, or why there is no answer."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ttmem.analysis.failures import explain
+from ttmem.analysis.history import History
+from ttmem.analysis.leaks import Finding, Verdict, find_leaks
+from ttmem.analysis.recorded_failures import recorded_failures
+from ttmem.errors import TtmemError
+from ttmem.sizes import human, several
+from ttmem.views.failures import headline, render_failure
+from ttmem.views.names import DeviceNames
+from ttmem.web.lives import Lives
+
+MOST_FAILURES = 20
+_WIDTH = 110  # columns of an explanation
+_LABEL = 13  # columns of its labels
+
+Answer = dict[str, Any]
+
+
+def failures(history: History, lives: Lives) -> list[Answer]:
+    """The first failures, with everything that `ttmem explain` says about them."""
+    found: list[Answer] = []
+    for failure in recorded_failures(history.recording):
+        if len(found) == MOST_FAILURES:
+            break
+        explanation = explain(failure)
+        text = render_failure(failure.pid or 0, explanation, width=_WIDTH, color=False)
+        position = history.recording.instant(
+            (max(failure.time_ns, history.info.started_ns) - history.info.started_ns) / 1e9
+        ).position
+        found.append(
+            {
+                "headline": headline(explanation),
+                "time": lives.marked(position, failure.time_ns),
+                "facts": _facts(text),
+            }
+        )
+    return found
+
+
+def _facts(text: str) -> list[tuple[str, str]]:
+    """'  held by    12 MiB ...' -> ('held by', '12 MiB ...'); lines without a label belong to the one before."""
+    facts: list[tuple[str, str]] = []
+    for line in text.splitlines()[1:]:
+        label, rest = line[:_LABEL].strip(), line[_LABEL:]
+        if label or not facts:
+            facts.append((label, rest))
+        else:
+            facts[-1] = (facts[-1][0], f"{facts[-1][1]}\n{rest}")
+    return facts
+
+
+def leaks(history: History) -> Answer:
+    """`ttmem leaks`; no verdict on incomplete data."""
+    try:
+        found = find_leaks(history)
+    except TtmemError as reason:
+        text = str(reason).replace(history.info.name, os.path.basename(history.info.name))
+        return {"refused": f"No verdict: {text}."}
+    names = DeviceNames(history.end.devices)
+    windows = found.windows
+    compared = (
+        f"{len(windows.windows)} equal parts of the time"
+        if windows.by == "window"
+        else f"{len(windows.windows):,} iterations ({windows.what})"
+    )
+    return {
+        "about": f"Lowest levels of {compared} were compared; {several(found.steady, 'line')} of code held steady.",
+        "rows": [_leak(one, names) for one in found.findings if one.verdict is not Verdict.STEADY],
+        "none": "Nothing grows from iteration to iteration.",
+    }
+
+
+def _leak(one: Finding, names: DeviceNames) -> Answer:
+    unit = "" if one.line.kind == "programs" else " per iteration"
+    growth = "N/A" if one.per_iteration is None else f"{human(round(one.per_iteration))}{unit}"
+    if one.until_full is not None:
+        growth += f"; full after {one.until_full:,} more"
+    place = one.line.op or "", one.line.site or ""
+    where = "  ".join(part for part in place if part) or "no call site is known"
+    return {
+        "verdict": one.verdict.value,
+        "confidence": one.confidence,
+        "growth": growth,
+        "memory": f"{one.line.kind} of {names.some(one.devices)}",
+        "where": "program cache" if one.line.kind == "programs" else where,
+        "evidence": one.evidence,
+    }

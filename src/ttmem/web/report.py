@@ -1,0 +1,222 @@
+"""`ttmem report`: what a recording tells, as one page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from heapq import nlargest
+from typing import Any
+
+from ttmem.analysis.history import History, PeakInstant
+from ttmem.events import MemoryKind
+from ttmem.recording import Recording
+from ttmem.snapshots import Device, Snapshot
+from ttmem.web.answers import failures, leaks
+from ttmem.web.lives import KINDS, Lives, Progress, thinned
+from ttmem.web.page import page
+from ttmem.web.payload import pack
+from ttmem.web.programs import Programs
+
+SCHEMA = "ttmem.report/1"
+MOST_KEYS = 60  # instants around which nothing is left out
+MOST_MARKERS = 2_000
+MOST_SITES = 1_000
+
+
+def report(recording: Recording, progress: Progress = lambda position: None) -> str:
+    """The page, as HTML."""
+    history = History(recording)
+    return page(f"{_name(history)} - ttmem report", payload(history, progress))
+
+
+def _name(history: History) -> str:
+    """Without folders: they say nothing to the reader of a bug report."""
+    return os.path.basename(history.info.name)
+
+
+def payload(history: History, progress: Progress) -> str:
+    """The data of the page."""
+    recording = history.recording
+    devices = list(history.end.devices)
+    names = [device.unique_id for device in devices]
+    lives = Lives(history, names, progress)
+    programs = Programs(recording, lives, names, progress)
+    markers = _markers(history, lives)
+    peaks = [_peak(one, lives) for one in history.peaks if one.device in names]
+    keys = [peak["time"] for peak in peaks if peak["memory"] != "cb"]
+    keys += [mark["time"] for mark in _key_markers(markers)]
+    shown = thinned(lives, sorted(set(keys[:MOST_KEYS])))
+    circular, circular_omitted = programs.circular_table()
+    document = {
+        "schema": SCHEMA,
+        "name": _name(history),
+        "about": _about(history),
+        "length_ns": lives.length,
+        "complete": shown.complete,
+        "buffers": len(lives.buffers),
+        "buffers_listed": len(shown.buffers),
+        "circular_omitted": circular_omitted,
+        "devices": [_device(device, recording) for device in devices],
+        "processes": _processes(history, lives),
+        "peaks": peaks,
+        "markers": markers[:MOST_MARKERS],
+        "markers_omitted": max(0, len(markers) - MOST_MARKERS),
+        "failures": failures(history, lives),
+        "leaks": leaks(history),
+        "programs": programs.listed(),
+        "sites": _sites(lives),
+        "masks": [f"{bits:x}" for bits in programs.masks],
+        "losses": list(history.losses),
+        "sums_only": list(history.sums_only),
+        "remarks": _remarks(history.end),
+        "strings": list(lives.origins.strings),
+    }
+    tables = {
+        "steps": lives.steps.table(shown.steps),
+        "buffers": lives.buffers.table(shown.buffers),
+        "omitted": shown.omitted,
+        "origins": lives.origins.table(),
+        "circular": circular,
+        "frontier": programs.frontier_table(shown.complete),
+    }
+    return pack(document, tables)
+
+
+def _about(history: History) -> dict[str, Any]:
+    info = history.info
+    kept = ("host", "user", "command", "ttmem", "confidential")
+    return {
+        **{key: info.recorded.get(key) for key in kept},
+        "started_ns": str(info.started_ns),  # beyond 2^53
+        "records": info.end - info.first - info.lost,
+        "lost": info.lost,
+        "first": info.first,
+        "end": info.end,
+        "closed": info.closed,
+        "bytes": info.bytes,
+    }
+
+
+def _peak(one: PeakInstant, lives: Lives) -> dict[str, Any]:
+    return {
+        "device": one.device,
+        "memory": one.memory,
+        "bytes": one.bytes,
+        "time": lives.at(one.position - 1),
+        "position": one.position,
+    }
+
+
+def _markers(history: History, lives: Lives) -> list[dict[str, Any]]:
+    found = []
+    for one in history.markers:
+        time = lives.marked(one.position, one.time_ns)
+        found.append({**one._asdict(), "time": time})
+        del found[-1]["time_ns"]
+    return found
+
+
+def _key_markers(markers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Failures first, then marks, then phases."""
+    order = ("failure", "mark", "phase")
+    return sorted(
+        (one for one in markers if one["kind"] in order), key=lambda one: order.index(one["kind"])
+    )
+
+
+def _device(device: Device, recording: Recording) -> dict[str, Any]:
+    memory = device.memory
+    uses = {
+        "dram": memory.dram,
+        "l1": memory.l1,
+        "l1_small": memory.l1_small,
+        "trace": memory.trace,
+    }
+    l1_map = device.l1_map
+    return {
+        "unique_id": device.unique_id,
+        "logical_id": device.logical_id,
+        "board": device.board,
+        "arch": device.arch,
+        "grid": device.grid,
+        "capacity": {
+            **{name: use.capacity for name, use in uses.items()},
+            "l1_used": device.l1_capacity,
+        },
+        "banks": {
+            kind.lower(): recording.banks(device.unique_id, MemoryKind[kind]) for kind in KINDS
+        },
+        "l1_map": l1_map and {"base": l1_map.base, "small": l1_map.small_base, "end": l1_map.end},
+        "misses": sorted({one.misses for one in device.provenance.values() if one.misses}),
+    }
+
+
+def _processes(history: History, lives: Lives) -> list[dict[str, Any]]:
+    """In the order of their numbers in the table of origins; then those that made no buffer."""
+    known = {one.serial: one for one in history.recording.processes}
+    ordered = [*lives.origins.processes, *(known.keys() - lives.origins.processes.keys())]
+    return [
+        {"pid": one.pid, "user": one.user, "command": one.command}
+        for one in (known.get(serial) for serial in ordered)
+        if one is not None
+    ]
+
+
+def _sites(lives: Lives) -> list[dict[str, Any]]:
+    """What each call site did in the whole run, by kind of memory, on all devices together."""
+    buffers = lives.buffers
+    origins = list(lives.origins.numbers)
+    rows: dict[tuple[int, int, int], list[int]] = {}
+    for row in range(len(buffers)):
+        op, site, _, _ = origins[buffers.origin[row]]
+        sums = rows.setdefault((site, op, buffers.kind[row]), [0, 0, 0, 0, 0])
+        held, end = buffers.held[row], buffers.end[row]
+        sums[0] += 1
+        sums[1] += held
+        sums[2] = max(sums[2], held)
+        sums[3] += held if end < 0 else 0
+        sums[4] += (lives.length if end < 0 else end) - buffers.start[row]
+    peaks = _highest_sums(lives, origins)
+    found = [
+        {
+            "site": site,
+            "op": op,
+            "kind": kind,
+            "allocations": sums[0],
+            "allocated": sums[1],
+            "largest": sums[2],
+            "at_end": sums[3],
+            "peak": peaks.get((site, op, kind), 0),
+            "lifetime": sums[4] // sums[0],
+        }
+        for (site, op, kind), sums in rows.items()
+    ]
+    return nlargest(MOST_SITES, found, key=lambda row: row["peak"])
+
+
+def _highest_sums(
+    lives: Lives, origins: Sequence[tuple[int, int, int, int]]
+) -> dict[tuple[int, int, int], int]:
+    """The most that each call site held at one time."""
+    buffers = lives.buffers
+    events = [
+        (time, sign, row)
+        for row in range(len(buffers))
+        for time, sign in ((buffers.start[row], 1), (buffers.end[row], -1))
+        if time >= 0
+    ]
+    events.sort()
+    now: dict[tuple[int, int, int], int] = {}
+    highest: dict[tuple[int, int, int], int] = {}
+    for _, sign, row in events:
+        op, site, _, _ = origins[buffers.origin[row]]
+        key = (site, op, buffers.kind[row])
+        held = now[key] = now.get(key, 0) + sign * buffers.held[row]
+        if held > highest.get(key, 0):
+            highest[key] = held
+    return highest
+
+
+def _remarks(end: Snapshot) -> list[str]:
+    found = [*end.remarks, *(one for device in end.devices for one in device.anomalies)]
+    return sorted({one.text for one in found})

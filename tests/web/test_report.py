@@ -1,0 +1,247 @@
+"""`ttmem report`: one page that says what `ttmem ps FILE --at` says, of any recording."""
+
+from __future__ import annotations
+
+import re
+import stat
+import subprocess
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.exporters.history import record
+from tests.web.decoded import ask, node, payload_of
+from ttmem.commands import main
+from ttmem.recording import Recording
+from ttmem.snapshots import Snapshot
+from ttmem.web import lives
+from ttmem.web.page import bundle
+
+HERE = Path(__file__).parent
+KINDS = {"DRAM": 0, "L1": 1, "L1_SMALL": 2, "TRACE": 3}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "run.ttmem"
+    record(path)
+    return path
+
+
+def written(file: Path, *options: str) -> Path:
+    page = file.with_suffix(".html")
+    assert main(["report", str(file), "-o", str(page), *options]) == 0
+    return page
+
+
+def simulated(tmp_path: Path, name: str, *options: str) -> Path:
+    file = tmp_path / f"{name}.ttmem"
+    assert main(["simulate", name, "--rate", "0", "-o", str(file), *options]) == 0
+    return file
+
+
+def test_the_modules_that_draw_nothing_keep_their_word() -> None:
+    done = subprocess.run(
+        [node(), "--test", str(HERE / "modules.test.mjs")], capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+def sums(snapshot: Snapshot, device: str) -> dict[str, Counter[str]]:
+    """Held bytes by call site, for each chart."""
+    found: dict[str, Counter[str]] = {"dram": Counter(), "l1_used": Counter(), "trace": Counter()}
+    charts = {"DRAM": "dram", "L1": "l1_used", "L1_SMALL": "l1_used", "TRACE": "trace"}
+    for one in snapshot.buffers or ():
+        if one.device == device and one.kind in charts:
+            found[charts[one.kind]][one.site or "no call site is known"] += one.held
+    return found
+
+
+def compare(file: Path, page: Path, tmp_path: Path, count: int) -> list[Any]:
+    """Every instant that the page knows exactly has the figures of `ttmem ps FILE --at '#POSITION'`, to the byte."""
+    chance = Random(5)
+    with Recording(str(file)) as recording:
+        info = recording.info()
+        document, _ = ask(page, [], tmp_path)
+        devices = [device["unique_id"] for device in document["devices"]]
+        positions = sorted({chance.randrange(info.first, info.end + 1) for _ in range(count)})
+        peaks = [(devices.index(one["device"]), one["position"]) for one in document["peaks"]]
+        wanted = [(chance.randrange(len(devices)), at) for at in positions] + peaks
+        _, answers = ask(page, wanted, tmp_path)
+        for (number, asked), answer in zip(wanted, answers, strict=True):
+            position = asked
+            if answer["totals"] and not answer["complete"]:
+                position = answer["totals"]["position"]  # what the page shows instead
+            now = recording.at(f"#{position}", ["buffers"])
+            device = next((one for one in now.devices if one.unique_id == devices[number]), None)
+            if device is None:  # it is not declared yet
+                assert answer["totals"] is None or not answer["totals"]["dram"]
+                continue
+            amounts = device.memory.amounts
+            if not answer["exact"] or answer["totals"] is None:
+                assert answer["totals"] or not any(amounts)
+                continue
+            expected = {**amounts._asdict(), "l1_used": device.l1_used}
+            assert {name: answer["totals"][name] for name in expected} == expected
+            for chart, counted in sums(now, device.unique_id).items():
+                shown = {one["name"]: one["bytes"] for one in answer["sites"][chart]}
+                cb = shown.pop("circular buffers (shared)", 0)
+                assert (shown, cb) == (counted, amounts.cb if chart == "l1_used" else 0)
+            if answer["complete"]:
+                listed = [
+                    [KINDS[one.kind], -1 if one.address is None else one.address, one.held]
+                    for one in now.buffers or ()
+                    if one.device == device.unique_id and one.kind in KINDS
+                ]
+                assert sorted(answer["buffers"]) == sorted(listed)
+        for one, answer in zip(document["peaks"], answers[len(positions) :], strict=True):
+            assert answer["totals"][one["memory"]] == one["bytes"]
+            assert answer["complete"] or one["memory"] == "cb"
+    return answers
+
+
+def test_figures_are_those_of_ps_at_any_instant(file: Path, tmp_path: Path) -> None:
+    compare(file, written(file), tmp_path, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cnn", "serving", "transformer", "clash"])
+def test_figures_of_workloads_are_those_of_ps(name: str, tmp_path: Path) -> None:
+    file = simulated(tmp_path, name, "--steps", "12")
+
+    answers = compare(file, written(file), tmp_path, 25)
+
+    on_cores = [one for one in answers if one["onCores"] is not None and one["totals"]]
+    assert on_cores
+    for one in on_cores:
+        assert one["onCores"] == one["totals"]["cb"]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_too_long_keeps_peaks_and_exact_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("MOST_BUFFERS", 120), ("MOST_STEPS", 600), ("MOST_SAMPLES", 80)):
+        monkeypatch.setattr(lives, name, value)
+    file = simulated(tmp_path, "serving", "--steps", "40")
+    page = written(file)
+
+    answers = compare(file, page, tmp_path, 200)
+
+    document, _ = ask(page, [], tmp_path)
+    assert document["buffers_listed"] < document["buffers"]
+    assert not all(answer["complete"] for answer in answers)
+
+
+def test_the_page_is_private_and_replaces_nothing_unasked(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = written(file)
+
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert main(["report", str(file), "-o", str(page)]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["report", str(file), "-o", str(page), "--overwrite"]) == 0
+    assert [one.name for one in page.parent.iterdir() if "part" in one.name] == []
+
+
+def test_the_page_is_named_after_the_recording(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["report", str(file)]) == 0
+    assert (tmp_path / "run.html").exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no recording\n"])
+def test_what_is_no_recording_gets_one_sentence(
+    content: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.ttmem"
+    if content is not None:
+        file.write_bytes(content)
+
+    assert main(["report", str(file)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_page_that_cannot_be_written_says_so(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(file), "-o", "/nonexistent/page.html"]) == 1
+    assert "/nonexistent/page.html cannot be written" in capsys.readouterr().err
+
+
+def test_the_page_loads_nothing_and_its_policy_forbids_it(file: Path) -> None:
+    text = written(file).read_text("utf-8")
+
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy[1]
+    assert re.findall(r"<(?:link|img|iframe|script src)", text) == []
+    assert re.findall(r"https?://", text.replace(payload_of(text), "")) == []
+
+
+def test_no_module_turns_text_into_html() -> None:
+    static = Path(lives.__file__).parent / "static"
+    for module in static.glob("*.js"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(",
+            module.read_text(),
+        )
+
+
+def test_modules_keep_their_scopes_in_one_script(tmp_path: Path) -> None:
+    modules = {
+        "a.js": "const secret = 1;\nexport function one() {\n  return secret;\n}\n",
+        "b.js": 'import { one } from "./a.js";\nconst secret = 2;\nexport const sum = one() + secret;\n',
+    }
+    script = bundle(modules) + "\nconsole.log(module_b.sum);"
+
+    done = subprocess.run([node(), "-e", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "3\n"
+
+
+def test_a_report_of_an_empty_recording_says_so(tmp_path: Path) -> None:
+    from ttmem.ledger import Books
+    from ttmem.recording.recorder import Recorder, described
+    from ttmem.recording.writer import FileSink
+
+    file = tmp_path / "empty.ttmem"
+    Recorder(Books(), FileSink(str(file)), described("test")).close()
+
+    document, _ = ask(written(file), [], tmp_path)
+
+    assert document["devices"] == []
+    assert document["leaks"]["refused"].startswith("No verdict: empty.ttmem has no")
+
+
+def test_with_losses_there_is_no_verdict(file: Path, tmp_path: Path) -> None:
+    data = bytearray(file.read_bytes())
+    damaged = tmp_path / "damaged.ttmem"
+    half = len(data) // 2
+    data[half : half + 16] = bytes(16)
+    damaged.write_bytes(data)
+
+    document, _ = ask(written(damaged), [], tmp_path)
+
+    assert document["losses"]
+    assert document["leaks"]["refused"].startswith("No verdict")
+
+
+@pytest.mark.slow
+def test_thirty_two_chips_fit(tmp_path: Path) -> None:
+    file = simulated(tmp_path, "galaxy", "--steps", "3")
+    page = written(file)
+
+    document, _ = ask(page, [], tmp_path)
+
+    assert len(document["devices"]) == 32
+    assert page.stat().st_size < 3 << 20
