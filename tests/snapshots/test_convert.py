@@ -29,6 +29,7 @@ from ttmem.snapshots import (
     from_json,
     to_json,
 )
+from ttmem.snapshots.convert import Earlier
 from ttmem.snapshots.types import DETAIL_FIELDS
 
 
@@ -45,6 +46,28 @@ def test_reading_is_the_inverse_of_writing(sequence: list[tuple[int, Event | str
     before = picture(sequence)
 
     assert from_json(json.loads(json.dumps(to_json(before)))) == before
+
+
+@settings(max_examples=50, deadline=None)
+@given(steps, steps)
+def test_reading_beside_an_earlier_snapshot_gives_the_same(
+    sequence: list[tuple[int, Event | str]], further: list[tuple[int, Event | str]]
+) -> None:
+    old = json.loads(json.dumps(to_json(picture(sequence))))
+    now = picture([*sequence, *further])
+
+    assert from_json(json.loads(json.dumps(to_json(now))), Earlier(old, from_json(old))) == now
+
+
+def test_what_has_not_changed_is_the_same_object_as_before() -> None:
+    old = to_json(picture([(0, Event(1, 1, id=1, size=5))]))
+    known = from_json(old)
+    new = to_json(picture([(0, Event(1, 1, id=1, size=6))]))
+
+    device, before = from_json(new, Earlier(old, known)).devices[0], known.devices[0]
+    assert device.kernels is before.kernels
+    assert device.provenance is before.provenance
+    assert (device.memory.l1.held, before.memory.l1.held) == (6, 5)
 
 
 def test_the_document_has_the_keys_of_the_design() -> None:

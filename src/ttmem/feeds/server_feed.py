@@ -9,6 +9,7 @@ from ttmem.errors import TtmemError
 from ttmem.fast_dataclasses import replace
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Snapshot, from_json
+from ttmem.snapshots.convert import Earlier
 from ttmem.snapshots.detail import received
 from ttmem.wire.socket_path import socket_path
 
@@ -21,6 +22,7 @@ class ServerFeed:
         self._given = socket
         self._timeout = timeout
         self._server: ServerConnection | None = None
+        self._earlier: Earlier | None = None
 
     @property
     def name(self) -> str:
@@ -45,10 +47,13 @@ class ServerFeed:
         except TtmemError:
             self.close()
             raise
-        snapshot = from_json(answer["snapshot"])
+        document = answer["snapshot"]
+        snapshot = from_json(document, self._earlier)
+        self._earlier = Earlier(document, snapshot)
         return replace(snapshot, **received(answer, attachments)) if attachments else snapshot
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
             self._server = None
+            self._earlier = None

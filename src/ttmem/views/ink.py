@@ -70,7 +70,10 @@ def faint(text: str) -> Line:
     1 << 11
 )  # the monitor measures the same thousand lines for each screen; each is kilobytes
 def line_columns(line: Line) -> int:
-    return sum(columns(text) for text, _ in line)
+    total = 0
+    for text, _ in line:  # most have some 30 spans, so there is no call for each of them
+        total += len(text) if text.isascii() else columns(text)
+    return total
 
 
 @lru_cache(1 << 8)

@@ -122,8 +122,9 @@ def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceAr
     if not devices:
         lines = indent(paragraph(no_device(look.snapshot), look.width - 1, Style.FAINT), 1)
         return DeviceArea([clip_line(line, look.width) for line in lines[: max(free - 1, 1)]])
-    last = f"last {age(look.span * SECOND)}"
-    units, trend = look.state.units, partial(_trend, look)
+    span = look.span
+    last = f"last {age(span * SECOND)}"
+    units, trend = look.state.units, partial(_trend, look, span)
     sheet = Sheet(devices, look.width, units, look.ascii, chosen, trend, last)
     two, one = 2 * len(devices) + 1, len(devices) + 1
     crowded = one + wanted > free  # not even one line for each device leaves all the processes
@@ -136,15 +137,15 @@ def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceAr
     return area or device_cells(sheet, max(free - least, 1))
 
 
-def _trend(look: Look, device: Device, kind: Kind, space: int) -> Line:
+def _trend(look: Look, span: int, device: Device, kind: Kind, space: int) -> Line:
     series = look.history.get(device.unique_id, {})
     times, values = series.get("time_ns", ()), series.get(kind.series, ())
     # There is one sample a second: within a second, the trend stays as it is.
     end_ns = look.snapshot.time_ns // SECOND * SECOND + SECOND - 1
-    first = first_needed(times, end_ns, look.span)
+    first = first_needed(times, end_ns, span)
     _, capacity = dram_use(device) if kind is DRAM else l1_use(device)
     samples = tuple(times[first:]), tuple(values[first:])
-    text = _sparkline(*samples, end_ns, look.span, space, capacity, look.ascii)
+    text = _sparkline(*samples, end_ns, span, space, capacity, look.ascii)
     return (Span(text, kind.style),)
 
 
