@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from ttmem.views.figures import Pairs, Units
 from ttmem.views.ink import Line, Style
-from ttmem.views.meter import level, meter, of_capacity, percentage, share_text
+from ttmem.views.meter import level, meter, percentage, share_text
 
 
 def plain(line: Line) -> str:
@@ -60,5 +61,5 @@ def test_colours_change_at_75_and_90_percent(used: int, style: Style) -> None:
 
 
 def test_an_unknown_capacity_has_no_bar() -> None:
-    cell = plain(of_capacity(5 << 20, None)) + plain(meter(5 << 20, None, 10))
+    cell = plain(Pairs(Units.BINARY).line(5 << 20, None)) + plain(meter(5 << 20, None, 10))
     assert cell.rstrip() == "5.0 MiB / N/A"

@@ -18,8 +18,9 @@ from ttmem.doctor import (
 )
 from ttmem.doctor.regions import closed_by_user, closed_text
 from ttmem.events import COUNTERS_CLOSED, Remark
-from ttmem.sizes import human
+from ttmem.sizes import human, several
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
+from ttmem.views.names import pids_text
 from ttmem.views.notes import Note
 from ttmem.views.table import page, section, stack
 
@@ -74,7 +75,11 @@ def _runtimes(facts: HostFacts) -> list[list[Line]]:
     if not facts.runtimes:
         return [[faint("no process has it loaded")]]
     return [
-        [ink(use.version or "version N/A", Style.LABEL), ink(_pids(use.pids)), faint(use.path)]
+        [
+            ink(use.version or "version N/A", Style.LABEL),
+            ink(pids_text(use.pids, NAMED)),
+            faint(use.path),
+        ]
         for use in facts.runtimes
     ]
 
@@ -102,13 +107,19 @@ def _region(region: RegionFacts) -> Iterator[Line]:
     live = sum(process.owner.counts for process in sample.processes)
     yield ink(sample.unique_id, Style.LABEL)
     yield ink(f"layout {sample.layout}")
-    yield ink(f"{human(sample.in_use.all)} of {_processes(live)}" if live else "not in use")
+    yield ink(
+        f"{human(sample.in_use.all)} of {several(live, 'process', 'processes')}"
+        if live
+        else "not in use"
+    )
     if dead := sum(process.owner.left for process in sample.processes):
         yield ink(f"{dead} dead", Style.WARN)
     if unverified := len(sample.processes) - live - dead:
         yield ink(f"{unverified} unverified", Style.WARN)
     yield faint(f"{region.size:,} B, mode {region.mode:04o} of {region.user or 'N/A'}")
-    yield faint(f"mapped by {_pids(region.mapped_by)}" if region.mapped_by else "not mapped")
+    yield faint(
+        f"mapped by {pids_text(region.mapped_by, NAMED)}" if region.mapped_by else "not mapped"
+    )
 
 
 def _probes(facts: HostFacts) -> list[list[Line]]:
@@ -152,7 +163,7 @@ def _socket(socket: SocketFacts) -> list[Line]:
 
 
 def _finding(finding: Finding, below: Finding | None, width: int) -> list[Line]:
-    """The remedy stands once, under the last of those that it mends."""
+    """Consecutive findings with the same remedy show it once, after the last of them."""
     word, style = _SIGNS[finding.level]
     space = width - _BY
     lines = paragraph(finding.text, space)
@@ -177,15 +188,6 @@ def _verdict(findings: Sequence[Finding]) -> Line:
     counts = [(errors, "error"), (len(wrong) - errors, "warning")]
     words = [f"{count} {word}{'s' * (count > 1)}" for count, word in counts if count]
     return ink(f"{' and '.join(words)}.", Style.ALARM if errors else Style.WARN)
-
-
-def _processes(count: int) -> str:
-    return f"{count} process{'es' * (count != 1)}"
-
-
-def _pids(pids: Sequence[int]) -> str:
-    more = f" and {len(pids) - NAMED} more" if len(pids) > NAMED else ""
-    return f"pid{'s' * (len(pids) > 1)} {', '.join(map(str, pids[:NAMED]))}{more}"
 
 
 # A machine with 32 chips has 32 idle regions, which share one line.
@@ -226,7 +228,7 @@ def _not_done(outcome: Outcome) -> str:
 
 
 def undo_lines(backup: Backup, outcomes: Sequence[Restored], width: int) -> list[Line]:
-    """What came back, and what did not."""
+    """What was restored, and what was not."""
     notes = [
         Note("-", Style.GOOD, each.path)
         if each.problem is None

@@ -14,8 +14,9 @@ from ttmem.snapshots import Buffer, CircularBuffer, Kernel, Snapshot
 from ttmem.text import short_command
 from ttmem.views.dump_groups import CB, DeviceDump, Entry, Group, entry_id, entry_size, references
 from ttmem.views.failures import made_by
+from ttmem.views.figures import Units, amount, counted, known
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink
-from ttmem.views.names import DeviceNames, age, model, short_pci, time_of_day
+from ttmem.views.names import DeviceNames, age, model, pids_text, short_pci, time_of_day
 from ttmem.views.notes import (
     Note,
     blind_notes,
@@ -215,7 +216,7 @@ def _memory(
     ]
     if single:
         columns += [
-            (Column("SIZE", right=True), lambda row: _amount(row.requested)),
+            (Column("SIZE", right=True), lambda row: amount(Units.BINARY, row.requested)),
             (Column(style.age, right=True, rank=2), lambda row: _age(row, style)),
             (Column("ADDRESS", right=True, rank=2), lambda row: _hex(row)),
         ]
@@ -223,8 +224,8 @@ def _memory(
         columns += [(Column("HELD", right=True), lambda row: ink(human(row.held)))]
         if differs:
             requested = Column("REQUESTED", right=True, rank=3)
-            columns += [(requested, lambda row: _amount(row.requested))]
-        columns += [(Column("COUNT", right=True), lambda row: _number(row.count))]
+            columns += [(requested, lambda row: amount(Units.BINARY, row.requested))]
+        columns += [(Column("COUNT", right=True), lambda row: counted(row.count))]
     total = sum(group.held for dump in dumps for group in dump.memory if group.counted)
     return [
         *_devices(dumps, width),
@@ -245,7 +246,7 @@ def _kernels(
     columns: list[tuple[Column, Callable[[Row], Cell]]] = [
         (Column("KIND"), lambda row: ink(row.kind, Style.TITLE)),
         (Column("FOOTPRINT", right=True), lambda row: ink(human(row.held))),
-        *([] if single else [(Column("COUNT", right=True), lambda row: _number(row.count))]),
+        *([] if single else [(Column("COUNT", right=True), lambda row: counted(row.count))]),
     ]
     return _lines(dumps, found, columns, style, top, width, "KERNEL" * single) if found else []
 
@@ -262,14 +263,14 @@ def _lines(
     names = DeviceNames(dump.device for dump in dumps)
     columns += [
         (Column("CHIPS"), lambda row: ink(names.some(row.devices))),
-        (Column("PID", right=True), lambda row: _known(str(row.of.pid) if row.of.pid else None)),
+        (Column("PID", right=True), lambda row: known(str(row.of.pid) if row.of.pid else None)),
     ]
     if site:
         origin = Column(site, least=LEAST_SITE, grow=3)
         columns += [(origin, lambda row: _allocated_by(row.by))]
     ended = style.owner == "ENDED"
     owner = Column(style.owner, least=LEAST_COMMAND, grow=0 if ended else 2, rank=0 if ended else 1)
-    columns += [(owner, lambda row: _known(style.owner_of(row.of)))]
+    columns += [(owner, lambda row: known(style.owner_of(row.of)))]
     shown = found[: top or None]
     cells = [[cell(row) for _, cell in columns] for row in shown]
     lines = Table([column for column, _ in columns], cells).fitted_lines(width)
@@ -301,18 +302,6 @@ def _allocated_by(by: Origin | str | None) -> Cell:
     return faint("N/A" if by is None else by)
 
 
-def _known(text: str | None) -> Line:
-    return ink(text) if text else faint("N/A")
-
-
-def _number(count: int | None) -> Line:
-    return _known(None if count is None else f"{count:,}")
-
-
-def _amount(size: int | None) -> Line:
-    return _known(None if size is None else human(size))
-
-
 def _age(row: Row, style: Owners) -> Line:
     until = style.until_ns(row.of)
     known = row.entry and row.entry.time_ns and until
@@ -325,7 +314,7 @@ def _hex(row: Row) -> Line:
     number = None if entry is None or isinstance(entry, Kernel) else entry.address
     if number is None and entry is not None:
         number = entry_id(entry)
-    return _known(None if number is None else f"{number:#x}")
+    return known(None if number is None else f"{number:#x}")
 
 
 def _nothing(snapshot: Snapshot) -> str:
@@ -342,8 +331,7 @@ def _shared_notes(dumps: Sequence[DeviceDump]) -> list[Note]:
 def _unseen_ends(never_freed: Sequence[DeviceDump]) -> list[Note]:
     groups = (group for dump in never_freed for group in dump.memory)
     pids = sorted({group.pid for group in groups if group.ended_ns is None and group.pid})
-    who = "pids" if len(pids) > 1 else "pid"
-    text = f"{who} {', '.join(map(str, pids))}: killed while nobody was watching, so the time is unknown"
+    text = f"{pids_text(pids)}: killed while nobody was watching, so the time is unknown"
     return [Note("-", Style.FAINT, text)] if pids else []
 
 

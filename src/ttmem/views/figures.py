@@ -57,6 +57,16 @@ L1_USED = Kind("L1 used", "l1_used", Style.L1, "█", "#")
 Pair = tuple[int | None, int | None]  # used, capacity
 
 
+def known(text: str | None) -> Line:
+    """The text, or a faint N/A."""
+    return ink(text) if text else faint("N/A")
+
+
+def counted(number: int | None) -> Line:
+    """'1,204', or a faint N/A."""
+    return known(None if number is None else f"{number:,}")
+
+
 def amount(units: Units, count: int | None, style: Style = Style.PLAIN) -> Line:
     """'4.5 GiB', or a faint N/A."""
     return faint("N/A") if count is None else ink(units.text(count), style)

@@ -15,7 +15,8 @@ from ttmem.snapshots import Buffer, Snapshot, to_json
 from ttmem.text import clean, short_command
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
-from ttmem.views.notes import Note, loss_notes, note_lines, pid_names, remark_notes
+from ttmem.views.names import pids_text
+from ttmem.views.notes import Note, loss_notes, note_lines, remark_notes
 from ttmem.views.selection import BY
 from ttmem.views.table import Column, Table, page, section, title_lines
 
@@ -180,7 +181,7 @@ def _totals_note(snapshot: Snapshot, by: str) -> list[Note]:
     ]
     if not unread or by == "pid":
         return []
-    text = f"only the totals of {pid_names(unread)} are known; `ttmem run` shows each buffer"
+    text = f"only the totals of {pids_text(unread)} are known; `ttmem run` shows each buffer"
     return [Note("-", Style.FAINT, text)]
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from ttmem.sizes import human
 from ttmem.snapshots import Device, Kernels, Snapshot
-from ttmem.views.figures import fact
+from ttmem.views.figures import Pairs, Units, amount, counted, fact
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, flow, indent, ink
-from ttmem.views.meter import of_capacity
 from ttmem.views.names import DeviceNames
 from ttmem.views.table import Column, Table
 
@@ -60,7 +59,7 @@ def _grouped(devices: Sequence[Device], same: bool) -> list[list[Device]]:
 
 def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Table:
     marked = any(one.partial for one in kernels)
-    counted = any(one.counted is not None for one in kernels)
+    prototype = any(one.counted is not None for one in kernels)
     columns = [
         Column("ID", right=True),
         Column("RING occupied"),
@@ -68,7 +67,7 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Table:
         *(Column(title, True, LEAST_AMOUNT) for title in ("FABRIC", "DISPATCH", "BINARIES")),
         Column("LOADS", right=True),
         Column("DISPATCHES", right=True),
-        *([Column("COUNTED", True, LEAST_AMOUNT)] if counted else []),
+        *([Column("COUNTED", True, LEAST_AMOUNT)] if prototype else []),
         *([Column("")] if marked else []),
     ]
     rows = [
@@ -76,10 +75,10 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Table:
             ink(title),
             _ring(one),
             *(ink(human(getattr(one.footprint, kind))) for kind in TYPES),
-            _known(one.dram_binaries),
-            _number(one.loads),
-            _number(one.dispatches),
-            *([_known(one.counted)] if counted else []),
+            amount(Units.BINARY, one.dram_binaries),
+            counted(one.loads),
+            counted(one.dispatches),
+            *([amount(Units.BINARY, one.counted)] if prototype else []),
             *([ink(PARTIAL if one.partial else "", Style.WARN)] if marked else []),
         ]
         for title, one in zip(titles, kernels, strict=True)
@@ -103,9 +102,9 @@ def _flowing(titles: Sequence[str], kernels: Sequence[Kernels], width: int) -> l
         facts = [
             *([ink(PARTIAL, Style.WARN)] if one.partial else []),
             (*faint("ring "), *_ring(one)),
-            (*faint("binaries in DRAM "), *_known(one.dram_binaries)),
-            (*faint("loads "), *_number(one.loads)),
-            (*faint("dispatches "), *_number(one.dispatches)),
+            (*faint("binaries in DRAM "), *amount(Units.BINARY, one.dram_binaries)),
+            (*faint("loads "), *counted(one.loads)),
+            (*faint("dispatches "), *counted(one.dispatches)),
             *([fact("counted", human(one.counted))] if one.counted is not None else []),
         ]
         parts = [fact(kind, human(getattr(one.footprint, kind))) for kind in TYPES]
@@ -119,13 +118,7 @@ def _ring(kernels: Kernels) -> Line:
     ring = kernels.ring
     if ring.occupied is None and ring.capacity is None:
         return faint("N/A")
-    if ring.occupied is None:
-        return faint(f"{'N/A'.rjust(LEAST_AMOUNT)} / {human(ring.capacity)}")
-    return of_capacity(ring.occupied, ring.capacity, LEAST_AMOUNT)
-
-
-def _known(amount: int | None) -> Line:
-    return faint("N/A") if amount is None else ink(human(amount))
+    return Pairs(Units.BINARY, LEAST_AMOUNT).line(ring.occupied, ring.capacity)
 
 
 def kernel_type_table(snapshot: Snapshot, width: int) -> list[Line]:
@@ -173,7 +166,7 @@ def _type_rows(name: str, device: Device, counts: Counts | None) -> list[list[Li
     kernels = device.kernels
     rows: list[list[Line]] = []
     for kind in TYPES:
-        count = _number(None if counts is None else counts[device.unique_id, kind])
+        count = counted(None if counts is None else counts[device.unique_id, kind])
         footprint = ink(human(getattr(kernels.footprint, kind)))
         rows.append(
             [ink(name) if not rows else EMPTY, ink(kind.title()), count, footprint, *[EMPTY] * 6]
@@ -188,9 +181,5 @@ def _type_rows(name: str, device: Device, counts: Counts | None) -> list[list[Li
     )
     total = ink(human(kernels.footprint.total))
     every = (*ink("all", Style.TITLE), *ink(f" ({PARTIAL})" * kernels.partial, Style.WARN))
-    rows.append([EMPTY, every, _number(kernels.count), total, *map(_number, counters)])
+    rows.append([EMPTY, every, counted(kernels.count), total, *map(counted, counters)])
     return rows
-
-
-def _number(count: int | None) -> Line:
-    return faint("N/A") if count is None else ink(f"{count:,}")

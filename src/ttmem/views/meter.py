@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ttmem.sizes import human
-from ttmem.views.ink import Line, Span, Style, faint, ink, pad
+from ttmem.views.ink import Line, Span, Style, ink, pad
 
 WARN_AT = 75
 ALARM_AT = 90
@@ -87,13 +86,3 @@ def bar(used: int, capacity: int | None, length: int, style: Style | None = None
         Span(blocks, style or level(used, capacity)),
         Span(_REST * (length - len(blocks)), Style.FAINT),
     )
-
-
-def of_capacity(
-    used: int, capacity: int | None, used_width: int = 0, capacity_width: int = 0
-) -> Line:
-    """'4.5 GiB / 12.0 GiB', each side padded to its width."""
-    value = ink(
-        human(used).rjust(used_width), Style.ALARM if is_over(used, capacity) else Style.PLAIN
-    )
-    return (*value, *faint(" / "), *faint(human(capacity).ljust(capacity_width)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ttmem.events import CardSample
@@ -102,6 +102,12 @@ class DeviceNames:
         """Its shortened unique id; one that could be taken for a number says what it is."""
         short = self._short.get(unique_id, clean(unique_id))
         return f"id {short}" if short.isdecimal() and len(short) <= LONGEST_NUMBER else short
+
+
+def pids_text(pids: Sequence[int], most: int = 3) -> str:
+    """'pid 41235', 'pids 1, 2, 3 and 4 more'."""
+    more = f" and {len(pids) - most:,} more" if len(pids) > most else ""
+    return f"{'pid' if len(pids) == 1 else 'pids'} {', '.join(map(str, pids[:most]))}{more}"
 
 
 def numbers(logical_ids: Iterable[int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ttmem.sizes import human
@@ -10,7 +10,7 @@ from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.views.devices import cb_measure
 from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
 from ttmem.views.kernels import partial_sentence
-from ttmem.views.names import DeviceNames, age
+from ttmem.views.names import DeviceNames, age, pids_text
 from ttmem.views.selection import DISAGREE, LEFT, is_quiet
 
 
@@ -179,7 +179,6 @@ def _capacity(device: Device) -> int | None:
 
 WORST = ("over_capacity", "allocation_failed")  # impossible sums, then what broke an application
 PROBE = "probe"  # what is beyond its table is in all sums, and said by an anomaly
-NAMED = 3  # pids in one sentence
 
 
 def anomaly_notes(snapshot: Snapshot) -> list[Note]:
@@ -264,16 +263,10 @@ def unlisted_notes(counts: Mapping[int, int]) -> list[Note]:
     return [Note("!", Style.WARN, text)]
 
 
-def pid_names(pids: Sequence[int]) -> str:
-    """'pid 41235', 'pids 1, 2, 3 and 4 more'."""
-    more = f" and {len(pids) - NAMED:,} more" if len(pids) > NAMED else ""
-    return f"{'pid' if len(pids) == 1 else 'pids'} {', '.join(map(str, pids[:NAMED]))}{more}"
-
-
 def _pids(counts: Mapping[int, int]) -> str:
     """' (pid 41235)': those with most of it, and how many others."""
     pids = sorted(counts, key=lambda pid: (-counts[pid], pid))
-    return f" ({pid_names(pids)})" if pids else ""
+    return f" ({pids_text(pids)})" if pids else ""
 
 
 def missing_notes(snapshot: Snapshot) -> list[Note]:
