@@ -3,7 +3,8 @@
 Digits switch pages: overview, device with history, cores, kernels and programs, buffers, events.
 `h` lists all keys and explains how each number is made; `q` quits. The monitor asks the server
 (`ttmem serve`) if one runs, and otherwise reads this host's shared memory. If nothing is running
-yet, it waits.
+yet, it waits. The space bar and `{` go back in time, End returns to the present: the last hour is kept,
+at most 256 MiB of it.
 
 `ttmem top FILE` shows a recording, with a time bar. It opens at the end, or, if all processes had ended by
 then, just before the last one did; --at chooses another instant.
@@ -35,6 +36,7 @@ from ttmem.errors import BadInput
 if TYPE_CHECKING:  # loaded when the monitor runs, not for every `ttmem --help`
     from ttmem.feeds import Feed
     from ttmem.views.monitor.monitor import Monitor
+    from ttmem.views.monitor.timeline import Timeline
     from ttmem.views.monitor.watch import Watch
 
 SIZE_OF_A_PIPE = (120, 40)
@@ -66,12 +68,29 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.hw.umd import discovery
 
     found = discovery(wanted=options.umd, once=options.once)
-    feed = open_feed(options.socket, options.shm, file=options.file, at=options.at, discovery=found)
+    source = open_feed(
+        options.socket, options.shm, file=options.file, at=options.at, discovery=found
+    )
+    feed = source
     if options.telemetry:
         from ttmem.feeds.telemetry import telemetry_feed
 
         feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=options.once)
+    if not options.once:
+        feed = keeping_past(feed, source)
     return _print_once(feed, options) if options.once else watch_live(feed, options)
+
+
+def keeping_past(feed: Feed, source: Feed) -> Feed:
+    """The feed with its recent past; of a recording there is no other."""
+    from ttmem.feeds import HostFeed, ServerFeed
+    from ttmem.feeds.past import PastFeed
+
+    if isinstance(source, (HostFeed, ServerFeed)):
+        return PastFeed(feed, source)
+    from ttmem.feeds import LocalFeed
+
+    return PastFeed(feed, source) if isinstance(source, LocalFeed) else feed
 
 
 def watch_live(feed: Feed, options: argparse.Namespace) -> int:
@@ -83,14 +102,23 @@ def watch_live(feed: Feed, options: argparse.Namespace) -> int:
     check_terminal()
     watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch)
-    if options.file is not None:
-        from ttmem.feeds.recording_feed import RecordingFeed
-        from ttmem.views.monitor.timeline import Timeline
-
-        monitor.timeline = Timeline.of(feed) if isinstance(feed, RecordingFeed) else None
+    monitor.timeline = _timeline(feed, options)
     monitor.notice = _opened(feed, options)
     follower = Follower(feed, monitor.question, lambda: monitor.interval)
     return run_session(monitor, watch, follower, depth_of(options.no_color))
+
+
+def _timeline(feed: Feed, options: argparse.Namespace) -> Timeline | None:
+    from ttmem.feeds.past import PastFeed
+    from ttmem.views.monitor.timeline import LiveTimeline, Timeline
+
+    if isinstance(feed, PastFeed):
+        return LiveTimeline(feed)
+    if options.file is None:
+        return None
+    from ttmem.feeds.recording_feed import RecordingFeed
+
+    return Timeline.of(feed) if isinstance(feed, RecordingFeed) else None
 
 
 def _print_once(feed: Feed, options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ttmem.feeds.feed import Feed, HostFeed, idle_host, open_feed
     from ttmem.feeds.local_feed import LocalFeed
-    from ttmem.feeds.past import recorded
+    from ttmem.feeds.past import PastFeed, recorded
     from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.feeds.server_feed import ServerFeed
 
@@ -19,6 +19,7 @@ __all__ = [
     "Feed",
     "HostFeed",
     "LocalFeed",
+    "PastFeed",
     "RecordingFeed",
     "ServerFeed",
     "idle_host",
@@ -30,6 +31,7 @@ _HOMES = {
     "Feed": "feed",
     "HostFeed": "feed",
     "LocalFeed": "local_feed",
+    "PastFeed": "past",
     "RecordingFeed": "recording_feed",
     "ServerFeed": "server_feed",
     "idle_host": "feed",

@@ -65,12 +65,12 @@ class HostFeed:
         self._server = server or ServerFeed()
         self._discovery = discovery
         self._local: LocalFeed | None = None
-        self._name = self._server.name
+        self.current: ServerFeed | LocalFeed = self._server  # which was read last
 
     @property
     def name(self) -> str:
         """Of the feed that was read last."""
-        return self._name
+        return self.current.name
 
     def read(
         self,
@@ -85,9 +85,9 @@ class HostFeed:
             snapshot = self._server.read(wanted, device=device, limit=limit)
         except (NoServer, ClosedToYou) as problem:
             snapshot = self._without_server(wanted, device, limit, problem)
-            self._name = self._local.name if self._local else self._server.name
+            self.current = self._local or self._server
         else:
-            self._name = self._server.name
+            self.current = self._server
         return snapshot
 
     def _without_server(

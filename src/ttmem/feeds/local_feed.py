@@ -67,7 +67,7 @@ class LocalFeed:
         self._probe_folder = probe_directory(folder)
         self._probes: ProbeWatcher | None = None  # until there is a region to read
         self._wanted = wanted
-        self._recorder: Recorder | None = None
+        self.recorder: Recorder | None = None  # of what is read
         self._ticked = 0
         self._alone = alone
 
@@ -102,8 +102,8 @@ class LocalFeed:
         if abs(now - self._ticked) >= SECOND_NS - SLACK_NS:
             self._books.tick(now)
             self._ticked = now
-        if self._recorder is not None:
-            self._recorder.tick(now)
+        if self.recorder is not None:
+            self.recorder.tick(now)
         return now
 
     def record(
@@ -113,18 +113,18 @@ class LocalFeed:
         from ttmem.recording.recorder import Recorder
 
         self._books.watchful = True  # whoever records reads counters all the time
-        self._recorder = Recorder(
+        self.recorder = Recorder(
             self._books, sink, about, host=self._host, confidential=confidential
         )
-        return self._recorder
+        return self.recorder
 
     def remember(self, memory: Memory) -> Recorder:
         """As `record`, for somebody who reads what was recorded, too."""
         from ttmem.recording.memory import MemoryRecorder
         from ttmem.recording.recorder import described
 
-        self._recorder = MemoryRecorder(self._books, memory, described(), host=self._host)
-        return self._recorder
+        self.recorder = MemoryRecorder(self._books, memory, described(), host=self._host)
+        return self.recorder
 
     def watches(self, pid: int) -> bool:
         """Whether the last look has found a live process that tells its events."""
@@ -195,3 +195,4 @@ class LocalFeed:
         if self._probes is not None:
             self._probes.close()
         self._books = self._make_books()
+        self.recorder = None

@@ -19,7 +19,7 @@ class ServerFeed:
 
     def __init__(self, socket: str | None = None, timeout: float = 5.0) -> None:
         self.path = socket_path(socket)
-        self._given = socket
+        self.given = socket  # None: the default path, or that of the environment
         self._timeout = timeout
         self._server: ServerConnection | None = None
         self._earlier: Earlier | None = None
@@ -39,7 +39,7 @@ class ServerFeed:
         """See `Feed.read`."""
         wanted = checked(detail)
         if self._server is None:
-            self._server = ServerConnection(self._given, self._timeout)
+            self._server = ServerConnection(self.given, self._timeout)
         try:
             answer, attachments = self._server.query(
                 "snapshot", detail=wanted, device=device, limit=limit

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import pytest
 
 from tests.views.cases import four_devices
 from tests.views.monitor.monitors import Desk
-from ttmem.views.monitor.timeline import Mark, Timeline
+from ttmem.views.monitor.timeline import LiveTimeline, Mark, Timeline
 
 SECOND = 1_000_000_000
 STARTED = 1_700_000_000 * SECOND
@@ -191,3 +194,111 @@ def test_in_the_monitor_a_jump_asks_for_its_history_and_a_bad_one_is_said_and_un
     assert "! there is no failed allocation in this recording" in screen
     assert "DISCONNECTED" not in screen
     assert "space play/pause" in screen
+
+
+class Past(NamedTuple):
+    """As `ttmem.feeds.past.Span`."""
+
+    started_ns: int
+    ended_ns: int
+    markers: Sequence[Mark]
+    forgotten: bool
+
+
+class Live:
+    """A live feed that has kept a minute; ten events a second."""
+
+    def __init__(self, missing: str = "") -> None:
+        self.at: str | float = "live"
+        self.missing = missing
+        self.note = ""
+        self.span: Any = None
+        self.reached: tuple[int, int] | None = (0, STARTED + 60 * SECOND)
+        self.bar = LiveTimeline(self)
+
+    def press(self, *keys: str) -> str:
+        """What is asked for after these keys, each of which is followed by an answer."""
+        for key in keys:
+            self.bar.press(key, 0.0)
+            self.answer()
+        return str(self.at)
+
+    def answer(self) -> None:
+        at, end = str(self.at), STARTED + 60 * SECOND
+        if at == "live":
+            self.reached = 0, end
+            return
+        self.span = Past(STARTED, end, MARKS, forgotten=True)
+        time_ns = int(at[1:]) if at.startswith("@") else end
+        if at.startswith("#"):
+            time_ns = STARTED + int(at[1:]) * SECOND // 10
+        self.reached = (time_ns - STARTED) * 10 // SECOND, time_ns
+        self.bar.line(80, ascii=True)
+
+
+@pytest.mark.parametrize(
+    ("keys", "at"),
+    [
+        (("{",), f"@{STARTED + 59 * SECOND}"),
+        (("{", "{", "}"), f"@{STARTED + 59 * SECOND}"),
+        (("{", "}", "}"), "live"),
+        (("space",), f"@{STARTED + 60 * SECOND}"),
+        ((",",), "last event"),
+        (("<",), "last marker"),
+        (("{", "<"), "#500"),
+        (("{", "end"), "live"),
+        (("g", *"peak:l1", "enter"), "peak:l1"),
+        (("{", "g", *"end", "enter"), "live"),
+    ],
+)
+def test_a_live_monitor_goes_back_with_the_same_keys_and_returns(
+    keys: tuple[str, ...], at: str
+) -> None:
+    assert Live().press(*keys) == at
+
+
+def test_a_live_monitor_has_no_bar_until_it_goes_back_and_leaves_other_keys_to_the_page() -> None:
+    live = Live()
+    unknown = [key for key in ("home", "end", "+", "-", "}", ".", ">") if live.bar.press(key, 0.0)]
+
+    assert unknown == []
+    assert live.bar.line(80, ascii=False) == ()
+    live.press("{")
+    line = "".join(span.text for span in live.bar.line(80, ascii=False))
+    assert line.startswith(" paused  59.000 s / 60.0 s  ━")
+
+
+def test_what_is_played_up_to_the_present_is_live_again() -> None:
+    live = Live()
+    live.press("{", "space")
+    live.bar.tick(0.5)
+    between = str(live.at)
+    live.bar.tick(1.5)
+
+    assert between == f"@{STARTED + 59 * SECOND + SECOND // 2}"
+    assert live.at == "live"
+
+
+def test_a_live_monitor_says_live_and_how_to_go_back_and_why_it_cannot() -> None:
+    live, desk = Live("the past is not kept: only root may"), Desk()
+    desk.monitor.timeline = live.bar
+    desk.answer(four_devices())
+    before = desk.screen(120)
+    desk.press("{")
+    refused = desk.screen(120)
+    desk.press("space")
+    paused = desk.screen(120)
+
+    assert "live  every 1 s" in before
+    assert "{ go back" in before
+    assert "! the past is not kept: only root may" in refused
+    assert "space continues" in paused  # the picture can be held in any case
+
+
+def test_the_end_of_what_is_kept_is_said_in_the_bar() -> None:
+    live = Live()
+    live.press("{")
+    live.note = "what was before is forgotten"
+    assert "what was before is forgotten" in "".join(
+        span.text for span in live.bar.line(120, ascii=False)
+    )

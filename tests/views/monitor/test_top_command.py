@@ -130,6 +130,26 @@ def test_a_finished_recording_opens_where_memory_was_allocated_and_says_so(tmp_p
     assert "PROCESSES 0" in ended.stdout
 
 
+def test_a_live_monitor_goes_back_on_every_page_and_returns(path: Path) -> None:
+    with top(path) as program:
+        program.wait_for("64.0 MiB", "live")
+        end = time.monotonic() + PATIENCE_S
+        while "paused" not in program.text:  # the past is kept from the second reading on
+            assert time.monotonic() < end, program.text
+            program.press("{")
+            program.read_for(0.3)
+        for digit in "23456":
+            program.press(digit)
+            program.wait_for("paused")
+        program.press("1\x1b[H")  # Home
+        program.wait_for("64.0 MiB", " 0.000 s / ")
+        with reporting(path, WEIGHTS._replace(id=0x2000)):
+            program.press("\x1b[F")  # End
+            program.wait_for("live", "128.0 MiB")
+        program.press("q")
+        assert program.wait_for_end() == 0
+
+
 def test_without_a_terminal_it_says_what_to_use(path: Path) -> None:
     command = [*TOP, "--socket", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)

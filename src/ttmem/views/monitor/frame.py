@@ -76,6 +76,7 @@ class Status(NamedTuple):
     fault: str = ""  # what the last key did wrong
     time_bar: Line = ()  # of a recording
     notice: str = ""
+    live: bool = False  # the present is shown, and one can go back
 
     @property
     def stale(self) -> bool:
@@ -138,7 +139,8 @@ class Frame(NamedTuple):
             faint(status.feed),
         ]
         dots = "".join("●" if at == status.beats % 3 else "∙" for at in range(3))
-        right = (*faint(f"every {status.interval:g} s "), *ink(f"{dots} ", Style.GOOD))
+        live = ink("live  ", Style.GOOD) if status.live and not self.state.paused else ()
+        right = (*live, *faint(f"every {status.interval:g} s "), *ink(f"{dots} ", Style.GOOD))
         return _ends(left, right, self.width)
 
     def _notes(self) -> list[Line]:

@@ -22,6 +22,8 @@ FOOTER = (
     ("d", "light"),
 )
 
+BACK = ("{", "go back")  # while the present is shown, and the past is kept
+
 HELP = terms("""
 1 - 6 | the pages, as in the line of tabs; or click on a tab
 arrows | move the cursor; so do PgUp, PgDn, Home, End and the mouse wheel
@@ -77,11 +79,14 @@ def help_lines(
     snapshot: Snapshot | None,
     width: int,
     time_keys: Sequence[tuple[str, str]] = (),
+    live: bool = False,
 ) -> list[Line]:
-    """The page that is shown comes first; `time_keys`: those of the time bar, if there is one."""
+    """The page that is shown comes first; `time_keys`: those of the time bar, or those that lead to it."""
     order = [pages[chosen], *(page for page in pages if page is not pages[chosen])]
-    lines = _section("Time bar", time_keys, width)
-    lines += _section("Keys of every page", _without_time_bar(HELP) if time_keys else HELP, width)
+    bar = _section("Going back" if live else "Time bar", time_keys, width)
+    keys = HELP if live or not time_keys else _without_time_bar(HELP)
+    lines = _section("Keys of every page", keys, width)
+    lines = [*lines, *bar] if live else [*bar, *lines]
     for page in order:
         lines += _section(f"{page.name}: keys", page.keys, width)
         lines += _section(f"{page.name}: what is shown, and how it is measured", page.help, width)

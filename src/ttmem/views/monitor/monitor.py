@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, ink, paragraph
 from ttmem.views.monitor.frame import Frame, Status
-from ttmem.views.monitor.help import FOOTER, HelpScreen, help_lines
+from ttmem.views.monitor.help import BACK, FOOTER, HelpScreen, help_lines
 from ttmem.views.monitor.listing import MOVES
 from ttmem.views.monitor.state import (
     Drawn,
@@ -24,9 +24,7 @@ from ttmem.views.monitor.state import (
     other_interval,
     type_filter,
 )
-from ttmem.views.monitor.timeline import HELP as TIME_HELP
-from ttmem.views.monitor.timeline import KEYS as TIME_KEYS
-from ttmem.views.monitor.timeline import Timeline
+from ttmem.views.monitor.timeline import LiveTimeline, Timeline
 from ttmem.views.monitor.watch import Question, Watch, wanted
 from ttmem.views.selection import NOTHING_RUNNING, TRY
 from ttmem.views.terminal import plain_signs
@@ -100,7 +98,7 @@ class Monitor:
         """Moves a recording on while it plays."""
         if self.timeline is None:
             return
-        if self._watch.problem is not None:  # there is no such instant
+        if self._watch.problem is not None and not self.timeline.live:  # there is no such instant
             self._fault, self._watch.problem = self._watch.problem, None
             self.timeline.refuse()
         before = self.timeline.at
@@ -137,6 +135,7 @@ class Monitor:
                 self._fault,
                 self.timeline.line(width, self._ascii) if self.timeline else (),
                 self.notice,
+                live=self.timeline is not None and self.timeline.live,
             ),
             self.state,
             shown.snapshot if shown else None,
@@ -157,9 +156,11 @@ class Monitor:
             return ()
         if self.timeline is None:
             return (*FOOTER[:2], *self.page.keys, *FOOTER[2:])
-        own = {key for key, _ in TIME_KEYS}
+        if self.timeline.live:
+            return (*FOOTER[:2], *self.page.keys, *FOOTER[2:4], BACK, *FOOTER[4:])
+        own = {key for key, _ in self.timeline.keys}
         others = [(key, does) for key, does in FOOTER[2:] if key not in own]
-        return (*FOOTER[:2], *TIME_KEYS, *self.page.keys, *others)
+        return (*FOOTER[:2], *self.timeline.keys, *self.page.keys, *others)
 
     def _body(self, width: int, height: int) -> Drawn:
         shown = self._watch.shown
@@ -201,8 +202,10 @@ class Monitor:
     def _help_page(self, width: int, height: int) -> Drawn:
         shown = self._watch.shown
         snapshot = shown.snapshot if shown else None
-        time_keys = TIME_HELP if self.timeline else ()
-        lines = help_lines(self._pages, self.state.page, snapshot, width, time_keys)
+        timeline = self.timeline
+        time_keys = timeline.help if timeline else ()
+        live = timeline is not None and timeline.live
+        lines = help_lines(self._pages, self.state.page, snapshot, width, time_keys, live)
         return self._help.draw(lines, height)
 
     # -- keys and clicks ---------------------------------------------------------------------------
@@ -234,7 +237,12 @@ class Monitor:
 
     def _press_time(self, timeline: Timeline, key: str) -> bool:
         before = timeline.at
-        if self._help.open or not timeline.press(key, time.monotonic()):
+        if self._help.open or self.state.paused:
+            return False
+        known = timeline.press(key, time.monotonic())
+        if isinstance(timeline, LiveTimeline):
+            self._fault = timeline.said
+        if not known:
             return False
         if timeline.at != before or timeline.playing:
             self.notice = ""

@@ -10,6 +10,7 @@ from ttmem.views.ink import Line, Span, Style, faint, ink
 from ttmem.views.monitor.state import terms
 
 if TYPE_CHECKING:  # a live monitor does not need the code that reads files
+    from ttmem.feeds.past import Span as Past
     from ttmem.feeds.recording_feed import RecordingFeed
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0)
@@ -36,6 +37,22 @@ g | goes to an instant that you type, such as 12.5s, 14:05:30, peak:l1 or oom; E
 """)
 
 
+LIVE_KEYS = {"Home End": "oldest, live"}
+LIVE_HELP = terms("""
+space  p | pauses; then it plays from there, and pauses again
+,  . | one event back or forward
+{  } | one second back or forward
+<  > | to the marker before or after: a phase, a failed allocation, the start or end of a process, a mark
+g | goes to an instant that you type, such as 14:05:30, peak:l1, oom or start; Enter goes, Esc stays
+End | while the past is shown: back to the present
+Home | while the past is shown: to the oldest instant that is kept; an hour is, and at most 256 MiB
++  - | while the past is shown: plays faster or slower: 0.1 to 100 times
+""")
+GO_BACK = ("space", "p", ",", "{", "<", "g")  # the keys that leave the present
+FROM_LIVE = {",": "last event", "<": "last marker"}  # as in `PastFeed`; the others go to a time
+LIVE = "live"  # what a feed is asked for at its end
+
+
 class Mark(NamedTuple):
     """Something in the recording to go to."""
 
@@ -52,9 +69,30 @@ class Seekable(Protocol):
     reached: tuple[int, int] | None
 
 
+class Keeping(Seekable, Protocol):
+    """A live feed that keeps its recent past; `at` is LIVE for the present."""
+
+    @property
+    def missing(self) -> str:
+        """Why there is no past; empty: there is."""
+
+    @property
+    def note(self) -> str:
+        """What there is to say about the instant."""
+
+    @property
+    def span(self) -> Past | None:
+        """The past as it was when it was last looked at."""
+
+
 class Timeline:
     """Moves `feed.at`; the feed is read in another thread, which also finds the instant: a peak may need a replay
     of the whole file."""
+
+    keys: Sequence[tuple[str, str]] = KEYS
+    help: Sequence[tuple[str, str]] = HELP
+    end = "end"  # what the feed is asked for at the end
+    live = False
 
     def __init__(
         self, feed: Seekable, started_ns: int, ended_ns: int, marks: Sequence[Mark] = ()
@@ -66,7 +104,8 @@ class Timeline:
         self._started, self._ended = started_ns, max(ended_ns, started_ns)
         self._marks = marks
         self._good = self.at  # the last instant that could be shown
-        self._played_at = self._offset = 0.0
+        self._played_at = 0.0
+        self._playing_ns = 0  # the instant that is wanted now
 
     @classmethod
     def of(cls, feed: RecordingFeed) -> Timeline:
@@ -104,12 +143,15 @@ class Timeline:
         if not self.playing:
             return
         passed, self._played_at = now - self._played_at, now
-        self._offset += passed * self.speed
-        if self._started + self._offset * SECOND >= self._ended:
+        self._playing_ns += int(passed * self.speed * SECOND)
+        if self._playing_ns >= self._ended:
             self.playing = False
-            self.go("end")
+            self.go(self.end)
         else:
-            self.go(f"{self._offset:.9f}s")
+            self.go(self._when(self._playing_ns))
+
+    def _when(self, time_ns: int) -> str:
+        return f"{max(time_ns - self._started, 0) / SECOND:.9f}s"
 
     def press(self, key: str, now: float) -> bool:
         """False if the key is not one of the time bar."""
@@ -125,10 +167,9 @@ class Timeline:
                 at = SPEEDS.index(self.speed) + (-1 if key == "-" else 1)
                 self.speed = SPEEDS[max(0, min(at, len(SPEEDS) - 1))]
             case "home" | "end":
-                self._jump("start" if key == "home" else "end")
+                self._jump("start" if key == "home" else self.end)
             case "{" | "}":
-                second = self.time_ns - self._started + (SECOND if key == "}" else -SECOND)
-                self._jump(f"{max(second, 0) / SECOND:.9f}s")
+                self._jump(self._when(self.time_ns + (SECOND if key == "}" else -SECOND)))
             case "," | ".":
                 self._jump(f"#{max(self._position + (1 if key == '.' else -1), 0)}")
             case "<" | ">":
@@ -140,9 +181,9 @@ class Timeline:
     def _toggle(self, now: float) -> None:
         self.playing = not self.playing
         self._played_at = now
-        self._offset = (self.time_ns - self._started) / SECOND
+        self._playing_ns = self.time_ns
         if self.playing and self.time_ns >= self._ended:
-            self._offset = 0.0
+            self._playing_ns = self._started
 
     def _jump(self, at: str) -> None:
         self.playing = False
@@ -164,7 +205,7 @@ class Timeline:
             if typed == "marker":
                 self._jump_to_mark(1)
             elif typed:
-                self._jump(typed)
+                self._jump(self.end if typed == "end" else typed)
         elif key == "backspace":
             self.typed = typed[:-1]
         elif len(key) == 1 and key.isprintable():
@@ -188,7 +229,7 @@ class Timeline:
         return (*ink(head), *self._bar(cells, ascii), *faint(text))
 
     def _latest(self) -> str:
-        """The last marker up to now."""
+        """The last marker up to now, or what else there is to say about this instant."""
         past = [mark for mark in self._marks if mark.time_ns <= self.time_ns]
         return f"{past[-1].kind}: {past[-1].text}" if past else ""
 
@@ -207,6 +248,62 @@ class Timeline:
     def _cell(self, time_ns: int, cells: int) -> int:
         span = max(self._ended - self._started, 1)
         return max(0, min((time_ns - self._started) * cells // span, cells - 1))
+
+
+class LiveTimeline(Timeline):
+    """Of a live feed that keeps its recent past. There is no bar until a key goes back."""
+
+    keys = tuple((key, LIVE_KEYS.get(key, does)) for key, does in KEYS)
+    help = LIVE_HELP
+    end = LIVE
+
+    def __init__(self, feed: Keeping) -> None:
+        super().__init__(feed, 0, 0)
+        self.said = ""  # why a key could not go back
+        self._keeping = feed
+        self._span: Past | None = None
+
+    @property
+    def live(self) -> bool:  # type: ignore[override]
+        return self.at == LIVE
+
+    def press(self, key: str, now: float) -> bool:
+        self.said = ""
+        if not self.live or self.typed is not None:
+            return super().press(key, now)
+        if key not in GO_BACK:
+            return False
+        self.said = self._keeping.missing
+        if self.said:
+            return key not in ("space", "p")  # the picture can be kept in any case
+        self.playing = False
+        if key == "g":
+            self.typed = ""
+        else:
+            now_ns = self.time_ns
+            self._started = self._ended = now_ns  # until the past was looked at
+            step = SECOND if key == "{" else 0
+            self.go(FROM_LIVE.get(key) or self._when(now_ns - step))
+        return True
+
+    def _when(self, time_ns: int) -> str:
+        return f"@{time_ns}"
+
+    def go(self, at: str) -> None:
+        super().go(LIVE if at.startswith("@") and int(at[1:]) > self._ended else at)
+
+    def line(self, width: int, ascii: bool) -> Line:
+        if self.live and self.typed is None:
+            return ()
+        span = self._keeping.span
+        if span is not None and span is not self._span:
+            self._span = span
+            self._started, self._ended = span.started_ns, span.ended_ns
+            self._marks = [Mark(m.time_ns, m.position, m.kind, m.text) for m in span.markers]
+        return super().line(width, ascii)
+
+    def _latest(self) -> str:
+        return self._keeping.note or super()._latest()
 
 
 def _of_length(now_ns: int, end_ns: int) -> str:
