@@ -33,6 +33,7 @@ VERBS = (
     "leaks",
     "web",
     "report",
+    "mcp",
     "doctor",
     "clean",
     "simulate",
