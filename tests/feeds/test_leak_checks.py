@@ -22,7 +22,9 @@ FREES = "mesh = lib.mesh_open(1); lib.buffer_free(buffer(mesh, 1, 0, 4000)); lib
 def exit_code(folder: Path, *arguments: str) -> int:
     parser = argparse.ArgumentParser()
     dump.prepare(parser)
-    return dump.run(parser.parse_args(["--shm", str(folder), "--exit-code", *arguments]))
+    return dump.run(
+        parser.parse_args(["--shm", str(folder), "--exit-code", "--strict", *arguments])
+    )
 
 
 def test_what_was_never_freed_fails_the_check(watch: Watch, tmp_path: Path) -> None:
@@ -41,8 +43,8 @@ def test_a_server_that_the_environment_names_hides_no_leak(
     dump.prepare(parser)
 
     with serving(tmp_path / "s"):
-        assert dump.run(parser.parse_args(["--exit-code"])) == 1
-        named = ["--exit-code", "--socket", str(tmp_path / "s")]
+        assert dump.run(parser.parse_args(["--exit-code", "--strict"])) == 1
+        named = ["--exit-code", "--strict", "--socket", str(tmp_path / "s")]
         assert dump.run(parser.parse_args(named)) == 0  # that server alone
 
 
@@ -115,3 +117,93 @@ def test_json_tells_when_the_process_ended_and_no_share_of_other_runs(
     ((group,),) = [one["memory"] for one in json.loads(capsys.readouterr().out)["never_freed"]]
     assert group["ended_ns"] >= group["largest"][0]["time_ns"]
     assert (group["command"], group["share"]) == (None, None)
+
+
+LOOP = """
+from ttmem import phase
+mesh = lib.mesh_open(1)
+weights = [buffer(mesh, 1000 + n, 0, 4000) for n in range(20)]
+kept = []
+for n in range(20):
+    with phase("step"):
+        lib.buffer_free(buffer(mesh, 100 + n, 0, 8000))
+        {body}
+lib.mesh_close(mesh)
+"""
+
+
+def growth_code(folder: Path, *arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    dump.prepare(parser)
+    return dump.run(parser.parse_args(["--shm", str(folder), "--exit-code", *arguments]))
+
+
+def test_a_healthy_program_that_keeps_its_weights_until_the_end_passes(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch(LOOP.format(body="pass")).end()
+
+    assert growth_code(tmp_path) == 0
+    said = capsys.readouterr().out
+    assert "NEVER FREED" in said
+    assert "leak check (growth): passed" in said
+    assert growth_code(tmp_path, "--strict") == 1
+
+
+def test_what_every_iteration_keeps_fails_the_check_and_is_named(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch(LOOP.format(body="kept.append(buffer(mesh, 2000 + n, 0, 6000))")).end()
+
+    assert growth_code(tmp_path) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "leak check (growth): 1 problem" in said
+    assert "its low-water mark rose in 9 of 9 iterations" in said
+    assert growth_code(tmp_path, "--ignore-phase", "step") == 0
+    assert growth_code(tmp_path, "--min-bytes", "1GiB") == 0
+
+
+def test_what_a_killed_process_left_fails_the_check(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed = watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()")
+    killed.wait_for("made")
+    killed.process.kill()
+    killed.process.wait()
+
+    assert growth_code(tmp_path) == 1
+    assert "was killed, and left" in capsys.readouterr().out
+
+
+def test_a_baseline_allows_what_was_there_before_and_no_more(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch(LEAKS).end()
+    parser = argparse.ArgumentParser()
+    dump.prepare(parser)
+    dump.run(parser.parse_args(["--shm", str(tmp_path), "--json", "--top", "0"]))
+    baseline = tmp_path / "baseline.json"
+    baseline.write_text(capsys.readouterr().out)
+
+    assert growth_code(tmp_path, "--baseline", str(baseline)) == 0
+    watch(LEAKS).end()
+    assert growth_code(tmp_path, "--baseline", str(baseline)) == 1
+    assert "more of DRAM at" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no json", "is not JSON"),
+        ('{"schema": "ttmem.snapshot/1"}', "is no dump"),
+        ('{"schema": "ttmem.dump/1", "devices": 3}', "is no dump"),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_refused(
+    text: str, said: str, watch: Watch, tmp_path: Path
+) -> None:
+    watch(LEAKS).end()
+    (tmp_path / "baseline.json").write_text(text)
+
+    with pytest.raises(BadInput, match=said):
+        growth_code(tmp_path, "--baseline", str(tmp_path / "baseline.json"))

@@ -137,14 +137,14 @@ def test_the_dump_as_json_holds_the_same_groups(
 def test_the_exit_code_tells_whether_anything_is_left(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(dump, "--socket", path, "--exit-code") == 0
+    assert call(dump, "--socket", path, "--exit-code", "--strict") == 0
     assert "nothing is allocated" in capsys.readouterr().out
     with reporting(path, WEIGHTS):
-        assert call(dump, "--socket", path, "--exit-code") == 1
+        assert call(dump, "--socket", path, "--exit-code", "--strict") == 1
         assert call(dump, "--socket", path) == 0
     freed = Head(Message.FREE, 0, 0, 0, os.getpid(), 0x1000)
     with reporting(path, freed, KERNEL):
-        assert call(dump, "--socket", path, "--exit-code") == 0
+        assert call(dump, "--socket", path, "--exit-code", "--strict") == 0
 
 
 _WATCH = """

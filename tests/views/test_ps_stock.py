@@ -53,7 +53,7 @@ def test_json_has_bytes_and_null_for_what_counters_do_not_tell(tmp_path: Path) -
 def test_dump_groups_what_counters_tell(tmp_path: Path) -> None:
     with sleepers(1) as (owner,):
         Written(CHIP, slots=[Slot(owner.pid, (5000, 0, 0, 0, 64))]).write(tmp_path)
-        done = ttmem("dump", "--shm", str(tmp_path), "--json", "--exit-code")
+        done = ttmem("dump", "--shm", str(tmp_path), "--json", "--exit-code", "--strict")
 
     (device,) = json.loads(done.stdout)["devices"]
     assert done.returncode == 1

@@ -9,11 +9,14 @@ For processes that ran under the probe and have ended, it shows what they never 
 operation and line that allocated it. This is kept for an hour, until `ttmem clean`, or until a new
 `ttmem run` needs the space.
 
-For leak checks, --exit-code considers both what is allocated now and what watched processes of this
-user never freed. Use --pid to check one process, whatever ran before.
+For leak checks there is --exit-code. It fails for what grew from iteration to iteration (`ttmem leaks`
+explains the rule) and for what a killed process left. It does not fail for what a program keeps until its
+end, such as weights. --baseline FILE instead fails for what is more than in an earlier `ttmem dump --json
+--top 0`; --strict for everything that is allocated or was never freed. Only processes of this user count;
+--pid checks one of them, whatever ran before.
 
-exit codes: 0 done, 1 failed (with --exit-code: or something is allocated or was never freed, or
-nothing can be read), 2 wrong arguments, 3 neither server nor shared memory, 4 the server refused
+exit codes: 0 done, 1 failed (with --exit-code: or the check failed, or nothing can be read), 2 wrong
+arguments, 3 neither server nor shared memory, 4 the server refused
 """
 
 from __future__ import annotations
@@ -26,14 +29,15 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from ttmem.analysis.leftovers import Check, Limits, baseline_check, read_baseline, strict_check
 from ttmem.clock import now_ns
-from ttmem.commands.options import add_snapshot_options
+from ttmem.commands.options import add_snapshot_options, path, size
 from ttmem.errors import BadInput, NoServer, TtmemError
 from ttmem.events import CLOSED
 from ttmem.procfs import user_name
 from ttmem.snapshots import Device, Losses, Snapshot, to_json
 from ttmem.snapshots.convert import write
-from ttmem.views.dump import render_dump
+from ttmem.views.dump import render_check, render_dump
 from ttmem.views.dump_groups import DeviceDump, Group, dump_groups
 from ttmem.views.selection import NotThere, select
 from ttmem.views.terminal import as_json, spelled, wants_color, width
@@ -60,7 +64,33 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-code",
         action="store_true",
-        help="exit with 1 if anything is allocated or was never freed (for leak checks)",
+        help="exit with 1 on a leak, or if a killed process left something",
+    )
+    rule = parser.add_mutually_exclusive_group()
+    rule.add_argument(
+        "--strict",
+        action="store_true",
+        help="with --exit-code: 1 if anything is allocated or was never freed",
+    )
+    rule.add_argument(
+        "--baseline",
+        metavar="DUMP",
+        type=path,
+        help="with --exit-code: 1 if more is held than in this file, which `ttmem dump --json --top 0` wrote",
+    )
+    parser.add_argument(
+        "--min-bytes",
+        metavar="SIZE",
+        type=size,
+        default=0,
+        help="with --exit-code: ignore less than this of one line",
+    )
+    parser.add_argument(
+        "--ignore-phase",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="with --exit-code: ignore what this phase allocated; may be repeated",
     )
 
 
@@ -68,14 +98,19 @@ def run(options: argparse.Namespace) -> int:
     top = (0 if options.all else TOP) if options.top is None else options.top
     if top < 0:
         raise BadInput("--top must be 0 (all) or more")
+    if not options.exit_code and (options.strict or options.baseline):
+        raise BadInput("--strict and --baseline choose the rule of --exit-code; give that, too")
     snapshot, ended = _snapshots(options)
     entries = top if options.json else 0  # text groups them itself
     dumps = dump_groups(snapshot, entries)
     never_freed = dump_groups(ended.snapshot, entries, ended.ended_ns) if ended else []
     left = ended.snapshot.processes if ended else ()
     unlisted = {one.pid: one.overflow for one in left if one.overflow}
+    check = _check(options, snapshot, ended) if options.exit_code else None
     if options.json:
         document = _document(snapshot, dumps, never_freed, sum(unlisted.values()))
+        if check is not None:
+            document["check"] = asdict(check)
         print(as_json(document, sys.stdout.isatty()))
     else:
         color = wants_color(sys.stdout, options.no_color)
@@ -92,19 +127,36 @@ def run(options: argparse.Namespace) -> int:
             chosen=bool(options.device or options.pid),
         )
         print(spelled(text, sys.stdout))
-    if not options.exit_code:
+        if check is not None:
+            print(spelled(render_check(check, width(sys.stdout), color), sys.stdout))
+    if check is None:
         return 0
-    ours = _of_this_user(ended)
-    found = (
-        any(dump.memory for dump in dumps)
-        or any(group.pid in ours for dump in never_freed for group in dump.memory)
-        or bool(ours & unlisted.keys())
-    )
-    if not found and _is_blind(snapshot, ended):
+    if not check.failed and _is_blind(snapshot, ended):
         raise TtmemError(
             "whether anything is allocated is not known: no region here is yours to read"
         )
-    return 1 if found else 0
+    return 1 if check.failed else 0
+
+
+def _check(options: argparse.Namespace, snapshot: Snapshot, ended: Ended | None) -> Check:
+    from ttmem.commands.leak_check import growth_check
+
+    limits = Limits(options.min_bytes, frozenset(options.ignore_phase))
+    mine = _of_this_user(ended)
+    states = [snapshot]
+    if ended is not None:
+        held = ended.snapshot
+        states.append(
+            replace(
+                held.with_rows_of(mine),
+                processes=tuple(one for one in held.processes if one.pid in mine),
+            )
+        )
+    if options.strict:
+        return strict_check(states, limits)
+    if options.baseline:
+        return baseline_check(states, limits, read_baseline(options.baseline))
+    return growth_check(options, snapshot, ended, mine, limits)
 
 
 def _of_this_user(ended: Ended | None) -> set[int]:
@@ -145,6 +197,7 @@ def _devices(dumps: Sequence[DeviceDump], **own: bool) -> list[dict[str, Any]]:
         {
             "unique_id": dump.device.unique_id,
             "logical_id": dump.device.logical_id,
+            "board": dump.device.board,
             "memory": [_group(group) | own for group in dump.memory],
             "kernels": [_group(group) for group in dump.kernels],
         }

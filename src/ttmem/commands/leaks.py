@@ -23,9 +23,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import add_output_options, path
+from ttmem.commands.options import add_output_options, path, size
 from ttmem.errors import BadInput
-from ttmem.sizes import parse_size
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-bytes",
         metavar="SIZE",
-        type=parse_size,
+        type=size,
         default=0,
         help="call growth of less than this, over the part of the run that is judged, steady",
     )

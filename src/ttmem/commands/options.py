@@ -7,12 +7,23 @@ import sys
 import time
 from collections.abc import Callable
 
+from ttmem.errors import BadInput
+from ttmem.sizes import parse_size
+
 
 def path(text: str) -> str:
     """Rejects an empty path, such as an unset variable gives: it would be taken for the default."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty; leave out the option to use the default")
     return text
+
+
+def size(text: str) -> int:
+    """'64 KiB' -> bytes."""
+    try:
+        return parse_size(text)
+    except BadInput as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def seconds(text: str, least: float, most: float) -> float:

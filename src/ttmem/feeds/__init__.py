@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ttmem.feeds.feed import Feed, HostFeed, idle_host, open_feed
     from ttmem.feeds.local_feed import LocalFeed
-    from ttmem.feeds.past import PastFeed, recorded
+    from ttmem.feeds.past import PastFeed, of_ended, recorded
     from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.feeds.server_feed import ServerFeed
 
@@ -23,6 +23,7 @@ __all__ = [
     "RecordingFeed",
     "ServerFeed",
     "idle_host",
+    "of_ended",
     "open_feed",
     "recorded",
 ]
@@ -36,6 +37,7 @@ _HOMES = {
     "ServerFeed": "server_feed",
     "idle_host": "feed",
     "open_feed": "feed",
+    "of_ended": "past",
     "recorded": "past",
 }
 

@@ -17,6 +17,7 @@ class Ended(NamedTuple):
 
     snapshot: Snapshot  # in which they hold what they never freed
     ended_ns: Mapping[int, int | None]  # by pid, also of those that freed everything; None: unknown
+    killed: frozenset[int] = frozenset()  # pids; the others reported their end
 
 
 def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended | None:
@@ -50,6 +51,7 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended 
     return Ended(
         books.details(checked(detail)).add_all(snapshot),
         {one.news.facts.pid: one.ended_ns for one in told},
+        frozenset(one.news.facts.pid for one in told if not one.in_order),
     )
 
 

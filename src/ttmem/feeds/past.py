@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ttmem.errors import NothingToRead, Refused
+from ttmem.events import EVENT_SIZE, Op
 from ttmem.feeds.feed import Feed, HostFeed, checked
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.snapshots import Snapshot
@@ -63,6 +64,29 @@ def recorded(
         feed.poll()
         recorder.close()
     return Recording(MemorySource(memory))
+
+
+def of_ended(pid: int, shm: str | None = None) -> Recording | None:
+    """All that a watched process did which has ended, from its region; None if the region has not all of it.
+
+    That is so for a minute, and if it made no more events than the ring holds.
+    """
+    from ttmem.feeds.local_feed import LocalFeed
+    from ttmem.recording import Recording
+    from ttmem.recording.memory import Memory, MemorySource
+
+    memory = Memory()
+    with closing(LocalFeed(shm, wanted=lambda region: region.facts.pid == pid)) as feed:
+        recorder = feed.remember(memory)
+        feed.poll()
+        recorder.close()
+    recording = Recording(MemorySource(memory))
+    told, listed = False, False  # events as they happened; entries of the live table instead
+    for batch in recording.batches():
+        allocates = Op.ALLOC in bytes(batch.events[::EVENT_SIZE])
+        told |= batch.source_position is not None
+        listed |= batch.source_position is None and allocates
+    return recording if told and not listed else None
 
 
 class _Kept(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
 
+from ttmem.analysis.leftovers import Check
 from ttmem.events import CLOSED
 from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
@@ -15,7 +16,7 @@ from ttmem.text import short_command
 from ttmem.views.dump_groups import CB, DeviceDump, Entry, Group, entry_id, entry_size, references
 from ttmem.views.failures import made_by
 from ttmem.views.figures import Units, amount, counted, known
-from ttmem.views.ink import Line, Style, faint, flow, indent, ink
+from ttmem.views.ink import EMPTY, Line, Style, faint, flow, indent, ink, paint
 from ttmem.views.names import DeviceNames, age, model, pids_text, short_pci, time_of_day
 from ttmem.views.notes import (
     Note,
@@ -346,3 +347,14 @@ def _of_others(never_freed: Sequence[DeviceDump], user: str | None) -> list[Note
         Note("-", Style.FAINT, f"pid {pid}: belongs to user {other}; --exit-code ignores it")
         for other, pid in sorted(found)
     ]
+
+
+def render_check(check: Check, width: int, color: bool) -> str:
+    """What the check of --exit-code found."""
+    failed = f"leak check ({check.rule}): {several(len(check.reasons), 'problem')}"
+    head = ink(failed, Style.ALARM) if check.failed else ink(f"leak check ({check.rule}): passed")
+    notes = [
+        *(Note("!", Style.WARN, reason) for reason in check.reasons),
+        *(Note("-", Style.FAINT, f"not judged: {reason}") for reason in check.not_judged),
+    ]
+    return paint([EMPTY, head, *note_lines(notes, width)], width, color)
