@@ -168,6 +168,24 @@ def composition(
     )
 
 
+def peaks_of_process(history: History, pid: int) -> dict[tuple[int, str], tuple[Holder, ...]]:
+    """What one process held at the peak of each kind of memory, by its number of the device and the kind."""
+    windows = history.windows()
+    numbers = {
+        unique_id: number
+        for process in history.recording.processes
+        if process.pid == pid
+        for number, unique_id in process.devices.items()
+    }
+    return {
+        (numbers[peak.device], peak.memory.upper()): composition(
+            history, peak, windows, pid=pid
+        ).holders
+        for peak in history.peaks_of(pid)
+        if peak.device in numbers
+    }
+
+
 def capacity(device: Device, memory: str) -> int | None:
     if memory in (L1_USED, "cb"):
         return device.l1_capacity

@@ -159,6 +159,19 @@ class History:
         """Of every device and memory that held anything. What only counters tell is not included."""
         return self._swept.peaks
 
+    def peaks_of(self, pid: int) -> list[PeakInstant]:
+        """Of what one process holds, by kind. Circular buffers have no peak of their own here."""
+        level: dict[tuple[str, str], int] = {}
+        best: dict[tuple[str, str], PeakInstant] = {}
+        for change in self.buffers():
+            if change.origin.process.pid == pid:
+                key = (change.device, change.kind.lower())
+                now = level.get(key, 0) + (change.held if change.begins else -change.held)
+                level[key] = now
+                if now > (best[key].bytes if key in best else 0):
+                    best[key] = PeakInstant(*key, now, change.position + 1, change.time_ns)
+        return list(best.values())
+
     # -- what is missing -----------------------------------------------------------------------------------------
 
     @cached_property

@@ -31,9 +31,11 @@ from ttmem.sizes import human, several
 
 if TYPE_CHECKING:
     from ttmem.client.query import ServerConnection
+    from ttmem.recording import Recording
     from ttmem.recording.writer import Written
     from ttmem.sources.probe.reader import RegionReader
 
+RUN_BYTES = 64 << 20  # of a run without a file: about 8 million events
 POLL_S = 0.1
 PROGRESS_S = 1.0
 PARTING_S = 10.0  # for the end of a recording to come from the server
@@ -203,19 +205,24 @@ def outcome(name: str, written: Written) -> str:
 
 
 class RunRecording:
-    """What `ttmem run -o` records: the processes that this launcher started."""
+    """What the processes of this launcher do: in the file of `ttmem run -o`, else in memory, for the summary."""
 
     def __init__(self, command: list[str], options: argparse.Namespace) -> None:
         from ttmem.feeds import LocalFeed
+        from ttmem.recording.memory import Memory
         from ttmem.recording.recorder import described
         from ttmem.recording.writer import FileSink
 
         self._since = now_ns()
-        self._name = expanded(options.output)
-        sink = FileSink(self._name, overwrite=options.overwrite)
+        self._name = None if options.output is None else expanded(options.output)
+        self._memory = Memory(RUN_BYTES)
         self._feed = LocalFeed(options.shm, wanted=self._is_ours)
-        about = described(shlex.join(command), confidential=options.confidential)
-        self._recorder = self._feed.record(sink, about, confidential=options.confidential)
+        if self._name is None:
+            self._recorder = self._feed.remember(self._memory)
+        else:
+            sink = FileSink(self._name, overwrite=options.overwrite)
+            about = described(shlex.join(command), confidential=options.confidential)
+            self._recorder = self._feed.record(sink, about, confidential=options.confidential)
 
     def _is_ours(self, region: RegionReader) -> bool:
         """Anybody could write this launcher's pid into a file."""
@@ -226,13 +233,20 @@ class RunRecording:
         with suppress(Exception):  # the command goes on, whatever happens to its recording
             self._feed.poll()
 
-    def close(self) -> str:
-        """One line on what was recorded."""
+    def close(self) -> str | None:
+        """One line on what was recorded in a file."""
         self.poll()
         self.poll()  # the first one may have found regions that ended meanwhile
         written = self._recorder.close()
         self._feed.close()
-        return outcome(self._name, written)
+        return None if self._name is None else outcome(self._name, written)
+
+    def recording(self) -> Recording:
+        """What was recorded; after `close`."""
+        from ttmem.recording import Recording
+        from ttmem.recording.memory import MemorySource
+
+        return Recording(self._name or MemorySource(self._memory))
 
 
 class _Stop:

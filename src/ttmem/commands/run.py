@@ -114,7 +114,8 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
         kernels=options.log_kernels and heard,
     )
     recording = None
-    if options.output is not None:
+    told = heard and not options.quiet
+    if options.output is not None or told:
         from ttmem.commands.record import RunRecording
 
         recording = RunRecording(command, options)
@@ -127,10 +128,10 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
             recording.poll()
 
     code = launched.wait(look, LOOK_EVERY_S)
-    told = recording.close() if recording is not None else None
-    watch.end()
-    if told and heard and not options.quiet:
-        print(f"ttmem: {told}", file=sys.stderr)
+    outcome = recording.close() if recording is not None else None
+    watch.end(recording.recording if recording is not None and told else None)
+    if outcome and told:
+        print(f"ttmem: {outcome}", file=sys.stderr)
     return _without_leak_check(end_like(code))
 
 

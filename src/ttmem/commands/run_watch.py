@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from typing import TYPE_CHECKING
 
 from ttmem.analysis.failures import explain
 from ttmem.client.tracker import FRAMES, frame_line, headline
@@ -22,8 +23,12 @@ from ttmem.sources.probe.ring import Batch
 from ttmem.sources.shm import clean_command
 from ttmem.text import clean
 from ttmem.views.failures import SITES_OFF, UNKNOWN_SITE, render_failure
-from ttmem.views.summary import Unwatched, render_summary
+from ttmem.views.summary import PROCESSES, PeakOf, Unwatched, render_summary
 from ttmem.views.terminal import spelled, wants_color, width
+
+if TYPE_CHECKING:
+    from ttmem.analysis.composition import Holder
+    from ttmem.recording import Recording
 
 NAMED = 8  # pids in one line
 PLACES = 5  # per process, whose failures are explained in full
@@ -72,14 +77,16 @@ class RunWatch:
                 if not self._quiet and region.failure_count() > self._seen.get(path, 0):
                     self._tell_failures(path)
 
-    def end(self) -> None:
-        """Prints the rest of what happened, and the summary."""
+    def end(self, recorded: Callable[[], Recording] | None = None) -> None:
+        """Prints the rest of what happened, and the summary, with what `recorded` tells of the peaks."""
         self._find(find_regions(self._directory))  # all at once, however many files there are
         self._print_news()
         unwatched = self._unwatched()
         if not self._quiet:
             reports = list(self._reports())
-            _say(render_summary(reports, unwatched, width=width(sys.stderr), color=_color()))
+            held = _held_at_peaks(reports, recorded) if recorded is not None else {}
+            columns = width(sys.stderr)
+            _say(render_summary(reports, unwatched, held=held, width=columns, color=_color()))
         for region in self._ours.values():
             region.close()
 
@@ -153,6 +160,22 @@ class RunWatch:
             with suppress(BadRegion), closing(ProbeRegion(path)) as region:
                 if _is_of_this_user(region):
                     yield ReportReader(region).report()
+
+
+def _held_at_peaks(
+    reports: Sequence[ProcessReport], recorded: Callable[[], Recording]
+) -> Mapping[PeakOf, tuple[Holder, ...]]:
+    """Who held the memory at each peak; nothing where the recording disagrees with what the probe counted."""
+    from ttmem.analysis.composition import peaks_of_process
+    from ttmem.analysis.history import History
+
+    found: dict[PeakOf, tuple[Holder, ...]] = {}
+    with suppress(Exception), recorded() as recording:  # the summary is more than this part of it
+        history = History(recording)
+        for report in [one for one in reports if one.devices][:PROCESSES]:
+            for (chip, kind), holders in peaks_of_process(history, report.pid).items():
+                found[report.pid, chip, kind] = holders
+    return found
 
 
 def _is_of_this_user(region: ProbeRegion) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import stat
 import threading
 import time
@@ -160,7 +161,10 @@ class Writer:
         self._opened = 0.0
         self._end = position  # after the last record that was written
         self._thread = threading.Thread(target=self._run, name="ttmem-recording", daemon=True)
+        # Signals are for the thread that waits for them: `ttmem run` passes them on.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self._thread.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     # -- called by whoever feeds it ------------------------------------------------------------------------------
 

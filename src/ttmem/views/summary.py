@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ttmem.analysis.composition import Holder as AtPeak
+from ttmem.analysis.composition import grouped
 from ttmem.analysis.failures import Holder, on_all_chips
 from ttmem.analysis.peaks import Peak, Setting, peaks
 from ttmem.events import MemoryKind
@@ -20,6 +22,7 @@ NOTHING_SEEN = "no process of this command opened a device, so there is nothing 
 NEVER_USED = "never used"
 PROCESSES = 8  # in full; a test run may start hundreds
 LEFTOVERS = 5
+AT_PEAK = 3  # holders under each peak
 CALLERS_AT = 6  # columns from the left
 LEAST_WIDTH = 16  # 'attention.py:123'
 DEMANDS = {Counted.CB_DEMAND, Counted.DATAFLOW_DEMAND}
@@ -45,10 +48,14 @@ class Unwatched:
     clean: str  # the command that makes room
 
 
+PeakOf = tuple[int, int, str]  # pid, its number of the device, kind of memory
+
+
 def render_summary(
     reports: Sequence[ProcessReport],
     unwatched: Unwatched | None = None,
     *,
+    held: Mapping[PeakOf, Sequence[AtPeak]] | None = None,
     width: int,
     color: bool,
 ) -> str:
@@ -57,7 +64,7 @@ def render_summary(
     unseen = [] if unwatched is None else _unwatched(unwatched, width)
     if not seen:
         return paint(unseen or [ink(f"ttmem: {NOTHING_SEEN}")], width, color)
-    lines = [line for report in seen[:PROCESSES] for line in _process(report, width)]
+    lines = [line for report in seen[:PROCESSES] for line in _process(report, held or {}, width)]
     if len(seen) > PROCESSES:
         more = several(len(seen) - PROCESSES, "more process", "more processes")
         lines += [ink(f"ttmem: {more}; `ttmem dump` has them")]
@@ -84,10 +91,13 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
     return paragraph(f"ttmem: {text}; {helps}", width, Style.WARN)
 
 
-def _process(report: ProcessReport, width: int) -> list[Line]:
+def _process(
+    report: ProcessReport, held: Mapping[PeakOf, Sequence[AtPeak]], width: int
+) -> list[Line]:
     used = [device for device in report.devices if _was_used(device)]
     head = f"ttmem: pid {report.pid}{_how_it_is(report)}: {_counts(report, used)}"
-    lines = [ink(head, Style.TITLE), *_peak_rows(peaks(used), width)]
+    mine = {key[1:]: holders for key, holders in held.items() if key[0] == report.pid}
+    lines = [ink(head, Style.TITLE), *_peak_rows(peaks(used), mine, width)]
     title = "HELD NOW" if report.running else "NEVER FREED"
     on_all = f", sum of {len(used)} devices" if len(used) > 1 else ""
     lines += _leftover_rows(on_all_chips(report.never_freed), f"{title}{on_all}", width)
@@ -116,7 +126,9 @@ def _counts(report: ProcessReport, used: Sequence[DeviceReport]) -> str:
     return f"{devices}, {several(report.failures, 'allocation')} failed"
 
 
-def _peak_rows(found: Sequence[Peak], width: int) -> list[Line]:
+def _peak_rows(
+    found: Sequence[Peak], held: Mapping[tuple[int, str], Sequence[AtPeak]], width: int
+) -> list[Line]:
     if not found:
         return [ink("  nothing was allocated")]
     several = len({peak.chips for peak in found}) > 1
@@ -128,11 +140,53 @@ def _peak_rows(found: Sequence[Peak], width: int) -> list[Line]:
         cells = [ink(f"  {where}{_kind(mark)}"), ink(human(mark.bytes)), ink(of)]
         rows.append((cells, mark.origin if mark.bytes else None))
     columns = [Column("  PEAK OF"), Column("BYTES", right=True), Column("OF", right=True)]
+    holders = [_at_peak(peak, held, width) for peak in found]
     return [
-        *_with_origins(columns, rows, width),
+        *_with_origins(columns, rows, width, holders),
         *_demand_lines(found, width),
         *_setting_lines(found, several, width),
     ]
+
+
+def _at_peak(
+    peak: Peak, held: Mapping[tuple[int, str], Sequence[AtPeak]], width: int
+) -> list[Line]:
+    """The largest holders at the peak, unless the line that reached it held everything."""
+    mark = peak.high_water
+    if not isinstance(mark.kind, MemoryKind) or not mark.bytes:
+        return []
+    holders = held.get((peak.chips[0], kind_name(mark.kind)))
+    if holders is None:
+        return []
+    if sum(one.bytes for one in holders) != mark.bytes:
+        return [faint("held by  N/A: events were lost, so who held it then is not known")]
+    found = grouped(holders, "op", "stack", "phase")
+    if len(found) == 1 and _origin(found[0])[:3] == _parts_of(mark.origin):
+        return []
+    lines = [faint(_holder_line(one, width)) for one in found[:AT_PEAK]]
+    if rest := found[AT_PEAK:]:
+        bytes_ = human(sum(one.bytes for one in rest))
+        lines.append(faint(f"         {bytes_} by {several(len(rest), 'other')}"))
+    return [
+        (*faint("held by  "), *lines[0]),
+        *((*ink("         "), *line) for line in lines[1:AT_PEAK]),
+        *lines[AT_PEAK:],
+    ]
+
+
+def _origin(one: AtPeak) -> tuple[str | None, str | None, str | None]:
+    return one.op, one.site, one.phase
+
+
+def _parts_of(origin: Origin) -> tuple[str | None, str | None, str | None]:
+    return origin.op, origin.site, origin.phase
+
+
+def _holder_line(one: AtPeak, width: int) -> str:
+    times = f"{one.number:,} x " if one.number > 1 else ""
+    space = max(LEAST_WIDTH, width - CALLERS_AT - 9 - 22)
+    who = made_by(Origin(one.op, one.site, one.phase), space)
+    return f"{human(one.bytes):>9}  {times:>6} {who}"
 
 
 def _demand_lines(found: Sequence[Peak], width: int) -> list[Line]:
@@ -142,22 +196,28 @@ def _demand_lines(found: Sequence[Peak], width: int) -> list[Line]:
 
 
 def _with_origins(
-    columns: Sequence[Column], rows: Sequence[tuple[list[Line], Origin | None]], width: int
+    columns: Sequence[Column],
+    rows: Sequence[tuple[list[Line], Origin | None]],
+    width: int,
+    below: Sequence[list[Line]] = (),
 ) -> list[Line]:
-    """Rows that end with op and line, in the width that is left; None: never used."""
+    """Rows that end with op and line, in the width that is left; None: never used. `below`: lines under each."""
     space = max(width - Table(columns, [cells for cells, _ in rows]).width - GAP, LEAST_WIDTH)
     whole = [
         [*cells, ink(made_by(origin, space)) if origin else faint(NEVER_USED)]
         for cells, origin in rows
     ]
     head, *lines = Table([*columns, Column("MADE BY")], whole).lines()
-    under = [callers(origin, width - CALLERS_AT) if origin else [] for _, origin in rows]
+    under = [
+        [*map(faint, callers(origin, width - CALLERS_AT) if origin else ()), *more]
+        for (_, origin), more in zip(rows, below or [[]] * len(rows), strict=True)
+    ]
     return [
         head,
         *(
             line
             for row, stack in zip(lines, under, strict=True)
-            for line in (row, *indent(map(faint, stack), CALLERS_AT))
+            for line in (row, *indent(stack, CALLERS_AT))
         ),
     ]
 
