@@ -110,9 +110,6 @@ class Run:
             Event(Op.CB_ALLOC, flags=flags, id=address, size=size, extra=program, address=address)
         )
 
-    def cache_entries(self, number: int) -> None:
-        self.event(Event(Op.CACHE_ENTRIES, size=number))
-
     def phase(self, name: str | None) -> None:
         self._phase = self.text(name)
         self.event(Event(Notice.PHASE_ENTERED, name=self._phase))

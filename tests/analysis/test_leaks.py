@@ -93,7 +93,7 @@ def test_what_rises_at_first_and_then_no_more_is_warm_up(tmp_path: Path) -> None
 def test_kernel_binaries_and_a_growing_program_cache_are_cache_growth(tmp_path: Path) -> None:
     def body(run: Run, number: int) -> None:
         run.alloc(16384, "model.py:9 forward", op="kernel binaries")
-        run.cache_entries(number + 1)
+        run.event(Event(Op.KERNEL_LOAD, id=number + 1, size=4096, extra=number + 1, number=8))
 
     found = answer(recorded(tmp_path / "a.ttmem", body))
 

@@ -64,16 +64,16 @@ class Windows:
 
     by: str
     windows: tuple[Window, ...]
-    what: str  # 'phase decode', 'marks', 'equal parts of the time'
+    what: str  # 'phase decode', 'marks', 'equal parts of the run'
 
     @property
     def repeats(self) -> bool:
-        """Whether they are iterations of the program, and not just parts of the time."""
+        """Whether they are iterations of the program, and not just parts of the run."""
         return self.by != "window" and len(self.windows) > 1
 
 
 LEAST_WINDOWS = 4
-EQUAL_WINDOWS = 20
+EQUAL_WINDOWS = 12
 _INNOCENT = {"status_backwards", "cb_map_full", "kernel_resized", "unknown_unload", "double_unload"}
 
 
@@ -81,8 +81,8 @@ class _Swept(NamedTuple):
     peaks: tuple[PeakInstant, ...]
     anomalies: Counter[str]
     reached: int  # the position up to which there is no gap
-    began_ns: int | None  # when the first byte was held
-    grown: tuple[int, int] | None  # position and time of the last allocation
+    began: int | None  # the position at which the first byte was held
+    grown: int | None  # the position after the last allocation
 
 
 class History:
@@ -138,9 +138,9 @@ class History:
             reached = stretch.end
             found.update(stretch.findings())
             for position, time, device, amounts in stretch.totals():
-                began = time if began is None and amounts.all else began
+                began = position if began is None and amounts.all else began
                 if amounts.all > before.get(device, 0):
-                    grown = position + 1, time
+                    grown = position + 1
                 before[device] = amounts.all
                 for memory, bytes_ in zip(MEMORIES, (*amounts, amounts.l1_used), strict=True):
                     known = best.get((device, memory))
@@ -233,7 +233,7 @@ class History:
         """The iterations of the run.
 
         `by`: "mark", "phase" or "window"; None: marks if there are enough, else the phase that comes most often,
-        else equal parts of the time.
+        else equal parts of the run.
         """
         marks = [one for one in self.markers if one.kind == "mark"]
         if by == "mark" or (by is None and len(marks) > LEAST_WINDOWS):
@@ -243,7 +243,7 @@ class History:
         if by == "phase" or (by is None and times > LEAST_WINDOWS):
             again = [one for one in self.markers if one.kind == "phase" and one.text == name]
             return Windows("phase", self._between(again), f"phase {name}")
-        return Windows("window", self._equal(), "equal parts of the time")
+        return Windows("window", self._equal(), "equal parts of the run")
 
     def _between(self, marks: list[Marker]) -> tuple[Window, ...]:
         """From each mark to the next. What comes before the first and after the last is no iteration."""
@@ -254,13 +254,16 @@ class History:
         )
 
     def _equal(self) -> tuple[Window, ...]:
-        """Equal parts of the time from the first allocation to the last: what follows is the end of the program."""
-        start, (end, ended) = self.info.first, self._swept.grown or (self.info.end, 0)
-        began = self._swept.began_ns or ended
-        times = [began + (ended - began) * n // EQUAL_WINDOWS for n in range(EQUAL_WINDOWS)]
-        at = [start, *map(self.recording.position_at, times[1:]), end]
+        """Equal numbers of records, from the first allocation to the last: what follows is the end of the program.
+
+        Not equal times: the first iterations compile their programs, and take much longer than all others.
+        """
+        first, last = self._swept.began or self.info.first, self._swept.grown or self.info.end
+        at = [
+            first + (last - first) * number // EQUAL_WINDOWS for number in range(EQUAL_WINDOWS + 1)
+        ]
         return tuple(
-            Window(first, last, f"{number + 1} of {EQUAL_WINDOWS}", times[number])
-            for number, (first, last) in enumerate(pairwise(at))
-            if last > first
+            Window(start, end, f"{number} of {EQUAL_WINDOWS}", self.recording.time_at(start + 1))
+            for number, (start, end) in enumerate(pairwise(at), 1)
+            if end > start
         )

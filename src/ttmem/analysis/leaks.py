@@ -22,6 +22,7 @@ MOST_WINDOWS = 200  # more iterations than these are taken several at a time
 LEAST_STEPS = 4  # from one window to the next; with fewer nothing is said
 RISING = 0.6  # the part of the steps that must rise
 MANY_STEPS = 8
+PROGRAMS = "programs"
 BINARIES = "kernel binaries"  # what the probe and the model call such buffers
 
 
@@ -38,7 +39,7 @@ class Line(NamedTuple):
 
     serial: int  # of the process in this recording; pids are used again
     pid: int | None
-    kind: str  # DRAM, L1, L1_SMALL, TRACE; 'programs' for a program cache
+    kind: str  # DRAM, L1, L1_SMALL, TRACE; PROGRAMS for a program cache
     op: str | None
     site: str | None
 
@@ -219,15 +220,18 @@ class _Levels:
 
 
 class _Caches:
-    """Entries of program caches, and bytes of kernel binaries, at the end of every window, by device."""
+    """Kernels that programs have loaded, and bytes of their binaries in DRAM, at the end of every window, by device.
+
+    The number of kernels is counted by events; entries of the program cache are read ten times a second only.
+    """
 
     def __init__(self, history: History, windows: Sequence[Window]) -> None:
-        self.entries: dict[str, list[int]] = defaultdict(list)
+        self.kernels: dict[str, list[int]] = defaultdict(list)
         self.binaries: dict[str, list[int]] = defaultdict(list)
         for number, window in enumerate(windows):
             for device in history.at(window.end).devices:
                 for table, value in (
-                    (self.entries, device.kernels.cache_entries),
+                    (self.kernels, device.kernels.count),
                     (self.binaries, device.kernels.dram_binaries),
                 ):
                     values = table[device.unique_id]
@@ -281,20 +285,22 @@ class _Judge:
     @property
     def _unit(self) -> str:
         if self._windows.by == "window":
-            return "parts of the time"
+            return "parts of the run"
         return f"steps of {self._per_window} iterations" if self._per_window > 1 else "iterations"
 
     def _confidence(self, steps: int, rises: int) -> str:
-        if self._windows.repeats and steps >= MANY_STEPS and rises in (0, steps):
+        """In real iterations, many of them, without an exception: high."""
+        clear = rises in (0, steps)
+        if self._windows.repeats and steps >= MANY_STEPS and clear:
             return "high"
-        return "medium" if steps >= MANY_STEPS or self._windows.repeats else "low"
+        return "medium" if self._windows.repeats or clear else "low"
 
     def _is_cached(self, line: Line, device: str, marks: Sequence[int]) -> bool:
         """Kernel binaries always; L1_SMALL, where programs keep tables, if their number grows, too."""
         if (line.op or line.site or "").endswith(BINARIES):
             return True
-        entries = self._caches.entries.get(device, [])[-len(marks) :]
-        return line.kind == "L1_SMALL" and is_growth(second_half(entries))
+        kernels = self._caches.kernels.get(device, [])[-len(marks) :]
+        return line.kind == "L1_SMALL" and is_growth(second_half(kernels))
 
     def _until_full(self, device: str, kind: str, per: float | None) -> int | None:
         found = self._devices.device(device)
@@ -304,24 +310,24 @@ class _Judge:
         return None if free is None else int(free // per)
 
     def program_caches(self) -> Iterator[Finding]:
-        """Caches whose entries grow like a leak. Their kernels and circular buffers stay until they are cleared."""
+        """Program caches that grow like a leak; what their programs hold stays until they are cleared."""
         same: dict[tuple[int, ...], list[str]] = defaultdict(list)
-        for device, entries in self._caches.entries.items():
-            if len(second_half(entries)) > LEAST_STEPS and is_growth(second_half(entries)):
-                same[tuple(entries)].append(device)
+        for device, kernels in self._caches.kernels.items():
+            if len(second_half(kernels)) > LEAST_STEPS and is_growth(second_half(kernels)):
+                same[tuple(kernels)].append(device)
         for numbers, devices in same.items():
             judged = second_half(numbers)
             steps, rises = len(judged) - 1, _rises(judged)
             beside = second_half(self._caches.binaries.get(devices[0], ()))
             grown = (beside[-1] - beside[0]) / steps / self._per_window if beside else None
             text = (
-                f"programs in the cache: {judged[0]:,}, then {judged[-1]:,}; more in {rises} of {steps} {self._unit}."
-                " A new shape or argument makes a new program"
+                f"kernels of cached programs: {judged[0]:,}, then {judged[-1]:,}; more in {rises} of {steps}"
+                f" {self._unit}. A new shape or argument makes a new program"
             )
             confidence = self._confidence(steps, rises)
             yield Finding(
                 Verdict.CACHE,
-                Line(0, None, "programs", None, None),
+                Line(0, None, PROGRAMS, None, None),
                 tuple(sorted(devices)),
                 numbers,
                 steps,

@@ -9,7 +9,7 @@ never falls and rises in most iterations of the second half), cache growth (kern
 the program cache), left by a dead process, warm-up (it rose at first, and then no more) and steady.
 
 Iterations are the time between two marks (`ttmem mark`), or between two entries of the phase that comes most often
-(`with ttmem.phase('step'):`); without either, equal parts of the time. A recording with losses gets no verdict.
+(`with ttmem.phase('step'):`); without either, equal parts of the run. A recording with losses gets no verdict.
 
 exit codes: 0 no leak, 1 a leak, or no verdict because of losses or too few iterations, 2 wrong arguments, or no
 recording, 3 the process is not watched

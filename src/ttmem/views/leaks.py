@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ttmem.analysis.history import History
-from ttmem.analysis.leaks import Finding, Leaks, Verdict
+from ttmem.analysis.leaks import PROGRAMS, Finding, Leaks, Verdict
 from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
 from ttmem.views.failures import callers, made_by
@@ -80,7 +80,7 @@ def _head(history: History, found: Leaks, width: int) -> list[Line]:
     name = history.info.name
     number = len(found.windows.windows)
     windows = (
-        f"{number} equal parts of the time"
+        f"{number} equal parts of the run"
         if found.windows.by == "window"
         else f"{number:,} iterations ({found.windows.what})"
     )
@@ -133,7 +133,7 @@ def _with_evidence(lines: list[Line], rows: Sequence[Finding], width: int) -> li
 
 def _held(one: Finding) -> str:
     last = one.low_water[-1] if one.low_water else 0
-    return f"{last:,}" if one.line.kind == "programs" else human(last)
+    return several(last, "kernel") if one.line.kind == PROGRAMS else human(last)
 
 
 def _bytes(bytes_: float | None) -> str:
@@ -145,7 +145,7 @@ def _many(iterations: int | None) -> str:
 
 
 def _name(one: Finding, room: int) -> Line:
-    if one.line.kind == "programs":
+    if one.line.kind == PROGRAMS:
         return faint("program cache")
     return ink(made_by(Origin(one.line.op, one.line.site), room, "" if one.line.site else "N/A"))
 

@@ -1,0 +1,166 @@
+"""Peaks and leaks of real ttnn programs, against what ttnn itself says."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.ttnn.bench.environment import Environment
+from tests.ttnn.probed import Machines
+from tests.ttnn.test_run import UserProgram
+
+STEPS = 14
+# Weights that stay until the end, and steps that keep nothing, or something: the first argument says what.
+PROGRAM = """\
+import json
+import sys
+
+import ttnn
+
+import ttmem
+
+how, phases = sys.argv[1], sys.argv[2] == "phases"
+device = ttnn.open_mesh_device(
+    ttnn.MeshShape(1, 1), l1_small_size=32768, trace_region_size=1 << 22
+)
+
+
+def tensor(*shape):
+    return ttnn.empty(shape, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+
+
+def look():
+    for name in ("DRAM", "L1", "TRACE"):
+        view = ttnn.get_memory_view(device, getattr(ttnn.BufferType, name))
+        held = view.total_bytes_allocated_per_bank * view.num_banks
+        most[name] = max(most.get(name, 0), held)
+
+
+TRACE = ttnn.MemoryConfig(ttnn.TensorMemoryLayout.INTERLEAVED, ttnn.BufferType.TRACE)
+weights = [tensor(256, 256) for _ in range(24)]
+kept, most = [], {}
+
+
+def remember(result):
+    kept.append(lambda: result)
+
+
+def step(number):
+    states = tensor(32 * (number + 1) if how == "shapes" else 128, 256)
+    look()
+    for weight in weights[:4]:
+        made = ttnn.matmul(states, weight, memory_config=ttnn.L1_MEMORY_CONFIG)
+        look()
+        states = made
+    if how == "list":
+        kept.append(ttnn.add(states, states, memory_config=ttnn.DRAM_MEMORY_CONFIG))
+    if how == "closure":
+        remember(ttnn.add(states, states, memory_config=ttnn.DRAM_MEMORY_CONFIG))
+    if how == "trace":  # a mocked device captures none: the buffer that a trace would have
+        kept.append(ttnn.empty((128, 256), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, TRACE))
+    look()
+
+
+for number in range(14):
+    if phases:
+        with ttmem.phase("step"):
+            step(number)
+    else:
+        step(number)
+print(json.dumps(most))
+"""
+
+
+def answered(*arguments: str) -> tuple[int, dict[str, Any]]:
+    """The exit code of a verb, and the JSON that it printed."""
+    line = [sys.executable, "-m", "ttmem", *arguments, "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, document
+
+
+Run = Callable[..., UserProgram]
+
+
+@pytest.fixture
+def run(machine: Machines, environment: Environment) -> Run:
+    return lambda *arguments: UserProgram(
+        machine("p150"), environment.python, PROGRAM, *arguments, options=("-o", "run.ttmem")
+    )
+
+
+def recording(program: UserProgram) -> str:
+    return str(program.folder / "run.ttmem")
+
+
+@pytest.mark.parametrize("phases", ["phases", "no phases"])
+def test_a_healthy_program_has_no_leak_and_peaks_as_ttnn_says(run: Run, phases: str) -> None:
+    program = run("healthy", phases)
+    most = json.loads(program.done.stdout.splitlines()[-1])
+
+    code, leaks = answered("leaks", recording(program))
+    _, peak = answered("peak", recording(program))
+
+    assert (code, leaks["leaks"]) == (0, 0), leaks
+    peaks = {one["memory"]: one for one in peak["peaks"]}
+    assert {name: peaks[name.lower()]["bytes"] for name in ("DRAM", "L1")} == {
+        name: most[name] for name in ("DRAM", "L1")
+    }
+    for one in peaks.values():
+        assert sum(holder["bytes"] for holder in one["holders"]) == one["bytes"]
+    site = f"model.py:{program.line_of('def tensor') + 1} tensor"
+    (tensors,) = [one["bytes"] for one in peaks["dram"]["holders"] if one["site"].endswith(site)]
+    assert tensors == 24 * 256 * 256 * 2 + 128 * 256 * 2  # weights, and the input of a step
+    if phases == "phases":  # else one line held everything, and was named already
+        assert re.search(r"held by +3\.0 MiB +24 x ttnn\.empty +model\.py", program.said)
+
+
+@pytest.mark.parametrize("phases", ["phases", "no phases"])
+@pytest.mark.parametrize(
+    ("how", "memory", "line"),
+    [
+        ("list", "DRAM", "kept.append(ttnn.add("),
+        ("closure", "DRAM", "remember(ttnn.add("),
+        ("trace", "TRACE", "ttnn.TILE_LAYOUT, device, TRACE)"),
+    ],
+)
+def test_a_planted_leak_is_found_at_its_line(
+    run: Run, how: str, memory: str, line: str, phases: str
+) -> None:
+    program = run(how, phases)
+
+    code, leaks = answered("leaks", recording(program))
+
+    assert code == 1, leaks
+    (leak,) = [one for one in leaks["findings"] if one["verdict"] == "leak"]
+    assert (leak["memory"], leak["rises"]) == (memory, leak["steps"])
+    assert f"model.py:{program.line_of(line)} step" in leak["site"]
+    if phases == "phases":
+        assert leak["bytes_per_iteration"] == 128 * 256 * 2
+
+
+def test_a_new_program_for_every_shape_is_cache_growth(run: Run) -> None:
+    program = run("shapes", "phases")
+
+    code, leaks = answered("leaks", recording(program))
+
+    assert code == 0, leaks
+    verdicts = {(one["verdict"], one["memory"]) for one in leaks["findings"]}
+    assert ("cache growth", "programs") in verdicts
+
+
+def test_the_leak_check_after_a_run_passes_weights_and_names_a_leak(run: Run) -> None:
+    codes = {}
+    for how in ("healthy", "list"):
+        program = run(how, "no phases")
+        code, document = answered("dump", "--shm", str(program.folder), "--exit-code")
+        codes[how] = code, document["check"]["rule"], len(document["check"]["reasons"])
+
+    assert codes == {"healthy": (0, "growth", 0), "list": (1, "growth", 1)}
