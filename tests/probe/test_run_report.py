@@ -7,6 +7,9 @@ import signal
 import sys
 import time
 
+import pytest
+
+from tests.probe.launched import Launcher
 from tests.probe.watched import Launcher
 from ttmem.sources.probe.ended import ended_processes
 from ttmem.sources.probe.region_file import find_regions
@@ -319,3 +322,31 @@ def test_a_line_that_tries_again_and_again_leaves_room_for_the_failures_of_other
     )
 
     assert asked_for(said) == ["2.0 TiB:", "4.0 TiB:", "6.0 TiB:", "18.0 TiB:"]
+
+
+@pytest.mark.parametrize("options", [(), ("-o", "run.ttmem")])
+def test_the_largest_holders_stand_under_the_peak_they_make_up(
+    launcher: Launcher, options: tuple[str, ...]
+) -> None:
+    said = launcher.summary(
+        "mesh = lib.mesh_open(1)\n"
+        "weights = [lib.buffer_make(mesh, n, 0, 4000, 512) for n in range(9)]\n"
+        "for one in weights: lib.buffer_allocate(one)\n"
+        "for n in range(20):\n"
+        "    temporary = lib.buffer_make(mesh, 100 + n, 0, 6000, 1024)\n"
+        "    lib.buffer_allocate(temporary)\n"
+        "    lib.buffer_free(temporary)\n",
+        *options,
+    )
+
+    peaks = said.partition("PEAK OF")[2].partition("NEVER FREED")[0]
+    lines = [" ".join(line.split()) for line in peaks.splitlines()]
+    at = next(number for number, line in enumerate(lines) if line.startswith("held by"))
+    assert lines[at].endswith("9 x outside any op model.py:3 <module>")
+    assert lines[at + 1].endswith("outside any op model.py:6 <module>")
+
+
+def test_without_a_line_to_add_the_peak_stands_alone(launcher: Launcher) -> None:
+    said = launcher.summary("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 8)")
+
+    assert "held by" not in said
