@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from tests.probe.launched import Launcher
 from tests.probe.watched import Launcher
 from ttmem.sources.probe.ended import ended_processes
 from ttmem.sources.probe.region_file import find_regions

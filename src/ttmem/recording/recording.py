@@ -79,7 +79,7 @@ class Recording(Reader):
             time = wanted.time_ns or 0
             if wanted.since_start_ns is not None:
                 time = started + wanted.since_start_ns
-            return Instant(self._position_at(time), time, time)
+            return Instant(self.position_at(time), time, time)
         if wanted.position is not None and wanted.pid is not None:
             position = self._position_of(wanted.pid, wanted.position)
         elif wanted.position is not None:
@@ -92,7 +92,7 @@ class Recording(Reader):
             return Instant(self._chunks.end, ended)
         return Instant(position, self.time_at(position))
 
-    def _position_at(self, time: int) -> int:
+    def position_at(self, time: int) -> int:
         """After the last record that is not later."""
         number = self._chunks.until_time(ChunkType.RECORDS, time) - 1
         if number < 0:
