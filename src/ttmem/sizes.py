@@ -33,7 +33,7 @@ def parse_size(text: str) -> int:
     """'171.6MiB', '64K', '1073741824' -> bytes; K, M, G are binary."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     if not match:
-        raise BadInput(f"{text!r} is no size; write bytes, or a number with KiB, MiB or GiB")
+        raise BadInput(f"{text!r} is not a size; write bytes, or a number with KiB, MiB or GiB")
     number, unit = match.groups()
     return (
         int(float(number) * _FACTORS[unit.upper()])

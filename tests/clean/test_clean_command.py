@@ -80,7 +80,7 @@ def test_what_is_left_alone_shows_in_the_exit_code(
 
 
 def test_a_folder_that_is_not_there_is_a_wrong_argument(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a directory"):
         call("--shm", tmp_path / "nowhere")
 
 

@@ -71,7 +71,7 @@ def test_a_folder_exchanged_after_the_plan_is_left_as_it_is(
 
     ((outcome,), backup) = carry_out(made, backups)
 
-    assert (outcome.did, outcome.problem, backup) == (None, "was replaced meanwhile", None)
+    assert (outcome.did, outcome.problem, backup) == (None, "has been replaced", None)
     assert os.listdir(shm) == os.listdir(moved) == [path.name]
 
 
@@ -83,7 +83,7 @@ def test_a_file_that_takes_the_place_before_the_removal_stays_under_its_name(
         path.rename(shm / "first")
         new = Written(references=7).write(shm)
         inode = new.stat().st_ino
-        with pytest.raises(Changed, match="was replaced meanwhile"):
+        with pytest.raises(Changed, match="has been replaced"):
             remove(there, lease)
 
     assert new.stat().st_ino == inode
@@ -107,7 +107,7 @@ def test_what_takes_the_place_of_a_judged_file_is_never_followed_nor_waited_for(
 
     assert [outcome.problem for outcome in outcomes] == [
         "is a symbolic link",
-        "was replaced meanwhile",
+        "has been replaced",
         "has a second name (hard link), so it may be somebody else's",
     ]
     assert backup is None
@@ -152,7 +152,7 @@ def test_a_file_that_grows_to_a_tebibyte_after_the_plan_is_not_read(
 
     ((outcome,), _) = carry_out(made, backups)
 
-    assert (outcome.did, outcome.problem) == (None, "changed its size meanwhile")
+    assert (outcome.did, outcome.problem) == (None, "has changed size")
     assert path.stat().st_size == TEBIBYTE
 
 
@@ -182,7 +182,7 @@ def test_undo_writes_only_into_the_folder_that_the_file_came_from(
 
     (restored,) = undo(backups.open())
 
-    assert restored.problem == f"was in another folder than the one that is called {shm} now"
+    assert restored.problem == f"was in another directory than the one that is now at {shm} now"
     assert os.listdir(shm) == []
     assert len(backups.ids()) == 1
 
@@ -197,7 +197,7 @@ def test_undo_leaves_whatever_has_the_name_now(
 
     outcomes = undo(backups.open())
 
-    taken = "there is a new file of that name, which is left as it is"
+    taken = "there is a new file of that name, which was left alone"
     assert outcomes == tuple(Restored(str(path), taken) for path in paths)
     assert os.listdir(elsewhere) == []
     assert len(os.listdir(shm)) == 2
@@ -369,4 +369,4 @@ def test_a_socket_that_somebody_else_removed_is_not_reported_as_removed(
 
     ((outcome,), _) = carry_out(Plan((RemoveSocket(str(path)),), ()), backups)
 
-    assert (outcome.did, outcome.problem) == (None, "was removed by somebody else meanwhile")
+    assert (outcome.did, outcome.problem) == (None, "has been removed by somebody else")

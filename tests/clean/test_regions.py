@@ -181,7 +181,7 @@ def test_a_region_that_was_replaced_after_the_plan_stays(
 
     ((outcome,), _) = carry_out(made, backups)
 
-    assert outcome.problem == "was replaced meanwhile"
+    assert outcome.problem == "has been replaced"
     assert path.exists()
 
 

@@ -83,7 +83,7 @@ def test_a_new_region_of_the_same_name_is_not_overwritten(
 
     (restored,) = undo(backups.open())
 
-    assert restored.problem == "there is a new file of that name, which is left as it is"
+    assert restored.problem == "there is a new file of that name, which was left alone"
     assert new.read_bytes() == before
 
 

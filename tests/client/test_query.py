@@ -103,7 +103,7 @@ def test_a_file_that_is_no_socket_is_named_so(path: str) -> None:
     with open(path, "w"):
         pass
 
-    with pytest.raises(NoServer, match="is no socket"):
+    with pytest.raises(NoServer, match="is not a socket"):
         ask(path)
 
 

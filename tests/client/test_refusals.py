@@ -80,7 +80,7 @@ def test_something_else_at_the_socket_is_named_and_left_alone(
     client.report_allocation(0, 1, 64)
 
     wait_until(lambda: messages(caplog))
-    assert messages(caplog)[0].startswith(f"what listens at {path} is no server for this client")
+    assert messages(caplog)[0].startswith(f"what listens at {path} is not a server for this client")
     stop(listener)
 
 

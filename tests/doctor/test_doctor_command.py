@@ -105,7 +105,7 @@ def test_whatever_lies_there_is_one_finding_each_and_never_a_crash(
 
 
 def test_a_folder_that_is_not_there_is_a_wrong_argument(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a directory"):
         call(tmp_path / "nowhere")
 
 

@@ -44,7 +44,7 @@ def test_a_named_socket_is_that_server_and_a_named_folder_is_read(
     assert isinstance(open_feed(), HostFeed)
     with pytest.raises(BadInput, match="give one of them"):
         open_feed("/nowhere", str(tmp_path))
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a directory"):
         open_feed(shm=str(tmp_path / "missing"))
 
     monkeypatch.setenv("TTMEM_SOCKET", "/nowhere")
@@ -57,7 +57,7 @@ def test_a_variable_that_names_no_folder_is_as_wrong_as_the_option(
 ) -> None:
     monkeypatch.setenv(variable, "/nowhere")
 
-    with pytest.raises(BadInput, match=f"{variable}=/nowhere is no folder"):
+    with pytest.raises(BadInput, match=f"{variable}=/nowhere is not a directory"):
         open_feed()
 
 
@@ -83,7 +83,7 @@ def test_where_all_watched_processes_have_ended_the_dump_is_named(
 def test_an_empty_name_is_not_taken_for_none() -> None:
     with pytest.raises(BadInput, match="names no socket"):
         open_feed(socket="")
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a directory"):
         open_feed(shm="")
 
 

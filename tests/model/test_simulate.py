@@ -162,7 +162,7 @@ def test_the_list_has_a_sentence_for_each() -> None:
         ((), "name a workload"),
         (("nope",), "unknown workload 'nope'; use one of: transformer"),
         (("leak", "--board", "p9"), "unknown board 'p9'; use one of"),
-        (("leak", "--mesh", "4"), "'4' is no mesh"),
+        (("leak", "--mesh", "4"), "'4' is not a mesh"),
         (("leak", "--mesh", "0x4"), "a mesh has rows and columns"),
         (("leak", "--mesh", "99x99"), "only 1024"),
         (("leak", "--mesh", "99x99", "--processes", "2"), "only 1024"),

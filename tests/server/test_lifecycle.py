@@ -74,7 +74,7 @@ def test_a_file_that_is_no_socket_is_not_touched(start: StartServer, tmp_path: P
     server = start()
 
     assert server.process.wait() == 2
-    assert "is no socket; remove it, or choose another --socket" in server.log
+    assert "is not a socket; remove it, or choose another --socket" in server.log
     assert precious.read_text() == "precious"
 
 

@@ -146,7 +146,7 @@ def test_no_shm_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--shm", "/nowhere"), "is no folder"),
+        (("--shm", "/nowhere"), "is not a directory"),
         (("--shm", "/tmp", "--no-shm"), "give one of them"),
     ],
 )

@@ -95,7 +95,7 @@ def test_contradicting_options_are_refused(tmp_path: Path) -> None:
 
     assert (both.returncode, missing.returncode) == (2, 2)
     assert "give one of them" in both.stderr
-    assert "is no folder" in missing.stderr
+    assert "is not a directory" in missing.stderr
 
 
 def test_in_a_pipe_a_long_command_has_the_room_that_columns_says(tmp_path: Path) -> None:

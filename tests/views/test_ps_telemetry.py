@@ -106,7 +106,7 @@ def test_with_neither_card_nor_memory_there_is_nothing_to_show(tmp_path: Path, s
     ("arguments", "said"),
     [
         (("--sysfs", "/"), "give --telemetry too"),
-        (("--telemetry", "--sysfs", "/none"), "--sysfs /none is no folder"),
+        (("--telemetry", "--sysfs", "/none"), "--sysfs /none is not a directory"),
         (("--telemetry", "--sysfs", ""), "it is empty"),
         (("--telemetry", "--by", "pid"), "--by and --telemetry cannot be combined"),
     ],

@@ -47,7 +47,7 @@ def _outcome(step: Step, backup: Backup) -> Outcome:
         elif os.path.lexists(step.path):
             remove_stale(step.path)
         else:
-            raise Changed("was removed by somebody else meanwhile")
+            raise Changed("has been removed by somebody else")
     except (Changed, TtmemError) as problem:
         return Outcome(step, None, str(problem))
     except OSError as problem:
@@ -94,12 +94,12 @@ def _remove_region(step: RemoveRegion, backup: Backup) -> None:
         if lease.use is Use.SOMEBODY:
             raise Changed("is used by a process now")
         if os.pread(file.descriptor, len(step.data), 0) != step.data:
-            raise Changed("was written to meanwhile")
+            raise Changed("has been written to")
         if (
             lease.use is Use.UNKNOWN
             and judge_rows(step.data, step.key, ProcessStates(), scan_proc()).live
         ):
-            raise Changed("names a process that states now")
+            raise Changed("names a live process")
         _remove(file, lease, backup)
 
 
@@ -123,7 +123,7 @@ def _remove(file: OpenFile, lease: Lease, backup: Backup) -> None:
 
 def _check_size(file: OpenFile, size: int) -> None:
     if file.status.st_size != size:
-        raise Changed("changed its size meanwhile")
+        raise Changed("has changed size")
 
 
 def _slots_entry(step: ClearSlots) -> Entry:
@@ -173,7 +173,7 @@ def _restore(entry: Entry, backup: Backup) -> None:
     restore = {"file": _restore_file, "slots": _restore_slots}[entry["kind"]]
     if backup.boot != boot_id():
         raise Changed(
-            "was memory of before the machine was started anew; the copy is "
+            "was in memory before the machine was rebooted; the copy is "
             f"{backup.folder / os.path.basename(entry['copy'])}"
         )
     with backup.copy_of(entry) as saved:
@@ -181,17 +181,17 @@ def _restore(entry: Entry, backup: Backup) -> None:
 
 
 def _restore_file(entry: Entry, saved: int) -> None:
-    """Only into the same directory as before, since the path may lead elsewhere by now."""
+    """Only into the same directory as before, since the path may lead elsewhere now."""
     path, name = os.path.split(entry["path"])
     device, inode = entry["folder"]
     with opened_folder(path) as folder:
         if folder_key(folder) != (device, inode):
-            raise Changed(f"was in another folder than the one that is called {path} now")
+            raise Changed(f"was in another directory than the one that is now at {path}")
         owner = (entry["uid"], entry["gid"]) if os.geteuid() == 0 else None
         try:
             create(folder, name, saved, entry["mode"], owner)
         except FileExistsError:
-            raise Changed("there is a new file of that name, which is left as it is") from None
+            raise Changed("there is a new file of that name, which was left alone") from None
 
 
 def _restore_slots(entry: Entry, saved: int) -> None:
@@ -200,11 +200,11 @@ def _restore_slots(entry: Entry, saved: int) -> None:
     layout = LAYOUTS.get(os.fstat(saved).st_size)
     with opened(entry["path"], key) as file, leased(file.descriptor) as lease:
         if layout is None or file.status.st_size != layout.size:
-            raise Changed("changed its size meanwhile")
+            raise Changed("has changed size")
         descriptor = file.descriptor
         image, now = (os.pread(each, layout.size, 0) for each in (saved, descriptor))
         if not len(image) == len(now) == layout.size:
-            raise Changed("changed its size meanwhile")
+            raise Changed("has changed size")
         scan = scan_proc()
         owned = judge_rows(now, key, ProcessStates(), scan).live or scan.mapped_by.get(key)
         if owned or lease.use is Use.SOMEBODY:

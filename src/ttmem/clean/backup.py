@@ -226,7 +226,7 @@ def create(
         os.link(aside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         there = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if key_of(there) != key_of(os.fstat(target)):
-            raise Changed("was exchanged in the moment of its return")
+            raise Changed("was replaced while it was being restored")
     finally:
         os.close(target)
         with suppress(OSError):
@@ -253,7 +253,7 @@ def _copy(source: int, target: int) -> None:
             write_whole(target, chunk, at)
         at += len(chunk)
     if os.fstat(source).st_size != size:
-        raise Changed("changed its size meanwhile")
+        raise Changed("has changed size")
 
 
 @contextmanager
@@ -264,7 +264,7 @@ def opened_private(folder: int, name: str) -> Iterator[int]:
         status = os.fstat(descriptor)
         plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
         if not plain or status.st_uid != os.geteuid():
-            raise OSError(errno.EPERM, f"{name} is no file of {user_name(os.geteuid())} alone")
+            raise OSError(errno.EPERM, f"{name} is not a file of {user_name(os.geteuid())} alone")
         if status.st_size > LARGEST:
             raise OSError(errno.EFBIG, f"{name} is larger than anything that is kept here")
         yield descriptor

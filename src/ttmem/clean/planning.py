@@ -236,7 +236,7 @@ class _Judge:
             with opened(facts.path) as there:
                 check_size(there.status.st_size)
                 if there.status.st_size != facts.size:
-                    raise Changed("changed its size meanwhile")
+                    raise Changed("has changed size")
                 use = _use(there)
         except Changed as problem:
             return _refused(facts.path, problem)

@@ -66,7 +66,7 @@ def frames_from(stream: FrameStream, path: str) -> Iterator[tuple[Frame, str]]:
                 raise Refused(text_of(data[start : start + length]))
             yield kind, text_of(data[start : start + length])
     except FrameError as error:
-        raise Refused(f"what listens at {path} is no server for this client: {error}") from error
+        raise Refused(f"what listens at {path} is not a server for this client: {error}") from error
 
 
 def text_of(payload: bytes | bytearray) -> str:
@@ -104,7 +104,7 @@ def explained(given: str | None, error: Exception) -> TtmemError:
 def _absence(path: str) -> str:
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
-            return f"{path} is no socket, so no server listens there; give another --socket"
+            return f"{path} is not a socket, so no server listens there; give another --socket"
     except OSError:
         pass
     place = "" if path == DEFAULT_SOCKET else f" --socket {shlex.quote(path)}"

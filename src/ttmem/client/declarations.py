@@ -75,7 +75,7 @@ class Declarations:
         """ValueError, TypeError or struct.error if these are not cores."""
         if isinstance(cores, int):
             if not 0 <= cores <= MOST_CORES:
-                raise ValueError(f"{cores} is no number of cores")
+                raise ValueError(f"{cores} is not a number of cores")
             return self.core_sets.setdefault(cores, DeclaredCores(0, cores))
         key = tuple(_rectangle(part) for part in cores or ())
         with self._lock:

@@ -133,7 +133,7 @@ class TargetCache(dict[object, Targets]):
         numbers = device_numbers(device)
         for number in numbers:
             if not 0 <= number <= MOST_32:
-                raise ValueError(f"{number} is no device number")
+                raise ValueError(f"{number} is not a device number")
         bits = tuple(number << HIGH for number in numbers)
         targets = bits[0] if len(bits) == 1 else bits
         if isinstance(device, (int, ReportedDevice, ReportedMesh)):

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     path = None if options.output in (None, "-") else options.output
     if path is None and sys.stdout.isatty() and options.to not in ("csv", "jsonl", "collapsed"):
         raise BadInput(
-            f"{options.to} is no text for a terminal; name a file with -o, or use a pipe"
+            f"{options.to} is not text for a terminal; name a file with -o, or use a pipe"
         )
     with Recording(options.file) as recording:
         span = Span(_position(recording, options.first), _position(recording, options.until))

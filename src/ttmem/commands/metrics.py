@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.textfile and not os.path.isdir(options.textfile):
         raise BadInput(
-            f"{options.textfile} is no directory; make it, or name another with --textfile"
+            f"{options.textfile} is not a directory; create it, or name another with --textfile"
         )
     feed = _feed(options)
     said = ""

@@ -127,7 +127,7 @@ def _simulate(options: argparse.Namespace, found: Workload, stop: _Stop) -> int:
 def _mesh(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,4})[xX](\d{1,4})", text)
     if match is None:
-        raise BadInput(f"{text!r:.40} is no mesh; write rows and columns, as 1x4")
+        raise BadInput(f"{text!r:.40} is not a mesh; write rows and columns, such as 1x4")
     return int(match[1]), int(match[2])
 
 

@@ -58,7 +58,7 @@ def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended 
 def _full(pid: int) -> Anomaly:
     text = (
         f"pid {pid}: its probe's table was full for a while: more may never have been freed than is told"
-        " (`ttmem run --live` makes more room)"
+        " (`ttmem run --live` enlarges it)"
     )
     return Anomaly("probe_table", text, pid)
 

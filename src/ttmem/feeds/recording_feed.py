@@ -14,7 +14,7 @@ class RecordingFeed:
     """A recording at one instant; at its end it follows a file that is still being written."""
 
     def __init__(self, file: str, at: str | float = "end") -> None:
-        """BadInput if the file is no recording, or `at` no instant of it."""
+        """BadInput if the file is not a recording, or has no instant `at`."""
         self._file = file
         self.at = at  # may be changed between two reads
         self.reached: tuple[int, int] | None = None  # position and time of the last snapshot

@@ -117,7 +117,7 @@ def checked_root(given: str | None = None) -> str:
     root = given or os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
     if root != DEFAULT_ROOT and not os.path.isdir(root):
         how = "--sysfs " if given else f"{ROOT_VARIABLE}="
-        raise BadInput(f"{how}{root} is no folder; sysfs is usually {DEFAULT_ROOT}")
+        raise BadInput(f"{how}{root} is not a directory; sysfs is usually {DEFAULT_ROOT}")
     return root
 
 
@@ -143,15 +143,15 @@ def attribute(folder: str, name: str) -> str:
         reason = _REASONS.get(problem.errno or 0) or f"it cannot be read: {problem.strerror}"
         raise NoValue(reason) from None
     if len(data) > MOST_BYTES:
-        raise NoValue(f"the driver says more than {MOST_BYTES} bytes, which is no value")
+        raise NoValue(f"the driver reports more than {MOST_BYTES} bytes, which cannot be a value")
     try:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError:
         text = "\0"
     if not text.isprintable():
-        raise NoValue("the driver says something that is no text")
+        raise NoValue("the driver reports something that is not text")
     if not text:
-        raise NoValue("the driver says nothing")
+        raise NoValue("the driver reports nothing")
     return text
 
 

@@ -76,7 +76,7 @@ class ProbeGaps:
             yield Anomaly("untracked", text, pid)
         told = "; ".join(self._beyond(device))
         if told:
-            text = f"{who}: its probe's table is full: {told} (`ttmem run --live` makes more room)"
+            text = f"{who}: its probe's table is full: {told} (`ttmem run --live` enlarges it)"
             yield Anomaly("probe_table", text, pid)
 
     def _beyond(self, device: str) -> Iterator[str]:

@@ -95,5 +95,5 @@ def end_like(code: int) -> int:
 
 def _why_not(name: str, problem: OSError) -> CannotRun:
     if isinstance(problem, FileNotFoundError):
-        return NoSuchCommand(f"{name}: no such command; what stands after -- is run as it is")
+        return NoSuchCommand(f"{name}: no such command; what follows -- is run as given")
     return CannotRun(f"{name} cannot be run: {problem.strerror}")

@@ -68,7 +68,7 @@ def opened(path: str, key: Key | None = None) -> Iterator[OpenFile]:
         try:
             status = os.fstat(descriptor)
             if key is not None and key != key_of(status):
-                raise Changed("was replaced meanwhile")
+                raise Changed("has been replaced")
             _check_plain(status)
             _check_ours(status)
             yield OpenFile(path, folder, descriptor, status)
@@ -188,12 +188,12 @@ def remove(file: OpenFile, lease: Lease) -> None:
         _move_back(file, aside)
         raise
     if os.fstat(file.descriptor).st_nlink:
-        raise Changed("was exchanged in the moment of its removal, and is still there")
+        raise Changed("was replaced while it was being removed, and is still there")
 
 
 def _reason_to_stop(file: OpenFile, aside: str, lease: Lease) -> str | None:
     if key_of(os.stat(aside, dir_fd=file.folder, follow_symlinks=False)) != file.key:
-        return "was replaced meanwhile"
+        return "has been replaced"
     if lease.somebody_waits():
         return "is being opened by somebody right now"
     if lease.use is not Use.NOBODY and scan_proc().mapped_by.get(file.key):
@@ -214,7 +214,7 @@ def _move_back(file: OpenFile, aside: str) -> None:
         os.unlink(aside, dir_fd=file.folder)
     except OSError as problem:
         raise Changed(
-            f"was replaced meanwhile; what was moved aside cannot go back ({problem.strerror}) "
+            f"has been replaced; what was moved aside cannot go back ({problem.strerror}) "
             f"and is called {aside} now"
         ) from problem
 

@@ -42,7 +42,9 @@ def check_directories(given: str | None = None) -> None:
     for how, folder in named.items():
         if not os.path.isdir(folder):
             shown = folder or "''"
-            raise BadInput(f"{how}{shown} is no folder; regions usually lie in {DEFAULT_DIRECTORY}")
+            raise BadInput(
+                f"{how}{shown} is not a directory; regions are usually in {DEFAULT_DIRECTORY}"
+            )
 
 
 def clean_command(folder: str) -> str:

@@ -108,7 +108,7 @@ def _replace(folder: int, name: str, status: os.stat_result, data: bytes) -> Non
         os.fchmod(file, stat.S_IMODE(status.st_mode))
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
         if key_of(os.stat(name, dir_fd=folder, follow_symlinks=False)) != key_of(status):
-            raise Changed("was replaced meanwhile")
+            raise Changed("has been replaced")
         os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):

@@ -157,7 +157,7 @@ def _in_words(losses: Losses) -> Iterator[str]:
     if losses.live_not_listed:
         yield (
             f"no room in the list of what is alive for {losses.live_not_listed:,} of the buffers, circular buffers, "
-            "programs and kernels: sums are right, lists are not (--live makes more room)"
+            "programs and kernels: sums are right, lists are not (--live enlarges them)"
         )
     if losses.given_up:
         were = several(losses.given_up, "event was", "events were")
@@ -170,7 +170,7 @@ def _in_words(losses: Losses) -> Iterator[str]:
     if losses.forgotten:
         yield (
             f"{several(losses.forgotten, 'buffer')} never freed had to make room in the list of what is alive: "
-            "not told here (--live makes more room)"
+            "not told here (--live enlarges them)"
         )
     if losses.unseen:
         buffers = several(losses.unseen, "buffer was", "buffers were")

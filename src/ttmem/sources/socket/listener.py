@@ -271,7 +271,7 @@ def _clear_stale(folder: int, path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise BadInput(f"{path} is there and is no socket; remove it, or choose another --socket")
+        raise BadInput(f"{path} exists and is not a socket; remove it, or choose another --socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(2)
         try:

@@ -93,7 +93,7 @@ class Sensor:
 
     def _number(self, text: str) -> float:
         if not _NUMBER.fullmatch(text):
-            raise NoValue("the driver says something that is no number")
+            raise NoValue("the driver reports something that is not a number")
         return int(text) if self.divisor is None else int(text) / self.divisor
 
 
@@ -146,7 +146,7 @@ def read_sensors(folder: str) -> Telemetry:
 
 def checked_version(text: str) -> str:
     if not _VERSION.fullmatch(text) or text == NO_FIRMWARE:
-        raise NoValue("the driver says something that is no version")
+        raise NoValue("the driver reports something that is not a version")
     return text
 
 
