@@ -31,6 +31,7 @@ VERBS = (
     "metrics",
     "peak",
     "leaks",
+    "diff",
     "web",
     "report",
     "mcp",
