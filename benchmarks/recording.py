@@ -62,7 +62,7 @@ def workload_events(name: str) -> bytes:
     return bytes(data[: EVENTS * EVENT_SIZE])
 
 
-def _shuffled(data: bytes) -> bytes:
+def shuffled(data: bytes) -> bytes:
     """The same with addresses and ids that follow no order."""
     chance, names = Random(2), dict[int, int]()
     out = bytearray()
@@ -86,7 +86,7 @@ def _timed(data: bytes, start: int) -> bytes:
     return bytes(out)
 
 
-def _books() -> tuple[Books, ProcessRecord]:
+def new_books() -> tuple[Books, ProcessRecord]:
     books = Books()
     return books, books.open_process(process_facts(os.getpid()))
 
@@ -105,9 +105,9 @@ def _apply(books: Books, process: ProcessRecord, data: bytes, count: int) -> flo
 
 def _record(data: bytes, path: str, count: int) -> tuple[float, Recorder]:
     """Processor time that recording adds to accounting; the recorder is closed."""
-    plain, process = _books()
+    plain, process = new_books()
     alone = _apply(plain, process, data, count)
-    books, process = _books()
+    books, process = new_books()
     sink = FileSink(path, overwrite=True)
     recorder = Recorder(books, sink, described(), budget=1 << 30)  # nothing is to be lost
     begun = time.process_time()
@@ -142,7 +142,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for name, data in streams.items():
             rows += _size(name, data, folder, 8)
-            rows += _size(f"{name}, shuffled addresses", _shuffled(data), folder, 10)
+            rows += _size(f"{name}, shuffled addresses", shuffled(data), folder, 10)
         path = os.path.join(folder, "long.ttmem")
         seconds, recorder = _record(streams["serving"], path, RECORDED)
         written = recorder.written()

@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 
+#include "event_columns.hpp"
 #include "event_lines.hpp"
 #include "journal.hpp"
 #include "records.hpp"
@@ -638,6 +639,83 @@ PyObject* planes(PyObject*, PyObject* args) {
     return nullptr;
 }
 
+// -- events as columns --------------------------------------------------------------------------------------------------
+
+template <typename T>
+PyObject* packed(const std::vector<T>& values) {
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
+                                     static_cast<Py_ssize_t>(values.size() * sizeof(T)));
+}
+
+// (values, a byte for each row that says whether it has one, lowest, highest)
+template <typename T>
+PyObject* numbers(const Numbers<T>& column) {
+    return Py_BuildValue("(NNKK)", packed(column.values), packed(column.present),
+                         static_cast<unsigned long long>(column.lowest), static_cast<unsigned long long>(column.highest));
+}
+
+// (an index for each row, keys)
+PyObject* keyed(const Keys& column) { return Py_BuildValue("(NN)", packed(column.rows), packed(column.keys)); }
+
+PyObject* columns_of_events(PyObject*, PyObject* args) {
+    PyObject* list;
+    const char* classes;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "Oy#", &list, &classes, &size)) {
+        return nullptr;
+    }
+    if (size != 256) {
+        PyErr_SetString(PyExc_ValueError, "there is a class for each of 256 ops");
+        return nullptr;
+    }
+    std::vector<EventRun> runs;
+    const Py_ssize_t count = PyList_Size(list);
+    std::vector<std::vector<Event>> copies(count > 0 ? static_cast<std::size_t>(count) : 0);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        EventRun run;
+        unsigned long long arrived, position;
+        const char* data;
+        Py_ssize_t bytes;
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "IIKKy#", &run.process, &run.pid, &arrived, &position, &data, &bytes)) {
+            return nullptr;
+        }
+        run.arrived = arrived, run.position = position, run.count = static_cast<std::size_t>(bytes) / sizeof(Event);
+        run.events = aligned(data, run.count, copies[static_cast<std::size_t>(i)]);
+        runs.push_back(run);
+    }
+    if (count < 0) {
+        return nullptr;
+    }
+    const EventColumns out = event_columns(runs, reinterpret_cast<const std::uint8_t*>(classes));
+    return Py_BuildValue("(NNNNNNNNNNNNNNN)", numbers(out.position), numbers(out.time), numbers(out.pid), keyed(out.device),
+                         keyed(out.event), keyed(out.memory), numbers(out.id), numbers(out.requested), numbers(out.reserved),
+                         numbers(out.address), numbers(out.program), numbers(out.number), keyed(out.op), keyed(out.site),
+                         keyed(out.phase));
+}
+
+// The entry of a table for each index, and which of them have one: 2^32 - 1 stands for none.
+PyObject* looked_up(PyObject*, PyObject* args) {
+    const char *indices, *table;
+    Py_ssize_t size, entries;
+    if (!PyArg_ParseTuple(args, "y#y#", &indices, &size, &table, &entries)) {
+        return nullptr;
+    }
+    const std::size_t rows = static_cast<std::size_t>(size) / 4, known = static_cast<std::size_t>(entries) / 4;
+    std::vector<std::uint32_t> values;
+    std::vector<std::uint8_t> present(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+        std::uint32_t index, value = ~std::uint32_t{0};
+        std::memcpy(&index, indices + 4 * row, 4);
+        if (index < known) {
+            std::memcpy(&value, table + 4 * std::size_t{index}, 4);
+        }
+        if ((present[row] = value != ~std::uint32_t{0})) {
+            values.push_back(value);
+        }
+    }
+    return Py_BuildValue("(NN)", packed(values), packed(present));
+}
+
 PyMethodDef methods[] = {
     {"open_process", method<open_process>, METH_VARARGS, nullptr},
     {"release_process", method<on_index<&Ledger::release_process, process_exists>>, METH_VARARGS, nullptr},
@@ -691,6 +769,8 @@ PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0, Py_TPFLAGS_DEFAUL
 
 PyMethodDef functions[] = {
     {"decode_records", guarded<decode>, METH_VARARGS, nullptr},
+    {"event_columns", guarded<columns_of_events>, METH_VARARGS, nullptr},
+    {"looked_up", guarded<looked_up>, METH_VARARGS, nullptr},
     {"planes", guarded<planes>, METH_VARARGS, nullptr},
     {"reached", guarded<latest_time>, METH_VARARGS, nullptr},
     {"transposed", transposed, METH_VARARGS, nullptr},

@@ -57,6 +57,10 @@ class Ledger:
 def decode_records(
     data: bytes, offset: int, record_size: int, pid: int, /
 ) -> tuple[bytes, int, int]: ...
+def event_columns(
+    runs: list[tuple[int, int, int, int, bytes]], classes: bytes, /
+) -> tuple[tuple[bytes, bytes, int, int] | tuple[bytes, bytes], ...]: ...
+def looked_up(indices: bytes, table: bytes, /) -> tuple[bytes, bytes]: ...
 def planes(
     pieces: list[tuple[bytes, int, int] | tuple[int, int, int, int, bytes, int, int]],
     before: int,

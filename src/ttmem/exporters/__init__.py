@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.exporters.events import EventRow, Progress, Span, batches, event_rows
-from ttmem.recording import Recording
+from ttmem.recording import Batch, Recording, Totals
 from ttmem.snapshots import Snapshot
 
 
@@ -26,9 +26,19 @@ class Request(NamedTuple):
 
     def rows(self, span: Span | None = None, *, state: bool = False) -> Iterator[EventRow]:
         """`state`: with what was alive before somebody looked, which is told as events too."""
+        for batch in self.batches(span, state=state):
+            yield from event_rows(batch)
+
+    def batches(self, span: Span | None = None, *, state: bool = False) -> Iterator[Batch]:
+        """What `rows` gives, by the batch."""
         for batch in batches(self.recording, span or self.span, self.progress):
             if state or batch.source_position is not None:
-                yield from event_rows(batch)
+                yield batch
+
+    def totals(self) -> Iterator[Totals]:
+        for stretch in self.recording.stretches(*self.span):
+            self.progress(stretch.first)
+            yield from stretch.totals()
 
     def live(self, at: int | None = None) -> Snapshot:
         """With every live buffer."""
@@ -130,9 +140,9 @@ def _parquet(request: Request, path: str) -> None:
     marks = [m for m in recording.markers if span.first <= m.position <= span.last]
     os.mkdir(path, 0o700)
     with open(os.path.join(path, "events.parquet"), "xb") as out:
-        write_events(out, request.rows(), about)
+        write_events(out, request.batches(), about)
     with open(os.path.join(path, "totals.parquet"), "xb") as out:
-        write_totals(out, recording.totals(span.first, span.last), about)
+        write_totals(out, request.totals(), about)
     with open(os.path.join(path, "live.parquet"), "xb") as out:
         write_live(out, ((mark, request.live(mark.position)) for mark in marks), about)
 

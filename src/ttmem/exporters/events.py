@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from ttmem._native import event_columns as native_columns
+from ttmem._native import looked_up
 from ttmem.events import EVENT, Event, Flag, MemoryKind, Notice, Op
+from ttmem.exporters.parquet import Numbers, Texts
 from ttmem.recording import Batch, RecordedProcess, Recording
 
 Progress = Callable[[int], None]  # the position reached
@@ -38,8 +42,8 @@ class EventRow(NamedTuple):
     phase: str | None
 
 
-_NAMES = {int(op): op.name.lower() for op in (*Op, *Notice)}
-_MEMORY = {int(kind): kind.name for kind in MemoryKind}
+_NAMES: dict[int, str] = {int(op): op.name.lower() for op in (*Op, *Notice)}
+_MEMORY: dict[int, str] = {int(kind): kind.name for kind in MemoryKind}
 _BUFFER = {int(Op.ALLOC), int(Op.FREE)}
 _CIRCULAR = {int(Op.CB_ALLOC), int(Op.CB_FREE)}
 _KERNEL = {int(Op.KERNEL_LOAD), int(Op.KERNEL_UNLOAD)}
@@ -115,3 +119,56 @@ def event_row(position: int, process: RecordedProcess, arrived: int, event: Even
         text(event.site),
         phase,
     )
+
+
+def _class(op: int) -> int:
+    """As `EventClass` in src/native/event_columns.hpp numbers them."""
+    groups = ({int(Op.ALLOC)}, {int(Op.FREE)}, {_FAILED}, _CIRCULAR, _KERNEL, _PROGRAM)
+    found = next((number for number, ops in enumerate(groups, 1) if op in ops), 0)
+    return found | (128 if op in _NO_DEVICE else 0)
+
+
+_CLASSES = bytes(map(_class, range(256)))
+_CB = 255  # in the column `memory`
+_NONE = 0xFFFFFFFF
+TABLE = tuple("time" if name == "time_ns" else name for name in EventRow._fields)
+
+
+def event_columns(found: Sequence[Batch]) -> dict[str, Numbers | Texts]:
+    """What `event_rows` gives, as columns and sorted by time: a hundred times as fast."""
+    processes = list({batch.process.serial: batch.process for batch in found}.values())
+    numbers = {process.serial: number for number, process in enumerate(processes)}
+    runs = [
+        (
+            numbers[batch.process.serial],
+            batch.process.pid if 0 <= batch.process.pid <= _NONE else 0,
+            batch.arrived_ns,
+            batch.position,
+            batch.events.tobytes(),
+        )
+        for batch in found
+    ]
+
+    def text(name: str, key: int) -> str | None:
+        number, low = key >> 32, key & _NONE
+        if key == (1 << 64) - 1:
+            return None
+        if name == "event":
+            return _NAMES.get(low, str(low))
+        if name == "memory":
+            return "CB" if low == _CB else _MEMORY.get(low)
+        process = processes[number]
+        known = process.devices if name == "device" else process.strings
+        return known.get(low)
+
+    columns: dict[str, Numbers | Texts] = {}
+    for name, column in zip(TABLE, native_columns(runs, _CLASSES), strict=True):
+        if len(column) == 4:
+            columns[name] = Numbers(*column)
+            continue
+        indices, keys = column
+        texts = [text(name, key) for key in memoryview(keys).cast("Q")]
+        known = {one: at for at, one in enumerate(dict.fromkeys(t for t in texts if t is not None))}
+        table = array("I", [_NONE if one is None else known[one] for one in texts])
+        columns[name] = Texts(*looked_up(indices, table.tobytes()), [*known])
+    return columns

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import BinaryIO, NamedTuple
 
+from ttmem._native import transposed
 from ttmem.exporters.protobuf import varint
 
 if sys.version_info >= (3, 14):
@@ -54,7 +55,26 @@ class Column(NamedTuple):
     optional: bool = False
 
 
-Values = Sequence[int] | Sequence[int | None] | Sequence[str] | Sequence[str | None]
+class Numbers(NamedTuple):
+    """Integers of a column, packed: those that are present, and a byte for each row that says whether it has one."""
+
+    packed: bytes
+    present: bytes
+    lowest: int
+    highest: int
+
+
+class Texts(NamedTuple):
+    """Texts of a column: packed indices (u32) of those that are present, and what they stand for."""
+
+    indices: bytes
+    present: bytes
+    entries: Sequence[str]
+
+
+Values = (
+    Sequence[int] | Sequence[int | None] | Sequence[str] | Sequence[str | None] | Numbers | Texts
+)
 
 
 class ParquetWriter:
@@ -78,13 +98,14 @@ class ParquetWriter:
 
     def write(self, values: Mapping[str, Values]) -> None:
         """One row group; all columns have the same length."""
-        rows = len(values[self._columns[0].name])
+        packed = {column.name: _packed(column, values[column.name]) for column in self._columns}
+        rows = len(packed[self._columns[0].name].present)
         if not rows:
             return
         began = self._at
         chunks, uncompressed = [], 0
         for column in self._columns:
-            chunk, size = self._column(column, values[column.name])
+            chunk, size = self._column(column, packed[column.name])
             chunks.append(chunk)
             uncompressed += size
         sorting = _struct((1, _I32, self._sorted_by), (2, _FALSE, None), (3, _FALSE, None))
@@ -119,42 +140,36 @@ class ParquetWriter:
         )
         self._put(footer + len(footer).to_bytes(4, "little") + MAGIC)
 
-    def _column(self, column: Column, values: Values) -> tuple[bytes, int]:
+    def _column(self, column: Column, values: Numbers | Texts) -> tuple[bytes, int]:
         """Writes the pages of one column; its description, and its size before compression."""
-        began = self._at
-        present, levels = [value for value in values if value is not None], b""
-        if column.optional:
-            levels = _levels([value is not None for value in values], len(present))
-        size, dictionary_at = 0, None
-        if column.kind is Kind.TEXT:
-            texts = [str(value) for value in present]
-            known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        began, rows, count = self._at, len(values.present), values.present.count(1)
+        levels = _levels(values.present, count) if column.optional else b""
+        size, dictionary_at, bounds = 0, None, None
+        if isinstance(values, Texts):
             dictionary_at = self._at
-            entries = b"".join(_counted(text.encode()) for text in known)
-            size += self._page(_DICTIONARY_PAGE, entries, len(known), _PLAIN)
-            page, encoding = _indices([known[text] for text in texts]), _RLE_DICTIONARY
-            bounds = None
+            entries = b"".join(_counted(_utf8(text)) for text in values.entries)
+            size += self._page(_DICTIONARY_PAGE, entries, len(values.entries), _PLAIN)
+            page, encoding = _indices(values.indices), _RLE_DICTIONARY
         else:
-            width = "I" if column.kind is Kind.U32 else "Q"
-            numbers = array(width, [int(value) for value in present if value is not None])
-            page, encoding = _split(numbers), _BYTE_STREAM_SPLIT
-            bounds = (min(numbers), max(numbers)) if numbers else None
+            width = 4 if column.kind is Kind.U32 else 8
+            page, encoding = transposed(values.packed, width), _BYTE_STREAM_SPLIT
+            bounds = (values.lowest, values.highest) if count else None
         data_at = self._at
-        size += self._page(_DATA_PAGE, levels + page, len(values), encoding)
+        size += self._page(_DATA_PAGE, levels + page, rows, encoding)
         encodings = [_RLE, encoding, *([_PLAIN] if dictionary_at is not None else [])]
         fields: list[tuple[int, int, object]] = [
             (1, _I32, _PHYSICAL[column.kind]),
             (2, _LIST, (_I32, [_zigzag(one) for one in encodings])),
             (3, _LIST, (_BINARY, [_counted_varint(column.name.encode())])),
             (4, _I32, _ZSTD),
-            (5, _I64, len(values)),
+            (5, _I64, rows),
             (6, _I64, size),
             (7, _I64, self._at - began),
             (9, _I64, data_at),
         ]
         if dictionary_at is not None:
             fields.append((11, _I64, dictionary_at))
-        fields.append((12, _STRUCT, _statistics(column, len(values) - len(present), bounds)))
+        fields.append((12, _STRUCT, _statistics(column, rows - count, bounds)))
         return _struct((2, _I64, began), (3, _STRUCT, _struct(*fields))), size
 
     def _page(self, kind: int, data: bytes, values: int, encoding: int) -> int:
@@ -214,16 +229,29 @@ def _statistics(column: Column, missing: int, bounds: tuple[int, int] | None) ->
 # -- encodings -----------------------------------------------------------------------------------------
 
 
-def _split(numbers: array[int]) -> bytes:
-    data, width = numbers.tobytes(), numbers.itemsize
-    return b"".join([data[byte::width] for byte in range(width)])
+def _packed(column: Column, values: Values) -> Numbers | Texts:
+    if isinstance(values, (Numbers, Texts)):
+        return values
+    given = [value for value in values if value is not None]
+    present = bytes([value is not None for value in values])
+    if column.kind is Kind.TEXT:
+        known = {text: number for number, text in enumerate(dict.fromkeys(map(str, given)))}
+        indices = array("I", [known[str(text)] for text in given])
+        return Texts(indices.tobytes(), present, [*known])
+    numbers = array("I" if column.kind is Kind.U32 else "Q", map(int, given))
+    return Numbers(numbers.tobytes(), present, min(numbers, default=0), max(numbers, default=0))
 
 
-def _levels(present: Sequence[bool], count: int) -> bytes:
+def _utf8(text: str) -> bytes:
+    """Somebody may have recorded what is no text: half a surrogate pair."""
+    return text.encode("utf-8", "replace")
+
+
+def _levels(present: bytes, count: int) -> bytes:
     """Definition levels of an optional column: a run if all are alike, else one bit each."""
     alike = count in (0, len(present))
     one_run = varint(len(present) << 1) + bytes([count > 0])
-    runs = one_run if alike else _bit_packed(bytes(present))
+    runs = one_run if alike else _bit_packed(present)
     return len(runs).to_bytes(4, "little") + runs
 
 
@@ -237,11 +265,10 @@ def _bit_packed(bits: bytes) -> bytes:
 _DIGITS = bytes([48, 49]) + bytes(254)
 
 
-def _indices(numbers: Sequence[int]) -> bytes:
+def _indices(packed: bytes) -> bytes:
     """Dictionary indices of 32 bits: a group of eight of them is simply eight integers."""
-    groups = -(-len(numbers) // 8)
-    data = array("I", numbers).tobytes().ljust(groups * 32, b"\0")
-    return bytes([32]) + varint(groups << 1 | 1) + data
+    groups = -(-len(packed) // 32)
+    return bytes([32]) + varint(groups << 1 | 1) + packed.ljust(groups * 32, b"\0")
 
 
 def _counted(data: bytes) -> bytes:

@@ -9,9 +9,10 @@ from itertools import islice
 from operator import itemgetter
 from typing import BinaryIO, TextIO
 
-from ttmem.exporters.events import EventRow
+from ttmem.events import EVENT_SIZE
+from ttmem.exporters.events import EventRow, event_columns
 from ttmem.exporters.parquet import ROW_GROUP, Column, Kind, ParquetWriter
-from ttmem.recording import Marker, Totals
+from ttmem.recording import Batch, Marker, Totals
 from ttmem.snapshots import Snapshot
 
 EVENTS = (
@@ -72,8 +73,19 @@ def write_json_lines(out: TextIO, rows: Iterable[EventRow]) -> None:
         out.write(encode(row._asdict()) + "\n")
 
 
-def write_events(out: BinaryIO, rows: Iterable[EventRow], about: Mapping[str, str]) -> None:
-    _write(out, EVENTS, rows, about, time=1)
+def write_events(out: BinaryIO, found: Iterable[Batch], about: Mapping[str, str]) -> None:
+    writer = ParquetWriter(out, EVENTS, "time", about)
+    group: list[Batch] = []
+    rows = 0
+    for batch in found:
+        count = len(batch.events) // EVENT_SIZE
+        if rows + count > ROW_GROUP:
+            writer.write(event_columns(group))
+            group, rows = [], 0
+        group.append(batch)
+        rows += count
+    writer.write(event_columns(group))
+    writer.close()
 
 
 def write_totals(out: BinaryIO, totals: Iterable[Totals], about: Mapping[str, str]) -> None:

@@ -33,6 +33,7 @@ ledger, whose format belongs to `Ledger.save`.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from enum import IntEnum
@@ -55,6 +56,8 @@ MAX_RAW = 16 << 20
 CHUNK_RECORDS = 16_384  # fewer compress worse (4,096: +11 %), more make seeking slower
 LEVEL = 1  # of zstd: 3 saves 2.5 % of the bytes for 70 % more time
 COMPRESSED, CONTINUED = 1, 2
+LONGEST_TEXT = 16_384  # characters; the longest that is written is a message of the runtime
+_HALF_PAIR = re.compile(rb"\\u[dD]|\xed")  # it may be, or be part of a whole one
 _U32 = 0xFFFFFFFF
 
 _FIELDS = Struct("<4sBBHIIQIIQQQI")
@@ -226,11 +229,23 @@ def from_planes(payload: bytes) -> bytes:
 
 
 def to_document(payload: bytes) -> Any:
-    """JSON that somebody else may have written; BadChunk if it is none."""
+    """JSON that somebody else may have written; BadChunk if it is none. Its texts can be encoded, and have an end."""
     try:
-        return json.loads(payload)
+        found = json.loads(payload)
+        if _HALF_PAIR.search(payload):  # nobody could print it
+            whole = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
+            found = json.loads(whole)
+        return _cut(found) if len(payload) > LONGEST_TEXT else found
     except (ValueError, RecursionError) as problem:
         raise BadChunk(f"its document cannot be read ({problem})") from None
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key[:LONGEST_TEXT]: _cut(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_cut(entry) for entry in value]
+    return value[:LONGEST_TEXT] if isinstance(value, str) else value
 
 
 def from_document(document: object) -> bytes:
