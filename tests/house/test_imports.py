@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "clean": FOUNDATION | {"events", "sources"},
     "doctor": FOUNDATION | {"events", "sources", "clean"},
     "api": FOUNDATION | {"client", "feeds", "snapshots", "recording"},
-    "exporters": FOUNDATION | {"events", "snapshots", "recording"},
+    "exporters": FOUNDATION | {"events", "snapshots", "recording", "_native"},
     "views": FOUNDATION | {"events", "snapshots", "feeds", "analysis", "doctor", "clean", "probe"},
     "model": FOUNDATION | {"hw", "events", "client"},
     "web": FOUNDATION
