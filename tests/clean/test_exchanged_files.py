@@ -182,7 +182,7 @@ def test_undo_writes_only_into_the_folder_that_the_file_came_from(
 
     (restored,) = undo(backups.open())
 
-    assert restored.problem == f"was in another directory than the one that is now at {shm} now"
+    assert restored.problem == f"was in another directory than the one that is now at {shm}"
     assert os.listdir(shm) == []
     assert len(backups.ids()) == 1
 

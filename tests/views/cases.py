@@ -348,7 +348,7 @@ def stock_and_socket() -> Snapshot:
 
 def stock_ghosts() -> Snapshot:
     """Two were killed; the runtime's own totals count them for ever."""
-    left = "process {} (python) has died and left {} behind; no sum counts it"
+    left = "process {} (python) has died and left {} behind; not included in any total"
     odd = (
         Anomaly("ghost", left.format(39870, "4.0 GiB"), 39870, 4 * GIB),
         Anomaly(

@@ -12,23 +12,23 @@ from ttmem.sources.counters.proc_scan import AttachedProcess, ProcScan, RegionKe
 from ttmem.sources.counters.process_states import ProcessStates
 
 _NOT_SIMPLY_ALIVE = {
-    Owner.DEAD: ("ghost", "has died and left {size} behind; no sum counts it"),
+    Owner.DEAD: ("ghost", "has died and left {size} behind; not included in any total"),
     Owner.REUSED: (
         "reused_pid",
         "has died and left {size} behind; its pid belongs to a younger process now",
     ),
     Owner.REPLACED: (
         "replaced_program",
-        "has run another program since (exec) and left {size} behind; no sum counts it",
+        "has run another program since (exec) and left {size} behind; not included in any total",
     ),
     Owner.ELSEWHERE: (
         "elsewhere",
-        "holds {size}; it is alive in a container, and which process of this host it is, is unknown",
+        "holds {size}; it is alive in a container; its pid on this host is unknown",
     ),
     Owner.UNVERIFIED: (
         "unverified",
         "is said to hold {size}, but it belongs to user {user}, and the file to user {owner}; "
-        "no sum counts it",
+        "not included in any total",
     ),
     Owner.ROOT: (
         "root_in_region",

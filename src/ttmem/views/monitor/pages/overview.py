@@ -177,7 +177,7 @@ L1 used / capacity | L1 + L1_SMALL + CB of all cores / what can be allocated; ke
 largest free | the largest free block, where the source reports it; a larger buffer cannot be allocated
 without CBs | the allocator of L1 buffers does not know of circular buffers: they may lie inside this block
 last 5 min | the highest value in each column, against the capacity; at most the time chosen with [ and ]
-bars | green below 75 %, yellow from 75 %, red from 90 %; '!' is more than the capacity
+percentages | green below 75 %, yellow from 75 %, red from 90 %; '!' is more than the capacity
 <1%  >99% | more than nothing; not quite all
 PROCESSES | how many are alive, and the sum of what they have allocated
 DRAM ... CB | per process over all its devices, measured as in the sums of the devices
