@@ -73,6 +73,7 @@ enum Flag : std::uint16_t {
     CACHE_MISS = 32,
     FOOTPRINT = 64,
     WITH_DEVICE = 128,
+    SAME_SLOT = 256,
 };
 
 enum MemoryKind : std::uint8_t {

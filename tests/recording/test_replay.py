@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.test_journal import EVENTS, answers
-from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice, Op
+from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Notice, Op
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
@@ -180,3 +180,23 @@ def test_a_failure_that_the_ledger_rejects_is_no_marker(tmp_path: Path) -> None:
         kinds = {marker.kind for marker in recording.markers}
 
     assert (books.native.rejected(), recorder.failures, kinds) == (1, 0, {"start"})
+
+
+def test_an_event_of_a_mesh_is_one_event_of_its_process_on_every_device(tmp_path: Path) -> None:
+    books = _books()
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    events = [
+        _alloc(number, device=device, flags=Flag.SAME_SLOT if device else 0)
+        for number in range(3000)
+        for device in range(3)
+    ]
+    _apply(books, 0, events, NOW + 10_000)  # more than one piece
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        held = [
+            len(recording.at(f"41#{count}", ["buffers"]).buffers or ()) for count in (1, 1700, 3000)
+        ]
+        assert held == [3, 5100, 9000]
+        (process, *_) = recording.at("41#1700").processes
+        assert process.position == 1700

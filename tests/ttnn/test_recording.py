@@ -26,6 +26,11 @@ from ttmem.snapshots import DETAILS, to_json
 
 __all__ = ["start_server"]
 SHOWN = "programs,buffers,cores"
+# When one looked, and counters that the probe keeps beside its ring: they are those of the look, not of a position.
+BESIDE_THE_RING = {".time_ns"} | {
+    f".devices[].kernels.{name}"
+    for name in ("loads", "unloads", "dispatches", "cache_entries", "cache_hits", "cache_misses")
+}
 WORK = """
 import threading
 def work():
@@ -131,7 +136,7 @@ def test_a_separate_ps_shows_what_the_recording_has_at_its_position(
             (process,) = document["processes"]
             at = f"{process['pid']}#{process['position']}"
             recorded = to_json(recording.at(at, SHOWN.split(",")))
-            assert _differences(recorded, document) == set()
+            assert _differences(recorded, document) <= BESIDE_THE_RING
 
 
 def _differences(one: Any, other: Any, path: str = "") -> set[str]:

@@ -53,6 +53,7 @@ public:
         for (std::uint32_t i = 0; i < set.count && i < MAX_DEVICES; ++i) {
             event.device = set.chips[i];
             put(event, slot.side);
+            event.flags |= SAME_SLOT;
         }
     }
     void reserve(std::size_t slots) {

@@ -58,6 +58,7 @@ from typing import NamedTuple
 
 EVENT = Struct("<BBHIQQQQQIIII")
 EVENT_SIZE = EVENT.size
+UPPER_FLAGS = 3  # offset of a byte that is 1 in an event with the flag SAME_SLOT
 
 
 class KernelType(IntEnum):
@@ -152,6 +153,7 @@ class Flag(IntFlag):
     CACHE_MISS = 32
     FOOTPRINT = 64  # a kernel load whose size is already binary x cores (historical wire)
     WITH_DEVICE = 128  # not freed explicitly; it went away when its device was closed
+    SAME_SLOT = 256  # the probe has reported it once for all devices of a mesh; this is not the first of them
 
 
 class Event(NamedTuple):
@@ -177,3 +179,18 @@ class Event(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes | memoryview, offset: int = 0) -> Event:
         return cls._make(EVENT.unpack_from(data, offset))
+
+
+def of_source(events: bytes | memoryview, begin: int = 0, end: int | None = None) -> int:
+    """How many events of their source lie between two offsets: one of a mesh stands there once for each device."""
+    end = len(events) if end is None else end
+    return (end - begin) // EVENT_SIZE - bytes(
+        events[begin + UPPER_FLAGS : end : EVENT_SIZE]
+    ).count(1)
+
+
+def end_of(events: bytes | memoryview, number: int) -> int:
+    """The number of events here that are the first `number` events of their source."""
+    flags = bytes(events[UPPER_FLAGS::EVENT_SIZE])
+    begins = [at for at, upper in enumerate(flags) if upper != 1]
+    return begins[number] if number < len(begins) else len(flags)

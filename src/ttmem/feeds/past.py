@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # loaded when there is something to keep, after the first pic
 POLL_S = 0.1
 LIVE = "live"
 LAST_EVENT, LAST_MARKER = "last event", "last marker"
-FIRST_READS = 2  # of the live feed come first
+KEEP_AFTER_S = 0.8  # the first picture of a monitor comes first
 RETRY_S = 5.0  # after a server that could not be recorded
 NOT_YET = "the past is not kept yet"
 FORGOTTEN = "what was before is forgotten: an hour is kept, and at most 256 MiB"
@@ -199,7 +199,7 @@ class PastFeed:
         self.note = ""  # what there is to say about the instant
         self.missing = NOT_YET  # why there is no past; empty: there is
         self._live, self._source = live, source
-        self._reads = 0
+        self._since = 0.0  # the first reading
         self._kept: _Kept | None = None
         self._opened: tuple[MemorySource, Recording] | None = None
         self._shown: tuple[object, Snapshot] | None = None  # what was asked, and the answer
@@ -221,8 +221,9 @@ class PastFeed:
             self._kept.go_on()
             return self._read_past(self._kept.memory, wanted, device, limit)
         snapshot = self._live.read(wanted, device=device, limit=limit)
-        self._reads += 1
-        if self._reads >= FIRST_READS:
+        now = time.monotonic()
+        self._since = self._since or now
+        if now >= self._since + KEEP_AFTER_S:
             self._keep()
         self.reached, self.note = (0, snapshot.time_ns), ""
         self._opened = self._shown = None

@@ -16,6 +16,7 @@ from ttmem.events import (
     Event,
     Remark,
 )
+from ttmem.events.record import of_source
 from ttmem.fast_dataclasses import replace
 from ttmem.ledger import anomalies
 from ttmem.ledger.anomalies import Faults
@@ -295,7 +296,7 @@ class Books:
         """Accounts a batch, in its order, and remembers it; of an overruled process it does neither."""
         if process.counted_as is None:
             first = process.position
-            process.position += length // EVENT_SIZE
+            process.position += of_source(events, offset, offset + length)
             self.account(process, events, now, apply, offset, offset + length, first)
             if 2 * length >= len(
                 events
@@ -324,7 +325,7 @@ class Books:
         begin, recorded = at, self.native.journal is not None
         while True:
             if recorded:
-                self.native.position = min(position + (at - begin) // EVENT_SIZE, NO_POSITION)
+                self.native.position = min(position + of_source(events, begin, at), NO_POSITION)
             at += EVENT_SIZE * apply(process.index, events, at, end - at, now)
             if at + EVENT_SIZE > end:
                 break

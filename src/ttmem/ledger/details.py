@@ -75,7 +75,7 @@ class RecentEvents:
 _OPS = {int(op): op.name for op in (*Op, *Notice)}
 _OF_NO_DEVICE = {int(notice) for notice in Notice if not notice.of_device}
 _BUFFERS = (Op.ALLOC, Op.FREE)  # their `cores` is a phase
-_FLAGS = [(int(flag), str(flag.name)) for flag in Flag]
+_FLAGS = [(int(flag), str(flag.name)) for flag in Flag if flag is not Flag.SAME_SLOT]
 _KINDS: dict[int, type[IntEnum]] = {
     Op.ALLOC: MemoryKind,
     Op.FREE: MemoryKind,

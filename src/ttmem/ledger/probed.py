@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ttmem.events import EVENT_SIZE, Event, Flag, MemoryKind, Op
-from ttmem.events.record import EVENT
+from ttmem.events.record import EVENT, of_source
 from ttmem.ledger.anomalies import FailedAllocations
 from ttmem.ledger.counters import same
 from ttmem.ledger.probe_counters import KilledProcesses, ProbeChecks, ProbePeaks
@@ -288,6 +288,8 @@ class ProbedProcesses:
             }
         self._books.count_lost(process, process.dropped + news.lost, 0)
         take_table(self._books, process, news, now)
+        if news.position is not None:  # a reader that comes late begins in the middle
+            process.position = max(0, news.position - of_source(news.events))
         self._books.apply(process, news.events, 0, len(news.events), now)
         if news.position is not None:  # one slot of the ring may have become several events
             process.position = news.position

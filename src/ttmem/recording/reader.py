@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ttmem.events import EVENT_SIZE
-from ttmem.events.record import NO_POSITION, Control
+from ttmem.events.record import NO_POSITION, Control, of_source
 from ttmem.recording.chunks import Chunks, Damage, FileSource, Source
 from ttmem.recording.format import VERSION, BadChunk, ChunkType, to_document
 from ttmem.recording.journal import reached, runs
@@ -235,7 +235,8 @@ class Reader:
                             memoryview(data)[begin * EVENT_SIZE : until * EVENT_SIZE],
                             None
                             if run.control.id == NO_POSITION
-                            else run.control.id + begin - run.first,
+                            else run.control.id
+                            + of_source(data, run.first * EVENT_SIZE, begin * EVENT_SIZE),
                         )
             except ValueError:
                 continue  # what remains of the chunk is no journal

@@ -9,7 +9,7 @@ from typing import Any
 from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
-from ttmem.events.record import NO_POSITION, Control
+from ttmem.events.record import NO_POSITION, Control, of_source
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.context import Context
 from ttmem.recording.context import changes, without_secrets
@@ -175,9 +175,9 @@ class Recorder:
             while begin + EVENTS_BYTES < end:
                 until = begin + EVENTS_BYTES
                 writer.batch((account, arrived_ns, position, serial, data, begin, until))
-                begin = until
                 if position != NO_POSITION:
-                    position += PIECE - 1
+                    position += of_source(data, begin, until)
+                begin = until
             writer.batch((account, arrived_ns, position, serial, data, begin, end))
             if writer.gap or writer.position - self._key_frame_at >= KEY_FRAME_RECORDS:
                 self._key_frame_if_due(arrived_ns)

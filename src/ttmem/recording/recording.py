@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
 from ttmem.events import EVENT_SIZE, Banks, DeviceDeclaration, MemoryKind
+from ttmem.events.record import end_of, of_source
 from ttmem.recording.chunks import Source
 from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
 from ttmem.recording.journal import records_until
@@ -115,8 +116,7 @@ class Recording(Reader):
                 latest = batch
         if latest is None or latest.source_position is None:
             raise BadInput(f"{self._chunks.source.name} has no event of process {pid} before that")
-        within = min(count - latest.source_position, len(latest.events) // EVENT_SIZE)
-        return latest.position + within
+        return latest.position + end_of(latest.events, count - latest.source_position)
 
     def _peak(self, kind: str) -> int:
         """By events; of what only counters tell, the history has a sample each second."""
@@ -240,7 +240,7 @@ class Recording(Reader):
     def _positions(self, accounts: Mapping[int, int], first: int, last: int) -> dict[int, int]:
         """How far accounts came in their sources between two positions, by index."""
         reached = {
-            batch.process.serial: batch.source_position + len(batch.events) // EVENT_SIZE
+            batch.process.serial: batch.source_position + of_source(batch.events)
             for batch in self.batches(first, last)
             if batch.source_position is not None
         }
