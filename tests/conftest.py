@@ -82,6 +82,15 @@ def _ctrl_c_works() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_terminal() -> Iterator[None]:
+    """Output is as wide as into a pipe, wherever the tests are started."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("COLUMNS", "LINES"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_regions_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """No test looks at the shared memory of this machine, unless it says so."""
     folder = tmp_path_factory.mktemp("shm")
