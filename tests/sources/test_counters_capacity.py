@@ -305,6 +305,19 @@ def test_a_descriptor_that_a_process_names_is_read_again_when_its_user_has_time_
     wait_until(lambda: changed() is None)
 
 
+def test_two_jobs_of_one_user_have_descriptors_of_their_own_at_the_first_look(
+    tmp_path: Path,
+) -> None:
+    paths = [tmp_path / name for name in ("one.yaml", "another.yaml")]
+    for path in paths:
+        path.write_bytes(P150X4.read_bytes())
+    descriptors = Descriptors()
+
+    read = [descriptors.read_named(str(path), 1000) for path in paths]
+
+    assert None not in read
+
+
 def test_a_descriptor_that_a_process_names_is_not_read_beyond_what_one_can_have(
     tmp_path: Path,
 ) -> None:

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 _MAX_KNOWN = 1024
 # Processes name descriptors in their environment, including those of other users. 32 chips take 20 KiB and 0.15 s to
 # parse; one crafted to be slow takes 1 s. So each user's descriptors get at most a twentieth of the time.
+# Those not seen before may take half a second in advance: `ps` looks only once, and jobs have descriptors of their own.
 _LARGEST = 128 << 10
 _SHARE = 20
+_IN_ADVANCE_S = 0.5
 
 _FileState = tuple[int, int, int, int]
 
@@ -193,7 +195,9 @@ class Descriptors:
             return self._latest.get(path)
         state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if state not in self._parsed:
-            if largest is not None and time.monotonic() < self._not_before.get(uid, 0):
+            advance = 0.0 if path in self._latest else _SHARE * _IN_ADVANCE_S
+            due = self._not_before.get(uid, 0) - advance
+            if largest is not None and time.monotonic() < due:
                 return self._latest.get(path)
             self._parse(path, state, largest, uid)
         if len(self._latest) >= _MAX_KNOWN:
@@ -214,7 +218,8 @@ class Descriptors:
         except BadInput:
             self._parsed[state] = None
         ended = time.monotonic()
-        self._not_before[uid] = ended + _SHARE * (ended - begun)
+        due = max(ended, self._not_before.get(uid, 0))
+        self._not_before[uid] = due + _SHARE * (ended - begun)
 
 
 def chip_of(cluster: Cluster, number: int) -> Chip | None:
