@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("any machine", deadline=None)  # a test suite times nothing
+settings.register_profile(
+    "any machine", deadline=None, max_examples=50
+)  # a test suite times nothing
 settings.register_profile("fast", deadline=None, max_examples=20)  # `make test` tries them all
 
 HERE = Path(__file__).parent

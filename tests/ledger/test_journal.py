@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.patience import examples
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, NO_POSITION, Control, Event, Flag, Notice, Op
 from ttmem.ledger.journal import JournaledLedger
@@ -167,7 +168,7 @@ def same_from_now_on(one: Ledger, other: Ledger, further: Sequence[Step]) -> Non
     assert one.save() == other.save()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(HISTORIES, HISTORIES, LIMITS)
 def test_a_restored_ledger_answers_and_reacts_as_the_saved_one(
     history: Sequence[Step], further: Sequence[Step], limits: tuple[int, int]
@@ -182,7 +183,7 @@ def test_a_restored_ledger_answers_and_reacts_as_the_saved_one(
     same_from_now_on(ledger, restored, further)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(HISTORIES, HISTORIES, HISTORIES, LIMITS, st.integers(1, 500))
 def test_a_replayed_journal_leads_to_the_same_ledger(
     before: Sequence[Step],

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.oracle import Cores, Oracle
+from tests.patience import examples
 from ttmem.events import DeviceDeclaration, Event, Flag, KernelType, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.procfs import ProcessFacts
@@ -112,7 +113,7 @@ RUNS_ELSEWHERE_BEFORE_IT_RUNS_ANEW = [  # a circular buffer that no run has laid
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(steps)
 @example(RUNS_ELSEWHERE_BEFORE_IT_RUNS_ANEW)
 def test_the_ledger_equals_plain_sums_made_anew(
@@ -146,7 +147,7 @@ def test_the_ledger_equals_plain_sums_made_anew(
             assert getattr(sums.counters, name) == oracle.counters[name, device]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(steps)
 def test_sum_by_kind_is_sum_by_process_is_device_used_and_within_capacity_or_named(
     sequence: Sequence[tuple[int, Event | str]],
@@ -184,7 +185,7 @@ def test_sum_by_kind_is_sum_by_process_is_device_used_and_within_capacity_or_nam
                 assert over[0].pid in {p.pid for p in picture.processes}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(steps)
 def test_no_peak_exceeds_its_capacity_without_an_anomaly(
     sequence: Sequence[tuple[int, Event | str]],
@@ -232,7 +233,7 @@ def banks_of(size: int) -> DeviceDeclaration:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(steps)
 def test_when_everyone_is_dead_nothing_remains_in_any_sum(
     sequence: Sequence[tuple[int, Event | str]],

@@ -130,14 +130,18 @@ def install_ttnn(python: Path, version: str) -> None:
 
 
 def install_ttmem(python: Path, repository: Path) -> None:
-    """As a user would, but from a copy: a build leaves files in its source tree, and others use this one."""
+    """The wheel that TTMEM_WHEEL names, or from a copy of the source tree: a build leaves files there."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "ttmem"
-        made = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
-        shutil.copytree(repository / "src", copy / "src", ignore=made)
-        for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-            shutil.copy(repository / name, copy)
-        done = _pip(python, "install", "--no-build-isolation", copy)
+        if wheel := os.environ.get("TTMEM_WHEEL"):
+            _pip(python, "uninstall", "--yes", "ttmem")  # another build may have the same version
+            done = _pip(python, "install", Path(wheel).resolve())
+        else:
+            copy = Path(folder) / "ttmem"
+            made = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
+            shutil.copytree(repository / "src", copy / "src", ignore=made)
+            for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+                shutil.copy(repository / name, copy)
+            done = _pip(python, "install", "--no-build-isolation", copy)
     if done.returncode != 0:
         raise RuntimeError(f"ttmem cannot be installed beside ttnn:\n{done.stdout}")
 
