@@ -23,6 +23,7 @@ ALL = (
     "snapshot",
     "ledger",
     "recording",
+    "report",
     "flight_recorder",
     "model",
     "monitor",

@@ -8,7 +8,7 @@ import { integers } from "../../src/ttmem/web/static/payload.js";
 import { Window } from "../../src/ttmem/web/static/window.js";
 import { CIRCULAR, History, countUntil, phasesOf } from "../../src/ttmem/web/static/history.js";
 import { ancestors, boxes, found, path, tree } from "../../src/ttmem/web/static/icicle.js";
-import { clearance, closest, gaps, reach, rectangles } from "../../src/ttmem/web/static/addresses.js";
+import { circularSpans, clearance, closest, gaps, reach, rectangles } from "../../src/ttmem/web/static/addresses.js";
 import { coreMap, coresOf, union } from "../../src/ttmem/web/static/cores.js";
 import { filtered, sorted } from "../../src/ttmem/web/static/tables.js";
 
@@ -193,6 +193,10 @@ test("where events are left out, the cursor stays on samples, and sums are still
   assert.deepEqual([known[4], known[5], known[10]], [1, 0, 1]);
 });
 
+test("a page begins with the part of the run in which something happens", () => {
+  assert.deepEqual(run().busy, [10, 60]);
+});
+
 test("arrow keys go from event to event", () => {
   const history = run();
   const [device] = history.devices;
@@ -243,6 +247,14 @@ test("a million buffers in one pixel are one rectangle", () => {
   const [device] = history.devices;
   const shown = rectangles(device, 1, "l1", { start: 0, end: 100 }, { width: 100, height: 100 }, reach(device, 1, "l1"));
   assert.equal(shown.length, 1);
+});
+
+test("circular buffers at the same place are one strip", () => {
+  const [device] = run().devices;
+  assert.deepEqual(circularSpans(device, 100), [
+    { from: 0x1000, until: 0x1400, spans: [[40, 100]] },
+    { from: 0x1200, until: 0x1600, spans: [[40, 100]] },
+  ]);
 });
 
 test("the distance to a clash is that of the program dispatched last", () => {

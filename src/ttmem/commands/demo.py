@@ -3,7 +3,7 @@
 Starts a private server and two applications on a model of the runtime: a transformer on four p150
 chips, and two processes that serve requests on the first of them. On a terminal the table follows them
 live, and --top shows them in the live monitor until you press q; otherwise two snapshots are printed.
-A summary comes last. Nothing is left behind.
+A summary comes last. Nothing is left behind. --report writes an example of `ttmem report` instead.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from contextlib import ExitStack
 
 from ttmem.api import snapshot
+from ttmem.commands.options import path
 from ttmem.commands.simulate import end_all, how_it_ended
 from ttmem.errors import BadInput, TtmemError
 from ttmem.sizes import human, several
@@ -40,11 +41,21 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", action="store_true", help="show the live monitor instead of the table; q quits"
     )
+    parser.add_argument(
+        "--report",
+        metavar="PATH",
+        nargs="?",
+        const="ttmem-demo.html",
+        type=path,
+        help="write a report of a simulated run instead, to look at in a browser (default %(const)s)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     if not 0 < options.seconds <= LONGEST or math.isnan(options.seconds):
         raise BadInput(f"--seconds must be above 0, and at most {LONGEST:g}")
+    if options.report:
+        return _report(options.report)
     if options.top:
         from ttmem.commands.top import check_terminal  # before starting anything
 
@@ -60,6 +71,25 @@ def run(options: argparse.Namespace) -> int:
         else:
             last = _print_snapshots(processes, options.seconds)
     print(spelled(summary(last, time.monotonic() - begun), sys.stdout))
+    return 0
+
+
+def _report(target: str) -> int:
+    """Of a simulated server whose requests come and go."""
+    from ttmem.commands.report import check_target, write_report
+
+    check_target(target, overwrite=False)
+    with tempfile.TemporaryDirectory(prefix="ttmem-demo-") as folder:
+        file = os.path.join(folder, "demo.ttmem")
+        workload = ["simulate", "serving", "--steps", "300", "--rate", "0", "-o", file]
+        done = subprocess.run(
+            [sys.executable, "-m", "ttmem", *workload], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise TtmemError(
+                f"the demo's workload {how_it_ended(done.returncode)}: {done.stderr.strip()}"
+            )
+        write_report(file, target, overwrite=False)
     return 0
 
 

@@ -44,13 +44,20 @@ def write_report(file: str, target: str, *, overwrite: bool, quiet: bool = False
     from ttmem.recording import Recording
     from ttmem.web.report import report
 
-    if os.path.lexists(target) and not overwrite:
-        raise BadInput(f"{target} exists; give --overwrite to replace it, or another -o")
+    check_target(target, overwrite=overwrite)
     with Recording(file) as recording:
         info = recording.info()
         text = report(recording, progress_line(info.first, info.end, quiet))
     _write(target, text.encode())
     print(f"{target}: {human(len(text.encode()))}, for any browser")
+
+
+def check_target(target: str, *, overwrite: bool) -> None:
+    """BadInput if it exists and is not to be replaced."""
+    if os.path.lexists(target) and not overwrite:
+        raise BadInput(
+            f"{target} exists; remove it, name another file, or give `ttmem report` --overwrite"
+        )
 
 
 def _write(target: str, page: bytes) -> None:

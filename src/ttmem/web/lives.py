@@ -19,9 +19,19 @@ from ttmem.analysis.history import History
 from ttmem.recording import BufferChange, Origin
 from ttmem.web.payload import UNKNOWN, Table
 
-MOST_BUFFERS = 60_000
-MOST_STEPS = 90_000
-MOST_SAMPLES = 2_400  # of all devices together
+
+class Room(NamedTuple):
+    """How much of a run a page can carry."""
+
+    buffers: int = 80_000
+    steps: int = 120_000
+    samples: int = 4_000  # of all devices together
+
+    def half(self) -> Room:
+        return Room(*(-(-number // 2) for number in self))
+
+
+ROOM = Room()
 KINDS = ("DRAM", "L1", "L1_SMALL", "TRACE")  # numbers in the column `kind`
 Progress = Callable[[int], None]  # the position reached
 _NUMBER = {name: number for number, name in enumerate(KINDS)}
@@ -219,33 +229,32 @@ class Thinned:
         return not self.omitted["time"]
 
 
-def thinned(lives: Lives, keys: Sequence[int]) -> Thinned:
+def thinned(lives: Lives, keys: Sequence[int], room: Room) -> Thinned:
     """`keys`: times of the page around which nothing is left out."""
     steps, buffers = lives.steps, lives.buffers
-    if len(steps) <= MOST_STEPS and len(buffers) <= MOST_BUFFERS:
+    if len(steps) <= room.steps and len(buffers) <= room.buffers:
         everything = [Interval(0, lives.length)]
         return Thinned(everything, [*range(len(steps))], [*range(len(buffers))], _no_sums())
-    complete = _complete(lives, keys)
-    kept = _largest(buffers, _alive_in(buffers, complete), lives.length)
+    complete = _complete(lives, keys, room)
+    kept = _largest(buffers, _alive_in(buffers, complete), lives.length, room)
     of_device = _rows_by_device(steps)
-    room = MOST_STEPS // max(1, len(of_device))
+    parts = room.steps // max(1, len(of_device)) // 6
     shown = {row for row, time in enumerate(steps.time) if is_within(complete, time)}
     samples: list[int] = []
     for rows in of_device.values():
-        shown |= _extremes(steps, rows, max(1, room // 6))
-        samples += _highest(steps, rows, max(1, MOST_SAMPLES // len(of_device) // 2))
+        shown |= _extremes(steps, rows, max(1, parts))
+        samples += _highest(steps, rows, max(1, room.samples // len(of_device) // 2))
     samples = [row for row in samples if not is_within(complete, steps.time[row])]
     shown.update(samples)
     return Thinned(complete, sorted(shown), sorted(kept), _sums(lives, kept, samples))
 
 
-def _complete(lives: Lives, keys: Sequence[int]) -> list[Interval]:
+def _complete(lives: Lives, keys: Sequence[int], room: Room) -> list[Interval]:
     """As many events around each key instant as there is room for."""
-    room = min(MOST_STEPS, MOST_BUFFERS) // 2
-    events = max(1, room // (2 * max(1, len(keys))))
+    events = max(1, min(room.steps, room.buffers) // (4 * max(1, len(keys))))
     while True:
         found = lives.around(keys, events)
-        if len(_alive_in(lives.buffers, found)) <= MOST_BUFFERS or events == 0:
+        if len(_alive_in(lives.buffers, found)) <= room.buffers or events == 0:
             return found
         events //= 4
 
@@ -260,16 +269,16 @@ def _alive_in(buffers: Buffers, intervals: Sequence[Interval]) -> set[int]:
     return found
 
 
-def _largest(buffers: Buffers, kept: set[int], length: int) -> set[int]:
+def _largest(buffers: Buffers, kept: set[int], length: int, room: Room) -> set[int]:
     """Besides those, the buffers with the largest area in a chart."""
 
     def area(row: int) -> int:
         end = buffers.end[row]
         return buffers.held[row] * ((length if end < 0 else end) - buffers.start[row])
 
-    room = MOST_BUFFERS - len(kept)
+    more = room.buffers - len(kept)
     others = (row for row in range(len(buffers)) if row not in kept)
-    return kept | set(nlargest(room, others, key=area)) if room > 0 else kept
+    return kept | set(nlargest(more, others, key=area)) if more > 0 else kept
 
 
 def _rows_by_device(steps: Steps) -> dict[int, list[int]]:

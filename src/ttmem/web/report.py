@@ -11,13 +11,15 @@ from ttmem.analysis.history import History, PeakInstant
 from ttmem.events import MemoryKind
 from ttmem.recording import Recording
 from ttmem.snapshots import Device, Snapshot
+from ttmem.web import lives as lives_module
 from ttmem.web.answers import failures, leaks
 from ttmem.web.lives import KINDS, Lives, Progress, thinned
 from ttmem.web.page import page
-from ttmem.web.payload import pack
+from ttmem.web.payload import Table, pack
 from ttmem.web.programs import Programs
 
 SCHEMA = "ttmem.report/1"
+MOST_BYTES = 2_600_000  # of data, so that the page stays below 3 MB
 MOST_KEYS = 60  # instants around which nothing is left out
 MOST_MARKERS = 2_000
 MOST_SITES = 1_000
@@ -45,16 +47,13 @@ def payload(history: History, progress: Progress) -> str:
     peaks = [_peak(one, lives) for one in history.peaks if one.device in names]
     keys = [peak["time"] for peak in peaks if peak["memory"] != "cb"]
     keys += [mark["time"] for mark in _key_markers(markers)]
-    shown = thinned(lives, sorted(set(keys[:MOST_KEYS])))
     circular, circular_omitted = programs.circular_table()
-    document = {
+    document: dict[str, Any] = {
         "schema": SCHEMA,
         "name": _name(history),
         "about": _about(history),
         "length_ns": lives.length,
-        "complete": shown.complete,
         "buffers": len(lives.buffers),
-        "buffers_listed": len(shown.buffers),
         "circular_omitted": circular_omitted,
         "devices": [_device(device, recording) for device in devices],
         "processes": _processes(history, lives),
@@ -71,15 +70,19 @@ def payload(history: History, progress: Progress) -> str:
         "remarks": _remarks(history.end),
         "strings": list(lives.origins.strings),
     }
-    tables = {
-        "steps": lives.steps.table(shown.steps),
-        "buffers": lives.buffers.table(shown.buffers),
-        "omitted": shown.omitted,
-        "origins": lives.origins.table(),
-        "circular": circular,
-        "frontier": programs.frontier_table(shown.complete),
-    }
-    return pack(document, tables)
+    tables: dict[str, Table] = {"origins": lives.origins.table(), "circular": circular}
+    room, packed = lives_module.ROOM, ""
+    while not packed or (len(packed) > MOST_BYTES and room.buffers > 1):
+        shown = thinned(lives, sorted(set(keys[:MOST_KEYS])), room)
+        document |= {"complete": shown.complete, "buffers_listed": len(shown.buffers)}
+        tables |= {
+            "steps": lives.steps.table(shown.steps),
+            "buffers": lives.buffers.table(shown.buffers),
+            "omitted": shown.omitted,
+            "frontier": programs.frontier_table(shown.complete),
+        }
+        packed, room = pack(document, tables), room.half()
+    return packed
 
 
 def _about(history: History) -> dict[str, Any]:
@@ -144,7 +147,8 @@ def _device(device: Device, recording: Recording) -> dict[str, Any]:
             "l1_used": device.l1_capacity,
         },
         "banks": {
-            kind.lower(): recording.banks(device.unique_id, MemoryKind[kind]) for kind in KINDS
+            kind.lower(): recording.banks(device.unique_id, MemoryKind[kind]).number
+            for kind in KINDS
         },
         "l1_map": l1_map and {"base": l1_map.base, "small": l1_map.small_base, "end": l1_map.end},
         "misses": sorted({one.misses for one in device.provenance.values() if one.misses}),

@@ -58,6 +58,28 @@ export function rectangles(device, kind, name, view, size, range) {
   return found;
 }
 
+/**
+ * When each range of addresses belonged to circular buffers of live programs: [{from, until, spans: [[start, end], ...]}].
+ *
+ * Programs use the same places again and again, so these are far fewer than buffers.
+ */
+export function circularSpans(device, length) {
+  const { circular } = device;
+  const places = new Map();
+  for (let row = 0; row < circular.rows; row += 1) {
+    if (!circular.counted[row] || circular.per_core[row] < 0) continue;
+    const [from, until] = [circular.address[row], circular.address[row] + circular.per_core[row]];
+    const key = `${from} ${until}`;
+    if (!places.has(key)) places.set(key, { from, until, spans: [] });
+    const { spans } = places.get(key); // rows are in the order of their start
+    const [start, end] = [circular.start[row], circular.end[row] < 0 ? length : circular.end[row]];
+    const last = spans[spans.length - 1];
+    if (last && start <= last[1]) last[1] = Math.max(last[1], end);
+    else spans.push([start, end]);
+  }
+  return [...places.values()];
+}
+
 /** Free ranges at an instant: [[from, until], ...] in ascending order. */
 export function gaps(history, device, kind, name, time, range) {
   const { buffers } = device;

@@ -2,13 +2,14 @@
 
 import { byteTicks, clock, exact, hex, human, share, shortSite, ticks } from "./sizes.js";
 import { CHARTS, CIRCULAR, KINDS, LABELS, OTHERS } from "./history.js";
-import { gaps, reach, rectangles } from "./addresses.js";
+import { circularSpans, gaps, reach, rectangles } from "./addresses.js";
 import { Picture, element, once, theme } from "./elements.js";
 
 const GUTTER = 68; // pixels for the labels of the vertical axis
 const EDGE = 10; // on the right
 const STRIP = 18; // for phases, above a chart
 const AXIS = 20; // for times, below it
+const VEILED = 24; // columns without a sample, from which on that is shown
 const LISTED = 7; // holders in the tooltip
 
 /** What all charts of a page share: the window, the theme, and how the mouse and the keys move them. */
@@ -21,17 +22,39 @@ export class Board {
     this.charts = [];
     this.tooltip = element("div.tooltip", { role: "status", hidden: true });
     this.colours = theme();
-    this.redraw = once(() => this.charts.forEach((chart) => chart.paint()));
-    this.recursor = once(() => this.charts.forEach((chart) => chart.paintCursor()));
+    this.hidden = new Set(); // elements that are far from the screen: drawn when they come near
+    this.observer = new IntersectionObserver((entries) => this.notice(entries), { rootMargin: "300px" });
+    this.redraw = once(() => this.charts.forEach((chart) => this.paint(chart)));
+    this.recursor = once(() => this.charts.forEach((chart) => this.hidden.has(chart.element) || chart.paintCursor()));
     view.watch((what) => (what === "view" ? this.redraw() : this.recursor()));
   }
 
   add(chart) {
     this.charts.push(chart);
+    this.observer.observe(chart.element);
     return chart;
   }
 
+  paint(chart) {
+    chart.stale = this.hidden.has(chart.element);
+    if (!chart.stale) chart.paint();
+  }
+
+  notice(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) this.hidden.delete(target);
+      else this.hidden.add(target);
+    }
+    for (const chart of this.charts) if (chart.stale) this.paint(chart);
+  }
+
+  /** For paper, where everything is in sight. */
+  paintAll() {
+    for (const chart of this.charts) chart.paint();
+  }
+
   remove(charts) {
+    for (const chart of charts) this.observer.unobserve(chart.element);
     this.charts = this.charts.filter((chart) => !charts.includes(chart));
   }
 
@@ -300,7 +323,7 @@ export class Timeline extends TimeChart {
     const top = this.top;
     const y = (value) => area.bottom - (value / top) * area.height;
     const made = history.columns(device, this.chart, dimension, view.start, view.end, area.width);
-    const { names, groups, sums, known, best } = made;
+    const { names, groups, sums, known } = made;
     const low = new Float64Array(area.width);
     const high = new Float64Array(area.width);
     for (let group = groups - 1; group >= 0; group -= 1) {
@@ -312,24 +335,35 @@ export class Timeline extends TimeChart {
       context.fill();
       low.set(high);
     }
-    this.drawOutline(context, area, y, known, best);
+    this.drawOutline(context, area, y, known, low);
     this.drawCapacity(context, area, y, top);
     this.drawPeak(context, area, y);
   }
 
-  /** The exact highest totals; where events are left out, a veil says that the stack below is a sample. */
-  drawOutline(context, area, y, known) {
+  /**
+   * The exact highest totals. Where events are left out, the space up to them is what the last sample did not hold, and nothing is
+   * drawn above them; a veil lies over long stretches without a sample.
+   */
+  drawOutline(context, area, y, known, stacked) {
     const { history, device, view, colours } = this.board;
     const { high } = history.outline(device, this.chart, view.start, view.end, area.width);
+    for (let column = 0; column < area.width; column += 1) {
+      if (known[column] || high[column] === stacked[column]) continue;
+      const more = high[column] > stacked[column];
+      context.globalAlpha = more ? 0.5 : 1;
+      context.fillStyle = more ? colours.others : colours.ground;
+      const top = y(Math.max(high[column], stacked[column]));
+      context.fillRect(area.left + column, top, 1, y(Math.min(high[column], stacked[column])) - top);
+    }
     context.strokeStyle = colours.ink;
     context.globalAlpha = 0.55;
     context.beginPath();
-    for (let column = 0; column < area.width; column += 1) context.lineTo(area.left + column + 0.5, y(high[column]));
+    trace(context, high, area.left, y, false);
     context.stroke();
     context.globalAlpha = 0.35;
     context.fillStyle = colours.ground;
-    for (let column = 0; column < area.width; column += 1) {
-      if (!known[column]) context.fillRect(area.left + column, area.top, 1, area.height);
+    for (const [from, until] of runs(known, 0)) {
+      if (until - from >= VEILED) context.fillRect(area.left + from, area.top, until - from, area.height);
     }
     context.globalAlpha = 1;
   }
@@ -394,14 +428,30 @@ export class Timeline extends TimeChart {
   }
 }
 
-/** Steps, not slopes: a value holds until the next. */
+/** [[from, until], ...] where an array has a value. */
+function runs(values, wanted) {
+  const found = [];
+  for (let at = 0; at < values.length; at += 1) {
+    if (values[at] !== wanted) continue;
+    const from = at;
+    while (at < values.length && values[at] === wanted) at += 1;
+    found.push([from, at]);
+  }
+  return found;
+}
+
+/** Steps, not slopes: a value holds until the next. Only its changes are points, because points cost time. */
 function trace(context, values, left, y, back) {
   const count = values.length;
-  for (let at = 0; at < count; at += 1) {
+  const end = (column) => left + column + (back ? 0 : 1);
+  for (let at = 0; at < count; ) {
     const column = back ? count - 1 - at : at;
-    const height = y(values[column]);
+    const value = values[column];
+    const height = y(value);
     context.lineTo(left + column + (back ? 1 : 0), height);
-    context.lineTo(left + column + (back ? 0 : 1), height);
+    let last = column;
+    for (at += 1; at < count && values[back ? count - 1 - at : at] === value; at += 1) last = back ? count - 1 - at : at;
+    context.lineTo(end(last), height);
   }
 }
 
@@ -443,10 +493,11 @@ export class AddressMap extends TimeChart {
     const size = { width: area.width, height: Math.floor(area.height) };
     this.shown = rectangles(device, this.kind, name, view, size, range);
     const { origin } = device.buffers;
+    const grouped = names.map(() => []);
+    for (const one of this.shown) grouped[of[origin[one.row]]]?.push(one);
     for (let group = 0; group < names.length; group += 1) {
       context.fillStyle = board.colour(names[group], group);
-      for (const one of this.shown) {
-        if (of[origin[one.row]] !== group) continue;
+      for (const one of grouped[group]) {
         const [thin, flat] = [one.width > 3 ? 0.5 : 0, one.height > 3 ? 0.5 : 0];
         context.fillRect(area.left + one.x, area.top + one.y, one.width - thin, one.height - flat);
       }
@@ -457,22 +508,19 @@ export class AddressMap extends TimeChart {
   /** Circular buffers of cached programs, from below. */
   drawCircular(context, area, y) {
     const { device, view, colours } = this.board;
-    const { circular } = device;
     context.fillStyle = colours.circular;
     context.globalAlpha = 0.35;
-    const taken = new Set();
-    for (let row = 0; row < circular.rows; row += 1) {
-      if (!circular.counted[row] || circular.per_core[row] < 0) continue;
-      const end = circular.end[row] < 0 ? view.end : Math.min(view.end, circular.end[row]);
-      if (end < view.start || circular.start[row] > view.end) continue;
-      const x = Math.max(area.left, this.xAt(circular.start[row], area));
-      const from = Math.round(y(circular.address[row] + circular.per_core[row]));
-      const until = Math.round(y(circular.address[row]));
-      const width = Math.max(1, this.xAt(end, area) - x);
-      const key = `${Math.round(x)} ${Math.round(width)} ${from} ${until}`; // programs often use the same places
-      if (taken.has(key)) continue;
-      taken.add(key);
-      context.fillRect(x, from, width, Math.max(1, until - from));
+    if (this.spansOf !== device) {
+      this.spansOf = device;
+      this.spans = circularSpans(device, view.length);
+    }
+    for (const { from, until, spans } of this.spans) {
+      const [top, bottom] = [Math.round(y(until)), Math.round(y(from))];
+      for (const [start, end] of spans) {
+        if (end < view.start || start > view.end) continue;
+        const x = Math.max(area.left, this.xAt(start, area));
+        context.fillRect(x, top, Math.max(1, Math.min(area.right, this.xAt(end, area)) - x), Math.max(1, bottom - top));
+      }
     }
     context.globalAlpha = 1;
   }
@@ -580,18 +628,23 @@ export class Overview {
     const { history, device, view, colours } = this.board;
     const area = { left: GUTTER, width: Math.floor(width - GUTTER - EDGE) };
     const charts = ["dram", "l1_used"];
+    if (this.drawnFor !== device || this.drawnWidth !== area.width) {
+      [this.drawnFor, this.drawnWidth] = [device, area.width];
+      this.outlines = charts.map((chart) => history.outline(device, chart, 0, view.length, Math.max(1, area.width)));
+    }
     charts.forEach((chart, number) => {
       const most = history.highest(device, chart);
       if (!most) return;
-      const { high } = history.outline(device, chart, 0, view.length, area.width);
+      const { high } = this.outlines[number];
       const half = height / 2 - 3;
       const bottom = (number + 1) * (height / 2) - 1;
       context.fillStyle = colours.groups[number === 0 ? 0 : 2];
       context.globalAlpha = 0.5;
-      for (let column = 0; column < area.width; column += 1) {
-        const tall = (high[column] / most) * half;
-        context.fillRect(area.left + column, bottom - tall, 1, tall);
-      }
+      context.beginPath();
+      context.moveTo(area.left, bottom);
+      trace(context, high, area.left, (value) => bottom - (value / most) * half, false);
+      context.lineTo(area.left + area.width, bottom);
+      context.fill();
       context.globalAlpha = 1;
       context.font = "10px system-ui, sans-serif";
       context.fillStyle = colours.faint;

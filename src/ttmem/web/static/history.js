@@ -50,6 +50,14 @@ export class History {
     this.phases = phasesOf(document.markers, this.length);
     this.sweeps = new Map();
     this.keys = new Map();
+    this.most = new Map();
+  }
+
+  /** From the first change to the last, of all devices. */
+  get busy() {
+    const times = this.devices.map(({ steps }) => steps.time).filter((time) => time.length);
+    if (!times.length) return [0, this.length];
+    return [Math.min(...times.map((time) => time[0])), Math.max(...times.map((time) => time[time.length - 1]))];
   }
 
   text(number) {
@@ -210,10 +218,14 @@ export class History {
 
   /** The highest total of a chart in the whole run. */
   highest(device, chart) {
-    const value = valueOf(device.steps, chart);
-    let most = 0;
-    for (let row = 0; row < device.steps.rows; row += 1) most = Math.max(most, value(row));
-    return most;
+    const key = `${device.index} ${chart}`;
+    if (!this.most.has(key)) {
+      const value = valueOf(device.steps, chart);
+      let most = 0;
+      for (let row = 0; row < device.steps.rows; row += 1) most = Math.max(most, value(row));
+      this.most.set(key, most);
+    }
+    return this.most.get(key);
   }
 
   /** Allocations and frees of a chart in their order: time, and the row of the buffer (~row where it is freed). */

@@ -30,7 +30,10 @@ async function start() {
   const history = new History(await unpack(data.textContent));
   data.remove(); // megabytes that nobody needs any more
   show(history);
-  document.documentElement.dataset.ready = "true";
+  requestAnimationFrame(() => setTimeout(() => {
+    performance.mark("drawn"); // the first picture is on the screen
+    document.documentElement.dataset.ready = "true";
+  }));
 }
 
 export function show(history) {
@@ -42,7 +45,7 @@ export function show(history) {
     return;
   }
   const board = new Board(history, view);
-  const timelines = element("div#timelines".split("#")[0], { id: "timelines" });
+  const timelines = element("div", { id: "timelines" });
   const readout = new Readout(board);
   const strip = new DeviceStrip(board);
   const overview = board.add(new Overview(board));
@@ -55,7 +58,7 @@ export function show(history) {
     "main",
     {},
     banner(history),
-    peaksSectionOf(board),
+    peaksSection(board),
     section("timeline", "Timeline", null, strip.element, bar, overview.element, timelines, hint()),
     holders.element,
     addresses.element,
@@ -109,8 +112,12 @@ export function show(history) {
   };
 
   document.body.append(main, board.tooltip);
+  const there = SECTIONS.filter(([id]) => document.getElementById(id));
+  document.querySelector("nav").append(...there.map(([id, name]) => element("a", { href: `#${id}` }, name)));
   board.device = busiest(history);
   for (const select of document.querySelectorAll("select.device")) select.value = String(board.device.index);
+  const [first, last] = history.busy;
+  if (last - first < 0.8 * view.length) view.show(first - 0.03 * (last - first), last + 0.03 * (last - first));
   const peak = firstOfInterest(history, board.device);
   icicle.chart = peak.chart;
   view.moveTo(peak.time, true);
@@ -125,7 +132,10 @@ export function show(history) {
   };
   new ResizeObserver(once(repaint)).observe(main);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-  addEventListener("beforeprint", () => paper(true, repaint));
+  addEventListener("beforeprint", () => {
+    paper(true, repaint);
+    board.paintAll();
+  });
   addEventListener("afterprint", () => paper(false, repaint));
   document.addEventListener("ttmem-theme", repaint);
 }
@@ -166,7 +176,7 @@ function header(history) {
     ["recording", human(size)],
     ["ttmem", ttmem],
   ].filter(([, value]) => value);
-  const nav = element("nav", { "aria-label": "sections" }, ...SECTIONS.map(([id, name]) => element("a", { href: `#${id}` }, name)));
+  const nav = element("nav", { "aria-label": "sections" });
   return element(
     "header",
     {},
@@ -201,10 +211,6 @@ function banner(history) {
   if (losses.length) lines.push(element("p", {}, element("b", {}, "Events are missing. "), `${losses.join("; ")}. Totals after a gap may be wrong, and ttmem gives no verdict on leaks or sizes.`));
   if (failures?.length) lines.push(element("p", {}, element("b", {}, `${exact(failures.length)} failed allocation${failures.length > 1 ? "s" : ""}. `), element("a", { href: "#failures" }, failures[0].headline)));
   return lines.length ? element("div.banner", { role: "alert" }, ...lines) : null;
-}
-
-function peaksSectionOf(board) {
-  return peaksSection(board);
 }
 
 function toolbar(board, readout) {
