@@ -43,11 +43,7 @@ def declaration(number: int) -> DeviceDeclaration:
 
 def opened(books: Books, pid: int) -> ProcessRecord:
     process = books.open_process(ProcessFacts(pid, pid, "ann", f"python model.py --rank {pid}"))
-<<<<<<< HEAD
     books.native.follow_table(process.index)  # as a probe: nobody else reports failed allocations
-=======
-    books.native.follow_table(process.index)  # notices are taken from probes only
->>>>>>> 8f6e896 (Report: tested in Chromium; it opens in half a second and pans at 60 frames a second; benchmark, ttmem demo --report)
     for number in range(len(CHIPS)):
         books.declare(process, declaration(number))
     for number, text in (OPS | SITES | PHASES).items():
