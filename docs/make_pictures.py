@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,8 +23,10 @@ from typing import Any
 from tests.ttnn.bench.environment import Environment, prepare
 from tests.ttnn.bench.interpreter import find_interpreter
 from tests.ttnn.bench.machine import Machine
+from tests.web.browser import Browser
 
 from ttmem.feeds import Feed, open_feed
+from ttmem.recording import Recording
 from ttmem.snapshots import Snapshot, from_json, to_json
 from ttmem.text import columns
 from ttmem.views.ink import Line, Style
@@ -32,6 +35,7 @@ from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import Depth, Rgb, Theme
 from ttmem.views.monitor.watch import Choice, Follower, Watch
 from ttmem.views.ps import render
+from ttmem.web.report import report
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -207,9 +211,36 @@ def _update_readme(failure: str, snapshot: str) -> None:
     README.write_text(text, "utf-8")
 
 
+def _report(environment: Environment) -> None:
+    """A report of generate.py, as Chromium shows it."""
+    with Machine(environment, "p150") as there, tempfile.TemporaryDirectory() as profile:
+        recorded, page = there.folder / "generate.ttmem", there.folder / "generate.html"
+        run = command(there, environment, "generate.py")
+        run[run.index("--") : run.index("--")] = ["--stacks", "-o", str(recorded)]
+        subprocess.run(
+            run,
+            cwd=there.folder,
+            env=there.variables(there.folder),
+            capture_output=True,
+            check=False,
+        )
+        with Recording(str(recorded)) as recording:
+            page.write_text(report(recording), "utf-8")
+        with Browser(Path(profile), 1280, 1000) as browser:
+            browser.open(page)
+            browser.run(
+                """(() => {
+                    document.querySelector(".command").textContent = "python generate.py";
+                    document.querySelector(".facts dd").textContent = "tt-box-7";
+                })()"""
+            )
+            browser.picture(FOLDER / "report.png")
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     environment = prepare(find_interpreter(), lambda what: print(what, flush=True))
+    _report(environment)
     failure = explained(environment)
     (FOLDER / "out-of-memory.txt").write_text(failure + "\n", encoding="utf-8")
     print(f"letting serve.py run for {SECONDS:g} s, to have a history to show", flush=True)

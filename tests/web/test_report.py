@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -14,10 +16,14 @@ import pytest
 
 from tests.analysis.runs import Run
 from tests.exporters.history import record
+from tests.ledger.oracle import region, slot
 from tests.web.decoded import ask, node, payload_of
 from ttmem.commands import main
-from ttmem.events import Event, Op
+from ttmem.events import Amounts, Event, Op
+from ttmem.ledger import Books
 from ttmem.recording import Recording
+from ttmem.recording.recorder import Recorder, described
+from ttmem.recording.writer import FileSink
 from ttmem.snapshots import Snapshot
 from ttmem.web import lives
 from ttmem.web.page import bundle
@@ -211,10 +217,6 @@ def test_modules_keep_their_scopes_in_one_script(tmp_path: Path) -> None:
 
 
 def test_a_report_of_an_empty_recording_says_so(tmp_path: Path) -> None:
-    from ttmem.ledger import Books
-    from ttmem.recording.recorder import Recorder, described
-    from ttmem.recording.writer import FileSink
-
     file = tmp_path / "empty.ttmem"
     Recorder(Books(), FileSink(str(file)), described("test")).close()
 
@@ -245,3 +247,24 @@ def test_thirty_two_chips_fit(tmp_path: Path) -> None:
 
     assert len(document["devices"]) == 32
     assert page.stat().st_size < 3 << 20
+
+
+def test_what_only_counters_tell_has_a_sample_each_second(tmp_path: Path) -> None:
+    file = tmp_path / "counters.ttmem"
+    books = Books()
+    recorder = Recorder(books, FileSink(str(file)), described("test"))
+    now = time.time_ns()
+    for second in range(5):
+        now += 1_000_000_000
+        held = Amounts(dram=1 << (20 + second), l1=4096)
+        books.sample([region("77", slot(os.getpid(), held))], (), now)
+        books.tick(now)
+        recorder.tick(now)
+    recorder.close()
+
+    document, answers = ask(written(file), [(0, 0)], tmp_path)
+
+    peaks = {one["memory"]: one["bytes"] for one in document["peaks"]}
+    assert peaks == {"dram": 16 << 20, "l1": 4096, "l1_used": 4096}
+    assert document["sums_only"] == [os.getpid()]
+    assert answers[0]["totals"]["position"] is None

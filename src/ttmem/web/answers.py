@@ -71,23 +71,32 @@ def leaks(history: History) -> Answer:
     )
     return {
         "about": f"Lowest levels of {compared} were compared; {several(found.steady, 'line')} of code held steady.",
-        "rows": [_leak(one, names) for one in found.findings if one.verdict is not Verdict.STEADY],
+        "rows": [
+            _leak(one, names, windows.by)
+            for one in found.findings
+            if one.verdict is not Verdict.STEADY
+        ],
         "none": "Nothing grows from iteration to iteration.",
     }
 
 
-def _leak(one: Finding, names: DeviceNames) -> Answer:
-    unit = "" if one.line.kind == "programs" else " per iteration"
-    growth = "N/A" if one.per_iteration is None else f"{human(round(one.per_iteration))}{unit}"
+def _leak(one: Finding, names: DeviceNames, by: str) -> Answer:
+    unit = "part" if by == "window" else "iteration"
+    growth = "N/A"
+    if one.per_iteration is not None:
+        number = round(one.per_iteration)
+        amount = several(number, "program") if one.line.kind == "programs" else human(number)
+        growth = f"{amount} per {unit}"
     if one.until_full is not None:
         growth += f"; full after {one.until_full:,} more"
-    place = one.line.op or "", one.line.site or ""
-    where = "  ".join(part for part in place if part) or "no call site is known"
+    where = one.line.op or "no call site is known"
     return {
         "verdict": one.verdict.value,
         "confidence": one.confidence,
         "growth": growth,
         "memory": f"{one.line.kind} of {names.some(one.devices)}",
         "where": "program cache" if one.line.kind == "programs" else where,
+        "op": one.line.op,
+        "site": one.line.site,
         "evidence": one.evidence,
     }

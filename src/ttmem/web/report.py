@@ -13,9 +13,9 @@ from ttmem.recording import Recording
 from ttmem.snapshots import Device, Snapshot
 from ttmem.web import lives as lives_module
 from ttmem.web.answers import failures, leaks
-from ttmem.web.lives import KINDS, Lives, Progress, thinned
+from ttmem.web.lives import AMOUNTS, KINDS, Lives, Progress, thinned
 from ttmem.web.page import page
-from ttmem.web.payload import Table, pack
+from ttmem.web.payload import UNKNOWN, Table, pack
 from ttmem.web.programs import Programs
 
 SCHEMA = "ttmem.report/1"
@@ -45,6 +45,7 @@ def payload(history: History, progress: Progress) -> str:
     programs = Programs(recording, lives, names, progress)
     markers = _markers(history, lives)
     peaks = [_peak(one, lives) for one in history.peaks if one.device in names]
+    peaks += _counted(history, lives, names)
     keys = [peak["time"] for peak in peaks if peak["memory"] != "cb"]
     keys += [mark["time"] for mark in _key_markers(markers)]
     circular, circular_omitted = programs.circular_table()
@@ -108,6 +109,26 @@ def _peak(one: PeakInstant, lives: Lives) -> dict[str, Any]:
         "time": lives.at(one.position - 1),
         "position": one.position,
     }
+
+
+def _counted(history: History, lives: Lives, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Devices of which only counters are known: a sample each second becomes a step; their peaks."""
+    unknown = set(range(len(names))) - set(lives.steps.device)
+    samples = history.recording.at("end", ["history"]).history or {} if unknown else {}
+    peaks = []
+    for number in sorted(unknown):
+        found = samples.get(names[number])
+        rows = list(zip(*found, strict=True)) if found else []
+        for time_ns, *amounts, _l1_used in rows:
+            time = max(0, time_ns - history.info.started_ns)
+            lives.steps.add(number, UNKNOWN, time, amounts)
+        for at, memory in enumerate((*AMOUNTS, "l1_used"), start=1):
+            highest = max(rows, key=lambda row, at=at: row[at], default=None)  # type: ignore[misc]
+            if highest is not None and highest[at]:
+                time = max(0, highest[0] - history.info.started_ns)
+                peak = {"device": names[number], "memory": memory, "bytes": highest[at]}
+                peaks.append({**peak, "time": time, "position": None})
+    return peaks
 
 
 def _markers(history: History, lives: Lives) -> list[dict[str, Any]]:

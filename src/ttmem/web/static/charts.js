@@ -381,8 +381,9 @@ export class Timeline extends TimeChart {
     context.setLineDash([]);
     context.fillStyle = colours.alarm;
     context.textAlign = "right";
-    context.textBaseline = "top";
-    context.fillText(`capacity ${human(capacity)}`, area.right - 4, y(capacity) + 3);
+    const above = y(capacity) - area.top > 15;
+    context.textBaseline = above ? "bottom" : "top";
+    context.fillText(`capacity ${human(capacity)}`, area.right - 4, y(capacity) + (above ? -3 : 3));
   }
 
   drawPeak(context, area, y) {

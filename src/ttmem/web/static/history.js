@@ -17,6 +17,7 @@ const UNNAMED = {
 };
 export const CIRCULAR = "circular buffers (shared)";
 export const OTHERS = "others";
+export const SUMS = "known only by counters";
 
 /** The number of values that are not above `wanted`, in an ascending array. */
 export function countUntil(values, wanted) {
@@ -101,12 +102,13 @@ export class History {
     return times[here] ?? time;
   }
 
-  /** Bytes by kind, and the position for `ttmem ps --at '#POSITION'`; null before the first event. */
+  /** Bytes by kind, and the position for `ttmem ps --at '#POSITION'` (null: by time); null before the first event. */
   totals(device, time) {
     const { steps } = device;
     const row = countUntil(steps.time, time) - 1;
     if (row < 0) return null;
-    const found = { time: steps.time[row], position: steps.position[row] + 1 };
+    const known = steps.position[row] >= 0; // else it is a sample of counters, which no event reports
+    const found = { time: steps.time[row], position: known ? steps.position[row] + 1 : null };
     for (const kind of [...KINDS, "cb"]) found[kind] = steps[kind][row];
     found.l1_used = found.l1 + found.l1_small + found.cb;
     return found;
@@ -151,8 +153,10 @@ export class History {
     for (const row of this.omitted(device, time, kinds)) {
       add(this.group(device.omitted.origin[row], dimension), device.omitted.bytes[row], device.omitted.count[row]);
     }
-    const cb = circular ? this.totals(device, time)?.cb : 0;
-    if (cb) add(CIRCULAR, cb, null);
+    const totals = this.totals(device, time);
+    if (circular && totals?.cb) add(CIRCULAR, totals.cb, null);
+    const rest = totals && totals.position === null ? totals[chart] - (circular ? totals.cb : 0) : 0;
+    if (rest) add(SUMS, rest, null);
     return [...sums.values()].sort((a, b) => b.bytes - a.bytes || (a.name < b.name ? -1 : 1));
   }
 

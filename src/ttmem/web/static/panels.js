@@ -128,8 +128,8 @@ export class Holders {
   /** How to see the same in a terminal. */
   command(totals) {
     const { history } = this.board;
-    const position = totals?.position ?? history.document.about.first;
-    return element("p.about", {}, "The same in a terminal: ", element("code", { id: "command" }, `ttmem ps ${history.document.name} --at '#${position}'`));
+    const position = totals?.position === null ? `${(totals.time / 1e9).toFixed(3)}s` : `'#${totals?.position ?? history.document.about.first}'`;
+    return element("p.about", {}, "The same in a terminal: ", element("code", { id: "command" }, `ttmem ps ${history.document.name} --at ${position}`));
   }
 
   completeness(time) {

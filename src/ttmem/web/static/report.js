@@ -1,6 +1,6 @@
 // The report: puts the page together once its data is read.
 
-import { clock, duration, exact, human } from "./sizes.js";
+import { clock, duration, exact, human, shortSite } from "./sizes.js";
 import { unpack } from "./payload.js";
 import { Window } from "./window.js";
 import { CHARTS, DIMENSIONS, History, KINDS, LABELS } from "./history.js";
@@ -89,7 +89,8 @@ export function show(history) {
 
   function rebuild() {
     board.remove(shown);
-    const used = Object.keys(CHARTS).filter((chart) => chart === "dram" || chart === "l1_used" || history.highest(board.device, chart));
+    const held = Object.keys(CHARTS).filter((chart) => history.highest(board.device, chart));
+    const used = held.length ? held : ["dram", "l1_used"];
     shown = used.map((chart) => board.add(new Timeline(board, chart)));
     timelines.replaceChildren(...shown.map((chart) => chart.section));
     addresses.rebuild();
@@ -295,7 +296,7 @@ function leaksSection(history) {
     { title: "verdict", value: (row) => row.verdict },
     { title: "grows by", value: (row) => row.growth },
     { title: "memory", value: (row) => row.memory },
-    { title: "made by", value: (row) => row.where, cell: (row) => element("span.wrap", {}, row.where) },
+    { title: "made by", value: (row) => row.where, cell: (row) => element("span.wrap", { title: row.site }, row.site ? `${row.op ?? ""} ${shortSite(row.site)}`.trim() : row.where) },
     { title: "confidence", value: (row) => row.confidence },
     { title: "evidence", value: (row) => row.evidence },
   ]);
