@@ -3,8 +3,9 @@
     import ttmem
 
     now = ttmem.snapshot()                  # everything, as typed objects
-    ttmem.memory_allocated(0)               # bytes of DRAM on device 0
-    ttmem.max_memory_allocated(0, "l1_used")
+    ttmem.memory_allocated(0)               # bytes of DRAM that this process holds on device 0
+    ttmem.max_memory_allocated(0, "l1")     # its peak, under `ttmem run`
+    with ttmem.watch() as w: ...            # then w.peak.l1_used, w.leaked, w.by("site")
     with ttmem.phase("prefill"): ...        # under `ttmem run`: tags what is allocated inside
 
 Importing the package loads only this file; each name is loaded on first use.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
+    from ttmem.analysis.composition import Holder
     from ttmem.api import (
         mark,
         max_memory_allocated,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     )
     from ttmem.errors import BadInput, NoServer, TtmemError
     from ttmem.events import Amounts, CardSample, Telemetry
+    from ttmem.measuring.measured import Peak
+    from ttmem.measuring.watch import Watch, watch
     from ttmem.probe.phases import phase
     from ttmem.snapshots import (
         Anomaly,
@@ -69,6 +73,7 @@ __all__ = [
     "CrossCheck",
     "Device",
     "Footprint",
+    "Holder",
     "Kernel",
     "Kernels",
     "L1Map",
@@ -79,6 +84,7 @@ __all__ = [
     "MemoryHistory",
     "MemoryUse",
     "NoServer",
+    "Peak",
     "Process",
     "Program",
     "Provenance",
@@ -87,6 +93,7 @@ __all__ = [
     "Snapshot",
     "Telemetry",
     "TtmemError",
+    "Watch",
     "__version__",
     "mark",
     "max_memory_allocated",
@@ -95,6 +102,7 @@ __all__ = [
     "record",
     "reset_peak",
     "snapshot",
+    "watch",
 ]
 
 _DEFINED_IN = {
@@ -108,6 +116,9 @@ _DEFINED_IN = {
     ),
     "ttmem.errors": ("BadInput", "NoServer", "TtmemError"),
     "ttmem.events": ("Amounts", "CardSample", "Telemetry"),
+    "ttmem.analysis.composition": ("Holder",),
+    "ttmem.measuring.measured": ("Peak",),
+    "ttmem.measuring.watch": ("Watch", "watch"),
     "ttmem.probe.phases": ("phase",),
 }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ttmem.client.query import ServerConnection
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
+from ttmem.events import MemoryKind
 from ttmem.feeds import Feed, ServerFeed, open_feed
 from ttmem.snapshots import Device, Snapshot
 
@@ -102,32 +103,98 @@ def mark(text: str) -> None:
             recorder.mark(text, now_ns(), os.getpid())
 
 
-def memory_allocated(device: int | str = 0, kind: str = "dram", socket: str | None = None) -> int:
-    """Bytes held on a device, given by logical id, or by unique id as a string.
+def memory_allocated(
+    device: int | str = 0, kind: str = "dram", socket: str | None = None, *, process: str = "this"
+) -> int:
+    """Bytes that this process holds on a device, given by logical id, or by unique id as a string.
 
-    `kind`: dram, l1, l1_small, trace, cb or l1_used. If several devices have the same logical id, the one that this
-    process uses is meant; if it uses none of them, that is an error.
+    `kind`: dram, l1, l1_small, trace, cb or l1_used. `process`: "all" counts every process on the chip; if several
+    devices have the same logical id, the one that this process uses is meant. Under the probe (`ttmem run`) bytes are
+    reserved ones; without it they are those that stock ttnn counts. An unknown figure is an error that says why.
     """
-    return _figure(_chosen(snapshot(socket), device), kind, "held")
+    if _is_for_all(process):
+        return _figure(_chosen(snapshot(socket), device), kind, "held")
+    return _held_here(device, _checked_kind(kind, "held"), socket)
 
 
 def max_memory_allocated(
-    device: int | str = 0, kind: str = "dram", socket: str | None = None
+    device: int | str = 0, kind: str = "dram", socket: str | None = None, *, process: str = "this"
 ) -> int:
-    """The peak of `memory_allocated` since the server first saw the device, or since `reset_peak`.
+    """The peak of `memory_allocated` since this process started, or since `reset_peak`.
 
-    Needs a server, since nothing else has observed the past.
+    For this process it needs the probe (`ttmem run`), and no server; `kind` is dram, l1, l1_small or trace, because no
+    counter has the peak of circular buffers (`ttmem.watch` measures it). `process`: "all" is the peak of the chip since
+    a server first saw it, and needs that server.
     """
-    return _figure(_chosen(_read(ServerFeed(socket)), device), kind, "peak")
+    if _is_for_all(process):
+        return _figure(_chosen(_read(ServerFeed(socket)), device), kind, "peak")
+    from ttmem.measuring import own
+
+    _no_server_for_one(socket)
+    if kind in ("cb", "l1_used"):
+        raise TtmemError(f"N/A: no counter has the peak of {kind}; measure it with ttmem.watch()")
+    return own.peak(device, MemoryKind[_checked_kind(kind, "peak").upper()])
 
 
-def reset_peak(device: int | str | None = None, socket: str | None = None) -> None:
-    """Resets the peaks of a device, or of all devices, to what is held now."""
+def reset_peak(
+    device: int | str | None = None, socket: str | None = None, *, process: str = "this"
+) -> None:
+    """Resets the peaks of a device, or of all devices, to what is held now.
+
+    Those of this process need the probe, and no server; with `process="all"` those of the chip, which a server keeps.
+    """
+    if not _is_for_all(process):
+        from ttmem.measuring import own
+
+        _no_server_for_one(socket)
+        own.reset_peaks(device)
+        return
     with ServerConnection(socket) as server:
         unique_id = None
         if device is not None:
             unique_id = _chosen(_read(ServerFeed(socket)), device).unique_id
         server.query("reset_peak", unique_id=unique_id)
+
+
+def _is_for_all(process: str) -> bool:
+    if process not in ("this", "all"):
+        raise BadInput(f"process is 'this' or 'all', not {process!r}")
+    return process == "all"
+
+
+def _no_server_for_one(socket: str | None) -> None:
+    if socket is not None:
+        raise BadInput(
+            "a server keeps peaks of chips only; add process='all', or leave out the socket"
+        )
+
+
+def _checked_kind(kind: str, which: str) -> str:
+    known = ("dram", "l1", "l1_small", "trace", *(("cb", "l1_used") if which == "held" else ()))
+    if kind not in known:
+        raise BadInput(f"there is no {which} figure for {kind!r}; ask for {', '.join(known)}")
+    return kind
+
+
+def _held_here(device: int | str, kind: str, socket: str | None) -> int:
+    from ttmem.measuring import own
+
+    watched = socket is None and own.why_unknown() is None
+    if watched and kind not in ("cb", "l1_used"):
+        return own.held(device, MemoryKind[kind.upper()])
+    if socket is None and not own.runtime_is_loaded():
+        return 0  # nothing can be allocated
+    now = snapshot(socket)
+    mine = [one for one in now.processes if os.getpid() in (one.pid, one.container_pid)]
+    if not mine:
+        if watched and own.region_path() is None:
+            return 0
+        raise own.NotMeasured(
+            "N/A: neither the probe nor the counters of ttnn know this process; `ttmem doctor` says why"
+        )
+    ids = {one.unique_id for one in now.devices if device in (one.logical_id, one.unique_id)}
+    held = [amounts for process in mine for uid, amounts in process.devices.items() if uid in ids]
+    return sum(int(getattr(amounts, kind)) for amounts in held)
 
 
 def _chosen(now: Snapshot, wanted: int | str) -> Device:

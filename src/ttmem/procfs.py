@@ -155,6 +155,12 @@ def _mark(fields: list[bytes]) -> tuple[bytes, ...]:
     return tuple(fields[23:26])
 
 
+def parent_pid(pid: int) -> int | None:
+    """None if the process has ended or is hidden."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields is not None else None
+
+
 def runs_another_program(facts: ProcessFacts) -> bool:
     """Whether it has called `exec` since. False if that cannot be determined, or if it has ended."""
     running = program(facts.pid)

@@ -150,9 +150,9 @@ def test_a_number_that_several_devices_have_is_no_name(usual_place: Path, shm: P
         Written(chip, slots=[Slot(os.getppid(), (5000, 0, 0, 0, 0))]).write(shm)
 
     with pytest.raises(BadInput, match=f"2 devices have the logical id 0.*: {CHIP}, {CHIP + 1}"):
-        api.memory_allocated(0)
+        api.memory_allocated(0, process="all")
 
-    assert api.memory_allocated(str(CHIP)) == 5000
+    assert api.memory_allocated(str(CHIP), process="all") == 5000
 
 
 def test_a_number_that_several_devices_have_is_the_one_that_this_process_uses(
@@ -161,13 +161,13 @@ def test_a_number_that_several_devices_have_is_the_one_that_this_process_uses(
     Written(CHIP, slots=[Slot(os.getppid(), (5000, 0, 0, 0, 0))]).write(shm)
     Written(CHIP + 1, slots=[Slot(os.getpid(), (7000, 0, 0, 0, 0))]).write(shm)
 
-    assert api.memory_allocated(0) == 7000
+    assert api.memory_allocated(0, process="all") == 7000
 
 
 def test_python_programs_need_no_server_either(usual_place: Path, shm: Path) -> None:
     Written(CHIP, slots=[Slot(os.getpid(), (5000, 0, 0, 0, 0))]).write(shm)
 
     assert api.snapshot().devices[0].unique_id == str(CHIP)
-    assert api.memory_allocated(str(CHIP)) == 5000
+    assert api.memory_allocated(str(CHIP), process="all") == 5000
     with pytest.raises(NoServer):  # one look is no peak
-        api.max_memory_allocated(str(CHIP))
+        api.max_memory_allocated(str(CHIP), process="all")

@@ -38,7 +38,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": FOUNDATION | {"events", "probe", "snapshots", "recording"},
     "clean": FOUNDATION | {"events", "sources"},
     "doctor": FOUNDATION | {"events", "sources", "clean"},
-    "api": FOUNDATION | {"client", "feeds", "snapshots", "recording"},
+    "measuring": FOUNDATION
+    | {"events", "snapshots", "sources", "recording", "feeds", "analysis", "html", "views"},
+    "pytest_plugin": FOUNDATION | {"measuring", "probe"},
+    "html": set(),
+    "api": FOUNDATION | {"client", "events", "feeds", "measuring", "snapshots", "recording"},
     "exporters": FOUNDATION | {"events", "snapshots", "recording", "_native"},
     "views": FOUNDATION | {"events", "snapshots", "feeds", "analysis", "doctor", "clean", "probe"},
     "model": FOUNDATION | {"hw", "events", "client"},
@@ -49,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe", "recording"}
     | {"exporters", "web"},
     "__main__": {"commands"},
-    "__init__": {"api", "errors", "events", "probe", "snapshots"},
+    "__init__": {"analysis", "api", "errors", "events", "measuring", "probe", "snapshots"},
 }
 
 

@@ -44,12 +44,12 @@ def test_the_numbers_that_users_know_from_torch(
     assert tracker.client.flush(PATIENCE_S)
     server.sees(lambda p: any(d.memory.dram.peak == 3000 for d in p.devices))
 
-    assert ttmem.memory_allocated(1, socket=server.path) == 1000
-    assert ttmem.memory_allocated("9001", socket=server.path) == 1000
-    assert ttmem.max_memory_allocated(1, socket=server.path) == 3000
-    assert ttmem.memory_allocated(1, "l1_used", socket=server.path) == 0
-    ttmem.reset_peak(1, socket=server.path)
-    assert ttmem.max_memory_allocated(1, socket=server.path) == 1000
+    assert ttmem.memory_allocated(1, socket=server.path, process="all") == 1000
+    assert ttmem.memory_allocated("9001", socket=server.path, process="all") == 1000
+    assert ttmem.max_memory_allocated(1, socket=server.path, process="all") == 3000
+    assert ttmem.memory_allocated(1, "l1_used", socket=server.path, process="all") == 0
+    ttmem.reset_peak(1, socket=server.path, process="all")
+    assert ttmem.max_memory_allocated(1, socket=server.path, process="all") == 1000
 
 
 def test_a_device_that_nobody_reported_is_named_with_those_that_were(
@@ -60,7 +60,7 @@ def test_a_device_that_nobody_reported_is_named_with_those_that_were(
     server.sees(lambda p: len(p.devices) == 4)
 
     with pytest.raises(BadInput, match=r"no process has reported device 7; known are: 0 \(9000\)"):
-        ttmem.memory_allocated(7, socket=server.path)
+        ttmem.memory_allocated(7, socket=server.path, process="all")
     with pytest.raises(BadInput, match="there is no detail 'everything'"):
         ttmem.snapshot(server.path, ["everything"])
 

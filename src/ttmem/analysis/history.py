@@ -88,8 +88,10 @@ class _Swept(NamedTuple):
 class History:
     """One run, from a recording that stays open as long as this is used."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, *, lost_before: int = 0) -> None:
+        """`lost_before`: events that were lost before it began, which is known to begin with everything alive."""
         self.recording = recording
+        self._lost_before = lost_before
 
     @cached_property
     def info(self) -> Info:
@@ -186,10 +188,8 @@ class History:
             found.append(f"{several(len(info.damages), 'part')} of the file cannot be read")
         elif reached < info.end and not info.lost:
             found.append(f"records are missing after position {reached:,}")
-        if end.losses.dropped_events:
-            found.append(
-                f"{several(end.losses.dropped_events, 'event')} were lost by their program or reader"
-            )
+        if dropped := end.losses.dropped_events - self._lost_before:
+            found.append(f"{several(dropped, 'event')} were lost by their program or reader")
         elif end.losses.gaps:
             found.append(f"{several(end.losses.gaps, 'gap')} in what programs reported")
         if overflow := sum(process.overflow for process in end.processes):

@@ -130,6 +130,12 @@ class LocalFeed:
         """Whether the last look has found a live process that tells its events."""
         return any(process.pid == pid for process in self._books.processes.values())
 
+    def end_recording(self) -> None:
+        """Ends what `record` began; reading goes on."""
+        recorder, self.recorder = self.recorder, None
+        if recorder is not None:
+            recorder.close()
+
     def _look(self, remarks: Iterable[Remark]) -> int:
         watched = self._look_at_probes()
         if self._wanted is not None:

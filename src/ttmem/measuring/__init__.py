@@ -1,0 +1,1 @@
+"""What this process allocates, measured from inside it: for programs that ask, and for the pytest plugin."""

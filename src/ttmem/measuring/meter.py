@@ -1,0 +1,347 @@
+"""What the pytest plugin does while tests run: measures their bodies, compares with limits, and reports.
+
+A worker of xdist measures its own tests. What the controller prints travels in the properties of reports, which junit
+files show, too.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+from collections.abc import Generator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import pytest
+
+from ttmem.analysis.composition import Holder, grouped
+from ttmem.analysis.failures import explain
+from ttmem.analysis.recorded_failures import recorded_failures
+from ttmem.errors import BadInput, TtmemError
+from ttmem.measuring.budgets import LEAKS, PEAKS, Baseline, Limits, parse_percent
+from ttmem.measuring.follow import Follower, MemoryFile
+from ttmem.measuring.measured import Identity, Measured, Peak, identities
+from ttmem.measuring.own import why_unknown
+from ttmem.recording import Recording
+from ttmem.recording.writer import FileSink
+from ttmem.sizes import human, several
+from ttmem.text import clean
+from ttmem.views.failures import render_failure
+
+NAME = "ttmem"
+TOP = 8  # call sites in a report
+WIDTH = 100
+_NOT_COMPARED, _WHY, _BOARD = "ttmem.not_compared", "ttmem.why", "ttmem.board"
+
+
+class Meter:
+    """Registered when an option or a marker asks for it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        options = config.option
+        self._table = bool(options.ttmem)
+        self._loop = 1 if options.ttmem_loop is None else int(options.ttmem_loop)
+        self._record: str | None = options.ttmem_record
+        self._update = bool(options.ttmem_update_baseline)
+        self._worker = hasattr(config, "workerinput")
+        try:
+            self._default = (
+                Limits.parse(options.ttmem_default) if options.ttmem_default else Limits()
+            )
+            self._share = parse_percent(options.ttmem_fail_on_increase)
+            self._baseline = self._read_baseline(options.ttmem_baseline)
+            if self._loop < 1:
+                raise BadInput("--ttmem-loop takes a number from 1 on")
+            if self._record:
+                os.makedirs(self._record, exist_ok=True)
+        except (TtmemError, OSError) as problem:
+            raise pytest.UsageError(f"ttmem: {problem}") from None
+        if os.environ.get("TTMEM_PYTEST"):  # what tests start counts as this process's
+            os.environ["TTMEM_LAUNCHER"] = str(os.getpid())
+        self._follower: Follower | None = None
+        self._rows: dict[str, dict[str, Any]] = {}  # by test
+        self._passed: set[str] = set()
+
+    def _read_baseline(self, file: str | None) -> Baseline | None:
+        if file is None:
+            if self._update:
+                raise BadInput("--ttmem-update-baseline needs --ttmem-baseline FILE")
+            return None
+        return Baseline.read(file, may_be_missing=self._update)
+
+    # -- in the process that runs the test -----------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        try:
+            limits = self._limits(item)
+        except BadInput as problem:
+            pytest.fail(f"@pytest.mark.ttmem: {problem}", pytrace=False)
+        body = _Body(self._follow(), item)
+        body.begin()
+        try:
+            result = yield
+            body.after_first(self._loop)
+            for _ in range(self._loop - 1):
+                item.runtest()
+        except BaseException:
+            self._tell(item, body.end(leaks=False), None)
+            raise
+        measured = body.end(leaks=True)
+        problems = self._tell(item, measured, limits)
+        if problems:
+            pytest.fail("ttmem: " + "\n       ".join(problems), pytrace=False)
+        return result
+
+    def _limits(self, item: pytest.Item) -> Limits:
+        found = self._default
+        for marker in reversed(list(item.iter_markers(NAME))):
+            if marker.args:
+                raise BadInput('limits have names, such as l1="20 MiB"')
+            found = found.with_own(Limits.of(marker.kwargs))
+        return found
+
+    def _follow(self) -> Follower:
+        if self._follower is None:
+            self._follower = Follower(children=True)
+        return self._follower
+
+    def _tell(self, item: pytest.Item, body: _Outcome, limits: Limits | None) -> list[str]:
+        """Properties and sections of the report; what is wrong. `limits` None: the test has failed anyway."""
+        tell = item.user_properties.append
+        problems: list[str] = []
+        if body.why is not None or body.measured is None:
+            tell((_WHY, body.why))
+            if limits and limits.most:
+                names = ", ".join(limits.most)
+                problems.append(f"{names} cannot be checked: {body.why}")
+        else:
+            peak = body.measured.peak
+            leaked = sum(one.bytes for one in body.leaked) if body.leaked is not None else None
+            for name in PEAKS:
+                tell((f"ttmem.{name}", getattr(peak, name)))
+            tell(("ttmem.leaks", leaked))
+            tell((_BOARD, body.board))
+            if limits is not None:
+                problems += limits.exceeded(peak, leaked)
+                problems += self._increased(item, peak, body.board)
+            if problems or limits is None:
+                self._sections(item, body, problems)
+        if (problems or limits is None) and self._record and body.file.data:
+            item.add_report_section("call", NAME, f"recording: {self._save(item, body.file)}\n")
+        return problems
+
+    def _increased(self, item: pytest.Item, peak: Peak, board: str) -> list[str]:
+        if self._baseline is None or self._update:
+            return []
+        try:
+            found = list(self._baseline.increased(item.nodeid, peak, board, self._share))
+        except BadInput as problem:
+            item.user_properties.append((_NOT_COMPARED, str(problem)))
+            return []
+        now, then = _ttnn_version(), self._baseline.ttnn
+        if found and now != then:
+            found.append(f"(the baseline is of ttnn {then}, this is {now})")
+        return found
+
+    def _sections(self, item: pytest.Item, body: _Outcome, problems: list[str]) -> None:
+        assert body.measured is not None
+        memory = next(
+            (name for name in ("dram", "trace") if any(one.startswith(name) for one in problems)),
+            None,
+        )
+        if memory is None or any(one.startswith(("l1", "cb")) for one in problems):
+            memory = "l1_used"
+        for which in dict.fromkeys((memory, "dram")):
+            rows = grouped(body.measured.at_peak(which), "op", "site", "phase")
+            if rows:
+                at = human(getattr(body.measured.peak, which))
+                text = "\n".join([f"alive at the peak of {which}, {at}:", *_lines(rows), ""])
+                item.add_report_section("call", NAME, text)
+        if body.leaked:
+            item.add_report_section(
+                "call", NAME, "\n".join(["not freed:", *_lines(body.leaked), ""])
+            )
+        for failure in recorded_failures(Recording(body.file)):
+            text = render_failure(failure.pid or 0, explain(failure), width=WIDTH, color=False)
+            item.add_report_section("call", NAME, text + "\n")
+
+    def _save(self, item: pytest.Item, file: MemoryFile) -> str:
+        name = re.sub(r"[^\w.\[\]-]+", "_", item.nodeid)[-200:]
+        path = os.path.join(self._record or "", f"{name}.ttmem")
+        try:
+            sink = FileSink(path, overwrite=True)
+            sink.append(bytes(file.data))
+            sink.close()
+        except (TtmemError, OSError) as problem:
+            return f"not written: {problem}"
+        return path
+
+    # -- in the process that reports -----------------------------------------------------------------------------
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            found = {
+                key: value for key, value in report.user_properties if key.startswith("ttmem.")
+            }
+            if found:
+                self._rows[report.nodeid] = found
+            if report.passed:
+                self._passed.add(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._worker:
+            return
+        if self._baseline is not None and self._update:
+            for test, row in self._rows.items():
+                if _WHY not in row and test in self._passed:
+                    figures = {name: row.get(f"ttmem.{name}") for name in PEAKS}
+                    self._baseline.tests[test] = {"board": row.get(_BOARD), **figures}
+            self._baseline.write(_ttnn_version())
+        elif (
+            self._baseline is not None
+            and session.exitstatus == pytest.ExitCode.OK
+            and self._not_compared()
+        ):
+            session.exitstatus = (
+                pytest.ExitCode.TESTS_FAILED
+            )  # nobody has seen that nothing increased
+
+    def _not_compared(self) -> dict[str, str]:
+        found = {test: row.get(_NOT_COMPARED) or row.get(_WHY) for test, row in self._rows.items()}
+        return {test: why for test, why in found.items() if why}
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._worker:
+            return
+        if self._table:
+            terminalreporter.section("memory of devices, at the peak of each test")
+            for line in _table(self._rows):
+                terminalreporter.line(line)
+        if self._baseline is None:
+            return
+        if self._update:
+            count = several(len(self._baseline.tests), "test")
+            terminalreporter.line(f"ttmem: {self._baseline.file} has the peaks of {count}")
+        reasons: dict[str, list[str]] = {}
+        for test, why in ({} if self._update else self._not_compared()).items():
+            reasons.setdefault(why, []).append(test)
+        for why, tests in reasons.items():
+            first = (
+                tests[0] if len(tests) == 1 else f"{several(len(tests), 'test')}, {tests[0]} first"
+            )
+            terminalreporter.line(f"ttmem: not compared: {first}: {why}", red=True)
+
+
+class _Outcome:
+    """What was measured; `why`: nothing was."""
+
+    def __init__(self, file: MemoryFile, why: str | None) -> None:
+        self.file = file
+        self.why = why
+        self.measured: Measured | None = None
+        self.leaked: tuple[Holder, ...] | None = None  # None: not asked, because the test failed
+
+    @property
+    def board(self) -> str:
+        """'1 x p150, 11x10': what makes figures comparable."""
+        if self.measured is None:
+            return "unknown"
+        found: dict[str, int] = {}
+        for device in self.measured.end.devices:
+            grid = "x".join(map(str, device.grid)) if device.grid else "unknown grid"
+            kind = f"{device.board or device.arch}, {grid}"
+            found[kind] = found.get(kind, 0) + 1
+        return (
+            "; ".join(f"{number} x {kind}" for kind, number in sorted(found.items())) or "no device"
+        )
+
+
+class _Body:
+    """The body of one test."""
+
+    def __init__(self, follower: Follower, item: pytest.Item) -> None:
+        self._follower = follower
+        self._name = item.nodeid
+        self._file = MemoryFile()
+        self._known: frozenset[Identity] = frozenset()
+        self._why: str | None = None
+
+    def begin(self) -> None:
+        gc.collect()
+        self._why = why_unknown()
+        if self._why is None:
+            try:
+                self._follower.begin(self._file, f"pytest {self._name}")
+            except Exception as problem:  # the test runs all the same
+                self._why = f"the probe cannot be read: {problem}"
+
+    def after_first(self, loops: int) -> None:
+        """With a loop, what the first run leaves is warm-up."""
+        if self._why is None and loops > 1:
+            gc.collect()
+            self._known = identities(self._follower.snapshot())
+
+    def end(self, *, leaks: bool) -> _Outcome:
+        if self._why is not None:
+            return _Outcome(self._file, self._why)
+        if leaks:
+            gc.collect()  # what only a cycle keeps is not leaked
+        outcome = _Outcome(self._file, None)
+        try:
+            self._follower.end()
+            measured = Measured(self._file)
+            outcome.why = why_unknown() or "; ".join(measured.losses) or None
+            outcome.measured = measured
+            outcome.leaked = tuple(measured.leaked_since(self._known)) if leaks else None
+        except Exception as problem:
+            outcome.why = f"the measurement cannot be read: {problem}"
+        return outcome
+
+
+def _lines(rows: list[Holder] | tuple[Holder, ...]) -> list[str]:
+    sizes = [human(one.bytes) for one in rows[:TOP]]
+    widest = max(map(len, sizes), default=0)
+    lines = []
+    for size, one in zip(sizes, rows, strict=False):
+        times = f"{one.number:,} x " if one.number > 1 else ""
+        site = one.field("site") or "no line of Python"
+        who = (
+            "circular buffers of cached programs"
+            if one.kind == "CB"
+            else f"{one.op or 'outside any op'}  {site}"
+        )
+        phase = f"  in {one.phase}" if one.phase else ""
+        lines.append(clean(f"  {size:>{widest}}  {one.kind:<8}  {times}{who}{phase}"))
+    if len(rows) > TOP:
+        lines.append(f"  and {len(rows) - TOP:,} more")
+    return lines
+
+
+def _table(rows: dict[str, dict[str, Any]]) -> list[str]:
+    names = (*PEAKS, LEAKS)
+    cells = [[name.upper() for name in names]]
+    whys: list[str | None] = [None]
+    for row in rows.values():
+        cells.append(
+            [
+                "N/A" if (value := row.get(f"ttmem.{name}")) is None else human(value)
+                for name in names
+            ]
+        )
+        whys.append(row.get(_WHY))
+    wide = [max(len(line[at]) for line in cells) for at in range(len(names))]
+    lines = []
+    for line, test, why in zip(cells, ("TEST", *rows), whys, strict=True):
+        figures = "  ".join(f"{cell:>{width}}" for cell, width in zip(line, wide, strict=True))
+        lines.append(clean(f"{figures}  {test}{f'  ({why})' if why else ''}"))
+    return lines if rows else ["no test was run"]
+
+
+def _ttnn_version() -> str | None:
+    try:
+        return version("ttnn")
+    except PackageNotFoundError:
+        return None
