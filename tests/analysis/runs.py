@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Notice, Op
-from ttmem.hw import device_spec
+from ttmem.hw import DeviceSpec, device_spec
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
 from ttmem.recording.recorder import Recorder, described
@@ -16,6 +16,11 @@ from ttmem.recording.writer import FileSink
 START = 1_800_000_000_000_000_000
 STEP_NS = 1_000_000
 CHIPS = ("chip0", "chip1")
+
+
+def opened(board: str = "p150") -> DeviceSpec:
+    """A device with the regions that `ttnn.open_device` makes on demand."""
+    return device_spec(board, l1_small_size=32_768, trace_region_size=50_000_000)
 
 
 class Run:
@@ -45,7 +50,7 @@ class Run:
         if self._watched:
             self.books.native.follow_table(process.index)
         for number, chip in enumerate(CHIPS):
-            spec = device_spec(self._board)
+            spec = opened(self._board)
             self.books.declare(process, DeviceDeclaration.from_spec(spec, number, unique_id=chip))
         return process.index
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.analysis.runs import CHIPS, Run
+from tests.analysis.runs import CHIPS, Run, opened
 from ttmem.analysis.composition import Composition, Part, compositions
 from ttmem.analysis.free_space import least_free
 from ttmem.analysis.history import History
 from ttmem.events import Event, MemoryKind, Op
-from ttmem.hw import device_spec
 from ttmem.recording import Recording
 
 MIB = 1 << 20
-P150 = device_spec("p150")
+P150 = opened()
 MATMUL = "model.py:20 forward\nmodel.py:40 main"
 
 

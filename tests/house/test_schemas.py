@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.analysis.runs import Run
 from tests.clean.conftest import dead as dead
 from tests.doctor.hosts import write_probe_region
 from tests.model.running import finish, start
@@ -29,7 +30,7 @@ from ttmem.wire.historical import Head, Message
 
 pytestmark = pytest.mark.slow
 
-NAMES = ("snapshot", "groups", "dump", "doctor", "clean")
+NAMES = ("snapshot", "groups", "dump", "doctor", "clean", "peak", "leaks", "diff", "size")
 ALL_DETAILS = ("--detail", "programs,buffers,cores,events,history")
 Watch = Callable[..., Watched]
 
@@ -208,3 +209,24 @@ def test_a_key_that_the_schema_lacks_is_noticed(tmp_path: Path) -> None:
     (removed,) = problems(shorter)
     assert added.startswith("$.devices[0].kernels.ring: ")
     assert "'wraps' is a required property" in removed
+
+
+def test_what_questions_about_a_recording_answer_is_as_the_schemas_say(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.ttmem", tmp_path / "b.ttmem"]
+    for size, path in enumerate(paths, 1):
+        with Run(path) as run:
+            run.circular(1, 4096, 0x20000)
+            for _ in range(8):
+                run.phase("step")
+                run.alloc(size << 20)
+
+    answers = [
+        printed("peak", paths[0]),
+        printed("leaks", paths[0]),
+        printed("diff", *paths),
+        printed("size", paths[0]),
+    ]
+
+    assert [problems(each) for each in answers] == [[], [], [], []]
+    assert answers[0]["peaks"]
+    assert answers[1]["leaks"] == 1

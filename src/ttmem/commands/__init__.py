@@ -32,6 +32,7 @@ VERBS = (
     "peak",
     "leaks",
     "diff",
+    "size",
     "web",
     "report",
     "mcp",
