@@ -43,6 +43,7 @@ def declaration(number: int) -> DeviceDeclaration:
 
 def opened(books: Books, pid: int) -> ProcessRecord:
     process = books.open_process(ProcessFacts(pid, pid, "ann", f"python model.py --rank {pid}"))
+    books.native.follow_table(process.index)  # as a watched process, whose failures are believed
     books.native.follow_table(process.index)  # as a probe: nobody else reports failed allocations
     for number in range(len(CHIPS)):
         books.declare(process, declaration(number))
