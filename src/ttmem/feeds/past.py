@@ -192,6 +192,8 @@ class PastFeed:
     `live` may be `source` with something around it that only the present has.
     """
 
+    growing = False  # the present is not shown as the end of a file
+
     def __init__(self, live: Feed, source: HostFeed | ServerFeed | LocalFeed) -> None:
         self.at: str | float = LIVE
         self.reached: tuple[int, int] | None = None  # position and time of the last snapshot

@@ -19,6 +19,7 @@ class RecordingFeed:
         self.at = at  # may be changed between two reads
         self.reached: tuple[int, int] | None = None  # position and time of the last snapshot
         self._recording: Recording | None = Recording(file)
+        self.growing = False  # the file is still being written
         self.name = self._recording.name
         self._recording.instant(at)
 
@@ -39,6 +40,7 @@ class RecordingFeed:
         """See `Feed.read`."""
         wanted = checked(detail)
         self.recording.refresh()
+        self.growing = self.recording.growing
         instant = self.recording.instant(self.at)
         self.reached = instant.position, instant.time_ns
         return self.recording.snapshot(instant, wanted, device=device, limit=limit)

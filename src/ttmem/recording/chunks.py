@@ -6,6 +6,7 @@ costs its own chunk only. Everything here may have been written by somebody else
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from array import array
@@ -68,6 +69,17 @@ class FileSource:
             return os.pread(self._file, size, offset)
         except OSError as problem:
             raise BadInput(f"{self.name} cannot be read: {problem.strerror}") from None
+
+    def has_writer(self) -> bool:
+        """Whether somebody has the lock of a writer."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # a file system without locks
+            return False
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        return False
 
     def close(self) -> None:
         os.close(self._file)

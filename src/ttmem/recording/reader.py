@@ -95,6 +95,12 @@ class Reader:
         """Takes what was written since it was opened; whether there is anything new."""
         return self._chunks.refresh()
 
+    @property
+    def growing(self) -> bool:
+        """Whether the file is still being written. One whose writer was killed is neither that nor closed."""
+        source = self._chunks.source
+        return not self._chunks.closed and isinstance(source, FileSource) and source.has_writer()
+
     def info(self) -> Info:
         """From headers only; `verify` reads everything."""
         chunks = self._chunks

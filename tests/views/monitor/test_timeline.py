@@ -23,6 +23,8 @@ MARKS = (
 class Recorded:
     """A feed: ten events a second for a minute."""
 
+    growing = False
+
     def __init__(self) -> None:
         self.at: str | float = "start"
         self.bar = Timeline(self, STARTED, STARTED + 60 * SECOND, MARKS)
@@ -52,6 +54,8 @@ class Recorded:
 
 class Still:
     """A feed that shows one instant."""
+
+    growing = False
 
     def __init__(self, time_ns: int) -> None:
         self.at: str | float = "end"
@@ -174,6 +178,18 @@ def test_what_is_typed_stands_in_the_bar_with_what_can_be_typed() -> None:
     assert line.startswith(" go to: 12_  (12.5s, ")
 
 
+def test_a_file_that_is_still_being_written_says_so_and_is_followed_at_its_end() -> None:
+    recorded = Recorded()
+    recorded.growing = True
+    recorded.press("end")
+    at_end = "".join(span.text for span in recorded.bar.line(120, ascii=True))
+    recorded.press("home")
+    elsewhere = "".join(span.text for span in recorded.bar.line(120, ascii=True))
+
+    assert at_end.startswith(" follows  60.000 s / 60.0 s, still being written  ")
+    assert elsewhere.startswith(" paused  0.000 s / 60.0 s, still being written  ")
+
+
 def test_other_keys_are_left_to_the_page() -> None:
     assert not Recorded().bar.press("up", 0.0)
 
@@ -207,6 +223,8 @@ class Past(NamedTuple):
 
 class Live:
     """A live feed that has kept a minute; ten events a second."""
+
+    growing = False
 
     def __init__(self, missing: str = "") -> None:
         self.at: str | float = "live"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from tests.sources.region_writer import N300_LOCAL, Written, add_n300
 from tests.views.monitor.terminal_program import TerminalProgram
 from tests.views.servers import reporting, serving
@@ -148,6 +148,28 @@ def test_a_live_monitor_goes_back_on_every_page_and_returns(path: Path) -> None:
             program.wait_for("live", "128.0 MiB")
         program.press("q")
         assert program.wait_for_end() == 0
+
+
+def test_a_recording_is_followed_while_it_is_written(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run.ttmem"
+    recorder = subprocess.Popen(
+        [sys.executable, "-m", "ttmem", "record", str(file), "--socket", str(path)],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: file.exists() and file.stat().st_size > 1000)
+        with TerminalProgram([*TOP, str(file)]) as program:
+            program.wait_for("64.0 MiB", "follows", "still being written")
+            with reporting(path, WEIGHTS._replace(id=0x2000)):
+                program.wait_for("128.0 MiB")
+            recorder.send_signal(signal.SIGINT)
+            recorder.wait(PATIENCE_S)
+            program.press("2")
+            program.wait_for("paused")
+            assert "still being written" not in program.text
+    finally:
+        recorder.kill()
+        recorder.wait()
 
 
 def test_without_a_terminal_it_says_what_to_use(path: Path) -> None:

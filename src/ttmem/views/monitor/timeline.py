@@ -67,6 +67,7 @@ class Seekable(Protocol):
 
     at: str | float
     reached: tuple[int, int] | None
+    growing: bool  # there will be more at its end: a file that is still being written
 
 
 class Keeping(Seekable, Protocol):
@@ -218,8 +219,11 @@ class Timeline:
         if self.typed is not None:
             return (*ink(f" go to: {self.typed}_", Style.LABEL), *faint(f"  ({HINT})"))
         state = f"{'>' if ascii else '▶'} x{self.speed:g}" if self.playing else "paused"
+        if self._feed.growing and self.at == self.end:
+            state = "follows"
         now, end = self.time_ns - self._started, self._ended - self._started
-        head = f" {state.ljust(6)}  {_of_length(now, end)}  "
+        more = ", still being written" if self._feed.growing else ""
+        head = f" {state.ljust(6)}  {_of_length(now, end)}{more}  "
         said = self._latest()
         space = width - columns(head) - 1
         text = clip(f"  {said}", max(space - 2 * LEAST_BAR, 0)) if said else ""
