@@ -12,6 +12,7 @@ from benchmarks.ground import amount
 from benchmarks.table import Row
 from ttmem.client import AllocationClient, GraphTracker
 from ttmem.events import EVENT_SIZE, Event, Op
+from ttmem.feeds import RecordingFeed
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.model import open_mesh_device
 from ttmem.model.workloads import SCALES
@@ -21,11 +22,16 @@ from ttmem.recording import Recording
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.replay import Replay
 from ttmem.recording.writer import FileSink
+from ttmem.views.monitor.monitor import Monitor
+from ttmem.views.monitor.pages import PAGES
+from ttmem.views.monitor.timeline import Timeline
+from ttmem.views.monitor.watch import Choice, Reading, Watch
 
 EVENTS = amount(300_000, 20_000)
 RECORDED = amount(3_000_000, 40_000)
 BATCH = 2048  # events that arrive together
 SEEKS = amount(20, 2)
+SOUGHT = amount(10_000_000, 40_000)  # events of the recording in which the monitor seeks
 GAP_NS = 10_000  # between two events: 100,000 a second
 U32 = 0xFFFFFFFF
 
@@ -149,7 +155,34 @@ def measure() -> list[Row]:
         note = f"{written.lost:,} lost"
         rows.append(Row("written", written.records / seconds, "events/s", 3e6, True, note))
         rows += _reading(path)
+        _record(streams["serving"], path, SOUGHT)
+        rows += [_seeking(path, page) for page in ("Overview", "Device", "Buffers", "Events")]
     return rows
+
+
+def _seeking(path: str, page: str) -> Row:
+    """From the key that goes to an instant to the screen that shows it, as in `ttmem top FILE`."""
+    feed = RecordingFeed(path)
+    watch = Watch(Choice())
+    names = [one.name for one in PAGES]
+    timeline = Timeline.of(feed)
+    monitor = Monitor(lambda: feed.name, watch, PAGES, page=names.index(page), timeline=timeline)
+    end = feed.recording.info().end
+    chance, taken = Random(5), []
+    for _ in range(SEEKS + 2):  # the first two bring what a page needs to ask its question
+        for key in ("g", *f"#{chance.randrange(end)}"):
+            monitor.press(key)
+        begun = time.process_time()
+        monitor.press("enter")
+        question = monitor.question()
+        snapshot = feed.read(question.detail, device=question.device, limit=question.limit)
+        watch.take([Reading(question, time.monotonic(), snapshot)])
+        monitor.screen(120, 40)
+        taken.append(time.process_time() - begun)
+    feed.close()
+    taken = sorted(taken[2:])
+    note = f"median {1000 * taken[len(taken) // 2]:.0f} ms; {end:,} records"
+    return Row(f"seek in the monitor, {page}, at most", 1000 * taken[-1], "ms", 200, note=note)
 
 
 def _reading(path: str) -> list[Row]:
