@@ -22,4 +22,4 @@ def wait_until(condition: Callable[[], T]) -> T:
 
 def examples(count: int) -> int:
     """Of a property: fewer under sanitizers, where each takes ten times as long."""
-    return count // 5 if "ASAN_OPTIONS" in os.environ else count
+    return count // 10 if "ASAN_OPTIONS" in os.environ else count
