@@ -510,11 +510,11 @@ export class DeviceStrip {
   }
 
   draw(device, context, width, height) {
-    const { history, view, colours } = this.board;
+    const { history, colours } = this.board;
     ["dram", "l1_used"].forEach((chart, number) => {
       const most = Math.max(...history.devices.map((one) => history.highest(one, chart)));
       if (!most) return;
-      const { high } = history.outline(device, chart, 0, view.length, Math.floor(width));
+      const { high } = history.outline(device, chart, ...history.busy, Math.floor(width));
       const half = height / 2 - 1;
       context.fillStyle = colours.groups[number === 0 ? 0 : 2];
       context.globalAlpha = 0.7;
