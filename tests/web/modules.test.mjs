@@ -98,7 +98,7 @@ test("sizes and times are spelled as in the other views", () => {
   assert.deepEqual([1234567, 0, undefined].map(exact), ["1,234,567", "0", "N/A"]);
   assert.deepEqual([hex(4096), hex(-1)], ["0x1000", "N/A"]);
   assert.deepEqual([share(1, 1000), share(1, 2), share(1, 0)], ["<1%", "50%", ""]);
-  assert.deepEqual([clock(1.5e9, 1e8), clock(3723e9, 1e9), clock(NaN)], ["1.5 s", "01:02:03", "N/A"]);
+  assert.deepEqual([clock(1.5e9, 1e8), clock(3723e9, 1e9), clock(3723.5e9, 1), clock(NaN)], ["1.5 s", "01:02:03", "01:02:03.500000", "N/A"]);
   assert.equal(shortSite("/src/deep/model.py:42 forward\n/src/main.py:9 main"), "model.py:42 forward");
   assert.equal(shortSite("load weights"), "load weights");
 });

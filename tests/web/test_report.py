@@ -236,6 +236,7 @@ def test_with_losses_there_is_no_verdict(tmp_path: Path) -> None:
 
     assert document["losses"] == ["unknown free (1 time)"]
     assert document["leaks"]["refused"].startswith("No verdict: lossy.ttmem is not complete")
+    assert document["sizes"]["refused"].startswith("No advice: lossy.ttmem is not complete")
 
 
 @pytest.mark.slow

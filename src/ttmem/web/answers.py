@@ -9,6 +9,7 @@ from ttmem.analysis.failures import explain
 from ttmem.analysis.history import History
 from ttmem.analysis.leaks import Finding, Verdict, find_leaks
 from ttmem.analysis.recorded_failures import recorded_failures
+from ttmem.analysis.sizing import Advice, sizes
 from ttmem.errors import TtmemError
 from ttmem.sizes import human, several
 from ttmem.views.failures import headline, render_failure
@@ -60,8 +61,7 @@ def leaks(history: History) -> Answer:
     try:
         found = find_leaks(history)
     except TtmemError as reason:
-        text = str(reason).replace(history.info.name, os.path.basename(history.info.name))
-        return {"refused": f"No verdict: {text}."}
+        return {"refused": f"No verdict: {_without_folders(history, reason)}."}
     names = DeviceNames(history.end.devices)
     windows = found.windows
     compared = (
@@ -78,6 +78,36 @@ def leaks(history: History) -> Answer:
         ],
         "none": "Nothing grows from iteration to iteration.",
     }
+
+
+def sizing(history: History) -> Answer:
+    """`ttmem size`; no advice from incomplete data."""
+    try:
+        found = sizes(history)
+    except TtmemError as reason:
+        return {"refused": f"No advice: {_without_folders(history, reason)}."}
+    return {
+        "about": "With a margin of 25 % above what this run needed; `ttmem size` takes others.",
+        "rows": [_advice(one) for one in found.advice],
+        "none": "Nothing is known about the sizes of this board.",
+    }
+
+
+def _advice(one: Advice) -> Answer:
+    observed = "N/A" if one.observed is None else f"{one.observed:,}"
+    remarks = [one.reason or "", f"not seen: {one.not_observed}" if one.advised is not None else ""]
+    return {
+        "setting": one.name,
+        "unit": one.unit,
+        "advice": "N/A" if one.advised is None else f"{one.advised:,}",
+        "observed": f"at least {observed}" if one.at_least else observed,
+        "configured": "N/A" if one.configured is None else f"{one.configured:,}",
+        "remarks": "; ".join(text for text in remarks if text),
+    }
+
+
+def _without_folders(history: History, reason: TtmemError) -> str:
+    return str(reason).replace(history.info.name, os.path.basename(history.info.name))
 
 
 def _leak(one: Finding, names: DeviceNames, by: str) -> Answer:

@@ -12,7 +12,7 @@ from ttmem.events import MemoryKind
 from ttmem.recording import Recording
 from ttmem.snapshots import Device, Snapshot
 from ttmem.web import lives as lives_module
-from ttmem.web.answers import failures, leaks
+from ttmem.web.answers import failures, leaks, sizing
 from ttmem.web.lives import AMOUNTS, KINDS, Lives, Progress, thinned
 from ttmem.web.page import page
 from ttmem.web.payload import UNKNOWN, Table, pack
@@ -63,6 +63,7 @@ def payload(history: History, progress: Progress) -> str:
         "markers_omitted": max(0, len(markers) - MOST_MARKERS),
         "failures": failures(history, lives),
         "leaks": leaks(history),
+        "sizes": sizing(history),
         "programs": programs.listed(),
         "sites": _sites(lives),
         "masks": [f"{bits:x}" for bits in programs.masks],

@@ -305,8 +305,10 @@ function leaksSection(history) {
 function sizesSection(history) {
   return answersSection("sizes", "Sizes to set", history.document.sizes, [
     { title: "setting", value: (row) => row.setting },
-    { title: "advice", value: (row) => row.advice },
-    { title: "observed", value: (row) => row.observed },
+    { title: "advice", number: true, value: (row) => row.advice },
+    { title: "observed", number: true, value: (row) => row.observed },
+    { title: "configured", number: true, value: (row) => row.configured },
+    { title: "unit", value: (row) => row.unit },
     { title: "remarks", value: (row) => row.remarks },
   ]);
 }

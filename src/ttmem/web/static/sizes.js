@@ -42,7 +42,8 @@ export function clock(ns, step = 1e6) {
   if (total < 120) return `${sign}${total.toFixed(digits)} s`;
   const whole = Math.floor(total);
   const parts = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60].map((part) => String(part).padStart(2, "0"));
-  const seconds = (total - Math.floor(total / 60) * 60).toFixed(Math.min(digits, 6)).padStart(digits ? digits + 3 : 2, "0");
+  const fine = Math.min(digits, 6);
+  const seconds = (total - Math.floor(total / 60) * 60).toFixed(fine).padStart(fine ? fine + 3 : 2, "0");
   return `${sign}${parts.join(":")}:${seconds}`;
 }
 
