@@ -219,6 +219,20 @@ def test_it_fits_the_screen_in_light_and_dark(
     assert (tmp_path / "screen.png").stat().st_size > 10_000
 
 
+def test_it_prints_on_white_paper_from_a_dark_screen(opened: Browser) -> None:
+    opened.scheme("dark")
+    opened.run(
+        """addEventListener("beforeprint", () =>
+            (globalThis.ground = getComputedStyle(document.documentElement).getPropertyValue("--ground")))"""
+    )
+
+    pages = opened.ask("Page.printToPDF")["data"]
+
+    assert len(pages) > 10_000
+    assert opened.run("globalThis.ground").strip() == "#fbfbfa"
+    assert opened.problems() == []
+
+
 def test_what_a_recording_says_is_never_html(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

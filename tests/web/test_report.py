@@ -240,6 +240,16 @@ def test_with_losses_there_is_no_verdict(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_demo_writes_an_example_and_replaces_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "example.html"
+
+    assert main(["demo", "--report", str(page)]) == 0
+    document, _ = ask(page, [], tmp_path)
+    assert (document["name"], document["losses"]) == ("demo.ttmem", [])
+    assert main(["demo", "--report", str(page)]) == 2
+
+
+@pytest.mark.slow
 def test_thirty_two_chips_fit(tmp_path: Path) -> None:
     file = simulated(tmp_path, "galaxy", "--steps", "3")
     page = written(file)
