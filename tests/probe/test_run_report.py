@@ -238,8 +238,9 @@ def test_a_failure_names_those_who_held_the_memory_then(launcher: Launcher) -> N
     failure = said.split("PEAK OF")[0].splitlines()
     kib = [(64 << i) * 110 / 1024 for i in range(7)]
     assert "model.py:5 <module>" in failure[1]
-    assert f"{sum(kib[3:]):.1f} KiB  4 x" in failure[5]
-    assert f"{sum(kib[:3]):.1f} KiB  3 x" in failure[6]
+    first = next(at for at, line in enumerate(failure) if "held by" in line)
+    assert f"{sum(kib[3:]):.1f} KiB  4 x" in failure[first]
+    assert f"{sum(kib[:3]):.1f} KiB  3 x" in failure[first + 1]
 
 
 def test_a_failure_without_figures_is_counted(launcher: Launcher) -> None:
