@@ -170,7 +170,7 @@ def test_a_textfile_is_replaced_at_once_and_nothing_else_stays(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--textfile", "/no/such/place"], "is no directory"),
+        (["--textfile", "/no/such/place"], "is not a directory"),
         (["--every", "15s"], "--every needs --textfile or --otlp"),
         (["--otlp", "collector:4318"], "write http://HOST:4318"),
         (["--otlp", "http://127.0.0.1:1"], "cannot be reached"),
