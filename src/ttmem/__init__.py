@@ -16,8 +16,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
-
 if TYPE_CHECKING:
     from ttmem.analysis.composition import Holder
     from ttmem.api import (
@@ -59,6 +57,7 @@ if TYPE_CHECKING:
         Ring,
         Snapshot,
     )
+    from ttmem.version import __version__
 
 __all__ = [
     "Amounts",
@@ -120,6 +119,7 @@ _DEFINED_IN = {
     "ttmem.measuring.measured": ("Peak",),
     "ttmem.measuring.watch": ("Watch", "watch"),
     "ttmem.probe.phases": ("phase",),
+    "ttmem.version": ("__version__",),
 }
 
 

@@ -38,7 +38,9 @@ class ProcessFacts:
     start_time_ns: int | None
     user: str | None
     command: str | None
-    mark: tuple[bytes, ...] = ()  # of the program that it ran, see `Program`; empty if unknown
+    mark: tuple[
+        bytes, ...
+    ] = ()  # of the program that it ran, see `RunningProgram`; empty if unknown
     workload: Workload | None = None  # the container, pod or job that it belongs to
 
 
@@ -135,7 +137,7 @@ def is_alive(pid: int, started_ns: int | None) -> bool:
     return not _is_over(fields) and started_ns in (None, _started_ns(fields))
 
 
-class Program(NamedTuple):
+class RunningProgram(NamedTuple):
     """Which process, and which program it runs: `exec` keeps pid and start time."""
 
     start_ticks: int
@@ -143,12 +145,12 @@ class Program(NamedTuple):
     mark: tuple[bytes, ...]
 
 
-def program(pid: int) -> Program | None:
+def program(pid: int) -> RunningProgram | None:
     """None if the process has ended or is hidden."""
     fields = _stat(pid)
     if fields is None or _is_over(fields):
         return None
-    return Program(int(fields[19]), _mark(fields))
+    return RunningProgram(int(fields[19]), _mark(fields))
 
 
 def _mark(fields: list[bytes]) -> tuple[bytes, ...]:

@@ -14,7 +14,16 @@ SOURCE = Path(__file__).parents[2] / "src" / "ttmem"
 
 # What each package may import besides itself. Data flows from left to right, and a package imports from its left: views
 # and exporters never look into a source, and nothing imports the commands.
-FOUNDATION = {"clock", "errors", "fast_dataclasses", "sizes", "procfs", "text", "workloads"}
+FOUNDATION = {
+    "clock",
+    "errors",
+    "fast_dataclasses",
+    "sizes",
+    "procfs",
+    "text",
+    "version",
+    "workloads",
+}
 MAY_IMPORT: dict[str, set[str]] = {
     "clock": set(),
     "errors": set(),
@@ -23,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "procfs": {"clock", "fast_dataclasses", "text", "workloads"},
     "workloads": {"text"},
     "text": set(),
+    "version": set(),
     "hw": FOUNDATION,
     "events": FOUNDATION | {"hw"},
     "wire": FOUNDATION | {"events", "_native"},
@@ -53,7 +63,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe", "recording"}
     | {"exporters", "web"},
     "__main__": {"commands"},
-    "__init__": {"analysis", "api", "errors", "events", "measuring", "probe", "snapshots"},
+    "__init__": {
+        "analysis",
+        "api",
+        "errors",
+        "events",
+        "measuring",
+        "probe",
+        "snapshots",
+        "version",
+    },
 }
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttmem.model.allocator import FreeList
 from ttmem.model.errors import DoubleFree
-from ttmem.model.free_list import FreeList
 
 BASE, SIZE, ALIGNMENT = 1088, 64 * 256, 64
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ttmem.errors import BadInput
 from ttmem.hw import device_spec
-from ttmem.model.prefetcher_cache import CacheEntry, PrefetcherCache, prefetcher_cache
+from ttmem.model.dispatch import CacheEntry, PrefetcherCache, prefetcher_cache
 
 
 def test_a_workload_is_cached_from_its_second_launch_on() -> None:

@@ -9,12 +9,12 @@ from ttmem.events import MemoryKind, Op
 from ttmem.events.record import EVENT_SIZE, Event
 from ttmem.probe.layout import Counted, LiveType
 from ttmem.probe.phases import phase
-from ttmem.sources.probe.ring import Batch
+from ttmem.sources.probe.ring import RingBatch
 
 Watch = Callable[..., Watched]
 
 
-def events_of(batch: Batch) -> list[Event]:
+def events_of(batch: RingBatch) -> list[Event]:
     return [
         Event.unpack(batch.events, offset) for offset in range(0, len(batch.events), EVENT_SIZE)
     ]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from ttmem import __version__
 from ttmem.errors import TtmemError
+from ttmem.version import __version__
 from ttmem.views.terminal import terminal_size
 
 VERBS = (

@@ -20,7 +20,7 @@ from ttmem.commands.options import progress_line
 from ttmem.errors import BadInput
 
 if TYPE_CHECKING:
-    from ttmem.exporters.events import Span
+    from ttmem.exporters.events import ExportRange
     from ttmem.recording import Recording
 
 FORMATS = (
@@ -55,7 +55,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ttmem.exporters import Request, export
-    from ttmem.exporters.events import Span
+    from ttmem.exporters.events import ExportRange
     from ttmem.recording import Recording
 
     path = None if options.output in (None, "-") else options.output
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
             f"{options.to} is not text for a terminal; name a file with -o, or use a pipe"
         )
     with Recording(options.file) as recording:
-        span = Span(_position(recording, options.first), _position(recording, options.until))
+        span = ExportRange(_position(recording, options.first), _position(recording, options.until))
         if span.last < span.first:
             raise BadInput(f"--until {options.until} is before --from {options.first}")
         at = _instant(recording, options.at, span)
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _instant(recording: Recording, wanted: str | None, span: Span) -> int:
+def _instant(recording: Recording, wanted: str | None, span: ExportRange) -> int:
     """The position to show: what was asked for, else the first failure of the span, else the peak of L1 used."""
     if wanted is not None:
         return _position(recording, wanted)

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
-from ttmem import __version__
+from ttmem.version import __version__
 
 PROTOCOL = "2025-06-18"
 LONGEST_LINE = 4 << 20

@@ -19,7 +19,7 @@ from ttmem.sources.probe.cleanup import free_and_total, prune_dead_regions, take
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, RegionScan, find_regions
 from ttmem.sources.probe.report import ReportReader
-from ttmem.sources.probe.ring import Batch
+from ttmem.sources.probe.ring import RingBatch
 from ttmem.sources.shm import clean_command
 from ttmem.text import clean
 from ttmem.views.failures import SITES_OFF, UNKNOWN_SITE, render_failure
@@ -218,7 +218,7 @@ class _KernelLog:
             yield from self._loads(batch)
             more = batch.more
 
-    def _loads(self, batch: Batch) -> Iterator[str]:
+    def _loads(self, batch: RingBatch) -> Iterator[str]:
         self._texts |= self._region.new_strings()
         if batch.lost:
             yield (

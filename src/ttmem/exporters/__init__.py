@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple
 
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
-from ttmem.exporters.events import EventRow, Progress, Span, batches, event_rows
+from ttmem.exporters.events import EventRow, ExportRange, Progress, batches, event_rows
 from ttmem.recording import Batch, Recording, Totals
 from ttmem.snapshots import Snapshot
 
@@ -20,16 +20,16 @@ class Request(NamedTuple):
     """What to export: a span for what happened, an instant for what was alive."""
 
     recording: Recording
-    span: Span
+    span: ExportRange
     at: int  # a position
     progress: Progress = lambda position: None
 
-    def rows(self, span: Span | None = None, *, state: bool = False) -> Iterator[EventRow]:
+    def rows(self, span: ExportRange | None = None, *, state: bool = False) -> Iterator[EventRow]:
         """`state`: with what was alive before somebody looked, which is told as events too."""
         for batch in self.batches(span, state=state):
             yield from event_rows(batch)
 
-    def batches(self, span: Span | None = None, *, state: bool = False) -> Iterator[Batch]:
+    def batches(self, span: ExportRange | None = None, *, state: bool = False) -> Iterator[Batch]:
         """What `rows` gives, by the batch."""
         for batch in batches(self.recording, span or self.span, self.progress):
             if state or batch.source_position is not None:
@@ -128,7 +128,7 @@ def _memory_viz(request: Request, out: BinaryIO) -> None:
 
     first = max(request.span.first, request.at - WINDOW)
     last = min(request.span.last, max(request.at + 1, first + WINDOW))
-    rows = request.rows(Span(first, last), state=True)
+    rows = request.rows(ExportRange(first, last), state=True)
     document = memory_viz(request.live(first), rows, request.live(last), cache(request.banks))
     out.write(json.dumps(document, separators=(",", ":")).encode())
 

@@ -15,7 +15,7 @@ from ttmem.recording import Batch, RecordedProcess, Recording
 Progress = Callable[[int], None]  # the position reached
 
 
-class Span(NamedTuple):
+class ExportRange(NamedTuple):
     """The part of a recording to export, as positions: from the first to before the last."""
 
     first: int
@@ -64,7 +64,7 @@ _NO_DEVICE = {int(notice) for notice in Notice if not notice.of_device}
 
 
 def batches(
-    recording: Recording, span: Span, progress: Progress = lambda position: None
+    recording: Recording, span: ExportRange, progress: Progress = lambda position: None
 ) -> Iterator[Batch]:
     """The batches of a span; `progress` hears where each begins."""
     for batch in recording.batches(span.first, span.last):

@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ttmem import __version__
 from ttmem.events import Amounts
 from ttmem.snapshots import Device, MemoryUse, Process, Snapshot
 from ttmem.text import program_name
+from ttmem.version import __version__
 from ttmem.workloads import Workload
 
 Number = int | float | None

@@ -12,10 +12,10 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from ttmem import __version__
 from ttmem.errors import BadInput, TtmemError
 from ttmem.snapshots import Device, Process, Snapshot
 from ttmem.text import program_name
+from ttmem.version import __version__
 from ttmem.workloads import Workload
 
 PATH = "/v1/metrics"

@@ -11,9 +11,9 @@ import platform
 from datetime import datetime
 from typing import Any
 
-from ttmem import __version__
 from ttmem.events import Telemetry
 from ttmem.snapshots import Device, Process, Snapshot, to_json
+from ttmem.version import __version__
 
 UNKNOWN = "N/A"
 _DRIVER = "/sys/module/tenstorrent/version"

@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ttmem.feeds.feed import Feed, HostFeed, idle_host, open_feed
+    from ttmem.feeds.feed import Feed, idle_host
     from ttmem.feeds.local_feed import LocalFeed
+    from ttmem.feeds.opening import HostFeed, open_feed
     from ttmem.feeds.past import PastFeed, of_ended, recorded
     from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.feeds.server_feed import ServerFeed
@@ -30,13 +31,13 @@ __all__ = [
 
 _HOMES = {
     "Feed": "feed",
-    "HostFeed": "feed",
+    "HostFeed": "opening",
     "LocalFeed": "local_feed",
     "PastFeed": "past",
     "RecordingFeed": "recording_feed",
     "ServerFeed": "server_feed",
     "idle_host": "feed",
-    "open_feed": "feed",
+    "open_feed": "opening",
     "of_ended": "past",
     "recorded": "past",
 }

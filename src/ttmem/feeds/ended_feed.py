@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.fast_dataclasses import replace
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Anomaly, Process, Snapshot
+from ttmem.version import __version__
 
 
 class Ended(NamedTuple):

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.errors import NothingToRead
 from ttmem.events import Remark
 from ttmem.feeds.feed import checked
 from ttmem.snapshots import Snapshot
 from ttmem.sources.shm import has_regions, probe_directory
+from ttmem.version import __version__
 
 if TYPE_CHECKING:
     from ttmem.hw.umd import Discovery

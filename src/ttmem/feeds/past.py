@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ttmem.errors import NothingToRead, Refused
 from ttmem.events import EVENT_SIZE, Op
-from ttmem.feeds.feed import Feed, HostFeed, checked
+from ttmem.feeds.feed import Feed, checked
+from ttmem.feeds.opening import HostFeed
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.snapshots import Snapshot
 

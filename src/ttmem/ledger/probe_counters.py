@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ttmem.events import Amounts, MemoryKind
+from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
 from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import L1
@@ -14,14 +14,7 @@ from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, LeftBehind
 from ttmem.wire.rows import AccountRow
 
-if TYPE_CHECKING:
-    from ttmem.events.probe_news import ProbeCounters, ProbeNews
-
-if TYPE_CHECKING:
-    from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
-    from ttmem.ledger.books import Books
-
-
+HeldAtTheEnd = Callable[[ProbeNews], dict[str, Amounts] | None]  # by a process, on each device
 PATIENCE = 3  # looks in a row: counters and events are not read at the same instant
 Place = tuple[int, int]  # process index, device index
 Difference = tuple[int, ...]  # bytes by kind of memory, then of circular buffers
@@ -121,26 +114,25 @@ class KilledProcesses:
         paths = {one.path for one in self._regions.values()}
         self._held = {path: held for path, held in self._held.items() if path in paths}
 
-    def better(self, ghost: LeftBehind, blank: Callable[[], Books]) -> LeftBehind:
+    def better(self, ghost: LeftBehind, held_at_the_end: HeldAtTheEnd) -> LeftBehind:
         """With what the region says, if it is of the same process and has seen everything: also when it died."""
         region = self._regions.get((ghost.pid, ghost.user))
         if region is None:
             return ghost
         if region.path not in self._held:
-            self._held[region.path] = _held(region, blank())
+            self._held[region.path] = _held(region, held_at_the_end)
         held = self._held[region.path]
         if held is None or not held.keys() >= ghost.devices.keys():
             return ghost
         return replace(ghost, devices=held, died_ns=region.ended_ns)
 
 
-def _held(region: KilledProcess, books: Books) -> dict[str, Amounts] | None:
+def _held(region: KilledProcess, held_at_the_end: HeldAtTheEnd) -> dict[str, Amounts] | None:
     """None: there is nothing to be read, or it was not all seen."""
     news = region.last_words()
     if news is None or news.unseen or not news.tracking:
         return None
-    ended = books.probed.take([replace(news, ended=True)], 0)
-    held = dict(ended[0][1].devices) if ended else None
+    held = held_at_the_end(replace(news, ended=True))
     return _counted(held, news) if held and news.unlisted else held
 
 

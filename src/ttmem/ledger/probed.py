@@ -7,32 +7,28 @@ wins over what the same process reports over a socket, and over counters (docs/n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ttmem.events import EVENT_SIZE, Event, Flag, MemoryKind, Op
+from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
 from ttmem.events.record import EVENT, of_source
+from ttmem.ledger.accounts import Accounts
 from ttmem.ledger.anomalies import FailedAllocations
 from ttmem.ledger.counters import same
-from ttmem.ledger.probe_counters import KilledProcesses, ProbeChecks, ProbePeaks
+from ttmem.ledger.probe_counters import HeldAtTheEnd, KilledProcesses, ProbeChecks, ProbePeaks
 from ttmem.ledger.processes import ProcessRecord
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow
 
-if TYPE_CHECKING:
-    from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
-    from ttmem.ledger.books import Books
-
-
 _DEVICE, _ID, _CORES = 3, 5, 10  # places in an event
 
 
-def take_table(books: Books, process: ProcessRecord, news: ProbeNews, now: int) -> None:
+def take_table(accounts: Accounts, process: ProcessRecord, news: ProbeNews, now: int) -> None:
     """What is alive; then of the events before, which are in the table, the dispatches, which are not."""
     if news.live is None:
         return
-    native = books.native
-    books.recent.add(process, news.earlier, now)
+    native = accounts.native
+    accounts.recent.add(process, news.earlier, now)
     native.begin_resync(process.index)
     if news.missed:
         # All anew: what went unseen must not make a peak together with what came, nor lie on cores as resident.
@@ -40,10 +36,10 @@ def take_table(books: Books, process: ProcessRecord, news: ProbeNews, now: int) 
         native.begin_resync(process.index)
         process.probe.missed = True
         process.probe.uncounted |= news.live_programs
-    books.account(process, news.live, now)
+    accounts.account(process, news.live, now)
     native.end_resync(process.index)
     process.probe.uncounted &= news.live_programs
-    books.account(process, _dispatches(news), now)
+    accounts.account(process, _dispatches(news), now)
 
 
 def _dispatches(news: ProbeNews) -> bytes:
@@ -70,8 +66,8 @@ Amount = tuple[int, int]  # requested, reserved
 class Unlisted:
     """One entry for each kind on each device: what the counters have, and no single entry does."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
         self._entered: dict[tuple[int, int, MemoryKind], Amount] = {}
 
     def settle(
@@ -86,8 +82,8 @@ class Unlisted:
             self.forget(process)
         if not (news.unlisted or self.has(process)):
             return
-        self._books.define_string(process, NAME, TEXT)
-        devices = self._books.device_indices(process)
+        self._accounts.define_string(process, NAME, TEXT)
+        devices = self._accounts.device_indices(process)
         for chip, counted in news.counters.items():
             row = rows.get((process.index, devices.get(chip, -1)))
             for kind in MemoryKind:
@@ -98,7 +94,7 @@ class Unlisted:
                     reserved = counted.kinds[kind].reserved - (row.held[kind] - old[1])
                     new = (requested, reserved) if news.unlisted and requested > 0 else (0, 0)
                     self._enter(process, key, new, now)
-        rows.update({(row.process, row.device): row for row in self._books.event_rows()})
+        rows.update({(row.process, row.device): row for row in self._accounts.event_rows()})
 
     def has(self, process: ProcessRecord) -> bool:
         """Are there any of it?"""
@@ -120,11 +116,11 @@ class Unlisted:
             return
         _, chip, kind = key
         blank = Event(Op.FREE, kind, Flag.KIND_KNOWN | Flag.RESENT, chip, id=ID)
-        self._books.account(process, blank.pack(), now)
+        self._accounts.account(process, blank.pack(), now)
         self._entered.pop(key, None)
         if amount[0]:
             entry = blank._replace(op=Op.ALLOC, size=amount[0], extra=max(amount[1], 0), name=NAME)
-            self._books.account(process, entry.pack(), now)
+            self._accounts.account(process, entry.pack(), now)
             self._entered[key] = amount
 
 
@@ -134,19 +130,20 @@ MOST_REFUSED = 4096
 MOST_MESSAGES = 256  # of failed allocations, for each process; a region has the last 64
 
 
-class TooMuch(Exception):
+class RegionTooLarge(Exception):
     """One region, or all of one user, would take the place of everybody else's."""
 
 
 class ProbedProcesses:
     """One account for each region, by its path."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, accounts: Accounts, held_at_the_end: HeldAtTheEnd) -> None:
+        self._accounts = accounts
+        self._held_at_the_end = held_at_the_end
         self._by_path: dict[str, ProcessRecord] = {}
         self.checks = ProbeChecks()
         self.failures = FailedAllocations()
-        self._unlisted = Unlisted(books)
+        self._unlisted = Unlisted(accounts)
         self._peaks = ProbePeaks()
         self._killed = KilledProcesses()
         self._faulty: list[str] = []
@@ -177,11 +174,13 @@ class ProbedProcesses:
                 over.append((process, self._end(one.path, now)))
             elif not one.more:
                 alive.append((process, one))
-        rows = {(row.process, row.device): row for row in self._books.event_rows()} if alive else {}
+        rows = (
+            {(row.process, row.device): row for row in self._accounts.event_rows()} if alive else {}
+        )
         for process, one in alive:
             try:
                 self._unlisted.settle(process, one, rows, now)
-                devices = self._books.device_indices(process)
+                devices = self._accounts.device_indices(process)
                 self._find_gaps(process, one)
                 self.checks.look(process, one, devices, rows)
             except Exception as problem:
@@ -191,7 +190,7 @@ class ProbedProcesses:
     def give_up(self, paths: Iterable[str], now: int) -> None:
         """These have more to tell than anybody has time to read."""
         for path in paths:
-            self._set_aside(path, TooMuch("it has more to tell than can be read"), now)
+            self._set_aside(path, RegionTooLarge("it has more to tell than can be read"), now)
 
     def take_faulty(self) -> list[str]:
         """Regions whose news could not be accounted, once: they are to be read no more for a while."""
@@ -199,7 +198,7 @@ class ProbedProcesses:
         return faulty
 
     def _set_aside(self, path: str, problem: Exception, now: int) -> None:
-        self._books.faults.note(f"the region {path}", problem)
+        self._accounts.faults.note(f"the region {path}", problem)
         self._faulty.append(path)
         if len(self._refused) >= MOST_REFUSED:  # of those that never came again
             self._refused.clear()
@@ -210,24 +209,24 @@ class ProbedProcesses:
         """Of a region that is not read: its process may live, and what it holds is unknown."""
         left = self._end(path, now) if path in self._by_path else None
         if left is not None:
-            self._books.left_behind.remove(left)
+            self._accounts.left_behind.remove(left)
 
     def _check_room(self, news: ProbeNews) -> None:
-        """TooMuch if this region, or all of its user's, would have more entries than are kept."""
+        """RegionTooLarge if this region, or all of its user's, would have more entries than are kept."""
         user, own, others = news.facts.user, 0, 0
         for path, process in self._by_path.items():
             if path == news.path:
-                own = self._books.native.process_live(process.index)
+                own = self._accounts.native.process_live(process.index)
             elif process.facts.user == user:
-                others += self._books.native.process_live(process.index)
+                others += self._accounts.native.process_live(process.index)
         own = own if news.live is None else len(news.live) // EVENT_SIZE
         if news.most_live is not None and own > news.most_live:
-            raise TooMuch(
+            raise RegionTooLarge(
                 f"user {user} has {own:,} live entries in it, and {news.most_live:,} are kept of a region of its size"
             )
-        most = self._books.max_live // 2
+        most = self._accounts.max_live // 2
         if own + others > most and news.most_live is not None:
-            raise TooMuch(
+            raise RegionTooLarge(
                 f"user {user} has {own + others:,} live entries in all regions, and {most:,} are kept of one user"
             )
 
@@ -245,7 +244,7 @@ class ProbedProcesses:
 
     def better(self, ghost: LeftBehind) -> LeftBehind:
         """What counters still name of a dead process, as its region has it where there is one."""
-        return self._killed.better(ghost, lambda: type(self._books)())
+        return self._killed.better(ghost, self._held_at_the_end)
 
     def watches(self, pid: int | None) -> bool:
         """Does a probe tell what that process holds?"""
@@ -268,13 +267,13 @@ class ProbedProcesses:
         process = self._by_path.get(news.path) or self._open(news)
         for declaration in news.devices:
             try:
-                self._books.declare(process, declaration, SOURCE)
+                self._accounts.declare(process, declaration, SOURCE)
             except ValueError as problem:
-                self._books.reject(f"declare/{news.path}", f"{news.path}: {problem}")
+                self._accounts.reject(f"declare/{news.path}", f"{news.path}: {problem}")
         for number, text in news.strings.items():
-            self._books.define_string(process, number, text)
+            self._accounts.define_string(process, number, text)
         for number, mask in news.cores.items():
-            self._books.define_cores(process, number, mask)
+            self._accounts.define_cores(process, number, mask)
         process.messages.update(news.messages)
         while len(process.messages) > MOST_MESSAGES:
             del process.messages[next(iter(process.messages))]
@@ -286,26 +285,26 @@ class ProbedProcesses:
                 for chip, counted in news.counters.items()
                 if chip in process.devices
             }
-        self._books.count_lost(process, process.dropped + news.lost, 0)
-        take_table(self._books, process, news, now)
+        self._accounts.count_lost(process, process.dropped + news.lost, 0)
+        take_table(self._accounts, process, news, now)
         if news.position is not None:  # a reader that comes late begins in the middle
             process.position = max(0, news.position - of_source(news.events))
-        self._books.apply(process, news.events, 0, len(news.events), now)
+        self._accounts.apply(process, news.events, 0, len(news.events), now)
         if news.position is not None:  # one slot of the ring may have become several events
             process.position = news.position
         self.failures.look(process, news, now)
         counted = b"".join(_counters(chip, one) for chip, one in news.counters.items())
-        self._books.account(process, counted, now)
-        indices = self._books.device_indices(process)
-        self._peaks.take(process, news, indices, self._books.devices, now)
+        self._accounts.account(process, counted, now)
+        indices = self._accounts.device_indices(process)
+        self._peaks.take(process, news, indices, self._accounts.devices, now)
         return process
 
     def _open(self, news: ProbeNews) -> ProcessRecord:
-        process = self._books.open_process(news.facts, SOURCE)
+        process = self._accounts.open_process(news.facts, SOURCE)
         process.container_pid = news.container_pid
-        self._books.native.follow_table(process.index)
+        self._accounts.native.follow_table(process.index)
         self._by_path[news.path] = process
-        self._books.overrule(process)
+        self._accounts.overrule(process)
         return process
 
     def _end(self, path: str, now: int) -> LeftBehind | None:
@@ -313,7 +312,7 @@ class ProbedProcesses:
         self.checks.forget(process)
         self._unlisted.forget(process)
         self._peaks.forget(process)
-        return self._books.release(process, now)
+        return self._accounts.release(process, now)
 
 
 def _counters(chip: int, counted: ProbeCounters) -> bytes:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem import __version__
 from ttmem.errors import BadInput
 from ttmem.measuring.measured import Peak
 from ttmem.sizes import human, parse_size
+from ttmem.version import __version__
 
 LEAKS = "leaks"
 PEAKS = ("dram", "l1", "l1_small", "trace", "cb", "l1_used", "l1_per_core")

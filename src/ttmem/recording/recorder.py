@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
 from ttmem.events.record import NO_POSITION, Control, of_source
@@ -16,6 +15,7 @@ from ttmem.recording.context import changes, without_secrets
 from ttmem.recording.format import ChunkType
 from ttmem.recording.writer import BUDGET, PIECE, Sink, Writer, Written
 from ttmem.sizes import human
+from ttmem.version import __version__
 
 # A key frame costs a save of the whole ledger and bytes in the file; its absence costs whoever seeks.
 KEY_FRAME_RECORDS = 1 << 18  # at least between two of them

@@ -8,7 +8,6 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, KernelType, MemoryKind
 from ttmem.ledger import Books
@@ -18,6 +17,7 @@ from ttmem.procfs import user_title
 from ttmem.server.log import Output
 from ttmem.snapshots import DETAILS, to_json
 from ttmem.snapshots.detail import column_counts
+from ttmem.version import __version__
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
 from ttmem.wire.rows import BufferRow, CircularBufferRow, KernelRow, flat_rows

@@ -16,7 +16,7 @@ from ttmem.errors import TtmemError
 from ttmem.fast_dataclasses import dataclass, field
 from ttmem.procfs import peer_credentials
 from ttmem.sources.socket.listener import Listener
-from ttmem.sources.socket.peer import RECEIVE, Peer, Sink
+from ttmem.sources.socket.peer import RECEIVE, Peer, Receiver
 from ttmem.wire import frames
 
 SLICE = 0.002  # seconds for connections that query, then for those that report, alternating
@@ -55,7 +55,7 @@ def _most_connections() -> int:
     return max(8, (soft - SPARE_FILES) // 2)
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """Hears what happens to connections."""
 
     def forget_peer(self, peer: Peer) -> None:
@@ -142,7 +142,7 @@ class Connections:
     limit.
     """
 
-    def __init__(self, listener: Listener, sink: Sink, owner: Owner) -> None:
+    def __init__(self, listener: Listener, sink: Receiver, owner: ConnectionOwner) -> None:
         self._listener = listener
         self._sink = sink
         self._owner = owner

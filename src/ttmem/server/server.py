@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from ttmem import __version__
 from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, Remark
 from ttmem.hw.umd import Discovery
@@ -27,6 +26,7 @@ from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import Peer
 from ttmem.text import printable
+from ttmem.version import __version__
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head
@@ -243,7 +243,7 @@ class Server:
         for peer in self._resends.ask():
             self._connections.settle(peer)
 
-    # -- connections (Owner) -------------------------------------------------------------------------------------
+    # -- connections (ConnectionOwner) ----------------------------------------------------------------------------
 
     def failed(self, peer: Peer, problem: Exception) -> None:
         self.books.faults.note(f"a connection of pid {peer.pid}, {peer.protocol}", problem)
@@ -310,7 +310,7 @@ class Server:
             os.close(handle)
         return self.books.release(process, now_ns())
 
-    # -- input of peers (Sink) -----------------------------------------------------------------------------------
+    # -- input of peers (Receiver) -------------------------------------------------------------------------------
 
     def _account(self, peer: Peer) -> ProcessRecord:
         known = self._processes.find(peer)

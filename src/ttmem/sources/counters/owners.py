@@ -19,7 +19,7 @@ class Claim(NamedTuple):
     updated_ns: int
 
 
-class Verdict(NamedTuple):
+class SlotOwner(NamedTuple):
     """`pid` is that of the host; `container_pid` the published one, if it differs."""
 
     owner: Owner
@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 
 def judge(
     claim: Claim, region: tuple[int, int], uid: int | None, states: ProcessStates, scan: ProcScan
-) -> Verdict:
+) -> SlotOwner:
     """A file is believed only about its owner's processes. `uid` is that owner; None accepts any."""
     verdict = _meant(claim, region, states, scan)
     theirs = states[verdict.pid].uid
@@ -39,7 +39,9 @@ def judge(
     return verdict._replace(owner=Owner.ROOT if theirs == 0 else Owner.UNVERIFIED)
 
 
-def _meant(claim: Claim, region: tuple[int, int], states: ProcessStates, scan: ProcScan) -> Verdict:
+def _meant(
+    claim: Claim, region: tuple[int, int], states: ProcessStates, scan: ProcScan
+) -> SlotOwner:
     """Prefers a process of this host to one in a container, which must be unambiguous."""
     pid = claim.pid
     here = states.fits(pid, claim.updated_ns)
@@ -50,10 +52,10 @@ def _meant(claim: Claim, region: tuple[int, int], states: ProcessStates, scan: P
             return verdict
     state = states[pid]
     if here and not scan.maps(pid, region) and states.has_left(pid, region):
-        return Verdict(Owner.REPLACED, pid, None)
+        return SlotOwner(Owner.REPLACED, pid, None)
     if here or (state.alive and _is_named(claim, pid, region, states, scan)):
-        return Verdict(Owner.LIVE, pid, state.start_time_ns)
-    return Verdict(Owner.REUSED if state.alive else Owner.DEAD, pid, None)
+        return SlotOwner(Owner.LIVE, pid, state.start_time_ns)
+    return SlotOwner(Owner.REUSED if state.alive else Owner.DEAD, pid, None)
 
 
 def _is_named(
@@ -73,7 +75,7 @@ def _in_container(
     here: bool,
     states: ProcessStates,
     scan: ProcScan,
-) -> Verdict | None:
+) -> SlotOwner | None:
     """The one that maps the file, or that has the right name if maps are hidden."""
     fitting = [
         pid
@@ -87,8 +89,8 @@ def _in_container(
         return None
     chosen = mapping or named
     if len(chosen) == 1:
-        return Verdict(Owner.LIVE, chosen[0], states[chosen[0]].start_time_ns, claim.pid)
-    return Verdict(Owner.ELSEWHERE, claim.pid, None, claim.pid) if chosen else None
+        return SlotOwner(Owner.LIVE, chosen[0], states[chosen[0]].start_time_ns, claim.pid)
+    return SlotOwner(Owner.ELSEWHERE, claim.pid, None, claim.pid) if chosen else None
 
 
 class HiddenWriters:

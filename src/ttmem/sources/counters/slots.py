@@ -18,7 +18,7 @@ from ttmem.events import Amounts, Owner, ProcessSample, Remark
 from ttmem.events.device import LARGEST
 from ttmem.events.samples import in_use
 from ttmem.sources.counters.layout import Slot
-from ttmem.sources.counters.owners import Claim, HiddenWriters, Verdict, judge
+from ttmem.sources.counters.owners import Claim, HiddenWriters, SlotOwner, judge
 from ttmem.sources.counters.proc_scan import ProcScan, RegionKey
 from ttmem.sources.counters.process_states import FIRST_WALL_CLOCK_NS, ProcessState, ProcessStates
 from ttmem.sources.counters.remarks import owner_remark
@@ -82,7 +82,7 @@ class SlotReader:
         slot: Slot,
         found: dict[int, ProcessSample],
         remarks: list[Remark],
-        judged: Callable[[Claim], Verdict],
+        judged: Callable[[Claim], SlotOwner],
     ) -> None:
         if slot[0] == _RELEASING:
             return

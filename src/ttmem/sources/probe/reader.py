@@ -10,8 +10,8 @@ from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
 from ttmem.probe.layout import Counted, LiveType, Option, State
 from ttmem.procfs import ProcessFacts, process_facts, user_name
 from ttmem.sources.probe.live_events import live_events
-from ttmem.sources.probe.region import Losses, ProbeRegion
-from ttmem.sources.probe.ring import Batch
+from ttmem.sources.probe.region import ProbeRegion, RingLosses
+from ttmem.sources.probe.ring import RingBatch
 from ttmem.sources.probe.tables import Activity, Counter, LiveEntry, Rectangle
 from ttmem.wire.frames import GRID_LIMIT
 
@@ -27,7 +27,7 @@ class _Events(NamedTuple):
 
     table: list[LiveEntry] | None
     earlier: bytes
-    since: Batch
+    since: RingBatch
     lost: int = 0
     missed: bool = False  # some were lost or left out
 
@@ -82,7 +82,7 @@ class RegionReader:
         """Buffers that were not freed before their device was closed, as events."""
         return live_events(self._region.gone_with_device())
 
-    def losses(self) -> Losses:
+    def losses(self) -> RingLosses:
         return self._region.losses()
 
     def rebuild(self) -> None:

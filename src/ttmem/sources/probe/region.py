@@ -14,7 +14,7 @@ from ttmem.probe.layout import Section, State
 from ttmem.procfs import is_alive, maps, pid_outside, program, user_id, user_name
 from ttmem.sources.probe import tables
 from ttmem.sources.probe.region_file import BadRegion, ForeignRegion, RegionFile, RegionHeader
-from ttmem.sources.probe.ring import MOST_BYTES, Batch, Cursor
+from ttmem.sources.probe.ring import MOST_BYTES, Cursor, RingBatch
 
 _TABLE_COUNTS = Struct("<IIII")
 _LIVE_COUNTS = Struct("<QQQ")
@@ -23,7 +23,7 @@ _NOT_ALIVE = (layout.LiveType.LEFT_BUFFER, layout.LiveType.LAID_OUT)
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class RingLosses:
     """What the probe could not keep. Counters include it all the same."""
 
     given_up: int  # events whose slot in the ring was taken
@@ -192,11 +192,11 @@ class ProbeRegion:
         """What the probe can observe in this runtime."""
         return tables.read_features(self.file)
 
-    def losses(self) -> Losses:
+    def losses(self) -> RingLosses:
         _, live_not_listed, uncounted = _LIVE_COUNTS.unpack(
             self.file.read(layout.LIVE_AT, _LIVE_COUNTS.size)
         )
-        return Losses(
+        return RingLosses(
             given_up=self.file.word(layout.GIVEN_UP_AT),
             live_not_listed=live_not_listed,
             live_uncounted=uncounted,
@@ -227,15 +227,15 @@ class ProbeRegion:
         first, self._cores = self._cores, max(count, self._cores)
         return tables.read_cores(self.file, first, count) if count > first else {}
 
-    def new_events(self) -> Batch:
-        """Events since the last call, up to a limit; `Batch.more` says whether there are others.
+    def new_events(self) -> RingBatch:
+        """Events since the last call, up to a limit; `RingBatch.more` says whether there are others.
 
         Read strings and cores afterwards: they are written before the events that use them.
         """
         return self._cursor.drain(self._set_records(), not self.process_alive())
 
-    def latest_events(self, limit: int = MOST_BYTES) -> Batch:
-        """The last events, about `limit` bytes of them. `Batch.skipped` counts those before."""
+    def latest_events(self, limit: int = MOST_BYTES) -> RingBatch:
+        """The last events, about `limit` bytes of them. `RingBatch.skipped` counts those before."""
         return self._cursor.latest(self._set_records(), not self.process_alive(), limit)
 
     def _set_records(self) -> bytes:

@@ -48,7 +48,7 @@ class NotReady(BadRegion):
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class FileExtent:
     """Position and size of a section."""
 
     offset: int
@@ -158,7 +158,7 @@ class RegionFile:
             launcher or None,
         )
 
-    def _extent(self, data: bytes, section: Section, version: int) -> Extent:
+    def _extent(self, data: bytes, section: Section, version: int) -> FileExtent:
         offset, count, stride = layout.SECTION.unpack_from(
             data, layout.SECTIONS_AT + section * layout.SECTION.size
         )
@@ -172,7 +172,7 @@ class RegionFile:
         expected = layout.STRIDES_OF[version][section]
         if stride != expected or count > layout.LARGEST[section] or not (fits and sound):
             raise BadRegion(f"{self.path}: the place of {section.name} is impossible")
-        return Extent(offset, count, stride)
+        return FileExtent(offset, count, stride)
 
     def count(self, section: Section) -> int:
         """How many records the section has space for."""
@@ -240,7 +240,7 @@ class RegionEntry:
 
 
 @dataclass(slots=True)
-class Listing:
+class RegionListing:
     """`left_out` counts, by user, the files beyond the limit."""
 
     found: dict[str, RegionEntry] = field(default_factory=dict)  # by path
@@ -261,20 +261,20 @@ class RegionScan:
 
     def __init__(self, directory: str | None = None) -> None:
         self._directory = directory
-        self._complete: Listing | None = None
+        self._complete: RegionListing | None = None
         self._walk: Iterator[RegionEntry | None] | None = None
-        self._partial = Listing()
+        self._partial = RegionListing()
 
-    def look(self) -> Listing:
+    def look(self) -> RegionListing:
         """The last complete listing, and what the present one has found so far."""
         if self._walk is None:
-            self._walk, self._partial = _walk(self._directory), Listing()
+            self._walk, self._partial = _walk(self._directory), RegionListing()
         for done, entry in enumerate(self._walk, 1):
             if entry is not None:
                 self._partial.add(entry)
             if done == NAMES_PER_STEP and self._complete is not None:
                 found = {**self._complete.found, **self._partial.found}
-                return Listing(found, self._complete.left_out)
+                return RegionListing(found, self._complete.left_out)
         self._complete, self._walk = self._partial, None
         return self._complete
 

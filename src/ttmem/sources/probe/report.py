@@ -26,8 +26,8 @@ from ttmem.probe.report import (
     wanted_buffers,
 )
 from ttmem.sizes import several
-from ttmem.sources.probe.region import Losses, ProbeRegion
-from ttmem.sources.probe.ring import Batch
+from ttmem.sources.probe.region import ProbeRegion, RingLosses
+from ttmem.sources.probe.ring import RingBatch
 from ttmem.sources.probe.tables import Activity, Counter, Failure, LiveEntry
 
 USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)  # listed even if unused: may be too large
@@ -153,7 +153,7 @@ def _refusal(failure: Failure) -> Iterator[Refusal]:
         yield Refusal(failure.kind)
 
 
-def _in_words(losses: Losses) -> Iterator[str]:
+def _in_words(losses: RingLosses) -> Iterator[str]:
     if losses.live_not_listed:
         yield (
             f"no room in the list of what is alive for {losses.live_not_listed:,} of the buffers, circular buffers, "
@@ -197,7 +197,7 @@ class Block(NamedTuple):
 class RingHistory:
     """The events that the ring still has, and the state after them."""
 
-    def __init__(self, live: Iterable[LiveEntry], batch: Batch) -> None:
+    def __init__(self, live: Iterable[LiveEntry], batch: RingBatch) -> None:
         """`live` is read first: what changes between the two readings is in the ring, and is undone with the rest."""
         self._now = {(block.id, block.chip): block for block in _blocks(live)}
         self._batch = batch

@@ -17,7 +17,7 @@ MOST_BYTES = 8 << 20  # of events per read; an event of a mesh becomes up to 64
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RingBatch:
     """Events in order, 64 bytes each, and 8 bytes beside each of them (`layout.SIDE`)."""
 
     events: bytes
@@ -45,12 +45,12 @@ class Cursor:
         process_ended: bool = False,
         limit: int = MOST_BYTES,
         slots: int = MOST_SLOTS,
-    ) -> Batch:
+    ) -> RingBatch:
         """What is new up to the head of the ring at the time of the call, within the limits."""
         head = self._file.word(layout.TICKETS_AT)
         if head < self.ticket:  # not written by the probe
             self.ticket = head
-            return Batch(b"", b"", 0)
+            return RingBatch(b"", b"", 0)
         lost = self._skip_overwritten(head)
         last = min(head, self.ticket + slots)
         until = (
@@ -81,9 +81,11 @@ class Cursor:
             else:
                 last = head = self.ticket
         self.lost += lost
-        return Batch(b"".join(events), b"".join(sides), lost, more=self.ticket < head)
+        return RingBatch(b"".join(events), b"".join(sides), lost, more=self.ticket < head)
 
-    def latest(self, sets: bytes, process_ended: bool = False, limit: int = MOST_BYTES) -> Batch:
+    def latest(
+        self, sets: bytes, process_ended: bool = False, limit: int = MOST_BYTES
+    ) -> RingBatch:
         """Only the last events, about `limit` bytes of them."""
         head = self._file.word(layout.TICKETS_AT)
         lost = self._skip_overwritten(head)

@@ -25,7 +25,7 @@ HISTORICAL = ""  # the reporter of all historical connections of a process, whic
 FOREVER = float("inf")
 
 
-class Sink(Protocol):
+class Receiver(Protocol):
     """Receives what a peer sends."""
 
     def hello(self, peer: Peer, document: dict[str, Any]) -> str | None:
@@ -57,7 +57,7 @@ class Peer:
     Requests are handled in steps, so that a peer with endless requests does not delay others.
     """
 
-    def __init__(self, connection: socket.socket, pid: int, uid: int, sink: Sink) -> None:
+    def __init__(self, connection: socket.socket, pid: int, uid: int, sink: Receiver) -> None:
         connection.setblocking(False)
         self.socket = connection
         self.pid = pid

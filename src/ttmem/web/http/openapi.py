@@ -7,8 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ttmem import __version__
 from ttmem.snapshots import DETAILS
+from ttmem.version import __version__
 
 
 @cache

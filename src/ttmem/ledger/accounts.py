@@ -1,0 +1,365 @@
+"""Accounts of processes on devices: names and limits around the native ledger."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+
+from ttmem.events import (
+    EVENT_SIZE,
+    NO_POSITION,
+    Amounts,
+    DeviceDeclaration,
+    Event,
+)
+from ttmem.events.record import of_source
+from ttmem.ledger import anomalies
+from ttmem.ledger.anomalies import Faults
+from ttmem.ledger.counters import CounterBooks, same
+from ttmem.ledger.details import RecentEvents
+from ttmem.ledger.devices import (
+    FULL,
+    MAX_LOGICAL_ID,
+    DeviceDefaults,
+    DeviceRecord,
+    DeviceRegister,
+    NoDefaults,
+)
+from ttmem.ledger.journal import Journal, JournaledLedger
+from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
+from ttmem.ledger.rows import device_sums, event_rows, held, with_counter_rows
+from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
+from ttmem.procfs import ProcessFacts
+from ttmem.snapshots import LeftBehind
+from ttmem.wire.rows import AccountRow, FindingRow, flat_rows
+
+MAX_CORE_SETS = 16_384
+Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
+MOST_LIVE = 1 << 22  # as in `native/module.cpp`
+OF_A_CORE_SET = 256  # bytes
+OF_A_DECLARATION = 2048
+
+
+class Accounts:
+    """Every live thing of every process. `say(key, sentence)` hears what goes wrong; it limits repetition by key."""
+
+    def __init__(
+        self,
+        defaults: DeviceDefaults | None = None,
+        say: Callable[[str, str], None] = lambda key, sentence: None,
+        max_live: int = 4_000_000,
+    ) -> None:
+        self.native = JournaledLedger(max_live, seed=int.from_bytes(os.urandom(8), "little"))
+        self.max_live = min(max_live, MOST_LIVE)
+        self.processes: dict[int, ProcessRecord] = {}
+        self.limits = Limits(say)
+        self._shares = Shares(self.limits)
+        self._register = DeviceRegister(self.native, defaults or NoDefaults(), self._shares)
+        self.devices = self._register.devices
+        self.counters = CounterBooks(self._register)
+        self.left_behind: deque[LeftBehind] = deque(maxlen=MAX_LEFT_BEHIND)
+        self.rejected_outside = 0  # records that never became events
+        self.dead_losses: Counter[str] = Counter()
+        self._say = say
+        self._core_sets: dict[int, set[int]] = {}  # the numbers that each account has given
+        self._rejected_seen = 0
+        self._findings_said: set[tuple[int, int, int]] = set()
+        self.recent = RecentEvents()
+        self.faults = Faults(say)
+
+    @property
+    def journal(self) -> Journal | None:
+        """Gets a record of everything that changes the native ledger; see `JournaledLedger.attach`."""
+        return self.native.journal
+
+    def open_process(
+        self, facts: ProcessFacts, source: str = "socket", part_of: ProcessRecord | None = None
+    ) -> ProcessRecord:
+        """A new account, of a new process or of one more reporter; identity is the caller's business."""
+        index = self.native.open_process(self._shares.number(facts.user))
+        process = ProcessRecord(index, facts, {source}, part_of=part_of)
+        if part_of is not None:
+            part_of.parts.append(process)
+        self.processes[process.index] = process
+        return process
+
+    def overrule(self, winner: ProcessRecord) -> None:
+        """What other accounts have of the same process counts no more."""
+        for process in self.processes.values():
+            if process is not winner and same(
+                process.facts, winner.pid, winner.facts.start_time_ns
+            ):
+                process.counted_as = winner
+                self.empty(process)
+
+    def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
+        """A dead process holds nothing; what it held is kept for show, if it was anything."""
+        rows = with_counter_rows(self._rows_of(process), self.counters.contexts(self.processes))
+        had = {
+            self.devices[row.device].unique_id: held(row)
+            for row in rows
+            if row.process == process.index
+        }
+        for account in process.accounts:
+            self.close_account(account)
+        for other in self.processes.values():
+            if other.counted_as is process:
+                other.counted_as = None
+                other.incomplete = "the probe tells no more of this process"
+        self.counters.released(process)
+        if not (left_over := holding(had)):
+            return None
+        left = LeftBehind(
+            process.pid, process.facts.command, now, left_over, user=process.facts.user
+        )
+        self.left_behind.append(left)
+        return left
+
+    def close_account(self, account: ProcessRecord) -> None:
+        """Whatever it holds is gone."""
+        self.native.release_process(account.index)
+        del self.processes[account.index]
+        user = account.facts.user
+        sets = len(self._core_sets.pop(account.index, ()))
+        text = account.string_bytes + sets * OF_A_CORE_SET
+        self._shares.take(user, "names", -text - len(account.declared) * OF_A_DECLARATION, TEXT)
+        self._shares.take(user, "accounts", -len(account.devices), ACCOUNTS)
+        if account.part_of is not None:
+            account.part_of.parts.remove(account)
+        for device in self.devices:
+            device.withdraw(account.index)
+        self._findings_said = {said for said in self._findings_said if said[1] != account.index}
+        self.dead_losses.update(dropped=account.lost, gaps=account.gaps)
+
+    def live(self, process: ProcessRecord) -> int:
+        """How many entries it has, in all its accounts."""
+        return sum(self.native.process_live(account.index) for account in process.accounts)
+
+    def empty(self, account: ProcessRecord) -> None:
+        """What it reported so far is no more."""
+        self.native.begin_resync(account.index)
+        self.native.end_resync(account.index)
+
+    def held(self) -> dict[int, dict[str, Amounts]]:
+        """What each process holds on each device."""
+        out: dict[int, dict[str, Amounts]] = {}
+        for row in self.account_rows():
+            out.setdefault(row.process, {})[self.devices[row.device].unique_id] = held(row)
+        return out
+
+    def rows_of(self, process: ProcessRecord) -> list[AccountRow]:
+        """What one process has by its events, where it has any memory or kernel."""
+        rows = self._rows_of(process)
+        return [r for r in rows if any(r.counts) or r.cb_count or any(r.kernels)]
+
+    def _rows_of(self, process: ProcessRecord) -> list[AccountRow]:
+        found = b"".join(self.native.accounts(account.index) for account in process.accounts)
+        return self._event_rows(found)
+
+    def count_lost(self, process: ProcessRecord, dropped: int, overflow: int) -> None:
+        """A client's own tally of what it could not send or remember; it only grows."""
+        if dropped > process.dropped:
+            process.gaps += 1
+        process.dropped = max(process.dropped, dropped)
+        process.overflow = max(process.overflow, overflow)
+
+    def declare(
+        self, process: ProcessRecord, declaration: DeviceDeclaration, by: str = "client"
+    ) -> None:
+        """A client says what its device is; ValueError if it cannot be one."""
+        if declaration.logical_id > MAX_LOGICAL_ID:
+            raise ValueError(f"logical id {declaration.logical_id} is above {MAX_LOGICAL_ID}")
+        if declaration.logical_id not in process.declared and not self._shares.take(
+            process.facts.user, "names", OF_A_DECLARATION, TEXT
+        ):
+            raise ValueError(f"user {process.facts.user} has declared too much")
+        process.declared[declaration.logical_id] = declaration
+        if not self._place(process, declaration, by):
+            why = self._register.full.get(process.facts.user, FULL)
+            raise ValueError(f"{why}; the declaration of device {declaration.logical_id} is kept")
+
+    def _place(self, process: ProcessRecord, declaration: DeviceDeclaration, by: str) -> bool:
+        number = declaration.logical_id
+        record = self._register.declared(declaration, by, process.facts.user)
+        if record is None or not self._may_bind(process, number):
+            process.without_room.add(number)
+            return False
+        before = process.devices.get(number, record.unique_id)
+        if before != record.unique_id and self.native.process_live(process.index):
+            process.incomplete = f"device {number} is {record.unique_id}, no longer {before}"
+        record.declare(process.index, declaration, by)
+        self._bind(process, number, record)
+        return True
+
+    def _may_bind(self, process: ProcessRecord, logical_id: int) -> bool:
+        """The account of a process on a device is one of those that its user may have."""
+        return logical_id in process.devices or self._shares.take(
+            process.facts.user, "accounts", 1, ACCOUNTS
+        )
+
+    def _bind(self, process: ProcessRecord, logical_id: int, record: DeviceRecord) -> None:
+        self.native.bind(process.index, logical_id, record.index)
+        if self.counters.samples.accounts and process.devices.get(logical_id) != record.unique_id:
+            events = device_sums(self.native.devices(), ())[record.index]
+            self.counters.begin_mixing(record, events, self.processes)
+        process.devices[logical_id] = record.unique_id
+        process.without_room.discard(logical_id)
+        record.vacated = False
+
+    def _bind_late(self, process: ProcessRecord, logical_id: int) -> bool:
+        """For an event on a device that has no place yet: it was not declared, or there was no room."""
+        declared = process.declared.get(logical_id)
+        if declared is not None:
+            return self._place(
+                process, declared, "probe" if "probe" in process.sources else "client"
+            )
+        record = self._register.by_number(logical_id, process.facts.user)
+        if record is not None and self._may_bind(process, logical_id):
+            self._bind(process, logical_id, record)
+            return True
+        if logical_id <= MAX_LOGICAL_ID:
+            process.without_room.add(logical_id)
+        return False
+
+    def incomplete(self) -> list[tuple[ProcessRecord, str]]:
+        """Accounts that should be told again, now that there is room for what they lack, and why."""
+        for process in self.processes.values():
+            for logical_id in tuple(process.without_room):
+                if self._bind_late(process, logical_id):
+                    process.incomplete = f"there is room for device {logical_id} now"
+        for row in self.findings():
+            full = row.anomaly == anomalies.FindingCode.TABLE_FULL
+            if full and self.native.process_room(row.process) >= min(
+                row.times, max(1, self.max_live // 10)
+            ):
+                self.processes[row.process].incomplete = "the table of live entries has room again"
+        return [
+            (process, process.incomplete)
+            for process in self.processes.values()
+            if process.incomplete and process.counted_as is None
+        ]
+
+    def device_indices(self, process: ProcessRecord) -> dict[int, int]:
+        """Where the devices of a process stand among all, by the numbers that it uses."""
+        found = {number: self._register.find(id_) for number, id_ in process.devices.items()}
+        return {number: record.index for number, record in found.items() if record is not None}
+
+    def places(self, process: ProcessRecord) -> list[tuple[str, int]]:
+        """Unique id and index of the devices that a process has opened."""
+        found = (self._register.find(unique_id) for unique_id in set(process.devices.values()))
+        return [(record.unique_id, record.index) for record in found if record is not None]
+
+    def apply(
+        self,
+        process: ProcessRecord,
+        events: bytes,
+        offset: int,
+        length: int,
+        now: int,
+        apply: Apply | None = None,
+    ) -> None:
+        """Accounts a batch, in its order, and remembers it; of an overruled process it does neither."""
+        if process.counted_as is None:
+            first = process.position
+            process.position += of_source(events, offset, offset + length)
+            self.account(process, events, now, apply, offset, offset + length, first)
+            if 2 * length >= len(
+                events
+            ):  # copying it takes longer than to keep all of it for a while
+                self.recent.add(process, memoryview(events)[offset : offset + length], now)
+            else:
+                self.recent.add(process, events[offset : offset + length], now)
+
+    def account(
+        self,
+        process: ProcessRecord,
+        events: bytes,
+        now: int,
+        apply: Apply | None = None,
+        at: int = 0,
+        end: int | None = None,
+        position: int = NO_POSITION,
+    ) -> None:
+        """Accounts events; no list of events shows them. `apply` stands in for that of the native ledger.
+
+        `position` is that of the first event in its source; what is not part of the source has none.
+        """
+        apply = apply or self.native.apply
+        now = max(0, now)  # before 1970 times are unknown
+        end = len(events) if end is None else end
+        begin, recorded = at, self.native.journal is not None
+        while True:
+            if recorded:
+                self.native.position = min(position + of_source(events, begin, at), NO_POSITION)
+            at += EVENT_SIZE * apply(process.index, events, at, end - at, now)
+            if at + EVENT_SIZE > end:
+                break
+            logical_id = Event.unpack(events, at).device
+            if not self._bind_late(process, logical_id):
+                full = self._register.full.get(process.facts.user, FULL)
+                self.reject(f"device/{process.pid}", _no_device(logical_id, process, full))
+                at += EVENT_SIZE
+        if self.native.rejected() != self._rejected_seen:
+            self._say_rejections()
+
+    def reject(self, key: str, sentence: str, records: int = 1) -> None:
+        """Records that could not become events, or events on no device."""
+        self.rejected_outside += records
+        self._say(key, sentence)
+
+    def define_cores(self, process: ProcessRecord, number: int, mask: int) -> None:
+        """A client names a set of cores."""
+        known = self._core_sets.setdefault(process.index, set())
+        if number in known or (
+            len(known) < MAX_CORE_SETS
+            and self._shares.take(process.facts.user, "names", OF_A_CORE_SET, TEXT)
+        ):
+            known.add(number)
+            self.native.define_cores(process.index, number, mask.to_bytes(128, "little"))
+
+    def define_string(self, process: ProcessRecord, number: int, text: str) -> None:
+        """Keeps a declared string while there is room; beyond it the name is unknown."""
+        grown = process.string_room(number, text)
+        if grown is not None and self._shares.take(process.facts.user, "names", grown, TEXT):
+            process.strings[number] = text
+            process.string_bytes += grown
+            if self.journal is not None:
+                self.journal.string(process.index, number, text)
+
+    def _say_rejections(self) -> None:
+        self._rejected_seen = self.native.rejected()
+        for reason, index, record in self.native.take_rejections():
+            process = self.processes[index]
+            self._say(
+                f"rejected/{process.pid}/{reason}",
+                anomalies.rejection(reason, record, process.title),
+            )
+
+    def account_rows(self) -> list[AccountRow]:
+        """What each process holds on each device, as rows: by its events, else by counters."""
+        return with_counter_rows(self.event_rows(), self.counters.contexts(self.processes))
+
+    def event_rows(self) -> list[AccountRow]:
+        """What each process holds on each device by its events alone, whichever of its reporters told."""
+        return self._event_rows(self.native.accounts())
+
+    def _event_rows(self, data: bytes) -> list[AccountRow]:
+        processes = self.processes.values()
+        return event_rows(
+            data,
+            [device.unique_id for device in self.devices],
+            {process.index: process.binaries for process in processes if process.binaries},
+            {part.index: process.index for process in processes for part in process.parts},
+        )
+
+    def findings(self) -> list[FindingRow]:
+        """Anomalies that live processes made."""
+        return list(flat_rows(FindingRow, self.native.findings()))
+
+
+def _no_device(logical_id: int, process: ProcessRecord, full: str) -> str:
+    number = logical_id - (1 << 32) if logical_id >> 31 else logical_id
+    possible = 0 <= number <= MAX_LOGICAL_ID
+    why = full if possible else f"ids go from 0 to {MAX_LOGICAL_ID}"
+    return f"event on device {number} rejected: {why}; from {process.title}"
