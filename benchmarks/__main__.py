@@ -31,6 +31,7 @@ ALL = (
     "ps",
     "probe",
     "probe_ttnn",
+    "recording_ttnn",
 )
 
 

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.test_journal import EVENTS, answers
+from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Notice, Op
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
+from ttmem.recording.format import ChunkType
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.recording import Instant
 from ttmem.recording.replay import Replay
@@ -200,3 +202,21 @@ def test_an_event_of_a_mesh_is_one_event_of_its_process_on_every_device(tmp_path
         assert held == [3, 5100, 9000]
         (process, *_) = recording.at("41#1700").processes
         assert process.position == 1700
+
+
+def test_a_peak_that_only_counters_tell_is_found_in_their_samples(tmp_path: Path) -> None:
+    books = Books()
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    start = now_ns()
+    samples = [[start + second * 10**9, 10 * second, 0, 0, 0, 0, 5] for second in (1, 3, 2)]
+    recorder._writer.document(ChunkType.HISTORY, {"chip": samples}, start)
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        instant = recording.instant("peak:dram")
+        remarks = [remark.kind for remark in recording.at("peak:dram").remarks]
+        nothing = recording.instant("peak:trace")
+
+    assert (instant.time_ns, instant.sampled) == (start + 3 * 10**9, True)
+    assert "sampled_peak" in remarks
+    assert not nothing.sampled

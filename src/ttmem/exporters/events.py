@@ -135,7 +135,7 @@ TABLE = tuple("time" if name == "time_ns" else name for name in EventRow._fields
 
 
 def event_columns(found: Sequence[Batch]) -> dict[str, Numbers | Texts]:
-    """What `event_rows` gives, as columns and sorted by time: a hundred times as fast."""
+    """What `event_rows` gives, as columns and sorted by time."""
     processes = list({batch.process.serial: batch.process for batch in found}.values())
     numbers = {process.serial: number for number, process in enumerate(processes)}
     runs = [

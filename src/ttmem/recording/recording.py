@@ -33,6 +33,7 @@ COPIED = (
     ChunkType.CONTEXT,
     ChunkType.HISTORY,
 )
+SAMPLED = ("dram", "l1", "l1_small", "trace", "cb", "l1_used")  # of a sample, behind its time
 HISTORY_SAMPLES = 3600
 
 
@@ -42,6 +43,7 @@ class Instant(NamedTuple):
     position: int
     time_ns: int
     until_ns: int = LATEST_NS  # up to when such changes are included, if it was asked for by time
+    sampled: bool = False  # a peak that only counters tell, which are read once a second
 
 
 class Document(NamedTuple):
@@ -88,7 +90,7 @@ class Recording(Reader):
         elif wanted.failure is not None:
             position = self._failure(wanted.failure)
         elif wanted.peak is not None:
-            position = self._peak(wanted.peak)
+            return self._peak(wanted.peak)
         else:
             return Instant(self._chunks.end, ended)
         return Instant(position, self.time_at(position))
@@ -118,8 +120,8 @@ class Recording(Reader):
             raise BadInput(f"{self._chunks.source.name} has no event of process {pid} before that")
         return latest.position + end_of(latest.events, count - latest.source_position)
 
-    def _peak(self, kind: str) -> int:
-        """By events; of what only counters tell, the history has a sample each second."""
+    def _peak(self, kind: str) -> Instant:
+        """By events; where there is none, by the samples of the history."""
 
         def peak(ledger: Any) -> int:
             rows = grouped_rows(DeviceRow, ledger.devices())
@@ -127,7 +129,24 @@ class Recording(Reader):
                 return max((row.l1_peak for row in rows), default=0)
             return max((row.peak[MemoryKind[kind.upper()]] for row in rows), default=0)
 
-        return self._replay().find_peak(peak, self._chunks.end)
+        position = self._replay().find_peak(peak, self._chunks.end)
+        if not peak(self._replay().ledger) and (time := self._sampled_peak(kind)):
+            return Instant(self.position_at(time), time, time, sampled=True)
+        return Instant(position, self.time_at(position))
+
+    def _sampled_peak(self, kind: str) -> int:
+        """When the history has the most on one device, first; 0 if it has nothing."""
+        column, highest, when = 1 + SAMPLED.index(kind), 0, 0
+        for document in self._documents(ChunkType.HISTORY):
+            for samples in document.values() if isinstance(document, dict) else ():
+                for sample in samples if isinstance(samples, list) else ():
+                    try:
+                        time, held = int(sample[0]), int(sample[column])
+                    except (TypeError, ValueError, IndexError):
+                        continue
+                    if held > highest and 0 < time <= LATEST_NS:
+                        highest, when = held, time
+        return when
 
     def at(
         self,
@@ -173,6 +192,9 @@ class Recording(Reader):
             ) from problem
         if not replay.reaches(instant.position):
             found = replace(found, remarks=(*found.remarks, self._gap(replay.position)))
+        if instant.sampled:
+            text = "no event tells this peak: it is the highest of the counters' samples, one each second"
+            found = replace(found, remarks=(*found.remarks, Anomaly("sampled_peak", text)))
         return found
 
     def _details(
@@ -233,7 +255,7 @@ class Recording(Reader):
 
         What was written before a record belongs to it: that may be an event older than the recording.
         """
-        chunks, (position, _, until_ns) = self._chunks, instant
+        chunks, position, until_ns = self._chunks, instant.position, instant.until_ns
         later = min(chunks.until_position(kind, position), chunks.until_time(kind, until_ns))
         return max(later, chunks.until_position(kind, position - 1) if position else 0)
 
