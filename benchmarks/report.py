@@ -19,7 +19,7 @@ from ttmem.web.report import report
 STEPS = amount(1200, 5)  # of the transformer: 880 events each
 FRAMES = amount(120, 5)
 PAN = """new Promise((done) => {
-    const chart = document.querySelector("[data-chart=l1_used] .chart");
+    const chart = document.querySelector("[data-chart] .chart");
     const box = chart.getBoundingClientRect();
     for (let at = 0; at < 3; at += 1) {
         const closer = { deltaY: -300, ctrlKey: true, clientX: box.left + 300, cancelable: true };
