@@ -89,7 +89,7 @@ def test_a_mesh_of_four_is_four_events_and_counts_a_device_once(
     assert sorted(session_of(peer).accounts.buffers) == [(d, 0, 1) for d in range(4)]
 
 
-def test_the_seeds_kernels_have_their_footprints_on_every_device_of_a_mesh(
+def test_system_kernels_have_their_footprints_on_every_device_of_a_mesh(
     tracker: GraphTracker, peer: Peer, settle: Settle
 ) -> None:
     mesh = MeshDevice(range(4))

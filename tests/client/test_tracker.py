@@ -139,7 +139,7 @@ def load_kernels(tracker: GraphTracker) -> None:
     tracker.track_kernel_load(512, 1, 0, cores=[(0, 0, 3, 3)])
 
 
-def test_the_line_of_the_seeds_is_printed_for_each_kernel_on_request(
+def test_the_line_of_the_original_system_is_printed_for_each_kernel_on_request(
     tracker: GraphTracker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tracker.kernel_backtrace = True
@@ -158,7 +158,7 @@ def test_the_line_of_the_seeds_is_printed_for_each_kernel_on_request(
     ]
     assert len(lines) == 3 * 6
     assert re.match(rf"  \[0\] load_kernels \({here}:\d+\)", lines[1])
-    assert re.match(rf"  \[1\] test_the_line_of_the_seeds\w+ \({here}:\d+\)", lines[2])
+    assert re.match(rf"  \[1\] test_the_line_of_the_original_system\w+ \({here}:\d+\)", lines[2])
 
 
 def test_the_environment_asks_for_the_line(path: str) -> None:

@@ -79,15 +79,15 @@ def test_an_n300_chip_has_91_5_mib_of_l1_and_85_04_mib_to_allocate() -> None:
     assert (spec.l1_total / MIB, round(spec.l1_capacity / MIB, 2)) == (91.5, 85.04)
 
 
-def test_the_171_6_mib_of_the_seeds_are_the_noc_grid_and_no_device_has_them() -> None:
+def test_the_171_6_mib_of_the_original_system_are_the_noc_grid_and_no_device_has_them() -> None:
     noc_grid = 10 * 12
-    seeds = noc_grid * device_spec("n300").l1_per_core
-    assert (seeds, seeds / MIB) == (179_896_320, 171.5625)
+    original = noc_grid * device_spec("n300").l1_per_core
+    assert (original, original / MIB) == (179_896_320, 171.5625)
     totals = {
         device_spec(board, tensix_harvested=harvested, dispatch=dispatch).l1_total
         for board, harvested, dispatch in itertools.product(BOARDS, range(3), Dispatch)
     }
-    assert seeds not in totals
+    assert original not in totals
 
 
 @pytest.mark.parametrize(

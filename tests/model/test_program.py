@@ -1,4 +1,4 @@
-"""Programs: the seeds' sizes, the kernel cache, and what is refused when."""
+"""Programs: sizes of the original system, the kernel cache, and what is refused when."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_seed_000_the_size_that_runtime_computed_is_0_and_the_binary_is_not() ->
 
     layout = finalized(program)
 
-    assert layout.kernel_bins_size_as_the_seeds_computed_it == 0
+    assert layout.kernel_bins_size_of_last_core_type == 0
     assert layout.binary_data_bytes == 6144
 
 

@@ -1,4 +1,4 @@
-"""The seeds' stories, told by the model through the real client to the real server."""
+"""Whole runs, from the model through the real client to the real server."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_zero_kernel_sizes_000_the_right_source_is_the_binary(
     program = eltwise(mesh.spec)
     mesh.program_cache.run("add", lambda: program)
     layout = program.finalize_offsets()
-    assert layout.kernel_bins_size_as_the_seeds_computed_it == 0
+    assert layout.kernel_bins_size_of_last_core_type == 0
     assert layout.binary_data_bytes == 5 * TILE
 
     slow = launch_program(mesh, eltwise(mesh.spec))
-    assert slow.program.finalize_offsets().kernel_bins_size_as_the_seeds_computed_it == 0
+    assert slow.program.finalize_offsets().kernel_bins_size_of_last_core_type == 0
     kernels = settled(server, tracker, 3).devices[0].kernels
     assert kernels.dram_binaries == 5 * TILE  # the slow one keeps no copy
     assert kernels.footprint.application == 2 * 5 * TILE * 110

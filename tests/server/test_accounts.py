@@ -1,4 +1,4 @@
-"""What the server makes of reports: the figures of the seeds, and every counter that the original got wrong."""
+"""What the server makes of reports: the figures of the original system, and every counter that the original got wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_host_memory_is_in_no_device_sum(server: RunningServer) -> None:
         assert server.device().l1_used == 4096
 
 
-def test_system_kernels_have_the_seeds_footprints(server: RunningServer) -> None:
+def test_system_kernels_have_the_footprints_of_the_original_system(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         for number in range(4):
             client.send(Message.KERNEL_LOAD, number, 57_344 * 16, FABRIC, 1)

@@ -22,7 +22,7 @@ def lines_of(server: RunningServer, count: int) -> list[str]:
     return [line for line in server.output.splitlines() if "Peak" not in line]
 
 
-def test_each_event_has_a_line_in_the_seeds_words(start: StartServer) -> None:
+def test_each_event_has_the_line_of_the_original_server(start: StartServer) -> None:
     server = start("--log-events")
     with OldClient(server.path) as client:
         client.send(Message.KERNEL_LOAD, 0, 57_344 * 16, FABRIC, 1)

@@ -112,7 +112,7 @@ def test_a_program_on_a_mesh_is_seen_on_every_chip_with_all_its_parts(
     assert all(d.memory.cb.demand == d.kernels.dram_binaries == 0 for d in gone.devices)
 
 
-def test_system_kernels_on_a_mesh_have_the_seeds_figures_on_all_four(
+def test_system_kernels_on_a_mesh_have_the_same_figures_on_all_four(
     server: RunningServer, tracker: GraphTracker
 ) -> None:
     tracker.track_kernel_load(57_344, 1, MESH, KernelType.FABRIC, 16)

@@ -37,7 +37,7 @@ N300_DRAM = 12 * (GIB - 1_048_640)
 N300_L1 = 64 * 1_393_312
 N300_L1_TOTAL = 64 * 1464 * KIB
 N300_RING = 64 * 70_656
-WRONG_L1 = 120 * 1_499_136  # the seeds' 171.6 MiB
+WRONG_L1 = 120 * 1_499_136  # 171.6 MiB, as the original system assumed
 
 
 def use(held: int, capacity: int | None = None, *, requested: int | None = None) -> MemoryUse:

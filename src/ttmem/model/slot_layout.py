@@ -75,7 +75,7 @@ class ProgramLayout:
         return tuple(slot.sizes.kernel_text for slot in self.slots)
 
     @property
-    def kernel_bins_size_as_the_seeds_computed_it(self) -> int:
+    def kernel_bins_size_of_last_core_type(self) -> int:
         """For the last core type; 0 for programs on Tensix cores only."""
         return self.kernel_text_sizes[-1]
 
