@@ -1,4 +1,4 @@
-"""What the server makes of reports: the figures of the original system, and every counter that the original got wrong."""
+"""What the server makes of reports: the figures of the original system, and the counters that it got wrong."""
 
 from __future__ import annotations
 
