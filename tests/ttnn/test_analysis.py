@@ -212,7 +212,7 @@ cache = {}
 def constants(name):
     if name not in cache:
         cache[name] = ttnn.empty(
-            (1, 1, 32 * 1024, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG
+            (1, 1, 36 * 1024, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG
         )
     return cache[name]
 
@@ -222,7 +222,7 @@ for name in sys.argv[1:]:
         try:
             constants(name)
             work = ttnn.empty(
-                (1, 1, 32 * 1024, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG
+                (1, 1, 15 * 1024, 1024), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG
             )
             del work
         except RuntimeError as problem:
