@@ -155,6 +155,8 @@ class Recorder:
             records = control._replace(extra=serial).pack()
             process = self._books.processes.get(control.device)
             if control.op == Control.RELEASE_PROCESS and process is not None:
+                if process.messages:  # of a process that failed and ended between two looks
+                    self._write_context(now_ns())
                 self._mark_process(process, "end", now_ns())
         if control.op == Control.RELEASE_PROCESS:
             self._accounts.pop(self._serials.pop(control.device, 0), None)
