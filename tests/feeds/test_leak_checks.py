@@ -11,7 +11,7 @@ import pytest
 
 from tests.probe.watched import Watched
 from tests.views.servers import serving
-from ttmem.commands import dump
+from ttmem.commands import dump, main
 from ttmem.errors import BadInput
 
 Watch = Callable[..., Watched]
@@ -207,3 +207,20 @@ def test_a_file_that_is_no_baseline_is_refused(
 
     with pytest.raises(BadInput, match=said):
         growth_code(tmp_path, "--baseline", str(tmp_path / "baseline.json"))
+
+
+def test_a_running_process_is_judged_by_what_it_does_meanwhile(
+    watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endless = watch(
+        "import itertools, time\n"
+        "mesh = lib.mesh_open(1); say('open')\n"
+        "for n in itertools.count(): buffer(mesh, 1000 + n, 0, 4000); time.sleep(0.002)"
+    )
+    endless.wait_for("open")
+
+    pid = str(endless.process.pid)
+    code = main(["leaks", "--pid", pid, "--duration", "1s", "--shm", str(tmp_path)])
+
+    assert code == 1
+    assert "1 line leaks" in capsys.readouterr().out
