@@ -28,7 +28,7 @@ def test_limits_are_sizes_by_name() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"l1": "20 Mops"}, "'20 Mops' is no size"),
+        ({"l1": "20 Mops"}, "'20 Mops' is not a size"),
         ({"l2": "20 MiB"}, "there is no limit 'l2'; known are dram, l1,"),
         ({"l1": None}, "l1=None is no size"),
         ({"leaks": True}, "leaks=True is no size"),

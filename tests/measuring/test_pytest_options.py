@@ -66,7 +66,7 @@ def test_a_marker_is_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--ttmem-default", "l1=20Mops"], "'20Mops' is no size"),
+        (["--ttmem-default", "l1=20Mops"], "'20Mops' is not a size"),
         (
             ["--ttmem-baseline", "none.json"],
             "there is no baseline none.json; --ttmem-update-baseline writes it",
