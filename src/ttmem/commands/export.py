@@ -47,7 +47,9 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="the file or directory to write; standard output if left out",
     )
-    parser.add_argument("--from", dest="first", metavar="TIME", default="start", help="begin here")
+    parser.add_argument(
+        "--from", dest="first", metavar="TIME", help="begin here (default: everything)"
+    )
     parser.add_argument("--until", metavar="TIME", default="end", help="end here")
     parser.add_argument("--at", metavar="TIME", help="the instant for formats that show one")
     parser.add_argument("--quiet", action="store_true", help="no progress line")
@@ -64,7 +66,11 @@ def run(options: argparse.Namespace) -> int:
             f"{options.to} is not text for a terminal; name a file with -o, or use a pipe"
         )
     with Recording(options.file) as recording:
-        span = ExportRange(_position(recording, options.first), _position(recording, options.until))
+        # What was alive when the recording began has times before its start; by default it is included.
+        first = (
+            recording.info().first if options.first is None else _position(recording, options.first)
+        )
+        span = ExportRange(first, _position(recording, options.until))
         if span.last < span.first:
             raise BadInput(f"--until {options.until} is before --from {options.first}")
         at = _instant(recording, options.at, span)
