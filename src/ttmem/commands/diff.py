@@ -2,6 +2,7 @@
 
     ttmem diff yesterday.ttmem today.ttmem
     ttmem diff main.ttmem branch.ttmem --markdown --fail-if 'l1.peak > +2%'
+    ttmem diff yesterday.ttmem today.ttmem -o diff.html
 
 Shows the peak of each memory in both runs, on the device that held most of it, and what was alive then, matched by
 name (call site, op, phase or size), not by address: added, removed, grown, shrunk; then the circular buffers of each
@@ -20,6 +21,7 @@ import argparse
 import sys
 
 from ttmem.commands.options import add_output_options, path
+from ttmem.commands.report import check_target, write_page
 from ttmem.errors import BadInput
 from ttmem.views.terminal import as_json, spelled, wants_color, width
 
@@ -42,6 +44,14 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         help="exit with 1 if this is exceeded, such as 'l1.peak > +2%%'; may be repeated",
     )
     parser.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        type=path,
+        help="write an HTML page with both timelines instead of printing",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace PATH if it exists")
     add_output_options(parser)
 
 
@@ -55,11 +65,24 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--top must be 0 (all) or more")
     if options.markdown and options.json:
         raise BadInput("--markdown and --json are two forms of the answer; give one of them")
+    if options.output and (options.markdown or options.json):
+        raise BadInput("-o writes a page; --markdown and --json are printed")
+    if options.output:
+        check_target(options.output, overwrite=options.overwrite)
     limits = [parse_limit(text) for text in options.fail_if]
     with Recording(options.before) as before, Recording(options.after) as after:
-        found = compare(History(before), History(after))
+        histories = History(before), History(after)
+        found = compare(*histories)
+        if options.output:
+            from ttmem.web.comparison import timelines
+
+            runs = timelines(histories[0]), timelines(histories[1])
     broken = [limit for limit in limits if limit.broken_by(found)]
-    if options.json:
+    if options.output:
+        from ttmem.web.comparison import comparison
+
+        write_page(options.output, comparison(found, broken, runs, options.by))
+    elif options.json:
         print(as_json(diff_document(found, broken), sys.stdout.isatty()))
     elif options.markdown:
         print(markdown_diff(found, broken, by=options.by, top=options.top))

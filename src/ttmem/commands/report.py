@@ -48,19 +48,20 @@ def write_report(file: str, target: str, *, overwrite: bool, quiet: bool = False
     with Recording(file) as recording:
         info = recording.info()
         text = report(recording, progress_line(info.first, info.end, quiet))
-    _write(target, text.encode())
-    print(f"{target}: {human(len(text.encode()))}, for any browser")
+    write_page(target, text)
 
 
 def check_target(target: str, *, overwrite: bool) -> None:
     """BadInput if it exists and is not to be replaced."""
     if os.path.lexists(target) and not overwrite:
         raise BadInput(
-            f"{target} exists; remove it, name another file, or give `ttmem report` --overwrite"
+            f"{target} exists; remove it, or name another file (`report` and `diff` have --overwrite)"
         )
 
 
-def _write(target: str, page: bytes) -> None:
+def write_page(target: str, text: str) -> None:
+    """At once, readable by its owner; says what it wrote."""
+    page = text.encode("utf-8", "replace")
     part = f"{target}.part-{os.getpid()}"
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -71,3 +72,4 @@ def _write(target: str, page: bytes) -> None:
     finally:
         with suppress(OSError):
             os.unlink(part)
+    print(f"{target}: {human(len(page))}, for any browser")

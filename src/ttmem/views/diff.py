@@ -73,9 +73,7 @@ def _holders(one: MemoryDiff, by: str, top: int, width: int) -> list[Line]:
         )
     explained = one.explained
     share = "" if explained is None else f", {explained:.0%} of it explained by lines of code"
-    return section(
-        f"{memory_name(one.memory)} AT THE PEAK", f"{_signed(one.peak.by)}{share}", lines
-    )
+    return section(f"{memory_name(one.memory)} AT THE PEAK", f"{signed(one.peak.by)}{share}", lines)
 
 
 def _table(rows: Sequence[Change], title: str, width: int, *, plain: bool = False) -> list[Line]:
@@ -83,8 +81,8 @@ def _table(rows: Sequence[Change], title: str, width: int, *, plain: bool = Fals
         [
             ink(_figure(one.before, plain)),
             ink(_figure(one.after, plain)),
-            ink(f"{one.by:+,}" if plain else _signed(one.by), _style(one)),
-            ink(_percent(one)),
+            ink(f"{one.by:+,}" if plain else signed(one.by), _style(one)),
+            ink(percent(one)),
             ink(one.what),
             ink(clean(one.name)),
         ]
@@ -105,11 +103,11 @@ def _figure(value: int, plain: bool) -> str:
     return f"{value:,}" if plain else human(value)
 
 
-def _signed(value: int) -> str:
+def signed(value: int) -> str:
     return f"{'+' if value > 0 else '-' if value < 0 else ''}{human(abs(value))}"
 
 
-def _percent(one: Change) -> str:
+def percent(one: Change) -> str:
     return f"{one.by / one.before:+.1%}" if one.before and one.by else ""
 
 
@@ -135,7 +133,7 @@ def markdown_diff(found: Diff, broken: Sequence[Limit], *, by: str, top: int) ->
         "| peak of | before | after | change | |",
         "|---|---:|---:|---:|---:|",
         *(
-            f"| {memory_name(one.memory)} | {_sizes(one.peak)} | {_percent(one.peak)} |"
+            f"| {memory_name(one.memory)} | {_sizes(one.peak)} | {percent(one.peak)} |"
             for one in found.memories
         ),
     ]
@@ -157,7 +155,7 @@ def markdown_diff(found: Diff, broken: Sequence[Limit], *, by: str, top: int) ->
 
 
 def _sizes(one: Change) -> str:
-    return f"{human(one.before)} | {human(one.after)} | {_signed(one.by)}"
+    return f"{human(one.before)} | {human(one.after)} | {signed(one.by)}"
 
 
 def _cell(text: str) -> str:
