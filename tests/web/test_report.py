@@ -226,6 +226,19 @@ def test_a_report_of_an_empty_recording_says_so(tmp_path: Path) -> None:
     assert document["leaks"]["refused"].startswith("No verdict: empty.ttmem has no")
 
 
+def test_the_parts_of_a_peak_add_up_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "run.ttmem"
+    record(file)
+
+    document, _ = ask(written(file), [], tmp_path)
+
+    rows = document["parts"]["rows"]
+    assert {row["memory"] for row in rows} >= {"DRAM", "L1 used"}
+    for row in rows:
+        found = [row[part] or 0 for part in ("circular", "intermediate", "persistent", "stale")]
+        assert sum(found) == row["bytes"]
+
+
 def test_with_losses_there_is_no_verdict(tmp_path: Path) -> None:
     file = tmp_path / "lossy.ttmem"
     with Run(file, watched=False) as run:
@@ -236,6 +249,7 @@ def test_with_losses_there_is_no_verdict(tmp_path: Path) -> None:
 
     assert document["losses"] == ["unknown free (1 time)"]
     assert document["leaks"]["refused"].startswith("No verdict: lossy.ttmem is not complete")
+    assert document["parts"]["refused"].startswith("Not split: lossy.ttmem is not complete")
     assert document["sizes"]["refused"].startswith("No advice: lossy.ttmem is not complete")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ttmem.analysis.composition import Part, compositions
 from ttmem.analysis.failures import explain
 from ttmem.analysis.history import History
 from ttmem.analysis.leaks import Finding, Verdict, find_leaks
@@ -14,6 +15,7 @@ from ttmem.errors import TtmemError
 from ttmem.sizes import human, several
 from ttmem.views.failures import headline, render_failure
 from ttmem.views.names import DeviceNames
+from ttmem.views.peak import memory_name
 from ttmem.web.lives import Lives
 
 MOST_FAILURES = 20
@@ -54,6 +56,32 @@ def _facts(text: str) -> list[tuple[str, str]]:
         else:
             facts[-1] = (facts[-1][0], f"{facts[-1][1]}\n{rest}")
     return facts
+
+
+def parts(history: History) -> Answer:
+    """`ttmem peak`: what the live set at each peak is made of; devices that did the same are one row."""
+    try:
+        history.need_everything("split")
+        found = compositions(history)
+    except TtmemError as reason:
+        return {"refused": f"Not split: {_without_folders(history, reason)}."}
+    names = DeviceNames(history.end.devices)
+    reasons = {one.stale_unknown for one in found if one.stale_unknown}
+    return {
+        "about": "Circular and dataflow buffers of cached programs; intermediates of the op that ran at the peak;"
+        " persistent; stale: allocated in an iteration and alive many iterations later.",
+        "rows": [
+            {
+                "memory": memory_name(one.memory),
+                "devices": names.some(device.unique_id for device in one.devices),
+                "bytes": one.bytes,
+                **{part.value: one.part(part) for part in Part},
+            }
+            for one in found
+        ],
+        "none": "Nothing was held.",
+        "notes": [f"Stale is N/A: {reason}." for reason in sorted(reasons)],
+    }
 
 
 def leaks(history: History) -> Answer:

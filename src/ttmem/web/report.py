@@ -12,7 +12,7 @@ from ttmem.events import MemoryKind
 from ttmem.recording import Recording
 from ttmem.snapshots import Device, Snapshot
 from ttmem.web import lives as lives_module
-from ttmem.web.answers import failures, leaks, sizing
+from ttmem.web.answers import failures, leaks, parts, sizing
 from ttmem.web.lives import AMOUNTS, KINDS, Lives, Progress, thinned
 from ttmem.web.page import page
 from ttmem.web.payload import UNKNOWN, Table, pack
@@ -59,6 +59,7 @@ def payload(history: History, progress: Progress) -> str:
         "devices": [_device(device, recording) for device in devices],
         "processes": _processes(history, lives),
         "peaks": peaks,
+        "parts": parts(history),
         "markers": markers[:MOST_MARKERS],
         "markers_omitted": max(0, len(markers) - MOST_MARKERS),
         "failures": failures(history, lives),

@@ -5,7 +5,7 @@ import { unpack } from "./payload.js";
 import { Window } from "./window.js";
 import { CHARTS, DIMENSIONS, History, KINDS, LABELS } from "./history.js";
 import { reach } from "./addresses.js";
-import { element, once, settled } from "./elements.js";
+import { bytes, element, once, settled } from "./elements.js";
 import { AddressMap, Board, Overview, Timeline } from "./charts.js";
 import { CoreMap, DeviceStrip, Holders, Icicle, Readout, answersSection, clearanceText, deviceName, failuresSection, lossesSection, meaningsSection, peaksSection, programsSection, section, sitesSection } from "./panels.js";
 
@@ -65,6 +65,7 @@ export function show(history) {
     icicle.element,
     cores.element,
     failuresSection(board),
+    partsSection(history),
     leaksSection(history),
     sizesSection(history),
     programsSection(board),
@@ -289,6 +290,19 @@ class Addresses {
     this.about.textContent = name === "l1" ? `L1 of one core: buffers from above, circular buffers of cached programs from below (grey); the line is how far the program dispatched last reaches. ${clearanceText(device, view.cursor)}` : `${LABELS[name]} of ${where}. What is blank is free.`;
     this.note.textContent = history.complete.length === 1 && history.isComplete(0) && history.isComplete(history.length) ? "" : "Between peaks, failures and marks only the largest buffers are drawn.";
   }
+}
+
+function partsSection(history) {
+  const amount = (title, key) => ({ title, number: true, value: (row) => row[key], cell: (row) => (row[key] === null ? element("span.faint", {}, "N/A") : bytes(row[key])) });
+  return answersSection("parts", "What the peaks are made of", history.document.parts, [
+    { title: "memory", value: (row) => row.memory },
+    { title: "devices", value: (row) => row.devices },
+    amount("peak", "bytes"),
+    amount("circular", "circular"),
+    amount("intermediates", "intermediate"),
+    amount("persistent", "persistent"),
+    amount("stale", "stale"),
+  ]);
 }
 
 function leaksSection(history) {
