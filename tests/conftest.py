@@ -20,7 +20,6 @@ TOOLS = HERE.parent / ".tools" / "bin"  # of `make tools`
 os.environ["PATH"] = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
 # With ttnn, a compiler, many processes, or thousands of examples: `make test-fast` leaves them out.
 SLOW = (
-    "analysis",
     "benchmarks",
     "clean/test_exchanged_files.py",
     "clean/test_regions.py",
@@ -50,6 +49,7 @@ SLOW = (
     "views/test_ps_command.py",
     "views/test_ps_stock.py",
     "views/test_ps_telemetry.py",
+    "web/test_http.py",
     "wire/test_corpus.py",
 )
 
