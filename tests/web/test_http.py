@@ -129,7 +129,7 @@ def test_without_a_token_there_is_no_data(site: WebSite, path: str, method: str)
         "nonsense",
         "0..",
         "-1.1.1",
-        Tokens().issue(0),  # of another process
+        pytest.param(Tokens(b"another key").issue(0), id="of another process"),
         "9" * 5000,
         "٣.٣.٣",
     ],
