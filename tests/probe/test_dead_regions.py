@@ -29,9 +29,9 @@ NO_ROOM = (
 
 
 def dead_regions(folder: Path, count: int) -> list[Path]:
-    """The oldest first."""
+    """The oldest first; none ended more than an hour ago, after which any reader removes them."""
     return [
-        write_probe_region(folder, NO_PROCESS - 1 - n, idle_s=60.0 * (count - n), ticks=n + 1)
+        write_probe_region(folder, NO_PROCESS - 1 - n, idle_s=10.0 * (count - n), ticks=n + 1)
         for n in range(count)
     ]
 

@@ -9,6 +9,7 @@ import pytest
 
 import ttmem
 from ttmem.recording import Recording
+from ttmem.recording.context import without_secrets
 
 
 def test_a_program_records_a_block_and_marks_an_instant_of_it(tmp_path: Path) -> None:
@@ -34,3 +35,16 @@ def test_an_existing_file_is_refused_before_the_block_runs(tmp_path: Path) -> No
         ran = True
 
     assert not ran
+
+
+def test_no_part_of_a_command_stays_in_a_confidential_text() -> None:
+    secret = "exec(eval(sys.stdin.read())) --token 7"
+    text = f"a free of an unknown buffer, from pid 42 (python -c {secret}); see /home/ann/x.py:7"
+
+    kept = without_secrets({"remarks": [{"text": text, "command": secret}]})
+
+    assert kept == {
+        "remarks": [
+            {"text": "a free of an unknown buffer, from pid 42; see x.py:7", "command": None}
+        ]
+    }

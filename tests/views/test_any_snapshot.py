@@ -12,6 +12,7 @@ from ttmem.snapshots import Snapshot
 from ttmem.text import clean, clip, columns, wrap
 from ttmem.views.dump import render_dump
 from ttmem.views.dump_groups import dump_groups
+from ttmem.views.ink import Style
 from ttmem.views.names import short_ids
 from ttmem.views.ps import render
 
@@ -69,7 +70,7 @@ def test_any_dump_fits_any_width(snapshot: Snapshot, width: int) -> None:
 @given(snapshots(), widths)
 def test_nothing_but_our_own_colours_reaches_the_terminal(snapshot: Snapshot, width: int) -> None:
     picture = render(snapshot, width=width, color=True)
-    ours = re.compile(r"\x1b\[(0|1|31|32|33|90|1;31)m")
+    ours = re.compile(rf"\x1b\[(?:0|{'|'.join(style.value for style in Style)})m")
     assert ours.sub("", picture).replace("\n", "").isprintable()
 
 

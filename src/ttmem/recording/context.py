@@ -93,7 +93,8 @@ def names_from(context: Context, strings: Mapping[int, Mapping[int, str]]) -> Na
     )
 
 
-_PROGRAM = re.compile(r"(pid \d+) \([^()]*\)")
+# A title, such as 'pid 42 (model.py --x)': at most 60 letters of a command, which may have brackets of its own.
+_PROGRAM = re.compile(r"(pid \d+) \(.{0,60}\)")
 _FOLDERS = re.compile(r"(?<![\w.])(?:~|\.{1,2})?/(?:[^/\s:()'\"]+/)*")
 
 
