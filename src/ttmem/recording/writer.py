@@ -155,6 +155,8 @@ class Writer:
         self._records = self._bytes = self._failed = self._state_bytes = self._state_end = 0
         self._problem: str | None = None
         self._retry_at, self._retry_after = 0.0, RETRY_S
+        self._torn = False  # a chunk could not be written since the last key frame
+        self._waiting: tuple[_Document, int] | None = None  # the latest context since then
         self._open: list[Records | Batch] = []
         self._open_bytes = self._open_at = 0
         self._time = max(0, started_ns)  # reached with the last record
@@ -268,7 +270,10 @@ class Writer:
                 self._flush()
             if what.kind is ChunkType.FILE:  # no file begins before its own time
                 self._time = max(self._time, what.time)
-            self._write_long(what, position)
+            self._write_document(what, position)
+            return
+        if self._torn:
+            self._failed += size // EVENT_SIZE
             return
         if self._open and position != self._open_at + self._open_bytes // EVENT_SIZE:
             self._flush()
@@ -298,19 +303,33 @@ class Writer:
             self._records += count
             self._failed -= count
 
-    def _write_long(self, what: _Document, position: int) -> None:
+    def _write_document(self, what: _Document, position: int) -> None:
+        """After a chunk that could not be written, contexts and records wait for a key frame: they build on it."""
+        if self._torn and what.kind is ChunkType.CONTEXT:
+            self._waiting = what, position  # the one before a key frame is written in full
+            return
+        if self._torn and what.kind is ChunkType.STATE:
+            if self._waiting is not None and not self._write_long(*self._waiting):
+                return
+            self._torn = not self._write_long(what, position)
+            return
+        self._write_long(what, position)
+
+    def _write_long(self, what: _Document, position: int) -> bool:
         chunks = encode_long(what.kind, what.data, self._stream, position=position, time=what.time)
         for chunk in chunks:
             if not self._append(chunk):
-                return
+                return False
             if what.kind is ChunkType.STATE:
                 self._state_bytes, self._state_end = len(chunk), self._bytes
+        return True
 
     def _append(self, chunk: bytes) -> bool:
         try:
             self._sink.append(chunk)
         except OSError as problem:
             self._note(problem.strerror or str(problem))
+            self._torn, self._waiting = True, None
             return False
         self._problem, self._retry_after = None, RETRY_S
         self._bytes += len(chunk)
