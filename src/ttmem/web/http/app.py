@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ttmem.errors import BadInput, NoServer, TtmemError
+from ttmem.errors import BadInput, TtmemError
 from ttmem.exporters.openmetrics import OPENMETRICS, PLAIN, families, render
 from ttmem.snapshots import DETAILS, Snapshot, to_json
 from ttmem.views.selection import NotThere, select
@@ -286,8 +286,6 @@ async def _http_problem(_: Request, problem: Exception) -> Response:
 
 async def _problem(_: Request, problem: Exception) -> Response:
     status = 404 if isinstance(problem, NotThere) else 400 if isinstance(problem, BadInput) else 503
-    if not isinstance(problem, (BadInput, NoServer, TtmemError)):
-        status = 500
     return JSONResponse({"error": str(problem)}, status)
 
 
