@@ -6,6 +6,7 @@ EXTRAS ?= dev
 COMMA := ,
 STAMP := $(VENV)/.installed-$(subst $(COMMA),-,$(EXTRAS))
 DIST ?= dist
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 NATIVE := $(wildcard src/native/*.[ch]pp src/native/*/*.[ch]pp src/native/*/*.map)
 
@@ -29,7 +30,7 @@ demo: install ## a workload, a server and the table, with no card
 	@$(BIN)/ttmem demo
 
 test: install ## the tests (TESTS: which)
-	@$(BIN)/python -m pytest $(TESTS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(TESTS)
 
 test-ttnn: install ## the tests beside the real runtime, stock ttnn on mock devices
 	@$(BIN)/python -m pytest tests/ttnn
@@ -77,7 +78,7 @@ wheel: install ## an sdist and one wheel for every CPython from 3.10 on, in dist
 	@mv $(DIST)/unrepaired/*.tar.gz $(DIST) && rm -r $(DIST)/unrepaired && ls -l $(DIST)
 
 test-fast: install ## the tests that need neither ttnn nor much time
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" $(PARALLEL)
 
 coverage: install ## the fast tests, and which lines of ttmem they run; fails below the floor in pyproject.toml
 	@$(BIN)/python -m coverage run -m pytest $(or $(TESTS),-m "not slow")

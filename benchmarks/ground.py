@@ -43,8 +43,8 @@ def owners(count: int, paths: Iterable[str], size: int) -> Iterator[list[BasePro
         for child in children:
             child.kill()
             child.join()
-        for one in maps:
-            one.close()
+        for mapping in maps:
+            mapping.close()
 
 
 @contextmanager

@@ -82,8 +82,8 @@ class Bypass:
         """Base, path and dynamic section of everything that is loaded."""
         found = []
 
-        def each(one: ctypes._Pointer[_Object], _size: int, _data: int) -> int:
-            loaded = one.contents
+        def each(pointer: ctypes._Pointer[_Object], _size: int, _data: int) -> int:
+            loaded = pointer.contents
             for number in range(loaded.count):
                 kind, _flags, _offset, address = struct.unpack_from(
                     "<IIQQ", ctypes.string_at(loaded.segments + 56 * number, 56)

@@ -41,7 +41,7 @@ def _rows(environment: Environment, board: str) -> list[Row]:
         found = [_compared(there, regions) for _ in range(RUNS)]
 
     def row(text: str, what: str, mode: str, limit: float) -> Row:
-        slower = [100 * (one[what, mode] - 1) for one in found]
+        slower = [100 * (run[what, mode] - 1) for run in found]
         spread = f"{min(slower):.1f} to {max(slower):.1f} in {len(slower)} runs"
         return Row(f"probe in ttnn, {board}: {text}", median(slower), "%", limit, note=spread)
 

@@ -22,10 +22,10 @@ from ttmem.recording import Recording
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.replay import Replay
 from ttmem.recording.writer import FileSink
+from ttmem.views.monitor.live_data import Choice, LiveData, Reading
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.timeline import Timeline
-from ttmem.views.monitor.watch import Choice, Reading, Watch
 
 EVENTS = amount(300_000, 20_000)
 RECORDED = amount(3_000_000, 40_000)
@@ -50,6 +50,11 @@ class _Collector(AllocationClient):
 
 def workload_events(name: str) -> bytes:
     """The first events of a workload of the model, in the order in which they were reported."""
+    return workload_stream(name)[1]
+
+
+def workload_stream(name: str) -> tuple[bytes, bytes]:
+    """The same with the frames that declare its devices, names and core sets: (frames, events)."""
     client = _Collector("/nonexistent", queue_limit=1 << 30)
     workload = find_workload(name)
     tracker = GraphTracker(client)
@@ -65,7 +70,7 @@ def workload_events(name: str) -> bytes:
     data = bytearray()
     while len(data) < EVENTS * EVENT_SIZE and next(steps, steps) is not steps:
         data += client.take()
-    return bytes(data[: EVENTS * EVENT_SIZE])
+    return b"".join(client._outbox.declarations.start()), bytes(data[: EVENTS * EVENT_SIZE])
 
 
 def shuffled(data: bytes) -> bytes:
@@ -163,8 +168,8 @@ def measure() -> list[Row]:
 def _seeking(path: str, page: str) -> Row:
     """From the key that goes to an instant to the screen that shows it, as in `ttmem top FILE`."""
     feed = RecordingFeed(path)
-    watch = Watch(Choice())
-    names = [one.name for one in PAGES]
+    watch = LiveData(Choice())
+    names = [page.name for page in PAGES]
     timeline = Timeline.of(feed)
     monitor = Monitor(lambda: feed.name, watch, PAGES, page=names.index(page), timeline=timeline)
     end = feed.recording.info().end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import socket
 import time
 from multiprocessing.synchronize import Barrier
@@ -115,6 +116,10 @@ class Senders:
         ]
         for child in self._children:
             child.start()
+
+    def pin(self, cores: set[int]) -> None:
+        for child in self._children:
+            os.sched_setaffinity(child.pid or 0, cores)
 
     def go(self) -> float:
         """Starts them all; returns the time."""

@@ -113,7 +113,7 @@ def _loads(picture: Snapshot) -> int:
     return sum((d.kernels.loads or 0) + (d.kernels.dispatches or 0) for d in picture.devices)
 
 
-def _wait_accounted(path: str, kernel_events: int) -> Snapshot:
+def wait_accounted(path: str, kernel_events: int) -> Snapshot:
     """Until every kernel report is in: each client's come in order, so everything before them is in too."""
     wait_until(
         lambda: _loads(take_snapshot(path)) >= kernel_events, "the server does not account", 0.002
@@ -150,7 +150,7 @@ def _rate(
         senders = Senders(path, clients, chunk, repeats, opening=opening, step=step)
         begun = senders.go()
         senders.sent()
-        picture = _wait_accounted(path, kernel_events)
+        picture = wait_accounted(path, kernel_events)
         seconds = time.perf_counter() - begun
         _check(picture, kernel_events, clients)
         senders.end()

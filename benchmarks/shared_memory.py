@@ -57,7 +57,9 @@ def measure() -> list[Row]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))
         paths = [os.path.join(folder, f"tt_device_{number}_memory") for number in numbers]
-        pids = [one.pid for one in stack.enter_context(owners(PROCESSES, paths, STOCK.size))]
+        pids = [
+            process.pid for process in stack.enter_context(owners(PROCESSES, paths, STOCK.size))
+        ]
 
         def publish(step: int) -> None:
             for path, number in zip(paths, numbers, strict=True):

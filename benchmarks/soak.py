@@ -123,7 +123,7 @@ def main() -> int:
         watched, came = soak(path, seconds)
     print(f"{seconds:g} s, {len(watched[0].samples)} samples, {came:,} clients came and went")
     print(table(watched))
-    return int(not all(one.flat for one in watched if one.judged))
+    return int(not all(process.flat for process in watched if process.judged))
 
 
 def soak(path: str, seconds: float) -> tuple[list[Watched], int]:
@@ -136,8 +136,10 @@ def soak(path: str, seconds: float) -> tuple[list[Watched], int]:
         watched.append(Watched("top", program.process.pid))
         watched.append(Watched("client", running.enter_context(_client(path, None))))
         watched += running.enter_context(_ttnn())
-        shown = {one.pid for one in watched if one.name in ("client", "ttnn under run")}
-        wait_until(lambda: shown <= {one.pid for one in snapshot(path).processes}, "not all shown")
+        shown = {process.pid for process in watched if process.name in ("client", "ttnn under run")}
+        wait_until(
+            lambda: shown <= {process.pid for process in snapshot(path).processes}, "not all shown"
+        )
         begun, came, next_look = time.monotonic(), 0, 0.0
         next_word = seconds / 6
         while (age := time.monotonic() - begun) < seconds:
@@ -148,8 +150,8 @@ def soak(path: str, seconds: float) -> tuple[list[Watched], int]:
             came += 1
             if age >= next_look:
                 next_look = age + min(5.0, seconds / 60)
-                for one in watched:
-                    one.look()
+                for process in watched:
+                    process.look()
             if age >= next_word:
                 next_word += seconds / 6
                 _say(f"after {age:.0f} s\n{table(watched)}")
@@ -159,11 +161,11 @@ def soak(path: str, seconds: float) -> tuple[list[Watched], int]:
 def table(watched: list[Watched]) -> str:
     """Early and late medians of each."""
     lines = [f"{'process':<24} {'RSS, MiB':>18} {'descriptors':>14} {'threads':>12}"]
-    for one in watched:
-        early, late = one.windows()
-        verdict = ("flat" if one.flat else "GROWS") if one.judged else "for comparison"
+    for process in watched:
+        early, late = process.windows()
+        verdict = ("flat" if process.flat else "GROWS") if process.judged else "for comparison"
         lines.append(
-            f"{one.name:<24} {early.memory:>7.1f} -> {late.memory:>7.1f}"
+            f"{process.name:<24} {early.memory:>7.1f} -> {late.memory:>7.1f}"
             f" {early.descriptors:>5g} -> {late.descriptors:>5g}"
             f" {early.threads:>4g} -> {late.threads:>4g}  {verdict}"
         )

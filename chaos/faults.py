@@ -91,7 +91,7 @@ def stop(it: Round) -> int:
         for _ in it.turns():
             tried += 1
             assert it.stage.server is not None
-            pids = [it.stage.server.pid, *(one.pid for one in it.stage.cast)]
+            pids = [it.stage.server.pid, *(worker.pid for worker in it.stage.cast)]
             chosen = it.chance.sample(pids, it.chance.randint(1, 3))
             if it.chance.random() < 0.5:
                 chosen = [it.stage.server.pid]
@@ -148,15 +148,15 @@ def _no_lock(it: Round) -> None:
     _remove(lock)
 
 
-def _files(it: Round, one: Hired) -> list[Path]:
+def _files(it: Round, worker: Hired) -> list[Path]:
     """Its own; a forged one may have its pid in the name, too."""
-    return [path for name in one.files if (path := it.stage.shm / name).exists()]
+    return [path for name in worker.files if (path := it.stage.shm / name).exists()]
 
 
 def _no_file_for_a_while(it: Round) -> None:
     """It comes back; so must what it tells."""
-    one = it.chance.choice(it.stage.of("watched", "counters"))
-    for path in _files(it, one):
+    worker = it.chance.choice(it.stage.of("watched", "counters"))
+    for path in _files(it, worker):
         away = path.rename(path.with_name("elsewhere"))
         how = it.chance.choice(("", "file", "folder", "link", "pipe"))
         _put(path, how, away)
@@ -167,15 +167,15 @@ def _no_file_for_a_while(it: Round) -> None:
 
 def _no_file(it: Round) -> None:
     """It is gone for good. Its process goes on, and nobody can tell what that holds."""
-    one = it.chance.choice(it.stage.of("watched", "counters"))
-    for path in _files(it, one):
+    worker = it.chance.choice(it.stage.of("watched", "counters"))
+    for path in _files(it, worker):
         path.unlink()
     time.sleep(0.2)
-    if not one.pause():
-        raise Failure(f"{one.kind} died of the removal: {one.errors.read_text()[-2000:]}")
-    held = one.told["held"].values()
+    if not worker.pause():
+        raise Failure(f"{worker.kind} died of the removal: {worker.errors.read_text()[-2000:]}")
+    held = worker.told["held"].values()
     it.stage.bytes_lost += sum(size for kinds in held for size in kinds.values())
-    it.stage.dismiss(one)
+    it.stage.dismiss(worker)
     it.stage.fill()
     it.stage.go()
 
@@ -236,13 +236,13 @@ def full_disk(it: Round) -> int:
         lone.say("go")
         time.sleep(0.5)
         if not lone.pause():
-            raise Failure(f"no room for a region ended it: {lone.errors.read_text()[-2000:]}")
+            raise Failure(f"no space for a region ended it: {lone.errors.read_text()[-2000:]}")
         held = lone.told["held"].values()
         it.stage.bytes_lost += sum(size for kinds in held for size in kinds.values())
         said = lone.errors.read_text()
         lone.end()
         if "ttmem" not in said:
-            raise Failure(f"nothing says that there was no room for a region: {said!r}")
+            raise Failure(f"nothing says that there was no space for a region: {said!r}")
     return tried
 
 
@@ -268,10 +268,10 @@ def descriptors(it: Round) -> int:
                 assert it.stage.server is not None
                 with _few_files(it.stage.server.pid, it.chance.randint(0, 4)), ExitStack() as many:
                     for _ in range(40):
-                        one = many.enter_context(socket.socket(socket.AF_UNIX))
-                        one.settimeout(5)
+                        connection = many.enter_context(socket.socket(socket.AF_UNIX))
+                        connection.settimeout(5)
                         with suppress(OSError):
-                            one.connect(it.stage.path)
+                            connection.connect(it.stage.path)
                     if it.chance.random() < 0.5:
                         it.stage.dismiss(it.chance.choice(it.stage.of("client", "watched")))
                     time.sleep(it.chance.uniform(0.1, 0.5))
@@ -407,7 +407,7 @@ def forged(it: Round) -> int:
 
 
 def _new_name(it: Round) -> Path:
-    pid = it.chance.choice([77, 2**22 + 5, *(one.pid for one in it.stage.cast)])
+    pid = it.chance.choice([77, 2**22 + 5, *(worker.pid for worker in it.stage.cast)])
     number = it.chance.randrange(10**12)
     name = it.chance.choice((f"ttmem_{pid}_{number}", f"tt_device_{number}_memory"))
     return it.stage.shm / name
@@ -430,8 +430,8 @@ def _no_plain_file(it: Round) -> None:
 
 def _copy(it: Round) -> None:
     """Of a real region, under a name of somebody else, with numbers that fit into no account."""
-    one = it.chance.choice(it.stage.of("watched"))
-    for path in _files(it, one):
+    worker = it.chance.choice(it.stage.of("watched"))
+    for path in _files(it, worker):
         data = bytearray(path.read_bytes())
         data[24:28] = it.chance.choice((77, 2**22 + 5)).to_bytes(4, "little")  # the pid
         if it.chance.random() < 0.7:
@@ -444,8 +444,8 @@ def _copy(it: Round) -> None:
 
 
 def _second_name(it: Round) -> None:
-    one = it.chance.choice(it.stage.of("watched", "counters"))
-    for path in _files(it, one):
+    worker = it.chance.choice(it.stage.of("watched", "counters"))
+    for path in _files(it, worker):
         os.link(path, path.with_name(f"{path.name}_second"))
 
 
@@ -463,9 +463,9 @@ def _counters(it: Round) -> None:
 def _stolen(it: Round) -> None:
     """Another user's copy of a real region, for the same live process."""
     if os.geteuid() == 0:
-        one = it.chance.choice(it.stage.of("watched"))
-        for path in _files(it, one):
-            copy = it.stage.shm / f"ttmem_{one.pid}_{it.chance.randrange(10**9)}"
+        worker = it.chance.choice(it.stage.of("watched"))
+        for path in _files(it, worker):
+            copy = it.stage.shm / f"ttmem_{worker.pid}_{it.chance.randrange(10**9)}"
             shutil.copyfile(path, copy)
             shutil.chown(copy, OTHER)
 
@@ -495,12 +495,12 @@ def hostile(it: Round) -> int:
     before = it.stage.memory()
     tried = 0
     attackers: list[subprocess.Popen[bytes]] = []
-    honest = [one.first for one in it.stage.cast], [one.pid for one in it.stage.cast]
+    honest = [worker.first for worker in it.stage.cast], [worker.pid for worker in it.stage.cast]
     words = [",".join(map(str, numbers)) for numbers in honest]
     try:
         with it.stage.working():
             for _ in it.turns(0.2):
-                attackers = [one for one in attackers if one.poll() is None]
+                attackers = [process for process in attackers if process.poll() is None]
                 if len(attackers) < 4:
                     tried += 1
                     seed = str(it.chance.randrange(10**9))
@@ -509,9 +509,9 @@ def hostile(it: Round) -> int:
                     with open(it.stage.folder / "hostile.log", "ab") as log:
                         attackers.append(subprocess.Popen(command, cwd=ROOT, stderr=log))
     finally:
-        for one in attackers:
-            one.kill()
-            one.wait()
+        for process in attackers:
+            process.kill()
+            process.wait()
     cost = it.stage.peak - before
     if cost > MEMORY_LIMIT:
         raise Failure(f"a hostile user cost the server {cost:.0f} MiB, not {MEMORY_LIMIT:.0f}")

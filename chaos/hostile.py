@@ -46,26 +46,26 @@ class Attack:
         return time.monotonic() < self.end
 
     def connect(self, role: str | None = "monitor") -> socket.socket:
-        one = socket.socket(socket.AF_UNIX)
-        one.settimeout(5)
-        one.connect(self.path)
-        one.setblocking(False)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(5)
+        connection.connect(self.path)
+        connection.setblocking(False)
         if role is not None:
             hello = {"pid": os.getpid(), "name": "\x1b[2J" * 9, "role": role}
-            push(one, frames.preamble() + frames.json_frame(Frame.HELLO, hello))
-        return one
+            push(connection, frames.preamble() + frames.json_frame(Frame.HELLO, hello))
+        return connection
 
 
-def push(one: socket.socket, data: bytes) -> int:
+def push(connection: socket.socket, data: bytes) -> int:
     """As much as goes without waiting."""
     with suppress(BlockingIOError):
-        return one.send(data, socket.MSG_NOSIGNAL)
+        return connection.send(data, socket.MSG_NOSIGNAL)
     return 0
 
 
-def pull(one: socket.socket) -> None:
+def pull(connection: socket.socket) -> None:
     with suppress(BlockingIOError):
-        one.recv(1 << 20)
+        connection.recv(1 << 20)
 
 
 def query_flood(it: Attack) -> None:

@@ -158,8 +158,8 @@ class Stage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for one in self.cast:
-            one.end()
+        for worker in self.cast:
+            worker.end()
         if self.server is not None:
             self.server.kill()
             self.server.wait()
@@ -253,16 +253,16 @@ class Stage:
     # ---- the cast
 
     def hire(self, kind: str, **how: Any) -> Hired:
-        one = Hired(kind, f"{self._seed}/{self._made}", self, **how)
-        self.pids.append(one.pid)
-        if one.listen() != "ready":
-            raise Failure(f"{kind} did not start: {one.errors.read_text()[-2000:]}")
-        return one
+        worker = Hired(kind, f"{self._seed}/{self._made}", self, **how)
+        self.pids.append(worker.pid)
+        if worker.listen() != "ready":
+            raise Failure(f"{kind} did not start: {worker.errors.read_text()[-2000:]}")
+        return worker
 
     def fill(self) -> None:
         """Somebody for each that is missing."""
         missing = Counter(CAST)
-        missing.subtract(one.kind for one in self.cast)
+        missing.subtract(worker.kind for worker in self.cast)
         self.cast += [self.hire(kind) for kind in missing.elements()]
 
     def begin(self) -> None:
@@ -281,45 +281,45 @@ class Stage:
 
     def abandon(self) -> None:
         """After a failure: nobody of this round goes on."""
-        for one in [*self.cast]:
-            self.dismiss(one)
+        for worker in [*self.cast]:
+            self.dismiss(worker)
         if self.server is not None:
             self.kill_server()
 
     def of(self, *kinds: str) -> list[Hired]:
-        return [one for one in self.cast if one.kind in kinds]
+        return [worker for worker in self.cast if worker.kind in kinds]
 
-    def dismiss(self, one: Hired) -> None:
+    def dismiss(self, worker: Hired) -> None:
         """SIGKILL."""
-        one.end()
-        self.cast.remove(one)
+        worker.end()
+        self.cast.remove(worker)
 
     def clear(self) -> None:
         """Removes what rounds leave behind, and the files of those who are no more."""
-        kept = {name for one in self.cast for name in one.files}
+        kept = {name for worker in self.cast for name in worker.files}
         for path in self.shm.iterdir():
             if path.name not in kept:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def go(self) -> None:
-        for one in self.cast:
-            one.say("go")
+        for worker in self.cast:
+            worker.say("go")
 
     # ---- the oracle
 
     def settle(self) -> Snapshot:
         """Everybody pauses; every view must say what they hold, and say so still a little later."""
-        for one in [*self.cast]:
-            if one.pause():
+        for worker in [*self.cast]:
+            if worker.pause():
                 continue
-            if one.kind != "historical" or one.process.wait(PATIENCE_S) != 0:
-                code = one.process.wait(PATIENCE_S)
-                raise Failure(f"{one.kind} died ({code}): {one.errors.read_text()[-2000:]}")
-            self.dismiss(one)  # the original client: its connection is gone, and it with it
+            if worker.kind != "historical" or worker.process.wait(PATIENCE_S) != 0:
+                code = worker.process.wait(PATIENCE_S)
+                raise Failure(f"{worker.kind} died ({code}): {worker.errors.read_text()[-2000:]}")
+            self.dismiss(worker)  # the original client: its connection is gone, and it with it
         self.fill()
-        for one in self.cast:
-            if not one.told and not one.pause():
-                raise Failure(f"{one.kind} ended: {one.errors.read_text()[-2000:]}")
+        for worker in self.cast:
+            if not worker.told and not worker.pause():
+                raise Failure(f"{worker.kind} ended: {worker.errors.read_text()[-2000:]}")
         self.wait_until(self.wrong)
         time.sleep(STABLE_S)
         if wrong := self.wrong():
@@ -353,16 +353,16 @@ class Stage:
         names = {f"#{HISTORICAL_DEVICE}": alias.unique_id if alias else "unknown"}
         wrong = []
         sums: dict[str, Counter[str]] = {}
-        shown = {one.pid: one for one in picture.processes}
-        for one in cast:
-            held: Totals = one.told["held"]
+        shown = {process.pid: process for process in picture.processes}
+        for worker in cast:
+            held: Totals = worker.told["held"]
             expected = {names.get(device, device): kinds for device, kinds in held.items()}
-            process = shown.pop(one.pid, None)
+            process = shown.pop(worker.pid, None)
             actual = {} if process is None else {d: _held(h) for d, h in process.devices.items()}
             for device, kinds in expected.items():
                 sums.setdefault(device, Counter()).update(kinds)
             if _clean(expected) != _clean(actual):
-                wrong.append(f"{view}: {one.kind} {one.pid} holds {expected}, shown {actual}")
+                wrong.append(f"{view}: {worker.kind} {worker.pid} holds {expected}, shown {actual}")
         for process in shown.values():
             if any(any(_held(held).values()) for held in process.devices.values()):
                 wrong.append(f"{view}: unknown {process.pid} ({process.command}) is shown")
@@ -373,11 +373,11 @@ class Stage:
 
     def _uncounted(self, picture: Snapshot) -> list[str]:
         """Events that a client has lost, and the server does not say so."""
-        shown = {one.pid: one.dropped_events for one in picture.processes}
+        shown = {process.pid: process.dropped_events for process in picture.processes}
         return [
-            f"client {one.pid} dropped {one.told['dropped']}, the server says {shown.get(one.pid)}"
-            for one in self.of("client")
-            if shown.get(one.pid, 0) < one.told["dropped"]
+            f"client {worker.pid} dropped {worker.told['dropped']}, the server says {shown.get(worker.pid)}"
+            for worker in self.of("client")
+            if shown.get(worker.pid, 0) < worker.told["dropped"]
         ]
 
     def lost_events(self) -> str:
@@ -395,10 +395,10 @@ class Stage:
     def dispatches(self, picture: Snapshot) -> dict[int, tuple[int, int, int]]:
         """By client: dispatches that it has reported, that the server has seen, and events that it dropped."""
         found = {}
-        for one in self.of("client"):
-            device = picture.device(str(one.told["device"]))
+        for worker in self.of("client"):
+            device = picture.device(str(worker.told["device"]))
             seen = (device.kernels.dispatches if device else None) or 0
-            found[one.pid] = (one.told["dispatches"], seen, one.told["dropped"])
+            found[worker.pid] = (worker.told["dispatches"], seen, worker.told["dropped"])
         return found
 
 

@@ -8,6 +8,17 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from ttmem.fleet.recorded import (
+    DRAM_RATIO,
+    FAILED,
+    L1_RATIO,
+    LOW,
+    RECORDED,
+    RECORDED_SLOWLY,
+    SLOWLY,
+    new_in,
+)
+
 FOLDER = Path(__file__).parent
 DASHBOARD = FOLDER / "grafana" / "ttmem.json"
 RULES = FOLDER / "prometheus" / "ttmem.rules.yml"
@@ -16,21 +27,30 @@ HOST, DEVICE = 'instance=~"$host"', 'instance=~"$host",device=~"$device"'
 PROCESS = f"ttmem_process_memory_bytes{{{DEVICE}}}"
 NAMED = "* on(instance, device) group_left(id, board) ttmem_device_info"
 
-# Recorded, because a fleet page asks for them of every host at once.
-RECORDED = {
-    "device:ttmem_l1_used:ratio": "ttmem_l1_used_bytes / (ttmem_l1_capacity_bytes > 0)",
-    "device:ttmem_memory_used:ratio": "ttmem_memory_used_bytes / (ttmem_memory_capacity_bytes > 0)",
-    "instance:ttmem_l1_used:max_ratio": "max by (instance) (device:ttmem_l1_used:ratio)",
-    "instance:ttmem_dram_used:max_ratio": 'max by (instance) (device:ttmem_memory_used:ratio{memory="dram"})',
-    "instance:ttmem_dram_used_bytes:sum": 'sum by (instance) (ttmem_memory_used_bytes{memory="dram"})',
-    "instance:ttmem_devices:count": "count by (instance) (ttmem_l1_used_bytes)",
-}
-
 
 def low(quarters: int) -> str:
     """The low-water mark of a quarter of an hour, so many of them ago."""
-    offset = f" offset {15 * quarters}m" if quarters else ""
-    return f"min_over_time(ttmem_memory_used_bytes[15m]{offset})"
+    return f"{LOW} offset {15 * quarters}m" if quarters else LOW
+
+
+def own(expression: str, *names: str) -> str:
+    """With these labels as ttmem gave them.
+
+    Where the target of the scrape has a label of that name, such as the pod of the exporter, Prometheus stores ttmem's
+    as `exported_NAME`. `ttmem_processes` has the labels of the target alone.
+    """
+    for name in names:
+        taken = f'on(instance, job) ttmem_processes{{{name}!=""}}'
+        renamed = f'"{name}", "$1", "exported_{name}", "(.*)"'
+        expression = (
+            f"({expression} unless {taken} or label_replace({expression} and {taken}, {renamed}))"
+        )
+    return expression
+
+
+def counted(counter: str) -> str:
+    """Whether a counter has grown in the last five minutes, or is new and not 0."""
+    return f"increase({counter}[5m]) > 0 or {new_in(counter, '5m')} > 0"
 
 
 class Alert(NamedTuple):
@@ -45,7 +65,7 @@ class Alert(NamedTuple):
 ALERTS = [
     Alert(
         "TtmemL1AlmostFull",
-        "device:ttmem_l1_used:ratio > 0.9",
+        f"{L1_RATIO} > 0.9",
         "5m",
         "warning",
         "L1 of {{ $labels.device }} on {{ $labels.instance }} is {{ $value | humanizePercentage }} full",
@@ -53,7 +73,7 @@ ALERTS = [
     ),
     Alert(
         "TtmemDramAlmostFull",
-        'device:ttmem_memory_used:ratio{memory="dram"} > 0.95',
+        f"{DRAM_RATIO} > 0.95",
         "5m",
         "warning",
         "DRAM of {{ $labels.device }} on {{ $labels.instance }} is {{ $value | humanizePercentage }} full",
@@ -70,7 +90,7 @@ ALERTS = [
     ),
     Alert(
         "TtmemAllocationFailed",
-        "increase(ttmem_failed_allocations_total[5m]) > 0",
+        counted("ttmem_failed_allocations_total"),
         "0m",
         "critical",
         "an allocation failed on {{ $labels.device }} of {{ $labels.instance }}",
@@ -86,10 +106,10 @@ ALERTS = [
     ),
     Alert(
         "TtmemEventsLost",
-        "increase(ttmem_lost_events_total[5m]) > 0",
-        "10m",
+        counted("ttmem_lost_events_total"),
+        "0m",
         "info",
-        "ttmem on {{ $labels.instance }} loses events",
+        "ttmem on {{ $labels.instance }} lost events",
         "Totals stay exact; single events are missing. `ttmem ps` names the process.",
     ),
     Alert(
@@ -111,16 +131,21 @@ def rules() -> dict[str, Any]:
                 "rules": [{"record": name, "expr": expr} for name, expr in RECORDED.items()],
             },
             {
+                "name": "ttmem-recorded-slowly",
+                "interval": SLOWLY,
+                "rules": [{"record": name, "expr": expr} for name, expr in RECORDED_SLOWLY.items()],
+            },
+            {
                 "name": "ttmem-alerts",
                 "rules": [
                     {
-                        "alert": one.name,
-                        "expr": one.expression,
-                        "for": one.after,
-                        "labels": {"severity": one.severity},
-                        "annotations": {"summary": one.summary, "description": one.description},
+                        "alert": alert.name,
+                        "expr": alert.expression,
+                        "for": alert.after,
+                        "labels": {"severity": alert.severity},
+                        "annotations": {"summary": alert.summary, "description": alert.description},
                     }
-                    for one in ALERTS
+                    for alert in ALERTS
                 ],
             },
         ]
@@ -155,7 +180,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             "Failed allocations, last hour",
-            {"failed": "sum(increase(ttmem_failed_allocations_total[1h])) or vector(0)"},
+            {"failed": f"sum({FAILED})"},
             "short",
             "stat",
             6,
@@ -210,7 +235,8 @@ ROWS: dict[str, list[Panel]] = {
         Panel(
             "Memory by pod and job (needs --per-process)",
             {
-                "{{namespace}}/{{pod}} {{job}} {{memory}}": f"sum by (namespace, pod, job, memory) ({PROCESS}) > 0"
+                "{{namespace}}/{{pod}} {{exported_job}} {{memory}}": "sum by (namespace, pod, exported_job, memory)"
+                f" {own(PROCESS, 'namespace', 'pod')} > 0"
             },
             width=24,
         ),
@@ -224,12 +250,12 @@ def dashboard() -> dict[str, Any]:
     for row, found in ROWS.items():
         panels.append(_panel(len(panels) + 1, {"type": "row", "title": row}, 0, y, 24, 1))
         x, y = 0, y + 1
-        for one in found:
-            height = 4 if one.kind == "stat" else 8
-            if x + one.width > 24:
+        for panel in found:
+            height = 4 if panel.kind == "stat" else 8
+            if x + panel.width > 24:
                 x, y = 0, y + 8
-            panels.append(_panel(len(panels) + 1, _content(one), x, y, one.width, height))
-            x += one.width
+            panels.append(_panel(len(panels) + 1, _content(panel), x, y, panel.width, height))
+            x += panel.width
         y += 8
     return {
         "__inputs": [
@@ -260,17 +286,17 @@ def _panel(number: int, content: dict[str, Any], x: int, y: int, width: int, hei
     return {"id": number, **content, "gridPos": {"x": x, "y": y, "w": width, "h": height}}
 
 
-def _content(one: Panel) -> dict[str, Any]:
+def _content(panel: Panel) -> dict[str, Any]:
     targets = [
         {"refId": chr(ord("A") + at), "expr": expr, "legendFormat": legend, "datasource": SOURCE}
-        for at, (legend, expr) in enumerate(one.queries.items())
+        for at, (legend, expr) in enumerate(panel.queries.items())
     ]
-    defaults: dict[str, Any] = {"unit": one.unit}
-    if one.unit == "percentunit":
+    defaults: dict[str, Any] = {"unit": panel.unit}
+    if panel.unit == "percentunit":
         defaults |= {"min": 0, "max": 1}
     return {
-        "type": one.kind,
-        "title": one.title,
+        "type": panel.kind,
+        "title": panel.title,
         "datasource": SOURCE,
         "targets": targets,
         "fieldConfig": {"defaults": defaults, "overrides": []},

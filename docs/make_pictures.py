@@ -1,6 +1,7 @@
 """`make pictures`: the screenshots and sample output of the docs, from real ttnn programs on mocked boards.
 
-The programs are in docs/programs. Needs what `make test-ttnn` needs (tests/ttnn/README.md).
+The programs are in docs/programs. `python -m docs.make_pictures web` makes only those of the web page.
+Needs what `make test-ttnn` needs (tests/ttnn/README.md).
 """
 
 from __future__ import annotations
@@ -13,27 +14,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import timezone
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fleet import running_fleet
 from tests.ttnn.bench.environment import Environment, prepare
 from tests.ttnn.bench.interpreter import find_interpreter
 from tests.ttnn.bench.machine import Machine
 from tests.web.browser import Browser
+from tests.web.site import WebSite, website
 
 from ttmem.feeds import Feed, open_feed
 from ttmem.recording import Recording
-from ttmem.snapshots import Snapshot, from_json, to_json
+from ttmem.snapshots import Question, Snapshot, from_json, to_json
+from ttmem.sources.probe.region_file import find_regions
 from ttmem.text import columns
 from ttmem.views.ink import Line, Style
+from ttmem.views.monitor.live_data import Choice, FeedPoller, LiveData
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.theme import Depth, Rgb, Theme
-from ttmem.views.monitor.watch import Choice, Follower, Watch
 from ttmem.views.ps import render
 from ttmem.web.report import report
 
@@ -125,7 +129,7 @@ def explained(environment: Environment) -> str:
             text=True,
             check=False,
         )
-    found = re.search(r"^ttmem: pid \d+: no room.*\n(?:  .*\n)+", done.stderr, re.MULTILINE)
+    found = re.search(r"^ttmem: pid \d+: no space.*\n(?:  .*\n)+", done.stderr, re.MULTILINE)
     if found is None:
         raise SystemExit(f"generate.py did not run out of memory:\n{done.stderr}")
     return found[0].rstrip("\n")
@@ -149,18 +153,18 @@ def serving(environment: Environment) -> Iterator[Machine]:
             child.wait()
 
 
-class ExampleFeed:
+class ExampleFeed(Feed):
     """Another feed, with the names of the example instead of those of this machine."""
-
-    name = "this host"
 
     def __init__(self, feed: Feed, folder: Path) -> None:
         self._feed, self._folder = feed, folder
 
-    def read(
-        self, detail: Iterable[str] = (), *, device: str | None = None, limit: int | None = None
-    ) -> Snapshot:
-        snapshot = self._feed.read(detail, device=device, limit=limit)
+    @property
+    def name(self) -> str:
+        return "this host"
+
+    def answer(self, question: Question) -> Snapshot:
+        snapshot = self._feed.answer(question)
         text = json.dumps(to_json(snapshot)).replace(str(self._folder), HOME)
         return from_json(_as_example(json.loads(text)))
 
@@ -175,18 +179,18 @@ def _as_example(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _take(monitor: Monitor, watch: Watch, follower: Follower) -> None:
+def _take(monitor: Monitor, watch: LiveData, poller: FeedPoller) -> None:
     def settle(seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            follower.wait(0.2)
-            watch.take(follower.readings())
+            poller.wait(0.2)
+            watch.take(poller.readings())
             monitor.screen(*SIZE)
 
     settle(SECONDS)
     for digit, page in enumerate(PAGES, start=1):
         monitor.press(str(digit))
-        follower.hurry()
+        poller.hurry()
         settle(SETTLE)
         picture = svg(monitor.screen(*SIZE), SIZE[0], Theme(Depth.TRUE), f"ttmem top: {page.name}")
         file = FOLDER / f"top-{page.name.lower()}.svg"
@@ -211,19 +215,27 @@ def _update_readme(failure: str, snapshot: str) -> None:
     README.write_text(text, "utf-8")
 
 
+def _recorded(there: Machine, environment: Environment) -> Path:
+    """A recording of generate.py."""
+    recorded = there.folder / "generate.ttmem"
+    run = command(there, environment, "generate.py")
+    run[run.index("--") : run.index("--")] = ["--stacks", "-o", str(recorded)]
+    subprocess.run(
+        run, cwd=there.folder, env=there.variables(there.folder), capture_output=True, check=False
+    )
+    return recorded
+
+
+def _await_region(there: Machine) -> None:
+    """Until the program uses a device."""
+    while not any(find_regions(str(there.folder))):
+        time.sleep(0.2)
+
+
 def _report(environment: Environment) -> None:
     """A report of generate.py, as Chromium shows it."""
     with Machine(environment, "p150") as there, tempfile.TemporaryDirectory() as profile:
-        recorded, page = there.folder / "generate.ttmem", there.folder / "generate.html"
-        run = command(there, environment, "generate.py")
-        run[run.index("--") : run.index("--")] = ["--stacks", "-o", str(recorded)]
-        subprocess.run(
-            run,
-            cwd=there.folder,
-            env=there.variables(there.folder),
-            capture_output=True,
-            check=False,
-        )
+        recorded, page = _recorded(there, environment), there.folder / "generate.html"
         with Recording(str(recorded)) as recording:
             page.write_text(report(recording), "utf-8")
         with Browser(Path(profile), 1280, 1000) as browser:
@@ -237,24 +249,108 @@ def _report(environment: Environment) -> None:
             browser.picture(FOLDER / "report.png")
 
 
+WEB_SIZE = (1180, 760)
+
+
+@contextmanager
+def _page(there: Machine, file: Path | None = None) -> Iterator[tuple[WebSite, Browser]]:
+    """`ttmem web` on a machine, in Chromium; names are those of the example."""
+    with tempfile.TemporaryDirectory() as profile:
+        given = [str(file)] if file else []
+        with (
+            website(*given, "--shm", str(there.folder)) as site,
+            Browser(Path(profile), *WEB_SIZE) as browser,
+        ):
+            browser.ask("Page.navigate", url=f"http://127.0.0.1:{site.port}/#token={site.token}")
+            _until(browser, "document.querySelector('.card') !== null")
+            yield site, browser
+
+
+def _until(browser: Browser, condition: str) -> None:
+    browser.run(
+        f"new Promise((done) => {{ const look = () => ({condition}) ? done(1) : setTimeout(look, 50); look(); }})"
+    )
+
+
+def _shoot(browser: Browser, name: str, view: str, scheme: str = "light") -> None:
+    browser.scheme(scheme)
+    browser.run(f"void (location.hash = {view!r})")
+    time.sleep(SETTLE)
+    browser.run(
+        f"""(() => {{
+            const host = document.getElementById("host");
+            if (!host.textContent.endsWith(".ttmem")) host.textContent = {HOST!r};
+        }})()"""
+    )
+    file = FOLDER / f"web-{name}.png"
+    browser.picture(file)
+    print(f"{file.relative_to(DOCS.parent)}  {file.stat().st_size // 1024} KiB", flush=True)
+
+
+def _web_live(browser: Browser) -> None:
+    """After the page has been open for a while."""
+    device = browser.run("document.querySelector('[data-device]').dataset.device")
+    _shoot(browser, "devices", "#/devices")
+    _shoot(browser, "cores", f"#/cores/{device}", "dark")
+
+
+def _web_recording(environment: Environment) -> None:
+    """A recording of generate.py in the page, at the peak of L1."""
+    with Machine(environment, "p150") as there:
+        recorded = _recorded(there, environment)
+        with _page(there, recorded) as (_, browser):
+            device = browser.run("document.querySelector('[data-device]').dataset.device")
+            _shoot(browser, "recording", f"#/device/{device}?recording=file&at=peak:l1_used")
+
+
+def _web_fleet() -> None:
+    """Galaxies in a Prometheus, which scraped what `ttmem metrics` prints of the model."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with (
+            running_fleet(folder, 12, 1) as (url, _, _),
+            website("--prometheus", url, "--shm", name) as site,
+            Browser(folder / "profile", *WEB_SIZE) as browser,
+        ):
+            link = f"http://127.0.0.1:{site.port}/fleet#token={site.token}"
+            browser.ask("Page.navigate", url=link)
+            _until(browser, "document.querySelectorAll('tbody tr').length >= 12")
+            browser.run(
+                "void (document.getElementById('source').textContent = 'http://prometheus:9090')"
+            )
+            browser.picture(FOLDER / "web-fleet.png")
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     environment = prepare(find_interpreter(), lambda what: print(what, flush=True))
+    _web_recording(environment)
+    _web_fleet()
+    if sys.argv[1:] == ["web"]:
+        with serving(environment) as there:
+            _await_region(there)
+            with _page(there) as (_, browser):
+                time.sleep(SECONDS)
+                _web_live(browser)
+        return
     _report(environment)
     failure = explained(environment)
     (FOLDER / "out-of-memory.txt").write_text(failure + "\n", encoding="utf-8")
     print(f"letting serve.py run for {SECONDS:g} s, to have a history to show", flush=True)
-    with serving(environment) as there:
-        watch = Watch(Choice())
+    with serving(environment) as there, ExitStack() as stack:
+        _await_region(there)
+        _, browser = stack.enter_context(_page(there))
+        watch = LiveData(Choice())
         monitor = Monitor(lambda: "this host", watch, PAGES)
         monitor.state.span = 60
         feed = ExampleFeed(open_feed(shm=str(there.folder)), there.folder)
-        follower = Follower(feed, monitor.question, lambda: monitor.interval)
-        follower.start()
+        poller = FeedPoller(feed, monitor.question, lambda: monitor.interval)
+        poller.start()
         try:
-            _take(monitor, watch, follower)
+            _take(monitor, watch, poller)
         finally:
-            follower.stop()
+            poller.stop()
+        _web_live(browser)
         snapshot = _snapshot(there)
     (FOLDER / "snapshot.json").write_text(snapshot + "\n", encoding="utf-8")
     _update_readme(failure, snapshot)

@@ -16,11 +16,15 @@ from struct import Struct
 from typing import Any
 
 from fuzz.probe_regions import ChangedFile
+from fuzz.recordings import InMemory, golden, sealed
 from ttmem._native import Ledger, decode_records
+from ttmem.errors import TtmemError
 from ttmem.events import EVENT, EVENT_SIZE, Control, DeviceDeclaration
 from ttmem.events.samples import in_use
 from ttmem.probe import layout
 from ttmem.probe.layout import Section
+from ttmem.recording import Recording
+from ttmem.snapshots import DETAILS
 from ttmem.sources.counters.layout import LAYOUTS, UnknownLayout, Unsettled, decode
 from ttmem.sources.counters.proc_scan import ProcScan
 from ttmem.sources.counters.process_states import ProcessStates
@@ -30,15 +34,18 @@ from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion
 from ttmem.sources.socket.peer import Peer
 from ttmem.wire.frames import parse_answer, preamble
-from ttmem.wire.historical import Head
-from ttmem.wire.record_stream import Broken, Item, RecordStream, Reports
+from ttmem.wire.historical import Broken, Head, Item, RecordStream, Reports
 
+# Of `fuzz.guided`, which removes it: a fuzzer that ends removes nothing.
+FOLDER = os.environ.get("TTMEM_FUZZ_FOLDER", "/dev/shm")
 GOLDEN = Path(__file__).parents[1] / "tests" / "data"
 MAX_SUM = 1 << 63
 MAX_REGION = 1 << 46
 CHANGE = Struct("<BBBQ")
+CHUNK_CHANGE = Struct("<BHQ")
 WORD = Struct("<HQ")
 U64 = Struct("<Q")
+INSTANTS = ("end", "start", "peak:l1_used", "oom", "#60")
 _WORD = (1 << 64) - 1
 # Few records, each of which an input can reach: a reader's time goes with their number.
 RECORDS = 8
@@ -226,7 +233,7 @@ class _SmallRegion:
         U64.pack_into(data, 16, len(data))
         (tickets,) = U64.unpack_from(data, layout.TICKETS_AT)
         U64.pack_into(data, layout.TICKETS_AT, min(tickets, RECORDS))
-        self._folder = tempfile.TemporaryDirectory(prefix="ttmem-fuzz-", dir="/dev/shm")
+        self._folder = tempfile.TemporaryDirectory(prefix="ttmem-fuzz-", dir=FOLDER)
         self.path = os.path.join(self._folder.name, "ttmem_1_1")
         self.region = ChangedFile(Path(self.path), bytes(data))
 
@@ -309,6 +316,39 @@ def probe_region(data: bytes) -> None:
         pass
     finally:
         small.region.restore()
+
+
+def recording(data: bytes) -> None:
+    """Which instant and what of it, then changes of the golden recording: chunk and what of it, where, value.
+
+    The checksums are made right.
+    """
+    chunks = [*golden()]
+    for what, place, value in CHUNK_CHANGE.iter_unpack(_whole(data[1:], CHUNK_CHANGE)):
+        number = what % 64 % len(chunks)
+        header, payload = chunks[number]
+        if what >> 6 == 0:
+            at = place % (len(payload) + 1)
+            payload = payload[:at] + U64.pack(value) + payload[at + U64.size :]
+        elif what >> 6 == 1:
+            payload = payload[: place % (len(payload) + 1)]
+        elif what >> 6 == 2:
+            header = header._replace(position=value >> 1, lost=place)
+        else:
+            header = header._replace(first=value, last=value)
+        chunks[number] = header, payload
+    whole = b"".join(sealed(header, payload) for header, payload in chunks)
+    first = data[0] if data else 0
+    when = INSTANTS[first % 64 % len(INSTANTS)]
+    try:
+        with Recording(InMemory(whole)) as found:
+            found.at(when, DETAILS if first & 64 else ())
+            if first & 128:
+                found.verify()
+                for stretch in found.stretches():
+                    assert all(totals.position >= stretch.first for totals in stretch.totals())
+    except TtmemError:
+        pass
 
 
 def records(data: bytes) -> None:
@@ -403,6 +443,7 @@ ALL: dict[str, Callable[[bytes], None]] = {
     "historical": historical,
     "shared_memory": shared_memory,
     "probe_region": probe_region,
+    "recording": recording,
 }
 # The native ones have fuzzers of their own (`native`); here they are as Python meets them.
 NATIVE: dict[str, Callable[[bytes], None]] = {"records": records, "ledger": ledger}

@@ -8,6 +8,7 @@ breaks a parser in build/fuzz/NAME-crash-...; `--replay NAME FILE` runs one such
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import time
 from dataclasses import dataclass
 from importlib import import_module, util
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "fuzz" / "corpus"
@@ -24,10 +26,10 @@ NATIVE = {
     "records": ("records.cpp",),
     "ledger": ("coverage.cpp", "event_lines.cpp", "ledger*.cpp", "live_blocks.cpp"),
 }
-DECODERS = ("frames", "historical", "shared_memory", "probe_region")
+DECODERS = ("frames", "historical", "shared_memory", "probe_region", "recording")
 FLAGS = ("-std=c++17", "-O1", "-g", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 # Regions are told by their changes: a few at a time find as much as many, sooner.
-LONGEST = {"shared_memory": 161, "probe_region": 177}
+LONGEST = {"shared_memory": 161, "probe_region": 177, "recording": 177}
 SMALL = "-DTTMEM_TABLE_CHUNK=8"  # tables of many pieces, and none that takes long to clear
 
 
@@ -85,8 +87,14 @@ def fuzz(name: str, count: int, seconds: int) -> Result:
     options += [f"-max_len={LONGEST.get(name, 1000)}"]
     options += [f"-artifact_prefix={BUILD / name}-", str(found), str(CORPUS / name)]
     begun, since = time.monotonic(), time.time()
-    with log.open("wb") as file:
-        code = subprocess.run([*fuzzer, *options], cwd=ROOT, stdout=file, stderr=file).returncode
+    with log.open("wb") as file, TemporaryDirectory(prefix="ttmem-fuzz-", dir="/dev/shm") as own:
+        code = subprocess.run(
+            [*fuzzer, *options],
+            cwd=ROOT,
+            stdout=file,
+            stderr=file,
+            env={**os.environ, "TTMEM_FUZZ_FOLDER": own},
+        ).returncode
     text = log.read_text(errors="replace")
     edges = re.findall(r"cov: (\d+)", text)
     inputs = re.findall(r"^#(\d+)", text, re.MULTILINE)

@@ -45,11 +45,13 @@ def _contents(path: Path) -> Contents:
         return Contents(
             # A set of chips becomes an event for each of them: which ones is the set's business.
             frozenset(_without_device(batch.events[at : at + EVENT_SIZE]) for at in starts),
-            frozenset((one.type, one.id, one.requested, one.address) for one in region.live()),
+            frozenset(
+                (entry.type, entry.id, entry.requested, entry.address) for entry in region.live()
+            ),
             frozenset(region.new_strings().values()),
             frozenset(map(tuple, region.new_cores().values())),
             frozenset(filter(None, region.devices())),
-            frozenset((one.requested, one.message) for one in region.failures()),
+            frozenset((failure.requested, failure.message) for failure in region.failures()),
         )
     finally:
         region.close()

@@ -7,7 +7,7 @@ namespace ttmem {
 
 namespace {
 
-constexpr std::uint64_t ALL = UINT64_MAX;  // the tree is responsible for the addresses from 0 to here
+constexpr std::uint64_t ALL = UINT64_MAX;  // the tree covers the addresses from 0 to here
 
 template <typename T>
 void make_room(T* items, std::uint32_t place, std::uint32_t count) {
@@ -60,7 +60,8 @@ void Coverage::remove(std::uint64_t start, std::uint64_t end) {
     if (covered_ == before || start >= run_.second || end <= run_.first) {
         return;
     }
-    // Only what was removed can have come uncovered: of the run, what stands before it or else what stands behind it.
+    // Only what was removed can have become uncovered: the part of the run before it, or else the part after it
+    // remains.
     const std::uint64_t from = start > run_.first ? run_.first : end;
     run_ = from < run_.second ? Range{from, first_uncovered(levels_, root_, 0, ALL, 0, from)} : Range{0, 0};
 }
@@ -151,7 +152,7 @@ void Coverage::each_step(std::uint32_t level, std::uint32_t node, Visit& visit) 
     }
 }
 
-// Full nodes are split on the way down, so a parent always has room for one more child.
+// Full nodes are split on the way down, so a parent always has space for another child.
 void Coverage::shift(std::uint64_t at, std::int32_t by) {
     if (leaves_.empty()) {
         leaves_.emplace_back();
@@ -228,8 +229,8 @@ void Coverage::split_child(std::uint32_t level, std::uint32_t inner, std::uint32
     parent.stale = below | static_cast<std::uint32_t>(above) | 3u << place;
 }
 
-// Steps leave room behind. When three quarters are empty, the rest moves together: until then at least as many steps
-// went as are moved now.
+// Removed steps leave gaps. When three quarters of a leaf are empty, the rest is compacted: by then at least as many
+// steps were removed as are moved now.
 void Coverage::close_up() {
     if (steps_ == 0) {
         leaves_ = {};
@@ -248,7 +249,7 @@ void Coverage::close_up() {
 
 void Coverage::measure() { covered_ = steps_ ? ALL - sum_of(levels_, root_, 0, ALL).lowest_bytes : 0; }
 
-// A part without bytes may count as the lowest. It is no lower than the bytes at its side, and adds none.
+// A part without bytes may count as the lowest. It is no lower than its neighbours, and adds no bytes.
 Coverage::Sum Coverage::sum_of(std::uint32_t level, std::uint32_t node, std::uint64_t from, std::uint64_t to) {
     Sum out{0, 0, 0};
     const auto take = [&out](std::int32_t depth, std::uint64_t bytes) {
@@ -282,7 +283,7 @@ Coverage::Sum Coverage::sum_of(std::uint32_t level, std::uint32_t node, std::uin
     return out;
 }
 
-// Behind `after`, which is covered; `to` if there is none. The sums are up to date.
+// After `after`, which is covered; `to` if there is none. The sums are up to date.
 std::uint64_t Coverage::first_uncovered(std::uint32_t level, std::uint32_t node, std::uint64_t from, std::uint64_t to,
                                         std::int32_t depth, std::uint64_t after) const {
     if (level == 0) {

@@ -9,15 +9,15 @@
 
 namespace ttmem {
 
-// The union length of a multiset of ranges, exact to the byte, kept while ranges come and go.
+// The union length of a multiset of ranges, exact to the byte, updated as ranges are added and removed.
 //
-// At each address where the number of covering ranges changes stands a step: by how much. Steps are kept in the leaves
-// of a B+ tree, so that one more range touches few cache lines however many thousand programs are alive (the stock
-// runtime walks them all: 47 ms at 4,096). For each child a node knows the lowest depth of cover in its part of the
-// address space and how many bytes lie at that depth; at the root, depth 0 means 'uncovered'.
+// A step marks each address where the number of covering ranges changes, and by how much. Steps are kept in the leaves
+// of a B+ tree, so that adding a range touches few cache lines however many thousand programs are alive (the stock
+// runtime walks them all: 47 ms at 4,096). For each child, a node knows the lowest depth of cover in its part of the
+// address space and how many bytes have that depth; at the root, depth 0 means 'uncovered'.
 //
-// Programs place their circular buffers from one address on, so the union is nearly always one run without holes. What a
-// range adds to such a run is a subtraction: the range itself waits, beside others, until its steps are needed.
+// Programs place their circular buffers upwards from one address, so the union is nearly always one run without holes.
+// What a range adds to such a run is a subtraction: the range itself is queued until its steps are needed.
 class Coverage {
 public:
     void add(std::uint64_t start, std::uint64_t end);
@@ -27,8 +27,8 @@ public:
     using Range = std::pair<std::uint64_t, std::uint64_t>;
     std::vector<Range> regions() const;
 
-    // To restore one, with the same ranges waiting as before: expect() first, then put() each range, then finish(), which
-    // is false if this was never the state of one.
+    // To restore one, with the same ranges queued as before: expect() first, then put() for each range, then finish(),
+    // which returns false if this cannot have been the state of one.
     static constexpr std::size_t MAX_WAITING = 64;
     const Range& run() const { return run_; }
     const std::vector<Range>& waiting() const { return waiting_; }
@@ -38,7 +38,7 @@ public:
 
 private:
     static constexpr std::uint32_t FAN = 32;
-    // Depth counts from the one before the first step of this part.
+    // Depth is relative to the depth before the first step of this part.
     struct Sum {
         std::uint64_t lowest_bytes;
         std::int32_t lowest, total;
@@ -48,7 +48,7 @@ private:
         std::int32_t delta[FAN];
         std::uint64_t at[FAN];
     };
-    // Child i is responsible for the addresses from first[i] to first[i + 1]. These bounds stay when steps go.
+    // Child i has the addresses from first[i] to first[i + 1]. These bounds stay when steps are removed.
     struct Inner {
         std::uint32_t count = 0, stale = 0;  // stale: bit per child
         std::uint32_t child[FAN];
@@ -77,7 +77,7 @@ private:
     std::uint64_t covered_ = 0;
     Range run_{0, 0};             // known to be covered; empty if nothing is known
     std::vector<Range> waiting_;  // inside run_
-    std::uint64_t expected_ = 0;  // bit per waiting range that was not put yet
+    std::uint64_t expected_ = 0;  // bit per queued range that was not put yet
 };
 
 // A set of cores: bit y * 32 + x.
@@ -95,8 +95,8 @@ public:
     std::array<std::uint64_t, WORDS> words{};
 };
 
-// Coverage on every core of a grid. Cores with the same ranges share one Coverage ('class'), so a program on 110 cores
-// costs as much as on one; a range on a part of a class splits it.
+// Coverage on every core of a grid. Cores with the same ranges share one Coverage (a 'class'), so a program on 110
+// cores costs as much as on one; a range on a part of a class splits it.
 class GridCoverage {
 public:
     struct Class {
@@ -111,7 +111,7 @@ public:
     std::size_t steps() const { return steps_; }
     const std::vector<Class>& classes() const { return classes_; }
 
-    // To restore one, as a Coverage; false if that is impossible.
+    // To restore one, like a Coverage; false if that is impossible.
     bool expect(const CoreMask& cores, Coverage coverage);
     bool put(const CoreMask& cores, std::uint64_t start, std::uint64_t end);
     bool finish();

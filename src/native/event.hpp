@@ -24,6 +24,4 @@ struct Event {
 };
 static_assert(sizeof(Event) == 64, "the record is 64 bytes on the wire and in files");
 
-constexpr std::uint8_t FIRST_NOTICE = 64;  // from here on: what happened beside the accounts (ttmem/events/record.py)
-
 }  // namespace ttmem

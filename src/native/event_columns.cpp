@@ -1,3 +1,8 @@
+// Compressing these columns takes longer than making them. Small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "event_columns.hpp"
 
 #include <algorithm>

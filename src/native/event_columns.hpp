@@ -1,4 +1,4 @@
-// Events as columns: what a table of them is written from.
+// Events as columns, for writing tables.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Numbers {
     void add_unless_zero(T value) { value ? add(value) : add_none(); }
 };
 
-// Texts by number: rows name an entry of `keys`.
+// Texts by number: rows refer to entries of `keys`.
 struct Keys {
     static constexpr std::uint64_t NONE = ~std::uint64_t{0};
 

@@ -1,3 +1,8 @@
+// Writing these lines takes longer than making them. Small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "event_lines.hpp"
 
 #include <algorithm>
@@ -11,11 +16,11 @@ constexpr std::uint64_t MB = 1u << 20;
 constexpr const char* KIND_NAMES[KINDS] = {"DRAM", "L1", "SYSTEM_MEMORY", "L1_SMALL", "TRACE"};
 constexpr const char* TYPE_NAMES[KERNEL_TYPES] = {"Application", "Fabric", "Dispatch"};
 constexpr const char *DONE = "\u2713 ", *UNDONE = "\u2717 ", *ODD = "\u26a0 ";
-constexpr std::uint32_t NOT_ACCOUNTED = bit(Anomaly::REJECTED) | bit(Anomaly::TABLE_FULL);
+constexpr std::uint32_t NOT_ACCOUNTED = bit(FindingCode::REJECTED) | bit(FindingCode::TABLE_FULL);
 constexpr std::uint32_t TWICE =
-    bit(Anomaly::DOUBLE_FREE) | bit(Anomaly::DOUBLE_CB_FREE) | bit(Anomaly::DOUBLE_UNLOAD);
+    bit(FindingCode::DOUBLE_FREE) | bit(FindingCode::DOUBLE_CB_FREE) | bit(FindingCode::DOUBLE_UNLOAD);
 constexpr std::uint32_t UNKNOWN =
-    bit(Anomaly::UNKNOWN_FREE) | bit(Anomaly::UNKNOWN_CB_FREE) | bit(Anomaly::UNKNOWN_UNLOAD);
+    bit(FindingCode::UNKNOWN_FREE) | bit(FindingCode::UNKNOWN_CB_FREE) | bit(FindingCode::UNKNOWN_UNLOAD);
 
 struct Hex {
     std::uint64_t value;
@@ -34,7 +39,7 @@ public:
     }
     Text& operator<<(std::uint64_t value) { return number(value, 10); }
     Text& operator<<(Hex hex) { return (*this << "0x").number(hex.value, 16); }
-    // As printf's %.3f, halves to even; printf itself was 40 % of the price of a line.
+    // Like printf's %.3f, rounding halves to even; printf itself took 40 % of the time of a line.
     Text& operator<<(Megabytes size) {
         const std::uint64_t part = size.bytes % MB * 1000, rest = part % MB;
         const std::uint64_t up = rest > MB / 2 || (rest == MB / 2 && part / MB % 2) ? 1 : 0;
@@ -55,7 +60,7 @@ private:
     std::string& out_;
 };
 
-// What the lines tell the change of.
+// The totals whose changes the lines report.
 struct Sums {
     std::uint64_t cb_demand = 0, footprint[KERNEL_TYPES] = {}, dispatches = 0;
 };
@@ -71,7 +76,7 @@ Sums sums_of(const Process& process, std::uint32_t device) {
     return sums;
 }
 
-// Says what one event did, after it was applied.
+// Describes what one event did, after it was applied.
 class Story {
 public:
     Story(const Event& event, std::uint64_t pid, std::uint32_t found, const Device& device, std::string& out)
@@ -81,7 +86,7 @@ public:
         if (found_ & NOT_ACCOUNTED || !now || (live && event_.flags & RESENT)) {
             return;
         }
-        if (found_ & bit(Anomaly::BUFFER_RESIZED)) {
+        if (found_ & bit(FindingCode::BUFFER_RESIZED)) {
             named(ODD) << "Buffer " << Hex{event_.id} << " on device " << event_.device
                        << " reused with another size: old=" << old_size << " new=" << event_.size << "\n";
         }
@@ -214,7 +219,7 @@ std::size_t EventLines::apply(Ledger& ledger, const Sender& sender, const Event*
     return count;
 }
 
-// In whole MB: a line for every byte more would double the log of a program that grows.
+// In whole MB: a line for every further byte would double the log of a growing program.
 void EventLines::tell_peak(const Device& device, std::uint32_t index, std::uint32_t logical, std::uint64_t elapsed_ms,
                            std::string& out) {
     if (index >= peaks_.size()) {

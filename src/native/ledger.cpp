@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t MAX_REJECTIONS = 16;
 constexpr std::uint64_t WORTH_TRIMMING = 100'000;
 
-std::uint64_t finding_key(Anomaly anomaly, std::uint64_t process, std::uint64_t device) {
+std::uint64_t finding_key(FindingCode anomaly, std::uint64_t process, std::uint64_t device) {
     return (std::uint64_t(anomaly) << 56) | (process << 16) | device;
 }
 
@@ -167,11 +167,11 @@ std::uint64_t Ledger::room_for(const Process& process) const {
     return std::min(all, share - std::min(share, owned_[process.owner]));
 }
 
-// Stacked circular buffers count one by one: the limit on entries also keeps every sum far below 2^63.
-bool Ledger::room(Context& at, std::uint64_t bytes, std::uint64_t id, std::uint64_t entries) {
+// Stacked circular buffers are counted individually: the limit on entries also keeps every sum far below 2^63.
+bool Ledger::has_space(Context& at, std::uint64_t bytes, std::uint64_t id, std::uint64_t entries) {
     if (entries > room_for(at.process)) {
         ++dropped_;
-        report(at, Anomaly::TABLE_FULL, bytes, id);
+        report(at, FindingCode::TABLE_FULL, bytes, id);
         return false;
     }
     live_ += entries, at.process.live += entries, owned_[at.process.owner] += entries;
@@ -184,7 +184,7 @@ void Ledger::give_back(Context& at, std::uint64_t entries) {
 
 void Ledger::reject(Context& at, Reject reason, const Event& event) {
     ++rejected_;
-    report(at, Anomaly::REJECTED, 0, event.id);
+    report(at, FindingCode::REJECTED, 0, event.id);
     if (rejections_.size() < MAX_REJECTIONS) {
         rejections_.push_back(Rejection{reason, at.process_index, event});
     }
@@ -196,7 +196,7 @@ std::vector<Rejection> Ledger::take_rejections() {
     return taken;
 }
 
-void Ledger::report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id) {
+void Ledger::report(Context& at, FindingCode anomaly, std::uint64_t bytes, std::uint64_t id) {
     if (log_) {
         log_->finding({static_cast<std::uint64_t>(anomaly), at.process_index, at.device_index, 1, bytes, id});
     }
@@ -221,8 +221,8 @@ void Ledger::report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint
     finding.last_id = id;
 }
 
-// `freed`: what the event names was freed already, and not allocated since.
-void Ledger::report_unmatched(Context& at, bool freed, Anomaly twice, Anomaly unknown, const Event& event) {
+// `freed`: what the event names was already freed, and not allocated since.
+void Ledger::report_unmatched(Context& at, bool freed, FindingCode twice, FindingCode unknown, const Event& event) {
     if (!at.process.follows_table) {
         const bool sized = event.op == CB_FREE || event.op == KERNEL_UNLOAD;
         report(at, freed ? twice : unknown, sized ? event.size : 0, event.id);
@@ -244,31 +244,26 @@ void Ledger::index_findings() noexcept {
         for (std::size_t i = 0; i < findings_.size(); ++i) {
             finding_index_[finding_key(findings_[i].anomaly, findings_[i].process, findings_[i].device)] = i;
         }
-    } catch (const std::bad_alloc&) {  // what is not in the index is found anew
+    } catch (const std::bad_alloc&) {  // what is not in the index is looked up again
     }
 }
 
 void Ledger::follow_table(std::uint32_t process) { processes_[process].follows_table = true; }
 
-// What there was no room for is told again.
+// Entries that did not fit are reported again.
 void Ledger::begin_resync(std::uint32_t process) {
     ++processes_[process].generation;
-    forget_findings([&](const Finding& f) { return f.process == process && f.anomaly == Anomaly::TABLE_FULL; });
+    forget_findings([&](const Finding& f) { return f.process == process && f.anomaly == FindingCode::TABLE_FULL; });
 }
 
-// What happened between two resyncs was not all seen, so nobody knows what is freed twice.
-void Ledger::end_resync(std::uint32_t process) {
-    sweep(process, false);
-    processes_[process].freed.clear();
-}
-
-// Removes what a process holds: everything, or only what it did not name again since begin_resync.
-void Ledger::sweep(std::uint32_t index, bool everything) {
+// Not everything between two resyncs was seen, so double frees cannot be detected.
+template <typename Which>
+void Ledger::sweep(std::uint32_t index, Which which) {
     Process& process = processes_[index];
     const auto each = [&](auto& chain, auto remove) {
         for (auto* item = chain.head; item;) {
             auto* next = item->next;
-            if (everything || item->generation != process.generation) {
+            if (which(*item)) {
                 Context at = context(index, item->key.device, 0);
                 remove(at, *item);
             }
@@ -278,16 +273,32 @@ void Ledger::sweep(std::uint32_t index, bool everything) {
     each(process.buffers, [this](Context& at, Buffer& item) { remove_buffer(at, item); });
     each(process.circular_buffers, [this](Context& at, CircularBuffer& item) { remove_cb(at, item); });
     each(process.kernels, [this](Context& at, Kernel& item) { remove_kernel(at, item); });
-    each(process.programs, [this, everything](Context& at, Program& item) {
-        if (everything || (!item.kernels && !item.circular_buffers)) {
+    each(process.programs, [this](Context& at, Program& item) {
+        if (!item.kernels && !item.circular_buffers) {
             drop_program(at, item);
         }
     });
 }
 
+void Ledger::end_resync(std::uint32_t process) {
+    const std::uint32_t generation = processes_[process].generation;
+    sweep(process, [&](const auto& item) { return item.generation != generation; });
+    processes_[process].freed.clear();
+}
+
+// Removes what a process holds: everything, or only what it did not report again since begin_resync.
+void Ledger::forget_device(std::uint32_t device) {
+    for (std::uint32_t index = 0; index < processes_.size(); ++index) {
+        sweep(index, [&](const auto& item) { return item.key.device == device; });
+        processes_[index].accounts.erase(device);
+    }
+    forget_findings([&](const Finding& finding) { return finding.device == device; });
+    devices_[device] = Device{};
+}
+
 void Ledger::release_process(std::uint32_t index) {
     const std::uint64_t held = processes_[index].live;
-    sweep(index, true);
+    sweep(index, [](const auto&) { return true; });
     processes_[index] = Process{};
     forget_findings([&](const Finding& finding) { return finding.process == index; });
     if (held > WORTH_TRIMMING) {

@@ -21,37 +21,17 @@
 namespace ttmem {
 
 constexpr std::uint64_t MAX_LIVE = 1ull << 22, MAX_STEPS = 8'000'000;
-constexpr std::uint64_t MAX_BYTES = 1ull << 40;  // of one report: with MAX_LIVE of them a sum stays below 2^63
+constexpr std::uint64_t MAX_BYTES = 1ull << 40;  // bytes in one report: with MAX_LIVE of them, a sum stays below 2^63
 constexpr std::size_t MAX_DEVICES = 0xFFFF, MAX_PROCESSES = 1u << 16;
 constexpr std::uint32_t MAX_OWNERS = 1u << 20;
 constexpr std::size_t MAX_FINDINGS = 4096;
 constexpr std::uint32_t MAX_REFERENCES = 1u << 20;
 constexpr std::uint32_t UNBOUND = 0xFFFFFFFF;
 
-enum class Anomaly : std::uint8_t {
-    UNKNOWN_FREE = 1,
-    BUFFER_RESIZED,
-    UNKNOWN_CB_FREE,
-    UNKNOWN_UNLOAD,
-    KERNEL_RESIZED,
-    TABLE_FULL,
-    STATUS_BACKWARDS,
-    CB_MAP_FULL,
-    REJECTED,
-    DOUBLE_FREE,
-    DOUBLE_CB_FREE,
-    DOUBLE_UNLOAD,
-};
-
-constexpr std::uint8_t LAST_ANOMALY = static_cast<std::uint8_t>(Anomaly::DOUBLE_UNLOAD);
-
-constexpr std::uint32_t bit(Anomaly anomaly) { return 1u << static_cast<int>(anomaly); }
-
-// Why an event was not accounted; the words are in ttmem/ledger/anomalies.py.
-enum class Reject : std::uint8_t { OP = 1, KIND, SIZE_ZERO, SIZE_HUGE, CORES };
+constexpr std::uint32_t bit(FindingCode anomaly) { return 1u << static_cast<int>(anomaly); }
 
 struct Key {
-    std::uint64_t id, second;  // second: tells circular buffers of one address apart, else 0
+    std::uint64_t id, second;  // second: distinguishes circular buffers with the same address, else 0
     std::uint32_t process;
     std::uint16_t device;
     std::uint16_t kind;
@@ -72,7 +52,7 @@ struct BufferKey {
 };
 
 struct KeyHash {
-    std::uint64_t seed;  // random per ledger: ids come from clients, and must not be able to collide on purpose
+    std::uint64_t seed;  // random per ledger, so that clients cannot choose ids that collide
     std::size_t operator()(const Key& key) const {
         const std::uint64_t where = (std::uint64_t{key.process} << 32) | (std::uint64_t{key.device} << 16) | key.kind;
         return mix(key.id ^ seed) ^ mix(key.second + 0x9E3779B97F4A7C15ull * (where ^ seed));
@@ -82,7 +62,7 @@ struct KeyHash {
     }
 };
 
-// Entries of one process are chained, so that releasing a dead process costs what it held and no more.
+// Entries of one process are chained, so that releasing a dead process costs no more than what it held.
 template <typename T>
 struct Chained {
     T* previous = nullptr;
@@ -108,7 +88,7 @@ struct Chain {
     }
 };
 
-// There may be millions of them: what is bounded has as many bits as it needs.
+// There may be millions of them, so bounded fields have only as many bits as they need.
 struct Buffer : Chained<Buffer> {
     BufferKey key;
     std::uint64_t address, time;
@@ -140,7 +120,7 @@ struct CircularBuffer : Chained<CircularBuffer> {
     bool counted() const { return !(flags & GLOBAL); }
 };
 
-// The circular buffers of one address, latest first.
+// The circular buffers at one address, latest first.
 struct SameId {
     Key key;
     CircularBuffer* latest = nullptr;
@@ -149,9 +129,9 @@ struct SameId {
 struct Kernel : Chained<Kernel> {
     Key key;
     std::uint64_t binary, footprint, content, time;
-    std::uint64_t loads;        // 0: it was loaded before anybody told of it
-    std::uint64_t repeats;      // loads of the live kernel: its client reports dispatches in this way
-    std::uint64_t runs_before;  // of its program, when it was loaded
+    std::uint64_t loads;        // 0: it was loaded before it was first reported
+    std::uint64_t repeats;      // loads of the live kernel: some clients report dispatches like this
+    std::uint64_t runs_before;  // dispatches of its program when it was loaded
     Program* program;
     Kernel *program_previous, *program_next;
     std::uint32_t cores, name, site;
@@ -165,14 +145,14 @@ struct Program : Chained<Program> {
     CircularBuffer* circular_buffers = nullptr;
     Kernel* kernels = nullptr;
     std::uint64_t dispatches = 0, hits = 0, misses = 0, last_dispatch = 0;
-    std::uint64_t runs = 0;  // of those dispatches the ones that were reported as such
+    std::uint64_t runs = 0;  // the part of those dispatches that was reported as dispatches
     std::uint64_t resident_bytes = 0;
-    CoreMask cores;     // known from its CBs and kernels
+    CoreMask cores;     // from its CBs and kernels
     CoreMask resident;  // where it was dispatched last
-    std::vector<std::pair<CoreMask, std::uint64_t>> footprint;  // CB bytes per core, as laid out at the last dispatch
+    std::vector<std::pair<CoreMask, std::uint64_t>> footprint;  // CB bytes per core at the last dispatch
     bool footprint_stale = true, had_kernels = false, dying = false;
-    std::uint32_t name = 0, site = 0;  // of who made it
-    std::uint32_t last_site = 0;       // of who ran it last
+    std::uint32_t name = 0, site = 0;  // of the code that created it
+    std::uint32_t last_site = 0;       // of the code that ran it last
     std::uint8_t status = 0;
     bool status_known = false;
     std::uint8_t generation = 0;
@@ -192,7 +172,7 @@ struct Ring {
 struct Account {
     std::uint64_t requested[KINDS] = {}, held[KINDS] = {}, count[KINDS] = {}, unreserved[KINDS] = {};
     std::uint64_t cb_demand = 0, cb_count = 0, cb_unplaced = 0, cb_resident = 0;
-    std::uint64_t global_cbs = 0;  // in no sum: the buffers below them are
+    std::uint64_t global_cbs = 0;  // not counted: the buffers below them are
     GridCoverage cb_cached, cb_dataflow;
     bool cb_map_full = false;
     std::uint64_t footprint[KERNEL_TYPES] = {}, kernels[KERNEL_TYPES] = {};
@@ -213,7 +193,7 @@ struct Device {
     LiveBlocks blocks[KINDS];            // of the others
     std::uint64_t held[KINDS] = {}, count[KINDS] = {}, peak[KINDS] = {}, peak_time[KINDS] = {};
     std::uint64_t cb_used = 0, cb_demand = 0, footprint = 0, l1_peak = 0, l1_peak_time = 0;
-    Counters counters;  // since the ledger began, of dead processes too
+    Counters counters;  // since the ledger was created, including dead processes
     bool cache_seen = false;
     std::unordered_map<std::uint64_t, Content> contents;
     std::uint64_t distinct_bytes = 0, unknown_contents = 0;
@@ -225,7 +205,7 @@ struct Device {
 struct Process {
     bool open = false;
     bool follows_table = false;  // see follow_table
-    std::uint8_t generation = 1;  // of the last resync; what an older one named, end_resync removes
+    std::uint8_t generation = 1;  // of the last resync; end_resync removes entries of older ones
     std::uint32_t owner = 0;
     std::uint64_t events = 0, live = 0;
     std::unordered_map<std::uint32_t, std::uint32_t> bound;  // logical id -> device
@@ -239,7 +219,7 @@ struct Process {
 };
 
 struct Finding {
-    Anomaly anomaly;
+    FindingCode anomaly;
     std::uint32_t process, device;
     std::uint64_t times, bytes, last_id;
 };
@@ -250,19 +230,19 @@ struct Rejection {
     Event event;
 };
 
-// A journal or a saved state that no ledger wrote.
+// A journal or a saved state that no ledger can have written.
 struct Malformed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// What a replay says, record by record: devices whose totals changed, buffers that came or went, anomalies.
+// Changes of a replay, record by record: devices whose totals changed, buffers allocated and freed, anomalies.
 class ReplayLog {
 public:
-    // Totals that the devices have now are known.
+    // The current totals of the devices are known.
     explicit ReplayLog(const std::vector<Device>& devices);
-    // The next record is number `first` of what the caller counts.
+    // The next record has number `first`, as the caller counts.
     void count_from(std::uint64_t first) { first_ = first; }
-    // What follows is the work of this record.
+    // What follows is caused by this record.
     void begin(std::size_t record, std::uint64_t time) { record_ = first_ + record, time_ = time; }
     void buffer(const Buffer& buffer, bool in);
     void finding(const FindingRow& row) { findings_.push_back(row); }
@@ -281,44 +261,49 @@ private:
 
 class Ledger {
 public:
-    Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed);
+    [[gnu::cold]] Ledger(std::uint64_t max_live, std::uint64_t max_steps, std::uint64_t seed);
 
-    // Processes of one owner share half of the table, so that no owner can lock out the others; owner 0 has no limit.
-    std::uint32_t open_process(std::uint32_t owner = 0);
+    // The processes of one owner share half of the table, so that no owner can lock out the others; owner 0 has no
+    // limit.
+    [[gnu::cold]] std::uint32_t open_process(std::uint32_t owner = 0);
     std::uint32_t next_process() const;  // the index that open_process() would return
     // How many more entries the process may have.
     std::uint64_t room_for(const Process& process) const;
-    void release_process(std::uint32_t process);
+    [[gnu::cold]] void release_process(std::uint32_t process);
 
     // Returns memory to the system that a burst has left unused. Changes no account.
-    void trim();
+    [[gnu::cold]] void trim();
     std::uint32_t add_device();
-    // Makes the index that of a new device. False: something is alive on it, or a process is bound to it and `unbind` is not set.
-    bool clear_device(std::uint32_t device, bool unbind);
+    // Reuses the index for a new device. False: something is alive on it, or a process is bound to it and `unbind` is
+    // not set.
+    [[gnu::cold]] bool clear_device(std::uint32_t device, bool unbind);
+    // As if nothing had ever happened on it; processes stay bound to it.
+    [[gnu::cold]] void forget_device(std::uint32_t device);
     void bind(std::uint32_t process, std::uint32_t logical, std::uint32_t device);
-    // False: the process has an account on both devices, so they are two.
+    // False: the process has accounts on both devices, so they are different devices.
     bool move_account(std::uint32_t process, std::uint32_t old, std::uint32_t device, std::uint64_t now);
     void define_cores(std::uint32_t process, std::uint32_t id, const CoreMask& mask);
-    // What this process holds was read from a table while it went on: the next events may repeat what the table said,
-    // or end what it no longer had. Every id is used once, so repetitions are known; neither is an anomaly.
+    // What this process holds was read from a table while it was running: the next events may repeat what the table
+    // had, or free what it no longer had. Every id is used once, so repetitions are recognised; neither is an anomaly.
     void follow_table(std::uint32_t process);
     void begin_resync(std::uint32_t process);
     void end_resync(std::uint32_t process);
     void reset_peak(std::uint32_t device);
 
-    // Applies events in their order; stops before the first one whose logical device is not bound and returns how
-    // many were taken. Without memory (std::bad_alloc) the accounts are as they were before the event that needed it; what
-    // only explains them is given up instead: findings, frees to remember, the map of addresses, who is resident.
+    // Applies events in order; stops before the first one whose logical device is not bound, and returns how many were
+    // applied. If memory runs out (std::bad_alloc), the accounts are as they were before the event that needed it.
+    // Auxiliary data is dropped instead: findings, remembered frees, the map of addresses, residency.
     std::size_t apply(std::uint32_t process, const Event* events, std::size_t count, std::uint64_t now);
 
-    // Applies records of a journal (the control records of event.hpp, and events between them). `taken` counts them, also
-    // when Malformed or std::bad_alloc is thrown: whatever came before has been applied. A batch may go on in the next
-    // call; a DEFINE_CORES whose mask is incomplete is not taken.
+    // Applies records of a journal (the control records of event.hpp, and the events between them). `taken` counts
+    // them, even if Malformed or std::bad_alloc is thrown: everything before was applied. A batch may continue in the
+    // next call; a DEFINE_CORES with an incomplete mask is not taken.
     void replay(const Event* records, std::size_t count, std::size_t& taken, ReplayLog* log = nullptr);
 
-    // Everything that a question or a further event can see, except rejections that nobody has taken (ledger_state.cpp).
+    // Everything that a query or a further event can depend on, except rejections that were not fetched
+    // (ledger_state.cpp).
     std::string save() const;
-    // Trusts nothing: every sum is derived again. Malformed if the state is not one that save() writes.
+    // Trusts nothing: every sum is calculated again. Malformed if the state is not one that save() writes.
     static std::unique_ptr<Ledger> restored(const char* data, std::size_t size, std::uint64_t seed);
 
     std::uint64_t seed() const { return seed_; }
@@ -328,13 +313,13 @@ public:
     const std::vector<Process>& processes() const { return processes_; }
     const std::vector<Device>& devices() const { return devices_; }
     const std::vector<Finding>& findings() const { return findings_; }
-    // The anomalies that were found since the last call, one bit each.
+    // The anomalies found since the last call, one bit each.
     std::uint32_t take_found() { return std::exchange(found_, 0); }
     std::vector<Rejection> take_rejections();
     // By the logical id of the device; kind < 0: any, the latest first.
     const Buffer* find_buffer(std::uint32_t process, std::uint32_t logical, int kind, std::uint64_t id) const;
-    // The largest block that one allocation can still have, in bytes per bank; nothing if not all addresses are known or
-    // they cannot be those of one allocator.
+    // The largest block that one allocation can still get, in bytes per bank; nothing if some addresses are unknown, or
+    // they cannot belong to one allocator.
     std::optional<std::uint64_t> largest_free(std::uint32_t device, int kind, const Region& region);
     std::uint64_t rejected() const { return rejected_; }
     std::uint64_t dropped() const { return dropped_; }
@@ -358,7 +343,7 @@ private:
     void remove_buffer(Context& at, Buffer& buffer);
     void count_buffer(Context& at, const Buffer& buffer, bool in);
     void place_buffer(Device& device, const Buffer& buffer, bool in);
-    void begin_blocks();
+    [[gnu::cold]] void begin_blocks();
     void cb_allocate(Context& at, const Event& event);
     void insert_cb(Context& at, const Key& key, const Event& event, std::shared_ptr<const CoreMask> mask);
     void link_cb(Context& at, CircularBuffer& cb);
@@ -390,11 +375,11 @@ private:
     Program* program_for(Context& at, std::uint64_t id);
     void drop_program(Context& at, Program& program);
     void drop_program_if_empty(Context& at, Program& program);
-    bool room(Context& at, std::uint64_t bytes, std::uint64_t id, std::uint64_t entries = 1);
+    bool has_space(Context& at, std::uint64_t bytes, std::uint64_t id, std::uint64_t entries = 1);
     void give_back(Context& at, std::uint64_t entries);
     void reject(Context& at, Reject reason, const Event& event);
-    void report(Context& at, Anomaly anomaly, std::uint64_t bytes, std::uint64_t id);
-    void report_unmatched(Context& at, bool freed, Anomaly twice, Anomaly unknown, const Event& event);
+    void report(Context& at, FindingCode anomaly, std::uint64_t bytes, std::uint64_t id);
+    void report_unmatched(Context& at, bool freed, FindingCode twice, FindingCode unknown, const Event& event);
     void forget_freed_buffer(Context& at, const Event& event);
     bool was_buffer_freed(Context& at, const Event& event);
     void raise_peaks(Context& at);
@@ -403,7 +388,8 @@ private:
     void index_findings() noexcept;
     Context context(std::uint32_t process, std::uint32_t device, std::uint64_t time);
     Account& account_of(Process& process, std::uint32_t device);
-    void sweep(std::uint32_t process, bool everything);
+    template <typename Which>
+    void sweep(std::uint32_t process, Which which);
     void control(const Event& record);
 
     friend class Saver;

@@ -25,7 +25,7 @@ void Ledger::allocate(Context& at, const Event& event) {
             return;
         }
         if (!(event.flags & RESENT)) {
-            report(at, Anomaly::BUFFER_RESIZED, buffer.size, event.id);
+            report(at, FindingCode::BUFFER_RESIZED, buffer.size, event.id);
         }
         remove_buffer(at, buffer);
     }
@@ -33,7 +33,7 @@ void Ledger::allocate(Context& at, const Event& event) {
 }
 
 void Ledger::insert_buffer(Context& at, const BufferKey& key, const Event& event) {
-    if (!room(at, event.size, event.id)) {
+    if (!has_space(at, event.size, event.id)) {
         return forget_freed_buffer(at, event);
     }
     Buffer& buffer = buffers_.insert(key);
@@ -63,7 +63,7 @@ void Ledger::deallocate(Context& at, const Event& event) {
     const Buffer* match = match_buffer(at.process_index, at.device_index, named ? event.kind : -1, event.id);
     if (!match) {
         return report_unmatched(
-            at, was_buffer_freed(at, event), Anomaly::DOUBLE_FREE, Anomaly::UNKNOWN_FREE, event);
+            at, was_buffer_freed(at, event), FindingCode::DOUBLE_FREE, FindingCode::UNKNOWN_FREE, event);
     }
     Buffer& buffer = const_cast<Buffer&>(*match);
     if (--buffer.references == 0) {
@@ -72,7 +72,7 @@ void Ledger::deallocate(Context& at, const Event& event) {
     }
 }
 
-// It was allocated, and is in no account: its free will not be a second one.
+// It was allocated but not accounted, so its free is not a double free.
 void Ledger::forget_freed_buffer(Context& at, const Event& event) {
     for (std::uint16_t kind = 0; kind < KINDS; ++kind) {
         if (event.kind == kind || event.kind >= KINDS) {
@@ -160,7 +160,7 @@ std::optional<std::uint64_t> Ledger::largest_free(std::uint32_t index, int kind,
     return device.blocks[kind].largest_hole(region);
 }
 
-// One walk over all buffers serves every memory that is not kept: whoever asks for one asks for all.
+// One walk over all buffers updates every memory that is not kept: whoever asks for one usually asks for all.
 void Ledger::begin_blocks() {
     std::vector<std::vector<Block>> found(devices_.size() * KINDS);
     for (const Process& process : processes_) {

@@ -12,7 +12,7 @@ using What = RecentFrees::What;
 
 namespace {
 
-// Two programs may place equal CBs at one address, and each frees its own: program and cores are part of the key.
+// Two programs may place equal CBs at one address, and each frees its own, so program and cores are part of the key.
 Key cb_key(const Event& event, std::uint32_t process, std::uint16_t device) {
     const std::uint64_t second = event.size ^ mix(event.extra) ^ mix(std::uint64_t{event.cores} << 32);
     const std::uint16_t kind = event.flags & (GLOBAL | DATAFLOW);
@@ -47,7 +47,7 @@ void Ledger::cb_allocate(Context& at, const Event& event) {
             known != at.process.cores.end() && !known->second->empty() && event.size % known->second->count() == 0;
         if (usable) {
             mask = known->second;
-        } else if (!at.process.follows_table) {  // a table may have no room for a set: its cores are unknown
+        } else if (!at.process.follows_table) {  // its set may not have fitted into the table
             return refuse(Reject::CORES);
         }
     }
@@ -56,7 +56,7 @@ void Ledger::cb_allocate(Context& at, const Event& event) {
     programs_.make_room();
     if (CircularBuffer* found = circular_buffers_.find(key)) {
         repeat_cb(at, *found, event);
-    } else if (room(at, event.size, event.id, references_of(event))) {
+    } else if (has_space(at, event.size, event.id, references_of(event))) {
         insert_cb(at, key, event, std::move(mask));
     } else {
         at.process.freed.unseen(key.name(What::CIRCULAR_BUFFER));
@@ -70,7 +70,7 @@ void Ledger::repeat_cb(Context& at, CircularBuffer& cb, const Event& event) {
     const std::uint32_t before = cb.references;
     const std::uint32_t after = std::min((first_resent ? 0 : before) + references_of(event), MAX_REFERENCES);
     cb.generation = at.process.generation;
-    if (after > before && !room(at, event.size, event.id, after - before)) {
+    if (after > before && !has_space(at, event.size, event.id, after - before)) {
         return;
     }
     count_cb(at, cb, after > before ? after - before : before - after, after > before);
@@ -98,6 +98,11 @@ void Ledger::insert_cb(Context& at, const Key& key, const Event& event, std::sha
     link_cb(at, cb);
     if (cb.program) {
         cb.program->footprint_stale = true;
+        // A program is laid out before it is dispatched for the first time, by the same op.
+        if (!cb.program->name && event.name) {
+            cb.program->name = event.name;
+            cb.program->site = cb.program->site ? cb.program->site : event.site;
+        }
         if (cb.mask) {
             cb.program->cores = cb.program->cores | *cb.mask;
         }
@@ -117,8 +122,8 @@ void Ledger::link_cb(Context& at, CircularBuffer& cb) {
     }
 }
 
-// A free names id and size, and program and cores if the client has them. Clients of the first days sent no size:
-// theirs is the latest of that id.
+// A free names id and size, and program and cores if the client has them. The earliest clients sent no size: they mean
+// the latest CB with that id.
 CircularBuffer* Ledger::find_cb(Context& at, const Event& event) {
     CircularBuffer* exact = circular_buffers_.find(cb_key(event, at.process_index, at.device_index));
     if (exact || at.process.follows_table) {
@@ -139,7 +144,7 @@ void Ledger::cb_deallocate(Context& at, const Event& event) {
     CircularBuffer* cb = find_cb(at, event);
     if (!cb) {
         const bool freed = at.process.freed.has(cb_key(event, at.process_index, at.device_index).name(What::CIRCULAR_BUFFER));
-        return report_unmatched(at, freed, Anomaly::DOUBLE_CB_FREE, Anomaly::UNKNOWN_CB_FREE, event);
+        return report_unmatched(at, freed, FindingCode::DOUBLE_CB_FREE, FindingCode::UNKNOWN_CB_FREE, event);
     }
     if (cb->references > 1) {
         count_cb(at, *cb, 1, false);
@@ -196,7 +201,7 @@ void Ledger::place_cb(Context& at, const CircularBuffer& cb, bool in) {
         account.cb_cached.clear();
         account.cb_dataflow.clear();
         account.cb_map_full = true;
-        report(at, Anomaly::CB_MAP_FULL, account.cb_demand, cb.key.id);
+        report(at, FindingCode::CB_MAP_FULL, account.cb_demand, cb.key.id);
     } else {
         steps_ += steps_after;
     }

@@ -1,4 +1,9 @@
-// What a process reported of one device turns out to belong to another: its whole account goes there.
+// Moves a process's whole account of one device to another: its reports turned out to belong there.
+// Once per device: small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include <algorithm>
 #include <new>
 #include <vector>
@@ -35,7 +40,7 @@ void move_sums(const Account& account, Device& from, Device& to) {
     to.cache_seen |= account.cache_seen;
 }
 
-// The size of a content is what was first said of it, so it goes along.
+// The first reported size of a content counts, so it is moved as well.
 void move_content(Kernel& kernel, Device& from, Device& to) {
     if (kernel.content == 0 || !kernel.binary_known) {
         --from.unknown_contents;
@@ -67,7 +72,7 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
         return true;
     }
     if (process.accounts.count(device)) {
-        return false;  // it reports both: they are two
+        return false;  // it reports both: they are different devices
     }
     Context from = context(index, old, 0);
     const auto moves = [&](auto& table, auto& item) {

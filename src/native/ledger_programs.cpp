@@ -1,4 +1,4 @@
-// Kernels and programs: footprints, copies in DRAM, who runs on which core, counters, the ring.
+// Kernels and programs: footprints, copies in DRAM, residency on cores, counters, the ring.
 #include "ledger.hpp"
 
 #include <algorithm>
@@ -51,14 +51,14 @@ void Ledger::kernel_load(Context& at, const Event& event) {
             return;
         }
         if (!(event.flags & RESENT)) {
-            report(at, Anomaly::KERNEL_RESIZED, kernel.footprint, event.id);
+            report(at, FindingCode::KERNEL_RESIZED, kernel.footprint, event.id);
         }
         remove_kernel(at, kernel);
     }
     if (!(event.flags & RESENT)) {
         ++at.account.counters.loads, ++at.device.counters.loads;
     }
-    if (!room(at, footprint, event.id)) {
+    if (!has_space(at, footprint, event.id)) {
         return at.process.freed.unseen(key.name(What::KERNEL));
     }
     Kernel& kernel = kernels_.insert(key);
@@ -67,7 +67,7 @@ void Ledger::kernel_load(Context& at, const Event& event) {
     kernel.footprint = footprint;
     kernel.content = event.address;
     kernel.time = at.time;
-    // In the table of a probe there is one entry for each load; a client says again what is alive, and not how often.
+    // The table of a probe has an entry for each load; a client resends what is alive, but not how often it was loaded.
     kernel.loads = event.flags & RESENT && !at.process.follows_table ? 0 : 1;
     kernel.repeats = 0;
     kernel.cores = whole ? 0 : event.number;
@@ -102,7 +102,7 @@ void Ledger::kernel_unload(Context& at, const Event& event) {
     Kernel* kernel = kernels_.find(key);
     if (!kernel) {
         return report_unmatched(
-            at, at.process.freed.has(key.name(What::KERNEL)), Anomaly::DOUBLE_UNLOAD, Anomaly::UNKNOWN_UNLOAD, event);
+            at, at.process.freed.has(key.name(What::KERNEL)), FindingCode::DOUBLE_UNLOAD, FindingCode::UNKNOWN_UNLOAD, event);
     }
     ++at.account.counters.unloads, ++at.device.counters.unloads;
     at.process.freed.freed(key.name(What::KERNEL));
@@ -161,7 +161,7 @@ Program* Ledger::program_for(Context& at, std::uint64_t id) {
     Program* program = programs_.find(key);
     if (!program) {
         programs_.make_room();
-        if (!room(at, 0, id)) {
+        if (!has_space(at, 0, id)) {
             at.process.freed.unseen(key.name(What::PROGRAM));
             return nullptr;
         }
@@ -180,6 +180,9 @@ void Ledger::drop_program(Context& at, Program& program) {
     }
     at.process.programs.drop(program);
     --at.account.programs;
+    if (at.process.follows_table && program.misses && at.account.cache_entries) {
+        --at.account.cache_entries;
+    }
     give_back(at, 1);
     programs_.erase(program);
 }
@@ -197,7 +200,7 @@ void Ledger::destroy_program(Context& at, const Event& event) {
     Program* found = programs_.find(key);
     if (!found) {
         return report_unmatched(
-            at, at.process.freed.has(key.name(What::PROGRAM)), Anomaly::DOUBLE_UNLOAD, Anomaly::UNKNOWN_UNLOAD, event);
+            at, at.process.freed.has(key.name(What::PROGRAM)), FindingCode::DOUBLE_UNLOAD, FindingCode::UNKNOWN_UNLOAD, event);
     }
     at.process.freed.freed(key.name(What::PROGRAM));
     Program& program = *found;
@@ -220,7 +223,7 @@ void Ledger::dispatch(Context& at, const Event& event) {
     if (program) {
         program->runs += event.flags & RESENT ? 0 : 1;
         program->last_site = event.site;
-        // The first run is where the program is made; who finds it in the cache did not make it.
+        // A program is created where it first runs; whoever finds it in the cache did not create it.
         if (!program->name && !program->site && !(event.flags & (CACHE_HIT | RESENT))) {
             program->site = event.site;
         }
@@ -238,6 +241,10 @@ void Ledger::count_dispatch(Context& at, Program* program, const Event& event) {
     if (hit || miss) {
         at.account.cache_seen = at.device.cache_seen = true;
     }
+    // A probe counts the entries only once per reading. On one device, a workload has one program.
+    if (miss && at.process.follows_table) {
+        ++at.account.cache_entries;
+    }
     if (!program) {
         return;
     }
@@ -250,7 +257,7 @@ void Ledger::count_dispatch(Context& at, Program* program, const Event& event) {
     set_resident(at, *program, named ? *cores->second : program->cores);
 }
 
-// Dispatching a program again, with nothing in between, compares one pointer.
+// Dispatching the same program again only compares one pointer.
 void Ledger::set_resident(Context& at, Program& program, const CoreMask& cores) {
     const bool again = at.device.last_dispatched == &program && program.resident == cores;
     if (cores.empty() || (again && !program.footprint_stale)) {
@@ -272,7 +279,7 @@ void Ledger::set_resident(Context& at, Program& program, const CoreMask& cores) 
     at.device.last_dispatched = &program;
 }
 
-// A core has room for the circular buffers of one program at a time.
+// A core has space for the circular buffers of one program at a time.
 void Ledger::evict(Context& at, const Program& program, const CoreMask& cores) {
     for (std::size_t i = 0; i < at.device.residents.size();) {
         Program& other = *at.device.residents[i];
@@ -291,7 +298,7 @@ void Ledger::evict(Context& at, const Program& program, const CoreMask& cores) {
     }
 }
 
-// The circular buffers as the program is dispatched with them: those that it gets later lie on no core yet.
+// The circular buffers at the time of the dispatch: those added later are not on any core yet.
 void Ledger::lay_out(Program& program) {
     program.footprint.clear();
     try {
@@ -341,7 +348,7 @@ void Ledger::set_status(Context& at, const Event& event) {
         return;
     }
     if (program->status_known && event.kind < program->status && !(event.flags & RESENT)) {
-        report(at, Anomaly::STATUS_BACKWARDS, 0, event.id);
+        report(at, FindingCode::STATUS_BACKWARDS, 0, event.id);
     }
     for (const Kernel* kernel = program->kernels; kernel; kernel = kernel->program_next) {
         count_binary(at, *kernel, false);
@@ -364,7 +371,7 @@ void Ledger::set_ring(Context& at, const Event& event) {
     if (event.id > MAX_BYTES || event.size > MAX_BYTES) {
         return reject(at, Reject::SIZE_HUGE, event);
     }
-    // Without a time it would pass for one that was never reported.
+    // Without a time it would look as if it had never been reported.
     const std::uint64_t time = std::max<std::uint64_t>(at.time, 1);
     at.account.ring = Ring{event.id, event.size, event.extra, event.address, event.number, time};
 }

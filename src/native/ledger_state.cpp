@@ -17,12 +17,17 @@
 //   SavedResident       x residents, of each device in turn
 //   SavedFinding        x findings
 //
-// Entries of a process stand in the order in which they came. What can be added up from them is not saved: a state that
-// was written by somebody else cannot make sums that disagree with the entries. Unused bytes are 0.
+// Entries of a process are in the order in which they were created. Sums are not saved, so a state written by somebody
+// else cannot have sums that disagree with its entries. Unused bytes are 0.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <new>
+
+// States are saved and restored rarely; events that are replayed go through the rest of the ledger. Small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
 
 #include "ledger.hpp"
 
@@ -348,7 +353,7 @@ private:
         return value;
     }
 
-    // Memory is taken only for what is there.
+    // Memory is allocated only for data that is present.
     template <typename T>
     void expect(std::size_t count) const {
         check(static_cast<std::size_t>(end_ - at_) / sizeof(T) >= count, "it is cut short");
@@ -469,7 +474,7 @@ private:
 
     void take_room(Ledger::Context& at, u64 entries) {
         check(entries <= made_->room_for(at.process), "it has more entries than it may have");
-        made_->room(at, 0, 0, entries);
+        made_->has_space(at, 0, 0, entries);
     }
 
     Program* program(const Key& key) {
@@ -622,7 +627,7 @@ private:
         const SavedDevice& saved = devices_[index];
         std::size_t resident = 0;
         Counters sum;
-        device.cb_used = 0;  // it was counted while the maps were not complete
+        device.cb_used = 0;  // it was counted while the maps were incomplete
         for (const Process& process : made_->processes_) {
             for (const Program* p = process.programs.head; p; p = p->next) {
                 resident += p->key.device == index && !p->resident.empty();
@@ -660,10 +665,10 @@ private:
         check(count <= MAX_FINDINGS, "it has too many findings");
         for (u32 i = 0; i < count; ++i) {
             const auto saved = get<SavedFinding>();
-            check(saved.anomaly && saved.anomaly <= LAST_ANOMALY, "a finding is of no sort");
+            check(saved.anomaly && saved.anomaly <= FINDING_CODES, "a finding is of no sort");
             check(made_->valid_process(saved.process), "a finding is of no process");
             check(made_->valid_device(saved.device), "a finding is on no device");
-            made_->findings_.push_back(Finding{static_cast<Anomaly>(saved.anomaly), saved.process, saved.device,
+            made_->findings_.push_back(Finding{static_cast<FindingCode>(saved.anomaly), saved.process, saved.device,
                                                saved.times, saved.bytes, saved.last_id});
         }
         made_->index_findings();
@@ -691,8 +696,14 @@ void Ledger::replay(const Event* records, std::size_t count, std::size_t& taken,
     } logged(*this, log);
     while (taken < count) {
         const Event& record = records[taken];
-        if (batch_.left) {
-            const std::size_t here = log ? 1 : std::min<std::uint64_t>(batch_.left, count - taken);
+        if (batch_.left && record.op == BLANK) {
+            ++taken, --batch_.left;
+            batch_ = batch_.left ? batch_ : Batch{};
+        } else if (batch_.left) {
+            const std::size_t most = std::min<std::uint64_t>(batch_.left, count - taken);
+            const auto blank = [](const Event& event) { return event.op == BLANK; };
+            const Event* end = std::find_if(&record, &record + most, blank);
+            const std::size_t here = log ? 1 : static_cast<std::size_t>(end - &record);
             if (log) {
                 const bool known = record.time && record.time <= batch_.now;
                 log->begin(taken, known ? record.time : batch_.now);

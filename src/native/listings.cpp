@@ -1,3 +1,8 @@
+// Made for people, a few times a second. Small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "listings.hpp"
 
 #include <algorithm>
@@ -10,7 +15,7 @@ namespace {
 template <typename T>
 using Ranked = std::pair<std::uint64_t, const T*>;
 
-// The `limit` highest ranks first. Ranks stand beside the pointers: comparing them touches no entry again.
+// The `limit` highest ranks first. Ranks are stored with the pointers: comparing them does not touch the entries.
 template <typename T, typename Row>
 PyObject* listing(const Ledger& ledger, const Narrowed& by, Chain<T> Process::* chain,
                   std::uint64_t (*rank)(const T&), Row (*row)(const T&), bool (*wanted)(const T&) = nullptr) {
@@ -102,7 +107,7 @@ PyObject* mask_bytes(const CoreMask& mask) {
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(mask.words.data()), sizeof mask.words);
 }
 
-// Let go of if the accounts throw.
+// Released if the accounts throw.
 struct Owned {
     PyObject* object;
     ~Owned() { Py_XDECREF(object); }

@@ -1,4 +1,4 @@
-// What is alive, as rows: everything, or what one question needs.
+// What is alive, as rows: everything, or what one query needs.
 #pragma once
 
 #include "rows.hpp"
@@ -16,11 +16,11 @@ PyObject* circular_buffer_rows(const Ledger& ledger, const Narrowed& by);   // t
 PyObject* kernel_rows(const Ledger& ledger, const Narrowed& by);            // of the largest footprint
 PyObject* program_rows(const Ledger& ledger, const Narrowed& by);           // dispatched last
 
-// [(process, cores, covered, [(start, end), ...], program), ...] of one device; the program is the one that reaches
-// highest, 0 if it has no id.
+// [(process, cores, covered, [(start, end), ...], program), ...] of one device; the program is the one whose circular
+// buffer ends highest, 0 if it has no id.
 PyObject* core_map(const Ledger& ledger, std::uint32_t device);
 
-// [(process, program, cores, start, end, dataflow), ...]: what lies where programs of one device ran last.
+// [(process, program, cores, start, end, dataflow), ...]: what is resident on the cores of one device.
 PyObject* resident_map(const Ledger& ledger, std::uint32_t device);
 
 }  // namespace ttmem

@@ -1,4 +1,4 @@
-// The blocks of one memory in the order of their addresses, and the largest hole between them.
+// The blocks of one memory in the order of their addresses, and the largest gap between them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace ttmem {
 
-// Where the allocator of one memory gives out blocks: the same addresses in every bank.
+// The addresses that the allocator of one memory hands out, the same in every bank.
 struct Region {
     std::uint64_t base, bank_size, banks;
     bool operator==(const Region& o) const {
@@ -24,9 +24,9 @@ struct Block {
     }
 };
 
-// Kept only while someone asks. An event then costs one entry in a journal; a question sorts the journal and merges it
-// with the blocks of the last question, 0.3 ms with 100,000 alive instead of 10 ms for sorting them. A journal that grows
-// longer than the blocks is dropped, with them: the next question begins anew.
+// Kept only while somebody queries it. An event then costs one entry in a journal; a query sorts the journal and merges
+// it with the blocks of the last query: 0.3 ms with 100,000 alive, instead of 10 ms for sorting them. A journal that
+// grows longer than the blocks is dropped together with them, and the next query starts over.
 class LiveBlocks {
 public:
     void add(const Block& block) { note(block, +1); }
@@ -35,8 +35,8 @@ public:
     bool kept() const { return kept_; }
     void begin(std::vector<Block> blocks);
 
-    // Bytes per bank; nothing if the blocks cannot be those of one allocator of this region: two overlap, one is outside
-    // or no multiple of the banks. Only while kept.
+    // Bytes per bank; nothing if the blocks cannot belong to one allocator of this region: two overlap, or one is
+    // outside or not a multiple of the banks. Only while kept.
     std::optional<std::uint64_t> largest_hole(const Region& region);
 
 private:

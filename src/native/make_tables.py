@@ -11,8 +11,10 @@ from enum import Enum, IntFlag
 from pathlib import Path
 
 from ttmem.events import BinaryStatus, Control, Flag, KernelType, MemoryKind, Notice, Op
+from ttmem.events.record import BLANK
 from ttmem.probe import layout
 from ttmem.wire import rows
+from ttmem.wire.historical import Stop
 
 FILE = Path(__file__).with_name("tables.hpp")
 HEAD = """\
@@ -50,16 +52,22 @@ ROWS = (
 
 def tables() -> str:
     event = (Op, Notice, Control, Flag)
-    region = (layout.Section, layout.State, layout.Option, layout.Counted, layout.LiveType)
+    region = (layout.Section, layout.RegionState, layout.Option, layout.Counted, layout.LiveType)
     parts = [
         HEAD,
         "namespace ttmem {\n",
         *map(_enum, event),
+        f"constexpr std::uint8_t FIRST_NOTICE = {min(Notice)};  // from here on: Notice, which changes no account",
+        f"constexpr std::uint8_t BLANK = {BLANK};  // in a recording: an event on a device that was not selected\n",
         _enum(MemoryKind, "KIND_"),
         f"constexpr int KINDS = {len(MemoryKind)};\n",
         _enum(KernelType, "KERNEL_"),
         f"constexpr int KERNEL_TYPES = {len(KernelType)};\n",
         _enum(BinaryStatus),
+        _enum(rows.FindingCode, scoped=True),
+        f"constexpr int FINDING_CODES = {len(rows.FindingCode)};\n",
+        _enum(rows.Reject, scoped=True),
+        _enum(Stop, scoped=True),
         *map(_struct, ROWS),
         "}  // namespace ttmem\n",
         "namespace ttmem::probe {\n",
@@ -69,10 +77,11 @@ def tables() -> str:
     return "\n".join(parts)
 
 
-def _enum(enum: type[Enum], prefix: str = "") -> str:
+def _enum(enum: type[Enum], prefix: str = "", *, scoped: bool = False) -> str:
     bits = 16 if issubclass(enum, IntFlag) else 8
     members = [f"{prefix}{each.name} = {each.value}," for each in enum]
-    return _block(f"enum {enum.__name__} : std::uint{bits}_t", members)
+    keyword = "enum class" if scoped else "enum"
+    return _block(f"{keyword} {enum.__name__} : std::uint{bits}_t", members)
 
 
 def _struct(row: type[tuple[object, ...]]) -> str:

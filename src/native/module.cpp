@@ -1,4 +1,9 @@
 // Python bindings, on the stable ABI of CPython 3.10 (which has no buffer protocol: data comes as bytes).
+// Converts arguments and results; what is done for each event is elsewhere. Small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "listings.hpp"
 
 #include <algorithm>
@@ -22,7 +27,7 @@ struct Object {
 
 Ledger& ledger_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->ledger; }
 
-// No memory, or a list longer than any can be: whatever else the accounts throw becomes MemoryError.
+// Out of memory, or a list longer than possible: anything else that the accounts throw becomes MemoryError.
 template <PyCFunction function>
 PyObject* guarded(PyObject* self, PyObject* args) {
     try {
@@ -35,7 +40,7 @@ PyObject* guarded(PyObject* self, PyObject* args) {
     }
 }
 
-// A method: `Ledger.__new__(Ledger)` makes an object without accounts.
+// A method: `Ledger.__new__(Ledger)` creates an object without accounts.
 template <PyCFunction function>
 PyObject* method(PyObject* self, PyObject* args) {
     if (!reinterpret_cast<Object*>(self)->ledger) {
@@ -171,7 +176,7 @@ PyObject* move_account(PyObject* self, PyObject* args) {
     return PyBool_FromLong(ledger_of(self).move_account(process, old, device, now));
 }
 
-// Events stand anywhere in what was received; `take` gets them in aligned blocks, until it takes less than a block.
+// Events may be unaligned in what was received; `take` gets them in aligned blocks, until it takes less than a block.
 template <typename Take>
 bool in_blocks(const char* data, Py_ssize_t size, Py_ssize_t offset, Py_ssize_t length, std::size_t& done, Take take) {
     if (offset < 0 || length < 0 || offset > size || length > size - offset) {
@@ -267,7 +272,7 @@ PyObject* all_bytes(const std::vector<Row>& rows) {
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(rows.data()), size);
 }
 
-// As replay, and three tables of rows: where the totals of a device changed, where a buffer came or went, and anomalies.
+// Like replay, with three tables of rows: changes of device totals, buffers allocated and freed, and anomalies.
 PyObject* replay_logged(PyObject* self, PyObject* args) {
     const char* data;
     Py_ssize_t size;
@@ -367,8 +372,8 @@ PyObject* accounts(PyObject* self, PyObject* args) {
     return rows.bytes();
 }
 
-// What of a device is held now, and what is in its ring by who wrote it last: (held by kind, CBs, footprint, ring's time,
-// occupied, capacity, programs).
+// What is allocated on a device now, and its ring according to the last writer: (held by kind, CBs, footprint, ring's
+// time, occupied, capacity, programs).
 PyObject* usage(PyObject* self, PyObject* args) {
     unsigned int index;
     if (!PyArg_ParseTuple(args, "I", &index) || !device_exists(self, index)) {
@@ -488,14 +493,14 @@ PyObject* decode(PyObject*, PyObject* args) {
     const Decoded decoded =
         decode_records(reinterpret_cast<const std::uint8_t*>(data) + offset, static_cast<std::size_t>(size - offset),
                        static_cast<std::size_t>(record_size), pid);
-    // An empty vector points nowhere, and of that `y#` would make None.
+    // The data pointer of an empty vector is null, which `y#` would turn into None.
     const char* events = decoded.events.empty() ? "" : reinterpret_cast<const char*>(decoded.events.data());
     return Py_BuildValue("(y#ni)", events,
                          static_cast<Py_ssize_t>(decoded.events.size() * sizeof(Event)),
                          static_cast<Py_ssize_t>(decoded.used), static_cast<int>(decoded.stop));
 }
 
-// A thread calls this and `planes` beside the server's loop: hence without the interpreter's lock.
+// A thread calls this and `planes` next to the server's loop, so it runs without the interpreter's lock.
 PyObject* transposed(PyObject*, PyObject* args) {
     const char* from;
     Py_ssize_t size, columns;
@@ -512,12 +517,13 @@ PyObject* transposed(PyObject*, PyObject* args) {
     }
     char* to = PyBytes_AsString(result);
     Py_BEGIN_ALLOW_THREADS
-    transpose(from, static_cast<std::size_t>(size / columns), static_cast<std::size_t>(columns), to);
+    const std::size_t rows = static_cast<std::size_t>(size / columns);
+    transpose(from, rows, static_cast<std::size_t>(columns), to, rows);
     Py_END_ALLOW_THREADS
     return result;
 }
 
-// Events at a place where they may be read as such.
+// Events, aligned.
 const Event* aligned(const char* data, std::size_t count, std::vector<Event>& copy) {
     if (reinterpret_cast<std::uintptr_t>(data) % alignof(Event) == 0) {
         return reinterpret_cast<const Event*>(data);
@@ -536,104 +542,92 @@ PyObject* latest_time(PyObject*, PyObject* args) {
     }
     std::vector<Event> copy;
     const std::size_t count = static_cast<std::size_t>(size) / sizeof(Event);
-    return PyLong_FromUnsignedLongLong(reached(aligned(data, count, copy), count, before));
+    Reached time(before);
+    time.take(aligned(data, count, copy), count);
+    return PyLong_FromUnsignedLongLong(time.latest);
 }
 
-// A part of a chunk: events with their BATCH record, or records that are complete.
-struct Piece {
-    Event batch;
-    const char* data;
-    std::size_t size;
+// Writes a BATCH record into a page, and the events behind it if they are not `far`: then only the record, as the page
+// refers to them. Returns where that ends. The loop of a server waits for this.
+PyObject* put_batch(PyObject*, PyObject* args) {
+    PyObject *page, *data;
+    Py_ssize_t at, begin, end;
+    int far;
+    Event batch{};
+    unsigned long long arrived, position, serial;
+    if (!PyArg_ParseTuple(args, "YnIKKKSnnp", &page, &at, &batch.device, &arrived, &position, &serial, &data, &begin,
+                          &end, &far)) {
+        return nullptr;
+    }
+    constexpr auto RECORD = static_cast<Py_ssize_t>(sizeof(Event));
+    const Py_ssize_t copied = far ? 0 : end - begin;
+    if (begin < 0 || begin > end || end > PyBytes_Size(data) || (end - begin) % RECORD || at < 0 ||
+        at > PyByteArray_Size(page) - RECORD - copied) {
+        PyErr_SetString(PyExc_ValueError, "these are no whole records, or the page has no room for them");
+        return nullptr;
+    }
+    batch.op = BATCH, batch.time = arrived, batch.id = position, batch.extra = serial;
+    batch.size = static_cast<std::uint64_t>((end - begin) / RECORD);
+    char* to = PyByteArray_AsString(page) + at;
+    std::memcpy(to, static_cast<const void*>(&batch), sizeof batch);
+    std::memcpy(to + sizeof batch, PyBytes_AsString(data) + begin, static_cast<std::size_t>(copied));
+    return PyLong_FromSsize_t(at + RECORD + copied);
+}
 
-    std::size_t whole() const { return size + (batch.op ? sizeof(Event) : 0); }
-};
-
-// (bytes, begin, end), or (account, arrived, position, serial, bytes, begin, end) of a batch. False with an exception if
-// it is neither. The list keeps the bytes meanwhile.
+// A part of some bytes: (bytes or bytearray, begin, end). False with an exception if it is not that. The list keeps the
+// bytes meanwhile.
 bool piece_of(PyObject* item, Piece& out) {
     PyObject* data;
     Py_ssize_t begin, end;
-    unsigned long long arrived, position, serial;
-    out.batch = Event{};
-    if (PyTuple_Size(item) == 3) {
-        if (!PyArg_ParseTuple(item, "Snn", &data, &begin, &end)) {
-            return false;
-        }
-    } else {
-        if (!PyArg_ParseTuple(item, "IKKKSnn", &out.batch.device, &arrived, &position, &serial, &data, &begin, &end)) {
-            return false;
-        }
-        out.batch.op = BATCH, out.batch.time = arrived, out.batch.id = position, out.batch.extra = serial;
-        out.batch.size = static_cast<std::uint64_t>(end - begin) / sizeof(Event);
+    if (!PyArg_ParseTuple(item, "Onn", &data, &begin, &end)) {
+        return false;
     }
-    if (begin < 0 || begin > end || end > PyBytes_Size(data) || (end - begin) % static_cast<Py_ssize_t>(sizeof(Event))) {
+    const bool page = PyByteArray_Check(data);
+    out.data = page ? PyByteArray_AsString(data) : PyBytes_AsString(data);
+    const Py_ssize_t all = page ? PyByteArray_Size(data) : PyBytes_Size(data);
+    if (!out.data) {
+        return false;
+    }
+    if (begin < 0 || begin > end || end > all || (end - begin) % static_cast<Py_ssize_t>(sizeof(Event))) {
         PyErr_SetString(PyExc_ValueError, "a piece is no whole records of its bytes");
         return false;
     }
-    out.data = PyBytes_AsString(data) + begin;
-    out.size = static_cast<std::size_t>(end - begin);
+    out.data += begin;
+    out.records = static_cast<std::size_t>(end - begin) / sizeof(Event);
     return true;
 }
 
-bool pieces_of(PyObject* list, std::vector<Piece>& out) {
-    const Py_ssize_t count = PyList_Size(list);
-    out.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        if (!piece_of(PyList_GetItem(list, i), out[static_cast<std::size_t>(i)])) {
-            return false;
-        }
-    }
-    return count >= 0;
-}
-
-void gather(const std::vector<Piece>& pieces, char* to) {
-    for (const Piece& piece : pieces) {
-        if (piece.batch.op) {
-            std::memcpy(to, static_cast<const void*>(&piece.batch), sizeof(Event));
-            to += sizeof(Event);
-        }
-        std::memcpy(to, piece.data, piece.size);
-        to += piece.size;
-    }
-}
-
-// Journal records as the planes of one chunk, and the time that they reach.
-PyObject* planes(PyObject*, PyObject* args) {
-    PyObject* list;
+// Journal records as the planes of one chunk, at the beginning of `out`; the time that they reach. Runs without the
+// interpreter's lock, next to the loop of a server.
+PyObject* planes_of(PyObject*, PyObject* args) {
+    PyObject *list, *out;
     unsigned long long before, latest = 0;
-    std::vector<Piece> pieces;
-    if (!PyArg_ParseTuple(args, "OK", &list, &before) || !pieces_of(list, pieces)) {
+    if (!PyArg_ParseTuple(args, "O!KY", &PyList_Type, &list, &before, &out)) {
         return nullptr;
     }
-    std::size_t size = 0;
-    for (const Piece& piece : pieces) {
-        size += piece.whole();
+    std::vector<Piece> pieces(static_cast<std::size_t>(PyList_Size(list)));
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        if (!piece_of(PyList_GetItem(list, static_cast<Py_ssize_t>(i)), pieces[i])) {
+            return nullptr;
+        }
+        count += pieces[i].records;
     }
-    PyObject* result = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
-    if (!result) {
+    if (count > static_cast<std::size_t>(PyByteArray_Size(out)) / sizeof(Event)) {
+        PyErr_SetString(PyExc_ValueError, "there is no room for the planes");
         return nullptr;
     }
-    char* to = PyBytes_AsString(result);
-    bool made = false;
+    char* to = PyByteArray_AsString(out);
     std::string problem;
     Py_BEGIN_ALLOW_THREADS
     try {
-        std::vector<Event> records(size / sizeof(Event) + 1);
-        gather(pieces, reinterpret_cast<char*>(records.data()));
-        latest = reached(records.data(), size / sizeof(Event), before);
-        transpose(reinterpret_cast<const char*>(records.data()), size / sizeof(Event), sizeof(Event), to);
-        made = true;
+        latest = planes(pieces, before, to, count);
     } catch (const Malformed& reason) {
         problem = reason.what();
-    } catch (const std::exception&) {
     }
     Py_END_ALLOW_THREADS
-    if (made) {
-        return Py_BuildValue("(NK)", result, latest);
-    }
-    Py_DECREF(result);
     if (problem.empty()) {
-        return PyErr_NoMemory();
+        return PyLong_FromUnsignedLongLong(latest);
     }
     PyErr_SetString(PyExc_ValueError, problem.c_str());
     return nullptr;
@@ -721,6 +715,7 @@ PyMethodDef methods[] = {
     {"release_process", method<on_index<&Ledger::release_process, process_exists>>, METH_VARARGS, nullptr},
     {"add_device", method<add_device>, METH_NOARGS, nullptr},
     {"clear_device", method<clear_device>, METH_VARARGS, nullptr},
+    {"forget_device", method<on_index<&Ledger::forget_device, device_exists>>, METH_VARARGS, nullptr},
     {"bind", method<bind>, METH_VARARGS, nullptr},
     {"move_account", method<move_account>, METH_VARARGS, nullptr},
     {"define_cores", method<define_cores>, METH_VARARGS, nullptr},
@@ -771,7 +766,8 @@ PyMethodDef functions[] = {
     {"decode_records", guarded<decode>, METH_VARARGS, nullptr},
     {"event_columns", guarded<columns_of_events>, METH_VARARGS, nullptr},
     {"looked_up", guarded<looked_up>, METH_VARARGS, nullptr},
-    {"planes", guarded<planes>, METH_VARARGS, nullptr},
+    {"planes", guarded<planes_of>, METH_VARARGS, nullptr},
+    {"put_batch", put_batch, METH_VARARGS, nullptr},
     {"reached", guarded<latest_time>, METH_VARARGS, nullptr},
     {"transposed", transposed, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

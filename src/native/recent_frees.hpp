@@ -1,4 +1,4 @@
-// What one process freed lately: to free it again is another fault than to free what was never seen.
+// What one process freed recently: freeing it again is a different error from freeing something never seen.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace ttmem {
 
-// To remember a free costs one write into a ring. Names are looked for only when a free matches nothing that is alive,
-// and only then indexed: keeping an index up to date halved the rate of the ledger.
+// Remembering a free costs one write into a ring. Names are searched, and indexed, only when a free matches nothing
+// that is alive: keeping an index up to date halved the rate of the ledger.
 class RecentFrees {
 public:
     static constexpr std::size_t LIMIT = 4096;
@@ -37,7 +37,7 @@ public:
 
     void freed(const Name& name) { add(Entry{name, true}); }
 
-    // Something of that name was allocated and is in no account, so that its free will match nothing.
+    // Something with that name was allocated but not accounted, so its free will match nothing.
     void unseen(const Name& name) {
         if (added_) {
             add(Entry{name, false});
@@ -49,7 +49,7 @@ public:
             try {
                 ring_.push_back(entry);
             } catch (const std::bad_alloc&) {
-                return clear();  // what it cannot remember it must not judge by
+                return clear();  // without memory for it, it must not be used for a verdict
             }
         } else {
             ring_[added_ % LIMIT] = entry;

@@ -36,7 +36,7 @@ Event event_of(const std::uint8_t* record) {
     event.id = load<std::uint64_t>(record + 24);
     if (event.op == ALLOC) {
         event.kind = record[16];
-        event.address = event.id;  // this wire names buffers by their address
+        event.address = event.id;  // this protocol identifies buffers by their address
     } else if (event.op == KERNEL_LOAD) {
         event.kind = record[16];
         event.flags = FOOTPRINT;

@@ -1,4 +1,4 @@
-// Rows of unsigned 64-bit numbers, little-endian, as tables.hpp draws them.
+// Rows of unsigned 64-bit numbers, little-endian, as defined in tables.hpp.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

@@ -1,4 +1,4 @@
-// A hash table for things that carry their key and must not move.
+// A hash table for entries that contain their key and must not move.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace ttmem {
 
-// Open addressing over 8-byte slots (hash, index into a pool). Looking for a key touches one cache line of slots and
-// the entry itself; the nodes of std::unordered_map cost 4 times as much with 4,096 programs alive. T has a `key`.
+// Open addressing over 8-byte slots (hash, index into a pool). A lookup touches one cache line of slots and the entry
+// itself; the nodes of std::unordered_map cost 4 times as much with 4,096 programs alive. T has a `key`.
 template <typename T, typename Key, typename Hash>
 class Table {
 public:
@@ -25,24 +25,16 @@ public:
     }
     const T* find(const Key& key) const { return const_cast<Table*>(this)->find(key); }
 
-    // Begins to load what find() will look at: several tables can then be waited for at once.
+    // Prefetches what find() will read, so that several tables can be waited for at once.
     void expect(const Key& key) const { __builtin_prefetch(&slots_[home(hash_of(key))]); }
 
-    // Takes what memory the next insert() needs; insert(), erase() and rekey() then take none.
+    // Allocates the memory that the next insert() needs; insert(), erase() and rekey() then allocate none.
     void make_room() {
         if ((used_ + 1) * 4 > slots_.size() * 3) {
             grow();
         }
         if (free_.empty() && made_ == chunks_.size() * CHUNK) {
-            const std::size_t there = (chunks_.size() - gaps_.size()) * CHUNK;
-            if (free_.capacity() < there + CHUNK) {
-                free_.reserve(there + there / 2 + CHUNK);
-            }
-            if (gaps_.empty()) {
-                chunks_.push_back(std::make_unique<T[]>(CHUNK));
-            } else {
-                fill_gap();
-            }
+            add_chunk();
         }
     }
 
@@ -74,7 +66,7 @@ public:
         }
     }
 
-    // The entry stays where it is, under another key, which must be new.
+    // The entry stays where it is and gets another key, which must be new.
     void rekey(T& item, const Key& key) {
         const std::size_t at = slot_of(Key(item.key));
         const std::uint32_t index = slots_[at].index;
@@ -83,8 +75,8 @@ public:
         place(Slot{hash_of(key), index});
     }
 
-    // After a burst: returns chunks that nothing lives in, if most are empty. Entries stay where they are.
-    void trim() {
+    // After a burst: returns chunks without live entries if most are empty. Entries do not move.
+    [[gnu::cold]] void trim() {
         if (chunks_.size() < 2 || used_ * 4 > (chunks_.size() - gaps_.size()) * CHUNK) {
             return;
         }
@@ -94,7 +86,7 @@ public:
                 ++live[slot.index / CHUNK];
             }
         }
-        live.back() += made_ < chunks_.size() * CHUNK;  // not all of its entries are in the list of free ones
+        live.back() += made_ < chunks_.size() * CHUNK;  // not all of its entries are in the free list
         std::size_t kept = 0;
         for (const std::uint32_t count : live) {
             kept += count != 0;
@@ -126,7 +118,7 @@ private:
     };
 
     std::uint32_t hash_of(const Key& key) const { return static_cast<std::uint32_t>(hash_(key)); }
-    // In the order of the hashes: a table of any size can be filled from a smaller one front to back.
+    // In the order of the hashes, so that a table of any size can be filled from a smaller one front to back.
     std::size_t home(std::uint32_t hash) const { return std::uint64_t{hash} * slots_.size() >> 32; }
     std::size_t after(std::size_t at) const { return at + 1 == slots_.size() ? 0 : at + 1; }
     std::size_t distance(std::size_t from, std::size_t to) const {
@@ -135,7 +127,7 @@ private:
     T& entry(std::uint32_t index) { return chunks_[index / CHUNK][index % CHUNK]; }
 
     void vacate(std::size_t hole) {
-        // Moves up what a probe would no longer reach across the hole.
+        // Moves up entries that a probe could no longer reach across the gap.
         for (std::size_t next = after(hole); slots_[next].index != EMPTY; next = after(next)) {
             if (distance(home(slots_[next].hash), next) >= distance(hole, next)) {
                 slots_[hole] = slots_[next];
@@ -145,7 +137,7 @@ private:
         slots_[hole].index = EMPTY;
     }
 
-    // Where the key is, or the empty slot where its search ends.
+    // The slot of the key, or the empty slot where its search ends.
     std::size_t slot_of(const Key& key) {
         const std::uint32_t hash = hash_of(key);
         std::size_t at = home(hash);
@@ -163,8 +155,8 @@ private:
         slots_[at] = slot;
     }
 
-    // By half: twice as many would leave two slots in three empty, 21 bytes for each entry.
-    void grow() { resize_slots(slots_.size() + slots_.size() / 2); }
+    // Grows by half: doubling would leave two slots in three empty, 21 bytes for each entry.
+    [[gnu::cold]] void grow() { resize_slots(slots_.size() + slots_.size() / 2); }
 
     void resize_slots(std::size_t count) {
         std::vector<Slot> old(count);
@@ -173,6 +165,18 @@ private:
             if (slot.index != EMPTY) {
                 place(slot);
             }
+        }
+    }
+
+    [[gnu::cold]] void add_chunk() {
+        const std::size_t there = (chunks_.size() - gaps_.size()) * CHUNK;
+        if (free_.capacity() < there + CHUNK) {
+            free_.reserve(there + there / 2 + CHUNK);
+        }
+        if (gaps_.empty()) {
+            chunks_.push_back(std::make_unique<T[]>(CHUNK));
+        } else {
+            fill_gap();
         }
     }
 
@@ -185,7 +189,7 @@ private:
         }
     }
 
-    void release() {
+    [[gnu::cold]] void release() {
         for (std::size_t i = 0; i < FEWEST_SLOTS; ++i) {
             slots_[i] = Slot{};
         }
@@ -203,7 +207,7 @@ private:
     std::vector<Slot> slots_;
     std::vector<std::unique_ptr<T[]>> chunks_;
     std::vector<std::uint32_t> gaps_;  // chunks that were returned
-    std::vector<std::uint32_t> free_;  // has room for every entry
+    std::vector<std::uint32_t> free_;  // has capacity for every entry
     std::size_t used_ = 0, made_ = 0;  // made: entries of the chunks that were ever in use
 };
 

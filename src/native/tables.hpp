@@ -76,6 +76,9 @@ enum Flag : std::uint16_t {
     SAME_SLOT = 256,
 };
 
+constexpr std::uint8_t FIRST_NOTICE = 64;  // from here on: Notice, which changes no account
+constexpr std::uint8_t BLANK = 126;  // in a recording: an event on a device that was not selected
+
 enum MemoryKind : std::uint8_t {
     KIND_DRAM = 0,
     KIND_L1 = 1,
@@ -98,6 +101,37 @@ enum BinaryStatus : std::uint8_t {
     NOT_SENT = 0,
     IN_FLIGHT = 1,
     COMMITTED = 2,
+};
+
+enum class FindingCode : std::uint8_t {
+    UNKNOWN_FREE = 1,
+    BUFFER_RESIZED = 2,
+    UNKNOWN_CB_FREE = 3,
+    UNKNOWN_UNLOAD = 4,
+    KERNEL_RESIZED = 5,
+    TABLE_FULL = 6,
+    STATUS_BACKWARDS = 7,
+    CB_MAP_FULL = 8,
+    REJECTED = 9,
+    DOUBLE_FREE = 10,
+    DOUBLE_CB_FREE = 11,
+    DOUBLE_UNLOAD = 12,
+};
+
+constexpr int FINDING_CODES = 12;
+
+enum class Reject : std::uint8_t {
+    OP = 1,
+    KIND = 2,
+    SIZE_ZERO = 3,
+    SIZE_HUGE = 4,
+    CORES = 5,
+};
+
+enum class Stop : std::uint8_t {
+    END = 0,
+    ATTENTION = 1,
+    OTHER_PID = 2,
 };
 
 struct CounterColumns {
@@ -275,7 +309,7 @@ enum Section : std::uint8_t {
     FAILURES = 11,
 };
 
-enum State : std::uint8_t {
+enum RegionState : std::uint8_t {
     MAKING = 0,
     IN_USE = 1,
     ENDED = 2,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ttmem.client.query import ServerConnection
 from ttmem.clock import now_ns
@@ -60,12 +60,13 @@ def _read(feed: Feed, detail: Iterable[str] = ()) -> Snapshot:
 def record(
     file: str, *, shm: str | None = None, overwrite: bool = False, confidential: bool = False
 ) -> Iterator[None]:
-    """Records this host while the block runs, as `ttmem record` does: watched processes and counters of stock ttnn.
+    """Records this host while the block runs, as `ttmem record` does: watched processes, counters, sensors.
 
     `shm`: read this directory. `overwrite`: replace the file if it exists. `confidential`: leave out command lines and
     directories.
     """
     from ttmem.feeds import LocalFeed
+    from ttmem.feeds.recorded_telemetry import TelemetrySampler
     from ttmem.recording.recorder import described
     from ttmem.recording.writer import FileSink
 
@@ -73,12 +74,14 @@ def record(
     sink = FileSink(file, overwrite=overwrite)
     about = described(confidential=confidential)
     recorder = feed.record(sink, about, confidential=confidential)
+    sampler = TelemetrySampler(recorder.telemetry)
     ended = threading.Event()
 
     def follow() -> None:
         while not ended.wait(RECORD_EVERY_S):
             with _recording, suppress(Exception):  # the program that records goes on
                 feed.poll()
+                sampler.write()
 
     thread = threading.Thread(target=follow, name="ttmem-record", daemon=True)
     thread.start()
@@ -89,10 +92,11 @@ def record(
         ended.set()
         thread.join()
         with _recording:
-            _recorders.remove(recorder)
-            with suppress(Exception):
-                feed.poll()
-            recorder.close()
+            _recorders.remove(recorder)  # now nobody else uses it
+        with suppress(Exception):
+            feed.poll()
+        sampler.close()
+        recorder.close()
         feed.close()
 
 
@@ -103,22 +107,37 @@ def mark(text: str) -> None:
             recorder.mark(text, now_ns(), os.getpid())
 
 
+class DeviceOfTtnn(Protocol):
+    """What `ttnn.open_device` and `ttnn.open_mesh_device` return."""
+
+    def get_device_ids(self) -> Sequence[int]: ...
+
+
 def memory_allocated(
-    device: int | str = 0, kind: str = "dram", socket: str | None = None, *, process: str = "this"
+    device: int | str | DeviceOfTtnn = 0,
+    kind: str = "dram",
+    socket: str | None = None,
+    *,
+    process: str = "this",
 ) -> int:
-    """Bytes that this process holds on a device, given by logical id, or by unique id as a string.
+    """Bytes that this process holds on a device: ttnn's own, a logical id, or a unique id as a string.
 
     `kind`: dram, l1, l1_small, trace, cb or l1_used. `process`: "all" counts every process on the chip; if several
     devices have the same logical id, the one that this process uses is meant. Under the probe (`ttmem run`) bytes are
     reserved ones; without it they are those that stock ttnn counts. An unknown figure is an error that says why.
     """
+    device, kind = _which(device), kind.lower()
     if _is_for_all(process):
         return _figure(_chosen(snapshot(socket), device), kind, "held")
     return _held_here(device, _checked_kind(kind, "held"), socket)
 
 
 def max_memory_allocated(
-    device: int | str = 0, kind: str = "dram", socket: str | None = None, *, process: str = "this"
+    device: int | str | DeviceOfTtnn = 0,
+    kind: str = "dram",
+    socket: str | None = None,
+    *,
+    process: str = "this",
 ) -> int:
     """The peak of `memory_allocated` since this process started, or since `reset_peak`.
 
@@ -126,6 +145,7 @@ def max_memory_allocated(
     counter has the peak of circular buffers (`ttmem.watch` measures it). `process`: "all" is the peak of the chip since
     a server first saw it, and needs that server.
     """
+    device, kind = _which(device), kind.lower()
     if _is_for_all(process):
         return _figure(_chosen(_read(ServerFeed(socket)), device), kind, "peak")
     from ttmem.measuring import own
@@ -137,12 +157,16 @@ def max_memory_allocated(
 
 
 def reset_peak(
-    device: int | str | None = None, socket: str | None = None, *, process: str = "this"
+    device: int | str | DeviceOfTtnn | None = None,
+    socket: str | None = None,
+    *,
+    process: str = "this",
 ) -> None:
     """Resets the peaks of a device, or of all devices, to what is held now.
 
     Those of this process need the probe, and no server; with `process="all"` those of the chip, which a server keeps.
     """
+    device = None if device is None else _which(device)
     if not _is_for_all(process):
         from ttmem.measuring import own
 
@@ -154,6 +178,21 @@ def reset_peak(
         if device is not None:
             unique_id = _chosen(_read(ServerFeed(socket)), device).unique_id
         server.query("reset_peak", unique_id=unique_id)
+
+
+def _which(device: int | str | DeviceOfTtnn) -> int | str:
+    if isinstance(device, (int, str)) and not isinstance(device, bool):
+        return device
+    try:
+        ids = list(device.get_device_ids())  # type: ignore[union-attr]
+    except AttributeError:
+        what = "a device of ttnn, a logical id, or a unique id as a string"
+        raise BadInput(f"device is {what}, not {device!r}") from None
+    if len(ids) != 1:
+        raise BadInput(
+            f"the mesh has {len(ids)} devices; ask for one of them: {', '.join(map(str, ids))}"
+        )
+    return int(ids[0])
 
 
 def _is_for_all(process: str) -> bool:
@@ -172,7 +211,7 @@ def _no_server_for_one(socket: str | None) -> None:
 def _checked_kind(kind: str, which: str) -> str:
     known = ("dram", "l1", "l1_small", "trace", *(("cb", "l1_used") if which == "held" else ()))
     if kind not in known:
-        raise BadInput(f"there is no {which} figure for {kind!r}; ask for {', '.join(known)}")
+        raise BadInput(f"there is no memory called {kind!r}; ask for {', '.join(known)}")
     return kind
 
 
@@ -185,14 +224,20 @@ def _held_here(device: int | str, kind: str, socket: str | None) -> int:
     if socket is None and not own.runtime_is_loaded():
         return 0  # nothing can be allocated
     now = snapshot(socket)
-    mine = [one for one in now.processes if os.getpid() in (one.pid, one.container_pid)]
+    mine = [
+        process for process in now.processes if os.getpid() in (process.pid, process.container_pid)
+    ]
     if not mine:
         if watched and own.region_path() is None:
             return 0
         raise own.NotMeasured(
             "N/A: neither the probe nor the counters of ttnn know this process; `ttmem doctor` says why"
         )
-    ids = {one.unique_id for one in now.devices if device in (one.logical_id, one.unique_id)}
+    ids = {
+        known.unique_id for known in now.devices if device in (known.logical_id, known.unique_id)
+    }
+    if not ids:
+        return own.not_opened(device)
     held = [amounts for process in mine for uid, amounts in process.devices.items() if uid in ids]
     return sum(int(getattr(amounts, kind)) for amounts in held)
 
@@ -229,7 +274,7 @@ def _figure(device: Device, kind: str, which: str) -> int:
         return device.memory.cb.used
     if kind not in ("dram", "l1", "l1_small", "trace"):
         raise BadInput(
-            f"there is no {which} figure for {kind!r}; ask for dram, l1, l1_small, trace or l1_used"
+            f"there is no memory called {kind!r}; ask for dram, l1, l1_small, trace or l1_used"
         )
     return _known(getattr(getattr(device.memory, kind), which), kind)
 

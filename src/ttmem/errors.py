@@ -27,6 +27,10 @@ class NothingToRead(NoServer):
     idle = "nothing is running on a Tenstorrent device"
     advice = "try `ttmem run -- python model.py`, or `ttmem demo`, which needs no card"
 
+    @classmethod
+    def because(cls, why: str) -> NothingToRead:
+        return cls(f"{cls.idle}: {why}; {cls.advice}")
+
 
 class ClosedToYou(TtmemError):
     """There is a server, but this user may not use its socket."""

@@ -12,7 +12,7 @@ SHOWN = 100  # rows
 
 def table(headers: Iterable[str], rows: Iterable[Iterable[object]], caption: str = "") -> str:
     """An HTML table; cells are text, not markup."""
-    head = "".join(f"<th>{escape(one)}</th>" for one in headers)
+    head = "".join(f"<th>{escape(header)}</th>" for header in headers)
     lines = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
@@ -32,6 +32,6 @@ class Rows(tuple[T, ...]):
         return made
 
     def _repr_html_(self) -> str:
-        rows = [[show(one) for show in self.columns.values()] for one in self[:SHOWN]]
+        rows = [[show(row) for show in self.columns.values()] for row in self[:SHOWN]]
         more = f"and {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
         return table(self.columns, rows, more)

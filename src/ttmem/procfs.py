@@ -5,16 +5,17 @@ A process is (pid, start time). What is unknown, or hidden from this user, is No
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import struct
 import time
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ttmem.clock import now_ns
-from ttmem.fast_dataclasses import dataclass, field
+from ttmem.fast_dataclasses import NamedTuple, dataclass, field
 from ttmem.text import printable
 from ttmem.workloads import Workload, workload
 
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 
 # As many mappings as the kernel allows take 10 MB. With paths made long on purpose they take 260, and a second per 64.
 _LARGEST_MAPS = 16 << 20
-_LARGEST_STATUS = 1 << 19  # it lists all groups of the user, up to 65,536
 _LARGEST_FILE = 64 << 20
+_PART = (
+    64 << 10
+)  # larger objects are mapped and unmapped by malloc, which takes longer than reading
+_BEGINNING = 4096
+LARGEST_PID = 1 << 22  # the kernel's own limit
 _CREDENTIALS = struct.Struct("3i")
 # The kernel gives its initial namespaces these inode numbers on every machine.
 _INITIAL_NAMESPACES = {"pid": 0xEFFFFFFC, "ipc": 0xEFFFFFFF}
@@ -83,14 +88,8 @@ def _boot_time_ns() -> int:
 
 def _stat(pid: int) -> list[bytes] | None:
     """The fields of /proc/PID/stat from the state on; None if the process is gone or hidden."""
-    try:
-        # Twice as fast as a file object, and called for every process in every reading.
-        stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            text = os.read(stat, 4096)
-        finally:
-            os.close(stat)
-    except OSError:
+    text = _beginning(f"/proc/{pid}/stat")
+    if text is None:
         return None
     # The command is in brackets, and may itself contain brackets and spaces.
     return text[text.rfind(b")") + 2 :].split()
@@ -173,24 +172,12 @@ def runs_another_program(facts: ProcessFacts) -> bool:
 # -- /proc/PID/status --------------------------------------------------------------------------------------------
 
 
-def _status(pid: int) -> bytes:
-    """Empty if the process is gone or hidden."""
-    try:
-        status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(status, _LARGEST_STATUS)
-        finally:
-            os.close(status)
-    except OSError:
-        return b""
-
-
 def user_id(pid: int) -> int | None:
     """The effective uid in this user namespace.
 
     The owner of /proc/PID is no substitute: it is root for a process that may not be dumped.
     """
-    text = _status(pid)
+    text = _beginning(f"/proc/{pid}/status") or b""
     # The name comes before it, but the kernel escapes line ends in names.
     found = text.find(b"\nUid:")
     return int(text[found + 5 :].split(None, 2)[1]) if found >= 0 else None
@@ -199,7 +186,8 @@ def user_id(pid: int) -> int | None:
 def name_and_inner_pid(pid: int) -> tuple[str | None, int | None]:
     """(name, pid in its container or None if it is in none); no name: the process is gone."""
     name: str | None = None
-    for line in _status(pid).split(b"\n"):
+    status = content(f"/proc/{pid}/status") or b""  # lists all groups of the user, up to 65,536
+    for line in status.split(b"\n"):
         if line.startswith(b"Name:"):
             name = printable(line[5:].strip())
         elif line.startswith(b"NSpid:"):
@@ -257,16 +245,34 @@ def pid_outside(inner: int, start_ticks: int, uid: int, since_ns: int) -> int | 
 
 def content(path: str) -> bytes | None:
     """A file of /proc; None if it does not exist or is hidden."""
+    return _read(path, _LARGEST_FILE)
+
+
+def _beginning(path: str) -> bytes | None:
+    """Like `content`, but only what the first read gives: enough of files that are short."""
+    return _read(path, 0)
+
+
+def _read(path: str, most: int) -> bytes | None:
     try:
-        with open(path, "rb") as file:
-            return file.read(_LARGEST_FILE)
+        # Twice as fast as a file object, and called for every process in every reading.
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts = [os.read(file, _BEGINNING)]
+            size = len(parts[0])
+            while size < most and (part := os.read(file, _PART)):
+                parts.append(part)
+                size += len(part)
+            return b"".join(parts)
+        finally:
+            os.close(file)
     except OSError:
         return None
 
 
 def comm(pid: int) -> bytes:
     """The name of the main thread; empty if the process is gone."""
-    return (content(f"/proc/{pid}/comm") or b"").strip()
+    return (_beginning(f"/proc/{pid}/comm") or b"").strip()
 
 
 def environ(pid: int) -> dict[bytes, bytes] | None:
@@ -292,31 +298,71 @@ def maps(pid: int) -> bytes | None:
         return None
 
 
+# `struct procmap_query` of <linux/fs.h> in words of 64 bits: its size, flags, an address; then start, end, flags, page
+# size, offset and inode of the mapping found, major and minor of its device; and names, which are not asked for.
+_QUERY_WORDS = 13
+_END, _INODE, _DEVICE = 4, 8, 9
+_QUERY_MAPPING = 0xC0686611  # ioctl PROCMAP_QUERY
+_NEXT_SHARED_FILE = 0x08 | 0x10 | 0x20
+_MOST_SHARED_FILES = 8192
+
+
+def shared_files(pid: int) -> frozenset[tuple[int, int]] | None:
+    """(device, inode) of the files that it maps as shared memory; None if they are hidden or too many.
+
+    None before Linux 6.11, too. Later ones find these mappings without printing all others, which takes five times as
+    long.
+    """
+    import fcntl  # here, since only this needs it
+
+    found: dict[int, set[int]] = {}  # inodes by device
+    query = bytearray(8 * _QUERY_WORDS)
+    words = memoryview(query).cast("Q")
+    words[0], words[1] = len(query), _NEXT_SHARED_FILE
+    try:
+        file = os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for _ in range(_MOST_SHARED_FILES):
+                words[2] = words[_END]
+                fcntl.ioctl(file, _QUERY_MAPPING, query)
+                found.setdefault(words[_DEVICE], set()).add(words[_INODE])
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            devices = {word: os.makedev(word & 0xFFFFFFFF, word >> 32) for word in found}
+            return frozenset((devices[word], number) for word in found for number in found[word])
+    return None
+
+
 def process_facts(pid: int, uid: int | None = None) -> ProcessFacts:
     if uid is None:
         uid = user_id(pid)
     fields = _stat(pid)
     if fields is None or _is_over(fields):
         fields = []
-    cgroup = content(f"/proc/{pid}/cgroup") or b""
-    belongs = workload(cgroup, lambda: content(f"/proc/{pid}/environ") or b"")
     return ProcessFacts(
         pid,
         _started_ns(fields) if fields else None,
         user_name(uid),
-        _command(pid),
+        command_line(pid),
         _mark(fields),
-        belongs,
+        workload_of(pid),
     )
 
 
-def _command(pid: int) -> str | None:
+def workload_of(pid: int) -> Workload | None:
+    """The container, pod or job that it belongs to."""
+    cgroup = content(f"/proc/{pid}/cgroup") or b""
+    return workload(cgroup, lambda: content(f"/proc/{pid}/environ") or b"")
+
+
+def command_line(pid: int) -> str | None:
     """The command line it was started with, in printable characters."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as cmdline:
-            words = cmdline.read(4096).split(b"\0")
-    except OSError:
+    cmdline = _beginning(f"/proc/{pid}/cmdline")
+    if cmdline is None:
         return None
+    words = cmdline.split(b"\0")
     text = " ".join(word.decode("utf-8", "replace") for word in words if word)
     return printable(text, " ") or None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 ELLIPSIS = "…"
-_WORD = re.compile(r"\d[\d.,]* (?:[KMGT]i)?B\b\S*|\S+")  # a size stays on one line with its unit
+_WORD = r"\d[\d.,]* (?:[KMGT]i)?B\b\S*|\S+"  # a size stays on one line with its unit
 _EMOJI_SELECTOR = "\ufe0f"  # makes the sign before it two columns wide, in some terminals only
 
 
@@ -82,7 +82,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _words(text: str, width: int) -> Iterator[str]:
-    for word in _WORD.findall(text):
+    for word in re.findall(_WORD, text):
         while columns(word) > width:
             piece = _beginning(word, width)
             yield piece
@@ -99,22 +99,22 @@ def printable(text: str | bytes, instead: str = "?") -> str:
     return "".join(letter if letter.isprintable() else instead for letter in text)
 
 
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_PYTHON = r"(?:python|pypy)[\d.]*"
 _WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")  # options of Python followed by their value
 
 
-@lru_cache(1 << 10)  # the monitor asks for the same ones at each refresh
 def program_name(command: str | None) -> str | None:
     """The script, module or program alone; None if the command is unknown."""
     return None if command is None else short_command(command).split(" ", 1)[0]
 
 
+@lru_cache(1 << 10)  # the monitor asks for the same ones at each refresh
 def short_command(command: str | None) -> str:
     """Script and arguments, without the interpreter, its options, and folders."""
     if command is None:
         return "N/A"
     words = command.split(" ")
-    at = _script(words) if _PYTHON.fullmatch(_base(words[0])) else 0
+    at = _script(words) if re.fullmatch(_PYTHON, _base(words[0])) else 0
     words = words[at:]
     return " ".join([_base(words[0]), *words[1:]])
 

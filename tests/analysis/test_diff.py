@@ -39,15 +39,15 @@ def test_changes_are_matched_by_name_and_add_up_to_that_of_the_peak(
 
     dram, l1 = found.memories[0], found.memories[1]
     assert (dram.peak.before, dram.peak.after, dram.peak.what) == (10 * MIB, 16 * MIB, "grown")
-    assert [(one.name, one.by, one.what) for one in dram.holders["site"]] == [
+    assert [(change.name, change.by, change.what) for change in dram.holders["site"]] == [
         ("DRAM  ttnn.empty  model.py:5 cache", 4 * MIB, "added"),
         ("DRAM  ttnn.empty  model.py:3 load", 2 * MIB, "grown"),
     ]
     assert dram.explained == 1.0
-    assert [one.what for one in l1.holders["site"]] == ["removed"]
+    assert [change.what for change in l1.holders["site"]] == ["removed"]
     for memory in found.memories:
         for rows in memory.holders.values():
-            assert sum(one.by for one in rows) == memory.peak.by
+            assert sum(change.by for change in rows) == memory.peak.by
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,53 @@ def test_a_limit_on_something_else_names_what_there_is(runs: tuple[str, str]) ->
         found = compare(History(before), History(after))
     with pytest.raises(BadInput, match=r"known are dram\.peak, "):
         parse_limit("l2.peak > +2%").broken_by(found)
+
+
+def test_l1_is_the_row_l1_and_not_all_of_l1(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with Run(tmp_path / f"{name}.ttmem") as run:
+            run.alloc(2 * MIB, kind=MemoryKind.L1)
+            run.circular(1, 3 * MIB, 0x20000)
+    with (
+        Recording(str(tmp_path / "a.ttmem")) as before,
+        Recording(str(tmp_path / "b.ttmem")) as after,
+    ):
+        found = compare(History(before), History(after))
+
+    assert not parse_limit("l1.peak > 2 MiB").broken_by(found)
+    assert parse_limit("l1.peak > 1 MiB").broken_by(found)
+    assert parse_limit("l1_used.peak > 4 MiB").broken_by(found)
+    assert parse_limit("cb.peak > 2 MiB").broken_by(found)
+
+
+@pytest.mark.parametrize(
+    "limit", ["l1_small.peak > 20 MiB", "trace.peak > +2%", "cb.peak > +1 KiB"]
+)
+def test_memory_that_neither_run_used_exceeds_no_limit(limit: str, runs: tuple[str, str]) -> None:
+    assert main(["diff", *runs, "--fail-if", limit]) == 0
+
+
+def test_an_exceeded_limit_says_by_which_figure(
+    runs: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["diff", *runs, "--fail-if", "dram.peak > 12 MiB", "--fail-if", "allocations > 1"])
+
+    said = capsys.readouterr().out
+    assert "exceeded: dram.peak > 12 MiB: 16.0 MiB, before 10.0 MiB" in said
+    assert "exceeded: allocations > 1: 2, before 2" in said
+
+
+def test_runs_of_a_renamed_script_are_compared_by_operation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(tmp_path / "a.ttmem"), str(tmp_path / "b.ttmem")]
+    for file, script in zip(files, ("old.py", "new.py"), strict=True):
+        with Run(Path(file)) as run:
+            run.alloc(MIB, f"{script}:1 main", op="ttnn.empty")
+
+    assert main(["diff", *files]) == 2
+    assert "--by op compares by operation" in capsys.readouterr().err
+    assert main(["diff", *files, "--by", "op"]) == 0
 
 
 def test_two_recordings_with_nothing_in_common_are_not_compared(tmp_path: Path) -> None:

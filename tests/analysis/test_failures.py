@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.analysis.failures import Explanation, explain, largest_gap, on_all_chips
+from ttmem.analysis.failures import Explanation, InTheWay, explain, largest_gap, on_all_chips
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.runtime_messages import Verdict
 from ttmem.probe.report import FailedAllocation, Holding, Origin
+from ttmem.views.analysis.failures import render_failure
 
 DEVICE = DeviceDeclaration(
     logical_id=0,
@@ -112,7 +113,7 @@ def test_the_runtime_knows_better_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "requested", "no_room"),
+    ("message", "requested", "out_of_memory"),
     [
         ("L1_SMALL only supports sharded allocations, see validate_num_banks", 65_536, False),
         ("L1_SMALL only supports sharded allocations, see validate_num_banks", 1 << 30, True),
@@ -120,11 +121,11 @@ def test_the_runtime_knows_better_what_was_asked_for() -> None:
     ],
 )
 def test_no_room_is_said_only_where_the_runtime_or_the_count_says_so(
-    message: str, requested: int, no_room: bool
+    message: str, requested: int, out_of_memory: bool
 ) -> None:
     why = explain(failed(message, kind=MemoryKind.L1_SMALL, requested=requested))
 
-    assert why.no_room is no_room
+    assert why.out_of_memory is out_of_memory
 
 
 def test_a_message_about_an_unknown_device_has_no_verdict() -> None:
@@ -207,9 +208,19 @@ def refused(needed: int, holdings: tuple[Holding, ...]) -> Explanation:
     return explain(failed("", requested=needed * BANKS, holdings=holdings))
 
 
+def as_text(why: Explanation) -> str:
+    return render_failure(1, why, width=120, color=False)
+
+
+def only_part(why: Explanation) -> InTheWay:
+    assert why.to_free is not None
+    ((part,),) = why.to_free
+    return part
+
+
 def ops_to_free(why: Explanation) -> list[set[str | None]]:
     assert why.to_free is not None
-    return [{one.origin.op for one in each} for each in why.to_free]
+    return [{part.site.origin.op for part in way} for way in why.to_free]
 
 
 def test_the_fewest_sites_make_room_in_one_piece_not_only_enough_bytes() -> None:
@@ -222,13 +233,44 @@ def test_the_fewest_sites_make_room_in_one_piece_not_only_enough_bytes() -> None
 
     assert why.verdict is Verdict.FRAGMENTED
     assert why.short_by == 100_000
-    assert ops_to_free(why) == [{"large"}, {"small"}]
+    assert ops_to_free(why) == [{"small"}, {"large"}]  # 100,000 bytes to free, or 400,000
 
 
 def test_two_sites_are_named_if_neither_is_enough() -> None:
     holdings = crowded((100_000, 600_000, "one"), (700_000, 600_000, "other"))
 
     assert ops_to_free(refused(1_200_000, holdings)) == [{"one", "other"}]
+
+
+def test_one_of_many_equal_buffers_is_enough() -> None:
+    holdings = crowded(*((at * 100_000, 100_000, "ttnn.matmul") for at in range(14)))
+
+    why = refused(100_000, holdings)
+
+    part = only_part(why)
+    assert (part.site.count, len(part.addresses), part.any_of_them) == (14, 1, True)
+    assert "free any of the 14 of ttnn.matmul" in as_text(why)
+
+
+def test_buffers_that_only_help_together_are_named_by_address() -> None:
+    holdings = crowded(*((at * 100_000, 100_000, "ttnn.matmul") for at in range(13)))
+
+    why = refused(250_000, holdings)  # free: 100,000 at the top
+
+    part = only_part(why)
+    assert part.addresses == (BASE + 1_100_000, BASE + 1_200_000)
+    lower, upper = (f"{address:#x}" for address in part.addresses)
+    assert "free 2 of the 13 of ttnn.matmul" in as_text(why)
+    assert f"at {lower} and {upper}" in as_text(why)
+
+
+def test_what_the_refused_line_allocated_before_comes_last() -> None:
+    holdings = crowded((0, 200_000, "ttnn.add"), (200_000, 1_200_000, "ttnn.matmul"))
+    failure = failed("", requested=100_000 * BANKS, holdings=holdings)
+
+    why = explain(replace(failure, origin=holdings[0].origin))
+
+    assert ops_to_free(why) == [{"ttnn.matmul"}, {"ttnn.add"}]
 
 
 def test_nothing_helps_what_is_larger_than_a_bank() -> None:
@@ -266,13 +308,17 @@ def test_no_smaller_set_of_sites_would_do(blocks: list[tuple[int, int, str]], ne
     named = ops_to_free(why)
     assert named == [] if fewest == 0 else all(len(ops) == fewest for ops in named) and named != []
     assert all(fits_without(ops) for ops in named)
+    for way in why.to_free or ():
+        freed = {address for part in way for address in part.addresses}
+        left = [(BASE + start, size) for start, size, _ in placed if BASE + start not in freed]
+        assert largest_gap(left, BASE, BASE + SIZE) >= needed * unit
 
 
 def test_bytes_that_only_lock_step_takes_are_the_cause_if_without_them_it_fits() -> None:
     # Each reserves 100 KB in each of 100 banks for 1 MB of data.
     few_pages = tuple(
-        replace(one, requested=1_000_000)
-        for one in crowded(*((at * 100_000, 100_000, "ttnn.empty") for at in range(13)))
+        replace(holding, requested=1_000_000)
+        for holding in crowded(*((at * 100_000, 100_000, "ttnn.empty") for at in range(13)))
     )
 
     why = refused(200_000, few_pages)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.analysis.runs import CHIPS, Run
 from ttmem.analysis.history import History, Loss
-from ttmem.events import Event, MemoryKind, Op
+from ttmem.events import EVENT_SIZE, Event, MemoryKind, Op
 from ttmem.recording import BufferChange, Recording
 
 MIB = 1 << 20
@@ -38,9 +38,9 @@ def test_the_buffers_alive_at_a_peak_add_up_to_it_and_are_those_of_the_snapshot(
             for (device, memory), peak in peaks.items():
                 if memory != "l1_used" and peak.position == change.position + 1:
                     held = (
-                        one.held
-                        for one in alive.values()
-                        if (one.device, one.kind.lower()) == (device, memory)
+                        change.held
+                        for change in alive.values()
+                        if (change.device, change.kind.lower()) == (device, memory)
                     )
                     found[device, memory] = sum(held)
         shown = history.at(peaks[CHIPS[1], "l1"].position, "buffers")
@@ -54,7 +54,10 @@ def test_the_buffers_alive_at_a_peak_add_up_to_it_and_are_those_of_the_snapshot(
     }
     assert found == {key: peak.bytes for key, peak in peaks.items() if key[1] != "l1_used"}
     assert sum(b.held for b in shown.buffers or () if b.device == CHIPS[1]) == 3 * MIB
-    assert {one.origin.site for one in alive.values()} == {"model.py:3 weights", "model.py:9 step"}
+    assert {change.origin.site for change in alive.values()} == {
+        "model.py:3 weights",
+        "model.py:9 step",
+    }
 
 
 def test_what_a_process_held_ends_with_it_and_its_successor_is_another_process(
@@ -70,7 +73,9 @@ def test_what_a_process_held_ends_with_it_and_its_successor_is_another_process(
     with Recording(str(tmp_path / "a.ttmem")) as recording:
         changes = list(History(recording).buffers())
 
-    assert [(one.begins, one.origin.process.pid, one.origin.site) for one in changes] == [
+    assert [
+        (change.begins, change.origin.process.pid, change.origin.site) for change in changes
+    ] == [
         (True, 41, "first.py:1 main"),
         (False, 41, "first.py:1 main"),
         (True, 42, "second.py:1 main"),
@@ -127,3 +132,26 @@ def test_a_recording_without_events_gives_no_verdict(tmp_path: Path) -> None:
         assert (history.peaks, list(history.buffers())) == ((), [])
         with pytest.raises(Loss, match="has no allocations"):
             history.need_everything("verdict")
+
+
+def test_equal_parts_are_the_same_however_often_the_recorder_read(tmp_path: Path) -> None:
+    found = {}
+    for each in (1, 7):
+        path, waiting = tmp_path / f"{each}.ttmem", bytearray()
+        with Run(path) as run:
+            record = run.books.processes[run.process]
+            for number in range(700):
+                event = Event(Op.ALLOC, MemoryKind.DRAM, id=number + 1, size=MIB)
+                waiting += event._replace(time=run.now).pack()
+                if len(waiting) >= each * EVENT_SIZE * (1 if number < 350 else 10):
+                    run.books.apply(record, bytes(waiting), 0, len(waiting), run.now)
+                    waiting.clear()
+            run.books.apply(record, bytes(waiting), 0, len(waiting), run.now)
+        with Recording(str(path)) as recording:
+            history = History(recording)
+            begins = [change.position for change in history.buffers()]
+            parts = history.windows("window").windows
+            found[each] = [begins.index(part.first) for part in parts]
+
+    assert found[1] == found[7]
+    assert found[1] == [700 * number // 12 for number in range(12)]

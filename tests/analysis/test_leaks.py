@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.analysis.runs import CHIPS, Run
 from ttmem.analysis.history import History, Loss
-from ttmem.analysis.leaks import Leaks, Verdict, find_leaks, is_growth
+from ttmem.analysis.leaks import Leaks, LeakVerdict, find_leaks, is_growth
 from ttmem.commands import main
 from ttmem.errors import BadInput
 from ttmem.events import Event, MemoryKind, Op
@@ -64,7 +64,7 @@ def test_a_tensor_kept_by_every_iteration_is_a_leak_with_its_line_and_rate(
 ) -> None:
     found = answer(recorded(tmp_path / "a.ttmem", leaking, marks=marks, phases=not marks))
 
-    (leak,) = found.of(Verdict.LEAK)
+    (leak,) = found.of(LeakVerdict.LEAK)
     assert (leak.line.site, leak.line.kind, leak.devices) == ("model.py:12 keep", "DRAM", CHIPS[:1])
     assert leak.per_iteration == 2 * MIB
     assert leak.until_full is not None
@@ -75,7 +75,7 @@ def test_a_tensor_kept_by_every_iteration_is_a_leak_with_its_line_and_rate(
 def test_weights_that_stay_until_the_end_and_temporaries_are_no_leak(tmp_path: Path) -> None:
     found = answer(recorded(tmp_path / "a.ttmem", clean))
 
-    assert found.of(Verdict.LEAK) == []
+    assert found.of(LeakVerdict.LEAK) == []
     assert found.steady == 2
 
 
@@ -86,8 +86,8 @@ def test_what_rises_at_first_and_then_no_more_is_warm_up(tmp_path: Path) -> None
 
     found = answer(recorded(tmp_path / "a.ttmem", body))
 
-    assert found.of(Verdict.LEAK) == []
-    assert [one.line.site for one in found.of(Verdict.WARM_UP)] == ["model.py:15 cache"]
+    assert found.of(LeakVerdict.LEAK) == []
+    assert [finding.line.site for finding in found.of(LeakVerdict.WARM_UP)] == ["model.py:15 cache"]
 
 
 def test_kernel_binaries_and_a_growing_program_cache_are_cache_growth(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_kernel_binaries_and_a_growing_program_cache_are_cache_growth(tmp_path: 
 
     found = answer(recorded(tmp_path / "a.ttmem", body))
 
-    assert found.of(Verdict.LEAK) == []
-    assert [one.line.kind for one in found.of(Verdict.CACHE)] == ["DRAM", "programs"]
+    assert found.of(LeakVerdict.LEAK) == []
+    assert [finding.line.kind for finding in found.of(LeakVerdict.CACHE)] == ["DRAM", "programs"]
 
 
 def test_a_trace_that_is_never_released_is_a_leak(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_trace_that_is_never_released_is_a_leak(tmp_path: Path) -> None:
         del number
         run.alloc(MIB, "model.py:30 capture", kind=MemoryKind.TRACE)
 
-    (leak,) = answer(recorded(tmp_path / "a.ttmem", body)).of(Verdict.LEAK)
+    (leak,) = answer(recorded(tmp_path / "a.ttmem", body)).of(LeakVerdict.LEAK)
 
     assert leak.line.kind == "TRACE"
 
@@ -121,17 +121,17 @@ def test_what_a_process_held_when_it_died_is_left_behind(tmp_path: Path) -> None
 
     found = answer(tmp_path / "a.ttmem")
 
-    (left,) = found.of(Verdict.LEFT)
+    (left,) = found.of(LeakVerdict.LEFT)
     assert (left.line.site, left.low_water) == ("model.py:3 load", (4 * MIB,))
 
 
 def test_small_growth_and_chosen_phases_can_be_ignored(tmp_path: Path) -> None:
     path = recorded(tmp_path / "a.ttmem", leaking)
 
-    assert answer(path, min_bytes=1 << 30).of(Verdict.LEAK) == []
+    assert answer(path, min_bytes=1 << 30).of(LeakVerdict.LEAK) == []
     with Recording(str(path)) as recording:
         found = find_leaks(History(recording), "window", ignore_phases=["step"])
-    assert found.of(Verdict.LEAK) == []
+    assert found.of(LeakVerdict.LEAK) == []
 
 
 def test_losses_give_no_verdict(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_verb_exits_with_1_on_a_leak_and_names_the_line(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "name either a recording or"),
+        ([], 2, "give either a recording or"),
         (["{folder}/none.ttmem"], 2, "none.ttmem"),
         (["{folder}/empty.ttmem"], 1, "has no allocations"),
         (["--pid", "1"], 3, "is not watched"),
@@ -185,7 +185,7 @@ def test_bad_input_gets_one_sentence(
     with Run(tmp_path / "short.ttmem") as run:
         run.alloc(MIB)
 
-    given = [one.replace("{folder}", str(tmp_path)) for one in arguments]
+    given = [argument.replace("{folder}", str(tmp_path)) for argument in arguments]
 
     assert main(["leaks", *given, *(["--shm", str(tmp_path)] if "--pid" in given else [])]) == code
     error = capsys.readouterr().err

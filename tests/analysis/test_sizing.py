@@ -20,7 +20,7 @@ MIB = 1 << 20
 def advice(path: Path, **kv: str | int) -> dict[str, Advice]:
     with Recording(str(path)) as recording:
         found = sizes(History(recording), 0.25, KvCache(**kv))  # type: ignore[arg-type]
-    return {one.name: one for one in found.advice}
+    return {advice.name: advice for advice in found.advice}
 
 
 def test_a_trace_region_that_was_a_little_too_small_is_named_with_what_it_needs(
@@ -52,6 +52,31 @@ def test_l1_small_is_advised_per_core(tmp_path: Path) -> None:
     assert small.configured == P150.l1_small_bank_size
 
 
+def test_more_than_a_core_has_is_not_advised(tmp_path: Path) -> None:
+    core = (P150.l1_bank_size or 0) + (P150.l1_small_bank_size or 0)
+    with Run(tmp_path / "a.ttmem") as run:
+        run.alloc((core + 64) * P150.l1_banks, kind=MemoryKind.L1)
+
+    worker = advice(tmp_path / "a.ttmem")["worker_l1_size"]
+
+    assert worker.over is not None
+    assert worker.advised is None
+    assert "hold less in L1" in (worker.reason or "")
+
+
+def test_worker_l1_includes_the_configured_l1_small_which_the_runtime_takes_out_of_it(
+    tmp_path: Path,
+) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        run.alloc(8000 * P150.l1_banks, kind=MemoryKind.L1)
+
+    worker = advice(tmp_path / "a.ttmem")["worker_l1_size"]
+
+    assert worker.observed == 8000 + 32_768
+    assert worker.advised == -(-(10_000 + 32_768) // 64) * 64
+    assert "l1_small_size=32768" in worker.unit
+
+
 def test_tokens_are_what_weights_and_activations_leave_of_dram(tmp_path: Path) -> None:
     with Run(tmp_path / "a.ttmem") as run:
         run.alloc(100 * MIB, "model.py:3 load")
@@ -61,12 +86,30 @@ def test_tokens_are_what_weights_and_activations_leave_of_dram(tmp_path: Path) -
     found = advice(tmp_path / "a.ttmem", site="kv_cache", bytes_per_token=MIB)[name]
     capacity = P150.dram_banks * (P150.dram_bank_size or 0)
 
-    assert (found.observed, found.advised) == (32, (capacity - 100 * MIB) // MIB)
+    free = capacity - 100 * MIB
+    assert (found.observed, found.advised) == (32, int(free / 1.25 // MIB))
     unknown = advice(tmp_path / "a.ttmem")[name]
     assert unknown.advised is None
     assert unknown.reason is not None
     nowhere = advice(tmp_path / "a.ttmem", site="nowhere", bytes_per_token=1)[name]
     assert (nowhere.advised, "nowhere" in (nowhere.reason or "")) == (None, True)
+
+
+def test_weights_from_the_same_line_are_not_counted_as_cache(tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        with run.in_phase("load"):
+            run.alloc(100 * MIB, "model.py:3 tensor")
+        with run.in_phase("prefill"):
+            run.alloc(32 * MIB, "model.py:3 tensor")
+
+    name = "KV-cache tokens that fit"
+    unclear = advice(tmp_path / "a.ttmem", site="tensor", bytes_per_token=MIB)[name]
+    found = advice(tmp_path / "a.ttmem", site="tensor", bytes_per_token=MIB, phase="prefill")[name]
+    by_phase = advice(tmp_path / "a.ttmem", bytes_per_token=MIB, phase="prefill")[name]
+
+    assert (unclear.observed, unclear.advised) == (None, None)
+    assert "several phases: load, prefill" in (unclear.reason or "")
+    assert found.observed == by_phase.observed == 32
 
 
 def test_nothing_is_advised_from_a_run_with_losses(tmp_path: Path) -> None:
@@ -100,3 +143,31 @@ def test_the_table_says_what_was_too_small(
 
     assert main(["size", str(tmp_path / "a.ttmem")]) == 0
     assert "too small" in capsys.readouterr().out
+
+
+def test_worker_l1_counts_the_circular_buffers_of_what_ran_and_advises_for_all_that_is_cached(
+    tmp_path: Path,
+) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        run.books.define_cores(run.books.processes[run.process], 1, 1)
+        for program, size in ((1, 262_144), (2, 4096)):
+            wanted = Event(Op.CB_ALLOC, id=program, size=size, extra=program, address=200_000)
+            run.event(wanted._replace(cores=1))
+            run.event(Event(Op.PROGRAM_DISPATCH, id=program))
+        run.alloc(1_300_000 * P150.l1_banks, kind=MemoryKind.L1)
+
+    worker = advice(tmp_path / "a.ttmem")["worker_l1_size"]
+
+    assert worker.observed == 1_300_000 + 4096 + 32_768
+    assert (worker.over, worker.advised) == (None, worker.configured)
+
+
+def test_worker_l1_was_too_small_by_what_the_refused_request_lacked(tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        run.alloc(8000 * P150.l1_banks, kind=MemoryKind.L1)
+        size = ((P150.l1_bank_size or 0) + 640) * P150.l1_banks
+        run.event(Event(Notice.ALLOCATION_FAILED, MemoryKind.L1, size=size))
+
+    worker = advice(tmp_path / "a.ttmem")["worker_l1_size"]
+
+    assert (worker.observed, worker.at_least) == ((worker.configured or 0) + 640, True)

@@ -1,4 +1,4 @@
-"""The benchmarks in their short form, and a host on which somebody else is at work."""
+"""Short runs of the benchmarks, on a host that is busy with other work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every benchmark works on any host, whatever else runs there; how fast things are is no test's business."""
+"""Every benchmark works on any host, whatever else runs there; tests do not judge speed."""
 
 from __future__ import annotations
 

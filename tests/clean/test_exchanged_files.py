@@ -1,4 +1,4 @@
-"""Somebody exchanges files and folders while root cleans: only what was judged is ever touched."""
+"""Another user replaces files and directories while root cleans: only what was checked is touched."""
 
 from __future__ import annotations
 

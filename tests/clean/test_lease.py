@@ -1,4 +1,4 @@
-"""Nobody loses a file between the last look and its removal."""
+"""No process loses a file between the last check and its removal."""
 
 from __future__ import annotations
 

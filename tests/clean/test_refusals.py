@@ -1,4 +1,4 @@
-"""What may not be touched is not touched, and the reason is said."""
+"""What may not be touched is left alone, with the reason."""
 
 from __future__ import annotations
 

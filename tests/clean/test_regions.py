@@ -1,4 +1,4 @@
-"""Ghosts go, the living keep everything, and nothing is taken from under anybody."""
+"""Ghosts are removed, and live processes are not affected."""
 
 from __future__ import annotations
 

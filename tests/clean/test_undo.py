@@ -1,4 +1,4 @@
-"""What was taken comes back, byte for byte, unless somebody would be hurt."""
+"""Undo restores what was removed, byte for byte, unless a live process would be affected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from tests.clean.conftest import Mapper, Planner, Start
 from tests.sources.region_writer import Slot, Written
 from ttmem.clean import Backups, carry_out, undo
-from ttmem.errors import BadInput
+from ttmem.clean.backup import Backup
+from ttmem.errors import BadInput, TtmemError
 
 HELD = (4096, 2048, 0, 0, 512)
 
@@ -148,3 +149,23 @@ def test_backups_of_over_a_month_ago_are_removed_when_a_new_one_begins(
     backups.begin()
 
     assert backups.ids() == []
+
+
+def test_a_run_in_the_same_second_leaves_the_backup_of_another_one_alone(tmp_path: Path) -> None:
+    source = tmp_path / "region"
+    source.write_bytes(b"held")
+    first, second = backups_of_one_second(tmp_path / "backups")
+    with source.open("rb") as file:
+        first.keep({"kind": "file", "path": "one"}, file.fileno())
+        with pytest.raises(TtmemError, match="left as it is"):
+            second.keep({"kind": "file", "path": "two"}, file.fileno())
+
+    assert [entry["path"] for entry in Backups(tmp_path / "backups").open().entries] == ["one"]
+    assert (first.folder / "0.bin").read_bytes() == b"held"
+
+
+def backups_of_one_second(folder: Path) -> tuple[Backup, Backup]:
+    while True:
+        both = Backups(folder).begin(), Backups(folder).begin()
+        if both[0].folder == both[1].folder:
+            return both

@@ -1,4 +1,4 @@
-"""The client's live set against the real ledger: what is told again is what was there."""
+"""The client's live set against the real ledger: what is resent equals what was reported."""
 
 from __future__ import annotations
 

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import json
-import shutil
+import re
+import shlex
 import socket
 import subprocess
 import sys
-import urllib.parse
 import urllib.request
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from deploy.make_dashboards import ALERTS, DASHBOARD, FOLDER, RECORDED, RULES, dashboard, rules
+from deploy.make_dashboards import ALERTS, DASHBOARD, FOLDER, RULES, dashboard, rules
 
+from tests.fleet.answers import answering
+from tests.fleet.scraping import prometheus, tool
 from tests.patience import wait_until
+from tests.probe.watched import Watched
 from tests.server.harness import RunningServer
-from tests.web.site import website
-from ttmem.client import AllocationClient, DeviceDeclaration, MemoryKind
+from tests.sources.region_writer import N300_LOCAL, Written, add_n300
+from tests.web.site import WebSite, website
+from ttmem.events import Amounts
+from ttmem.exporters.openmetrics import families, render
+from ttmem.feeds import idle_host
+from ttmem.fleet.recorded import FAILED, RECORDED, RECORDED_SLOWLY
+from ttmem.snapshots import Process
+from ttmem.wire.tokens import Tokens, kept_key
+from ttmem.workloads import Workload
 
 pytestmark = pytest.mark.slow
-
-
-def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
 
 
 def run(*command: str, folder: Path = FOLDER) -> str:
@@ -61,7 +66,7 @@ def test_the_rules_fire_when_they_should() -> None:
     run(promtool, "check", "rules", str(RULES))
     run(promtool, "test", "rules", "ttmem.test.yml", folder=FOLDER / "prometheus")
     tested = (FOLDER / "prometheus" / "ttmem.test.yml").read_text()
-    untested = [one.name for one in ALERTS if one.name not in tested]
+    untested = [alert.name for alert in ALERTS if alert.name not in tested]
     assert untested == ["TtmemDramAlmostFull"]  # as TtmemL1AlmostFull
 
 
@@ -70,7 +75,7 @@ def test_the_dashboard_has_the_structure_that_grafana_wants() -> None:
 
     assert "id" not in made
     assert made["schemaVersion"] >= 36
-    assert [one["name"] for one in made["__inputs"]] == ["DS_PROMETHEUS"]
+    assert [entry["name"] for entry in made["__inputs"]] == ["DS_PROMETHEUS"]
     numbers = [panel["id"] for panel in panels()]
     assert len(set(numbers)) == len(numbers)
     taken: set[tuple[int, int]] = set()
@@ -106,75 +111,139 @@ def test_the_unit_is_one(tmp_path: Path) -> None:
     assert run(analyze, "verify", str(unit)) == ""
 
 
-@pytest.fixture
-def prometheus(tmp_path: Path) -> Iterator[str]:
-    """A real one that scrapes a real `ttmem web` over a server with one busy device; its address."""
-    program = tool("prometheus")
+def daemon_set_command() -> list[str]:
+    pod = yaml.safe_load((FOLDER / "kubernetes" / "daemonset.yml").read_text())["spec"]["template"]
+    command: list[str] = pod["spec"]["containers"][0]["command"]
+    return command
+
+
+def unit_command() -> list[str]:
+    text = (FOLDER / "systemd" / "ttmem.service").read_text().replace("\\\n", "")
+    (line,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
+    return shlex.split(line)
+
+
+@pytest.mark.parametrize("command", [daemon_set_command(), unit_command()], ids=["pod", "unit"])
+def test_a_scraper_with_the_token_gets_processes_and_telemetry_from_what_is_shipped(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    watch: Callable[..., Watched],
+    command: list[str],
+) -> None:
     pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    watch("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); say('made'); input()").wait_for(
+        "made"
+    )
+    (tmp_path / "sys").mkdir()
+    add_n300(tmp_path / "sys")
+    Written(number=N300_LOCAL).write(tmp_path)
+    monkeypatch.setenv("TTMEM_SYSFS", str(tmp_path / "sys"))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = RunningServer(tmp_path, "--no-shm").wait_ready()
+    places = {"--http": f"127.0.0.1:{port}", "--key-file": str(tmp_path / "key")}
+    places["--socket"] = str(tmp_path / "socket")
+    here = [
+        places.get(before, word)
+        for before, word in pairwise(command)
+        if "--group" not in (before, word)  # which this machine may not have
+    ]
+    start = [sys.executable, "-m", "ttmem", *here, "--shm", str(tmp_path)]
+    with subprocess.Popen(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: (tmp_path / "key").exists())
+            token = Tokens(kept_key(str(tmp_path / "key"))).for_metrics()
+            page = WebSite(port, token, process)  # type: ignore[arg-type]
+
+            def scraped() -> str:
+                with suppress(OSError):
+                    return page.ask("/metrics").body.decode()
+                return ""
+
+            wait_until(lambda: "ttmem_process_memory_bytes" in scraped())
+            wait_until(lambda: "ttmem_temperature_celsius" in scraped())
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def busy(tmp_path: Path, watch: Callable[..., Watched]) -> Iterator[WebSite]:
+    """A page over a server with a demo workload, and a watched process whose allocation has failed."""
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    script = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); buffer(mesh, 7, 0, 2 << 40)"
+    watch(f"{script}\nsay('failed')\ninput()").wait_for("failed")
+    server = RunningServer(tmp_path, "--shm", str(tmp_path)).wait_ready()
+    simulate = ["simulate", "transformer", "--size", "small", "--steps", "0"]
+    command = [sys.executable, "-m", "ttmem", *simulate, "--socket", server.path]
     try:
-        with (
-            closing(AllocationClient(server.path)) as client,
-            website("--socket", server.path, "--per-process") as site,
-        ):
-            client.declare_device(
-                DeviceDeclaration(
-                    0,
-                    unique_id="77",
-                    board="p150",
-                    dram_banks=8,
-                    dram_bank_size=1 << 30,
-                    l1_banks=100,
-                    l1_bank_size=1 << 20,
-                )
-            )
-            client.report_allocation(0, 1, 3 << 20, MemoryKind.DRAM)
-            client.report_program_dispatch(0, 5)
-            server.sees(lambda seen: any(one.memory.dram.held for one in seen.devices))
-            token = tmp_path / "token"
-            token.write_text(site.token)
-            config = {
-                "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-                "rule_files": [str(RULES)],
-                "scrape_configs": [
-                    {
-                        "job_name": "ttmem",
-                        "authorization": {"credentials_file": str(token)},
-                        "static_configs": [{"targets": [f"127.0.0.1:{site.port}"]}],
-                    }
-                ],
-            }
-            file = tmp_path / "prometheus.yml"
-            file.write_text(yaml.safe_dump(config))
-            command = [program, f"--config.file={file}", f"--storage.tsdb.path={tmp_path / 'data'}"]
-            command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
-            with subprocess.Popen(command) as process:
-                try:
-                    yield f"http://127.0.0.1:{port}"
-                finally:
-                    process.kill()
+        with subprocess.Popen(command) as workload:
+            try:
+                server.sees(lambda seen: any(device.kernels.dispatches for device in seen.devices))
+                server.sees(lambda seen: any(device.failed_allocations for device in seen.devices))
+                with website("--socket", server.path, "--per-process") as site:
+                    yield site
+            finally:
+                workload.kill()
     finally:
         server.stop()
 
 
-def test_every_expression_returns_data_from_a_real_prometheus(prometheus: str) -> None:
-    def answer(expression: str) -> list[Any]:
-        query = urllib.parse.urlencode({"query": expression})
-        try:
-            with urllib.request.urlopen(f"{prometheus}/api/v1/query?{query}", timeout=10) as got:
-                found: list[Any] = json.load(got)["data"]["result"]
-        except OSError:
-            return []
-        return found
+def test_every_expression_returns_data_from_a_real_prometheus(
+    tmp_path: Path, busy: WebSite
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(busy.token)
+    scraped = {
+        "job_name": "ttmem",
+        "authorization": {"credentials_file": str(token)},
+        "static_configs": [{"targets": [f"127.0.0.1:{busy.port}"]}],
+    }
+    # Most alerts have no data here, and should not. What they are made of has.
+    parts = {
+        name
+        for alert in ALERTS
+        for name in re.findall(r"[a-z_]*:?ttmem[a-z0-9_:]+", alert.expression)
+    }
+    wanted = [*expressions(), *RECORDED, *RECORDED_SLOWLY, *sorted(parts)]
+    with prometheus(tmp_path, scraped) as (url, ask):
+        wait_until(lambda: all(ask(expression) for expression in wanted))
+        firing = 'ALERTS{alertname="TtmemAllocationFailed",alertstate="firing"}'
+        wait_until(lambda: ask(firing))
+        with urllib.request.urlopen(f"{url}/api/v1/rules", timeout=30) as got:
+            groups = json.load(got)["data"]["groups"]
+        assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
+        (failed,) = ask(FAILED)
+        assert failed["value"][1] == "1"
+        total = ask('sum(ttmem_memory_used_bytes{memory="dram"})')
+        mine = ask('sum(ttmem_process_memory_bytes{memory="dram"})')
+        assert total[0]["value"][1] == mine[0]["value"][1]
 
-    # Nothing has failed, and the client tells neither addresses nor programs of its own.
-    silent = ("largest_free", "failed_allocations", "cache_entries", "l1_peak")
-    wanted = [one for one in [*expressions(), *RECORDED] if not any(w in one for w in silent)]
-    wait_until(lambda: all(answer(one) for one in wanted))
-    assert [one for one in wanted if not answer(one)] == []
-    (held,) = answer('ttmem_memory_used_bytes{memory="dram"}')
-    assert held["value"][1] == str(3 << 20)
-    (mine,) = answer('ttmem_process_memory_bytes{memory="dram"}')
-    assert mine["value"][1] == str(3 << 20)
+
+@pytest.mark.parametrize(
+    "target",
+    [{}, {"pod": "ttmem-x7f", "namespace": "monitoring", "container": "ttmem"}, {"namespace": "monitoring"}],
+    ids=["plain", "kubernetes", "namespace only"],
+)  # fmt: skip
+def test_memory_by_pod_names_the_pod_that_holds_it_not_that_of_the_exporter(
+    tmp_path: Path, target: dict[str, str]
+) -> None:
+    llama = Workload(container="c" * 64, pod="llama-0", namespace="serving", pod_uid="u", job="7")
+
+    def process(pid: int, dram: int, workload: Workload | None) -> Process:
+        held = {"77": Amounts(dram, 0, 0, 0, 0)}
+        return Process(pid, pid, "ann", "serve.py", True, (), False, held, workload=workload)
+
+    processes = process(1, 10, llama), process(2, 20, None)
+    text = render(families(replace(idle_host(), processes=processes), per_process=True))
+    (panel,) = [panel for panel in panels() if "by pod" in panel["title"]]
+    (wanted,) = [target["expr"] for target in panel["targets"]]
+    wanted = wanted.replace("$host", ".*").replace("$device", ".*")
+
+    with answering(lambda _: text.encode()) as (url, _):
+        where = {"targets": [url.partition("//")[2]], "labels": target}
+        scraped = {"job_name": "ttmem", "params": {"query": ["all"]}, "static_configs": [where]}
+        with prometheus(tmp_path, scraped) as (_, ask):
+            wait_until(lambda: len(ask(wanted)) == 2)
+            found = {row["value"][1]: row["metric"] for row in ask(wanted)}
+
+    named = {"namespace": "serving", "pod": "llama-0", "exported_job": "7", "memory": "dram"}
+    assert found == {"10": named, "20": {"memory": "dram"}}

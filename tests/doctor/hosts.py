@@ -23,7 +23,8 @@ HOST = HostFacts(
     folder=FolderFacts("/dev/shm", 1 << 34, 1 << 33),
     regions=(),
     remarks=(),
-    other_folders=(),
+    containers=(),
+    hidden_containers=0,
     sockets=(),
     probes=(),
     surroundings=SURROUNDINGS,
@@ -78,7 +79,7 @@ def write_probe_region(folder: Path, pid: int, idle_s: float = 0.0, ticks: int =
         place = layout.SECTIONS_AT + section * layout.SECTION.size
         layout.SECTION.pack_into(data, place, at, 1, layout.STRIDES[section])
         at += layout.STRIDES[section]
-    ready = next(state for state in layout.State if state is not layout.State.MAKING)
+    ready = next(state for state in layout.RegionState if state is not layout.RegionState.MAKING)
     _HEAD.pack_into(data, 0, layout.MAGIC, layout.VERSION, ready, SIZE, pid, 1, ticks, 1)
     data[-4:] = b"last"
     path = folder / f"{layout.FILE_PREFIX}{pid}_{ticks}"

@@ -113,7 +113,7 @@ def test_a_sound_host_is_called_so() -> None:
     text = doctor_sheet(HOST, (), width=80, color=False)
 
     assert text.splitlines() == [
-        "HERE",
+        "HOST",
         " card     0  p150  PCI 0000:01:00.0  /dev/tenstorrent/0",
         "          driver 2.4.0",
         " ttnn     no process has it loaded",
@@ -125,7 +125,7 @@ def test_a_sound_host_is_called_so() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_no_line_is_wider_than_the_terminal_and_a_shared_remedy_stands_once(width: int) -> None:
+def test_no_line_is_wider_than_the_terminal_and_a_shared_remedy_is_shown_once(width: int) -> None:
     ghosts = [Remark("ghost", f"process {pid} (python) has died", pid, 9) for pid in (1, 2, 3)]
     facts = host(
         regions=(region(*ghosts, processes=(process(Owner.LIVE), process(Owner.DEAD, 2))),) * 40,

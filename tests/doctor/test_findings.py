@@ -10,7 +10,7 @@ from tests.doctor.hosts import CARD, HOST, SURROUNDINGS, host, process, region
 from ttmem.clean import LeftAlone, Plan, RemoveRegion
 from ttmem.doctor import Finding, Level, examine
 from ttmem.events import Owner, Remark
-from ttmem.sources.host import FolderFacts, HostFacts, ProbeFacts
+from ttmem.sources.host import ContainerFacts, FolderFacts, HostFacts, ProbeFacts
 from ttmem.sources.socket.knock import SocketFacts, SocketState
 
 GHOST = Remark("ghost", "process 4711 (python) has died", 4711, 4096)
@@ -82,11 +82,12 @@ def test_a_sound_host_has_no_finding() -> None:
             "unset TT_METAL_SHM_TRACKING_DISABLED",
         ),
         (
-            host(other_folders=((9, "/proc/9/root/dev/shm"),)),
+            host(containers=(ContainerFacts("/proc/9/root/dev/shm", (9,), problem="links"),)),
             "region_elsewhere",
             Level.WARNING,
-            "ttmem ps --shm /proc/9/root/dev/shm",
+            None,
         ),
+        (host(hidden_containers=3), "hidden_containers", Level.WARNING, None),
         (host(regions=(region(mode=0o666),)), "open_to_all", Level.INFO, f"chmod go-w {PATH}"),
         (
             host(sockets=(SocketFacts(SOCKET, SocketState.STALE),)),
@@ -191,7 +192,7 @@ def test_a_ghost_of_layout_4_in_use_needs_nothing() -> None:
     assert "clears it" in finding.advice
 
 
-def test_a_ghost_without_bytes_is_no_trouble() -> None:
+def test_a_ghost_without_bytes_is_not_a_warning() -> None:
     finding = only(host(regions=(region(replace(GHOST, bytes=0)),)))
 
     assert finding.level is Level.INFO

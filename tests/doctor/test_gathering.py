@@ -91,7 +91,7 @@ def test_hidepid_is_read_from_the_mounts(options: str, hides: bool) -> None:
     assert proc_hides(mounts.encode()) is hides
 
 
-def test_a_probe_region_tells_of_its_process_and_garbage_tells_why_not(tmp_path: Path) -> None:
+def test_a_probe_region_describes_its_process_and_garbage_is_explained(tmp_path: Path) -> None:
     write_probe_region(tmp_path, os.getpid())
     (tmp_path / "ttmem_1_1").write_bytes(b"nonsense")
 

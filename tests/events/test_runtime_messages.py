@@ -93,7 +93,7 @@ def test_a_message_that_was_wrapped_is_one_message() -> None:
 
     found = found_in(lines)
 
-    assert [one.said for one in found] == [
+    assert [message.said for message in found] == [
         Clash("[0-0 - 7-7]", 104448, 107936),
         TraceRegion(53616640, 50000000),
     ]

@@ -41,9 +41,9 @@ def declaration(number: int) -> DeviceDeclaration:
     )
 
 
-def opened(books: Books, pid: int) -> ProcessRecord:
-    process = books.open_process(ProcessFacts(pid, pid, "ann", f"python model.py --rank {pid}"))
-    books.native.follow_table(process.index)  # as a watched process, whose failures are believed
+def opened(books: Books, pid: int, source: str = "socket") -> ProcessRecord:
+    facts = ProcessFacts(pid, pid, "ann", f"python model.py --rank {pid}")
+    process = books.open_process(facts, source)
     books.native.follow_table(process.index)  # as a probe: nobody else reports failed allocations
     for number in range(len(CHIPS)):
         books.declare(process, declaration(number))
@@ -91,11 +91,11 @@ def events() -> list[tuple[int, list[Event]]]:
     ]
 
 
-def record(path: Path) -> Books:
+def record(path: Path, source: str = "socket") -> Books:
     """Writes the recording; the books as they are at its end."""
     books = Books()
     recorder = Recorder(books, FileSink(str(path)), described("test"))
-    processes = [opened(books, pid) for pid in (41, 42)]
+    processes = [opened(books, pid, source) for pid in (41, 42)]
     now = NOW
     for index, batch in events():
         timed = []

@@ -57,7 +57,7 @@ def test_columns_equal_the_rows_in_the_order_of_time(
 ) -> None:
     starts = accumulate((len(events) + 1 for _, _, events in parts), initial=10)
     batches = [
-        Batch(at, process, arrived, memoryview(b"".join(one.pack() for one in events)), 0)
+        Batch(at, process, arrived, memoryview(b"".join(event.pack() for event in events)), 0)
         for at, (process, arrived, events) in zip(starts, parts, strict=False)
     ]
     rows = [row for batch in batches for row in event_rows(batch)]

@@ -17,11 +17,12 @@ import pytest
 from tests.exporters.history import ASKED, CHIPS
 from tests.exporters.trace_processor import TraceProcessor
 from ttmem import exporters
-from ttmem.commands import export as export_command
 from ttmem.commands import main
-from ttmem.events import EVENT_SIZE
+from ttmem.commands.recording import export as export_command
+from ttmem.events import EVENT_SIZE, Amounts
 from ttmem.exporters.events import EventRow
 from ttmem.recording import Recording
+from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
 
 Export = Callable[..., Path]
@@ -32,6 +33,13 @@ def held_by(snapshot: Snapshot, key: str) -> dict[str, int]:
     for buffer in snapshot.buffers or ():
         sums[str(getattr(buffer, key))] += buffer.held
     return dict(sums)
+
+
+def held_in_all(snapshot: Snapshot, key: str) -> dict[str, int]:
+    """With circular buffers, which are in no list."""
+    name = {"kind": "CB", "site": "circular buffers of cached programs"}[key]
+    circular = Amounts.total(held for one in snapshot.processes for held in one.devices.values()).cb
+    return held_by(snapshot, key) | ({name: circular} if circular else {})
 
 
 # -- tables --------------------------------------------------------------------------------------------
@@ -132,7 +140,7 @@ def test_trace_processor_finds_the_same_totals_ops_phases_and_heaps(
         "ttnn.from_torch",
         "ttnn.matmul",
     ]
-    assert dict(heaps) == held_by(end, "kind")
+    assert dict(heaps) == held_in_all(end, "kind")
 
 
 # -- profiles ------------------------------------------------------------------------------------------
@@ -163,7 +171,7 @@ def test_go_pprof_shows_what_ps_by_site_shows(export: Export, recording: Recordi
 
     report = pprof("-top", "-unit=B", "-sample_index=inuse_space", profile)
 
-    sites = held_by(recording.at("end", ["buffers"]), "site")
+    sites = held_in_all(recording.at("end", ["buffers"]), "site")
     assert {k: v for k, v in flat(report).items() if v} == {
         site.splitlines()[0]: held for site, held in sites.items()
     }
@@ -180,7 +188,7 @@ def test_go_pprof_shows_the_growth_between_two_instants(
         "-top", "-unit=B", "-sample_index=inuse_space", "-diff_base", tmp_path / "before", after
     )
 
-    total = sum(held_by(recording.at("end", ["buffers"]), "site").values())
+    total = sum(held_in_all(recording.at("end", ["buffers"]), "site").values())
     assert sum(flat(report).values()) == total
 
 
@@ -205,7 +213,46 @@ def test_speedscope_files_follow_its_schema(export: Export, recording: Recording
 
     jsonschema.validate(document, json.loads(schemas[0].read_text()))
     total = sum(sum(profile["weights"]) for profile in document["profiles"])
-    assert total == sum(held_by(recording.at("end", ["buffers"]), "kind").values())
+    assert total == sum(held_in_all(recording.at("end", ["buffers"]), "kind").values())
+
+
+@pytest.mark.parametrize("at", ["end", "peak:l1_used", "peak:dram", "start"])
+def test_stacks_hold_what_ps_by_site_shows(
+    export: Export, file: Path, at: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ps", str(file), "--at", at, "--by", "site", "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["total"]
+
+    lines = export("collapsed", "--at", at).read_text().splitlines()
+
+    sums: dict[str, int] = defaultdict(int)
+    for line in lines:
+        path, _, held = line.rpartition(" ")
+        sums[path.split(";")[1].lower()] += int(held)
+    kinds = ("dram", "l1", "l1_small", "trace", "cb")
+    assert {kind: sums[kind] for kind in kinds} == {kind: total[kind] for kind in kinds}
+
+
+def test_an_export_to_a_file_says_its_name_and_size(
+    export: Export, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = export("csv")
+    directory = export("parquet")
+
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        f"{path}: {human(path.stat().st_size)}",
+        f"{directory}: {human(sum(one.stat().st_size for one in directory.iterdir()))} in 5 files",
+    ]
+
+
+def test_memory_viz_says_how_much_it_leaves_out(
+    export: Export, recording: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export("memory-viz", "--at", "end")
+
+    circular = held_in_all(recording.at("end", ["buffers"]), "kind")["CB"]
+    assert f"{human(circular)} of circular buffers" in capsys.readouterr().err
 
 
 def test_collapsed_stacks_add_up(export: Export, recording: Recording) -> None:
@@ -213,7 +260,7 @@ def test_collapsed_stacks_add_up(export: Export, recording: Recording) -> None:
 
     parts = [line.rpartition(" ") for line in lines]
     assert sum(int(size) for _, _, size in parts) == sum(
-        held_by(recording.at("end", ["buffers"]), "kind").values()
+        held_in_all(recording.at("end", ["buffers"]), "kind").values()
     )
     assert all(path.startswith("device 100") for path, _, _ in parts)
     assert any(

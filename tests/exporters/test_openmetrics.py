@@ -15,7 +15,7 @@ import pytest
 from tests.views.cases import galaxy, n300_and_an_idle_card, stock_ghosts, stock_one_device
 from ttmem.events import Amounts
 from ttmem.exporters.openmetrics import families, render
-from ttmem.snapshots import Process, Snapshot
+from ttmem.snapshots import Anomaly, Process, Snapshot
 from ttmem.workloads import Workload
 
 pytest.importorskip("prometheus_client", reason="prometheus_client is not installed")
@@ -134,10 +134,14 @@ def test_a_hostile_name_stays_inside_its_label() -> None:
     assert max(held) == 10
 
 
-def test_a_device_of_which_only_the_dead_are_listed_is_a_phantom_to_tt_exporter() -> None:
-    snapshot = stock_ghosts()
-    ghosts = {one for left in snapshot.left_behind if left.ghost for one in left.devices}
-    used = {one for process in snapshot.processes for one in process.devices}
+@pytest.mark.parametrize("all_dead", [True, False])
+def test_a_device_of_which_only_the_dead_are_listed_is_a_phantom_to_tt_exporter(
+    all_dead: bool,
+) -> None:
+    ghostly = stock_ghosts()
+    snapshot = replace(ghostly, processes=()) if all_dead else ghostly
+    ghosts = {device for left in snapshot.left_behind if left.ghost for device in left.devices}
+    used = {device for process in snapshot.processes for device in process.devices}
     assert ghosts
 
     samples = parsed(render(families(snapshot, compat=True)))
@@ -146,7 +150,42 @@ def test_a_device_of_which_only_the_dead_are_listed_is_a_phantom_to_tt_exporter(
         where = {"asic_id": f"0x{int(device.unique_id):016x}", "device_id": device.pci or ""}
         phantom = value(samples, "tenstorrent_mem_phantom", **where)
         assert phantom == (device.unique_id in ghosts - used)
-        assert value(samples, "tenstorrent_dram_used_bytes", **where) == device.memory.dram.held
+        shown = None if all_dead else device.memory.dram.held
+        assert value(samples, "tenstorrent_dram_used_bytes", **where) == shown
+        assert value(samples, "tenstorrent_shm_version", **where) == 3
+        assert value(samples, "tenstorrent_shm_info", **where, metal_device_id="0") == 1
+
+
+def test_tt_exporter_cannot_say_phantom_where_processes_cannot_be_found() -> None:
+    snapshot = stock_one_device()
+    (device,) = snapshot.devices
+    hidden = replace(device, anomalies=(Anomaly("elsewhere", "in a container"),))
+
+    samples = parsed(render(families(replace(snapshot, devices=(hidden,)), compat=True)))
+
+    where = {"asic_id": f"0x{int(device.unique_id):016x}", "device_id": ""}
+    assert value(samples, "tenstorrent_shm_liveness_unverifiable", **where) == 1
+    assert value(samples, "tenstorrent_mem_phantom", **where) is None
+    assert value(samples, "tenstorrent_dram_used_bytes", **where) == device.memory.dram.held
+
+
+def test_sensors_have_the_labels_of_tt_exporter_also_of_idle_cards() -> None:
+    snapshot = n300_and_an_idle_card()
+
+    samples = parsed(render(families(snapshot, compat=True)))
+
+    first, idle = snapshot.devices[0], snapshot.cards[0]
+    assert first.telemetry is not None
+    assert first.pci is not None
+    assert idle.pci is not None
+    power, limit = first.telemetry.power_w, first.telemetry.limits.power_w
+    assert power is not None
+    assert limit is not None
+    assert value(samples, "tenstorrent_power_watts", device_id=first.pci) == power
+    utilization = value(samples, "tenstorrent_utilization_percent", device_id=first.pci)
+    assert utilization == 100 * power / limit
+    idle_temperature = value(samples, "tenstorrent_temperature_celsius", device_id=idle.pci)
+    assert idle_temperature == idle.telemetry.temperature_c
 
 
 def ttmem(*arguments: str, shm: Path) -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from tests.views.cases import n300_and_an_idle_card
 from ttmem.errors import TtmemError
 from ttmem.exporters.otlp import document, send
+from ttmem.snapshots import Anomaly, Losses
 
 pytest.importorskip("opentelemetry.proto", reason="opentelemetry-proto is not installed")
 
@@ -24,9 +26,14 @@ def points(request: Any) -> dict[tuple[str, str, str], int | float]:
     for metric in request.resource_metrics[0].scope_metrics[0].metrics:
         form = metric.sum if metric.HasField("sum") else metric.gauge
         for point in form.data_points:
-            texts = {one.key: one.value.string_value for one in point.attributes}
-            key = metric.name, texts["hw.id"], texts.get("hw.memory.type", "")
+            texts = {attribute.key: attribute.value.string_value for attribute in point.attributes}
+            key = metric.name, texts.get("hw.id", ""), texts.get("hw.memory.type", "")
             found[key] = getattr(point, point.WhichOneof("value"))
+    return found
+
+
+def metrics(document: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = document["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
     return found
 
 
@@ -50,6 +57,44 @@ def test_the_official_schema_reads_every_figure() -> None:
         assert found["hw.gpu.memory.usage", device.unique_id, "l1"] == device.l1_used
         assert device.telemetry is not None
         assert found.get(("hw.temperature", device.unique_id, "")) == device.telemetry.temperature_c
+
+
+def test_counters_are_monotonic_since_the_server_started_and_amounts_are_not() -> None:
+    snapshot = n300_and_an_idle_card()
+    first = snapshot.devices[0]
+    odd = (Anomaly("clash", "a"), Anomaly("clash", "b"))
+    busy = replace(
+        snapshot,
+        host={**snapshot.host, "server": {"started_ns": 5}},
+        losses=Losses(7, 2, 1),
+        devices=(replace(first, failed_allocations=3, anomalies=odd),),
+    )
+
+    found = {metric["name"]: metric["sum"] for metric in metrics(document(busy)) if "sum" in metric}
+
+    counters = {
+        "hw.errors": 3,
+        "ttmem.events.lost": 7,
+        "ttmem.events.gaps": 2,
+        "ttmem.records.rejected": 1,
+    }
+    for name, value in counters.items():
+        (point,) = found[name]["dataPoints"]
+        assert (point["asInt"], point["startTimeUnixNano"]) == (str(value), "5")
+        assert found.pop(name)["isMonotonic"]
+    (clashes,) = found["ttmem.anomalies"]["dataPoints"]
+    assert clashes["asInt"] == "2"
+    assert not any(form["isMonotonic"] for form in found.values())
+
+
+def test_without_a_server_counters_start_with_the_sender() -> None:
+    (lost,) = [
+        metric["sum"]["dataPoints"][0]
+        for metric in metrics(document(n300_and_an_idle_card(), since_ns=9))
+        if metric["name"] == "ttmem.events.lost"
+    ]
+
+    assert lost["startTimeUnixNano"] == "9"
 
 
 @contextmanager

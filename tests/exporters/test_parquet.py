@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ttmem.exporters.parquet import Column, Kind, ParquetWriter
+from ttmem.exporters.parquet import ColumnType, ParquetColumn, ParquetWriter
 
 COLUMNS = (
-    Column("time", Kind.TIME),
-    Column("id", Kind.U64),
-    Column("count", Kind.U32),
-    Column("address", Kind.U64, optional=True),
-    Column("site", Kind.TEXT, optional=True),
-    Column("event", Kind.TEXT),
+    ParquetColumn("time", ColumnType.TIME),
+    ParquetColumn("id", ColumnType.U64),
+    ParquetColumn("count", ColumnType.U32),
+    ParquetColumn("address", ColumnType.U64, optional=True),
+    ParquetColumn("site", ColumnType.TEXT, optional=True),
+    ParquetColumn("event", ColumnType.TEXT),
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 ROWS = st.lists(

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.recording.rewriting import rewritten
 from ttmem.commands import main
 from ttmem.recording import Recording
+from ttmem.recording.format import ChunkType, from_document, to_document
 
 MODEL = Path(__file__).parents[2] / ".tools" / "tt_smi"
 READ = """
@@ -43,8 +45,11 @@ def test_tt_smis_own_model_accepts_it(file: Path, capsys: pytest.CaptureFixture[
 
     assert done.returncode == 0, done.stderr
     read = json.loads(done.stdout)
-    assert [one["board_info"]["board_type"] for one in read["device_info"]] == ["n300", "n300"]
-    assert {one["pid"] for one in read["processes"]} == {41, 42}
+    assert [device["board_info"]["board_type"] for device in read["device_info"]] == [
+        "n300",
+        "n300",
+    ]
+    assert {process["pid"] for process in read["processes"]} == {41, 42}
 
 
 def test_it_has_the_figures_of_ps(
@@ -53,10 +58,13 @@ def test_it_has_the_figures_of_ps(
     found = json.loads(document(file, capsys))
 
     end = recording.at("end")
-    assert [one["memory"]["dram"]["held"] for one in found["device_info"]] == [
+    assert [device["memory"]["dram"]["held"] for device in found["device_info"]] == [
         device.memory.dram.held for device in end.devices
     ]
-    assert [(one["pid"], one["unique_id"], one["memory"]["l1"]) for one in found["processes"]] == [
+    assert [
+        (process["pid"], process["unique_id"], process["memory"]["l1"])
+        for process in found["processes"]
+    ] == [
         (process.pid, unique_id, amounts.l1)
         for process in end.processes
         for unique_id, amounts in process.devices.items()
@@ -69,3 +77,23 @@ def test_what_cannot_be_combined_is_refused(
 ) -> None:
     assert main(["ps", str(file), "--tt-smi", other]) == 2
     assert "--tt-smi" in capsys.readouterr().err
+
+
+def test_a_recording_says_nothing_about_the_host_that_reads_it(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def elsewhere(kind: ChunkType, payload: bytes) -> bytes:
+        if kind is not ChunkType.CONTEXT:
+            return payload
+        context = to_document(payload)
+        if "host" in context.get("rest", {}):
+            context["rest"]["host"]["name"] = "elsewhere"
+        return from_document(context)
+
+    moved = tmp_path / "moved.ttmem"
+    moved.write_bytes(rewritten(file, elsewhere))
+
+    host = json.loads(document(moved, capsys))["host_info"]
+
+    assert host.pop("Hostname") == "elsewhere"
+    assert set(host.values()) == {"N/A"}

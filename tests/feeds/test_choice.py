@@ -1,9 +1,10 @@
-"""Which feed is opened, and what is said where there is nothing to read."""
+"""Which feed is opened, and the error if there is nothing to read."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.sources.region_writer import Slot, Written
 from ttmem import api
 from ttmem.errors import BadInput, ClosedToYou, NoServer, TtmemError
 from ttmem.feeds import HostFeed, LocalFeed, ServerFeed, open_feed
+from ttmem.snapshots import Question
 from ttmem.wire import socket_path
 
 CHIP = 4476187513037
@@ -121,7 +123,7 @@ def test_the_server_has_both_as_one_picture(tmp_path: Path, usual_place: Path, s
     try:
         with OldClient(server.path) as client:
             client.alloc(4096, id=1, kind=0)
-            picture = server.sees(lambda p: any(one.cross_check for one in p.processes))
+            picture = server.sees(lambda p: any(process.cross_check for process in p.processes))
     finally:
         server.stop()
 
@@ -135,7 +137,7 @@ def test_a_server_that_is_closed_to_you_is_said_beside_what_can_be_read(
     problem = ClosedToYou("the socket belongs to somebody else")
 
     class Closed(ServerFeed):
-        def read(self, *_: object, **__: object) -> object:  # type: ignore[override]
+        def answer(self, question: Question) -> NoReturn:
             raise problem
 
     feed = HostFeed(Closed())
@@ -171,3 +173,27 @@ def test_python_programs_need_no_server_either(usual_place: Path, shm: Path) -> 
     assert api.memory_allocated(str(CHIP), process="all") == 5000
     with pytest.raises(NoServer):  # one look is no peak
         api.max_memory_allocated(str(CHIP), process="all")
+
+
+class _Mesh:
+    """What ttmem asks a mesh of ttnn."""
+
+    def __init__(self, *ids: int) -> None:
+        self._ids = ids
+
+    def get_device_ids(self) -> list[int]:
+        return list(self._ids)
+
+
+def test_a_device_of_ttnn_is_known_by_its_id(usual_place: Path, shm: Path) -> None:
+    Written(CHIP, slots=[Slot(os.getpid(), (5000, 0, 0, 0, 0))]).write(shm)
+
+    assert api.memory_allocated(_Mesh(0), "DRAM", process="all") == 5000
+    with pytest.raises(BadInput, match="the mesh has 2 devices; ask for one of them: 0, 1"):
+        api.memory_allocated(_Mesh(0, 1))
+
+
+@pytest.mark.parametrize("device", [3.5, None, True, object()])
+def test_what_is_no_device_is_refused(device: Any) -> None:
+    with pytest.raises(BadInput, match="device is a device of ttnn, a logical id"):
+        api.memory_allocated(device)

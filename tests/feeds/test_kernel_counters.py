@@ -41,7 +41,7 @@ def test_they_are_in_no_sum(tmp_path: Path) -> None:
     assert device.kernels.counted == KERNELS
     assert process.kernels_counted == {str(NUMBER): KERNELS}
     assert device.kernels.footprint.total is None
-    assert "in no L1 sum" in device.provenance["kernels"].method
+    assert "not part of L1" in device.provenance["kernels"].method
     assert device.anomalies == ()
 
 

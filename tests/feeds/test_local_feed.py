@@ -1,4 +1,4 @@
-"""Pictures without a server: the regions of a folder, read anew each time."""
+"""Snapshots without a server: the regions of a directory, read again each time."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_a_watched_process_is_not_said_to_publish_nothing(
     watched = looks(feed, tmp_path)
     doctor = gather(str(tmp_path), str(tmp_path / "socket"))
 
-    assert [one.kind for one in unwatched.devices[0].anomalies] == ["publishes_nothing"]
+    assert [anomaly.kind for anomaly in unwatched.devices[0].anomalies] == ["publishes_nothing"]
     for picture in watched:
         (device,) = picture.devices
         assert (device.anomalies, picture.remarks) == ((), ())
@@ -153,6 +153,6 @@ def test_a_peak_of_a_watched_and_an_unwatched_process_is_right_or_unknown(
         missed = look()
 
     held = (1 << 20) + 4096
-    assert [one.memory.dram.held for one in (met, missed)] == [held, held]
-    assert [one.memory.dram.peak for one in (met, missed)] == [held, None]
-    assert "no look has met both at their highest" in (missed.provenance["dram"].misses or "")
+    assert [device.memory.dram.held for device in (met, missed)] == [held, held]
+    assert [device.memory.dram.peak for device in (met, missed)] == [held, None]
+    assert "unless both were read at their highest" in (missed.provenance["dram"].misses or "")

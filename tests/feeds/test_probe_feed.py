@@ -1,4 +1,4 @@
-"""Watched processes in the picture, with no server: sums equal what the probe counted, to the byte."""
+"""Snapshots of watched processes without a server: sums equal what the probe counted, to the byte."""
 
 from __future__ import annotations
 

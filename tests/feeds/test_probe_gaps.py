@@ -1,4 +1,4 @@
-"""What a reader of watched processes has not seen is unknown, and never 0; what is missing is said."""
+"""What a reader of watched processes has not seen is unknown, never 0, and reported as missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from tests.probe.watched import DISPATCHING, Watched
 from ttmem.feeds import LocalFeed
 from ttmem.snapshots import Program, Snapshot
-from ttmem.views.notes import anomaly_notes, loss_notes
+from ttmem.views.names import DeviceNames
+from ttmem.views.notes import anomaly_notes, late_notes, loss_notes
 
 Watch = Callable[..., Watched]
 BLOCK = 512 * 8  # of every buffer that these scripts make in DRAM
@@ -55,7 +56,10 @@ def program(picture: Snapshot) -> Program:
 
 
 def said(picture: Snapshot) -> str:
-    return "\n".join(note.text for note in (*anomaly_notes(picture), *loss_notes(picture)))
+    return "\n".join(
+        note.text
+        for note in (*anomaly_notes(picture, DeviceNames(picture.devices)), *loss_notes(picture))
+    )
 
 
 def test_a_late_reader_knows_the_peaks_that_the_probe_has_counted(
@@ -82,7 +86,21 @@ def test_a_late_reader_does_not_know_the_peak_of_parts_that_were_there_at_differ
     assert "overwritten" in (device.provenance["cb"].misses or "")
 
 
-def test_what_was_overwritten_before_anybody_looked_is_lost_and_the_provenance_says_so(
+def test_what_an_older_process_did_before_anybody_looked_is_unknown_and_not_lost(
+    watch: Watch, tmp_path: Path
+) -> None:
+    started(watch, f"mesh = lib.mesh_open(2){CHURN}", TTMEM_EVENTS=FEW)
+    with closing(LocalFeed(str(tmp_path))) as late:
+        picture = late.read()
+
+    assert (picture.losses.dropped_events, picture.losses.gaps, said(picture)) == (0, 0, "")
+    assert [(p.dropped_events, p.earlier_unknown) for p in picture.processes] == [(0, True)]
+    assert "before ttmem began to read is unknown" in late_notes(picture)[0].text
+    for device in picture.devices:
+        assert "overwritten" in (device.provenance["cb"].misses or "")
+
+
+def test_what_was_overwritten_while_ttmem_waited_is_lost_and_the_provenance_says_so(
     watch: Watch, feed: LocalFeed
 ) -> None:
     process = started(watch, f"mesh = lib.mesh_open(2){CHURN}", CHURN[1:], TTMEM_EVENTS=FEW)
@@ -92,7 +110,7 @@ def test_what_was_overwritten_before_anybody_looked_is_lost_and_the_provenance_s
 
     lost = 1 + EVENTS_OF_CHURN - int(FEW)  # one tells that the mesh was opened
     assert (first.losses.dropped_events, first.losses.gaps) == (lost, 1)
-    assert [one.dropped_events for one in first.processes] == [lost]
+    assert [process.dropped_events for process in first.processes] == [lost]
     lost += EVENTS_OF_CHURN - int(FEW)
     assert (second.losses.dropped_events, second.losses.gaps) == (lost, 2)
     for device in second.devices:
@@ -109,7 +127,11 @@ def test_nothing_is_lost_where_the_ring_has_it_all_and_no_provenance_says_so(
     picture = feed.read()
 
     assert (picture.losses.dropped_events, picture.losses.gaps, said(picture)) == (0, 0, "")
-    told = [one.misses or "" for device in picture.devices for one in device.provenance.values()]
+    told = [
+        provenance.misses or ""
+        for device in picture.devices
+        for provenance in device.provenance.values()
+    ]
     assert not [text for text in told if "overwritten" in text]
 
 
@@ -176,7 +198,7 @@ def test_buffers_beyond_the_table_are_said_to_be_in_the_sums(watch: Watch, feed:
     picture = feed.read()
 
     assert picture.devices[0].memory.dram.held == 200 * BLOCK
-    assert "live buffers are in all sums, but in lists together as one" in said(picture)
+    assert "live buffers are in all totals, but shown as a single entry in lists" in said(picture)
     assert "at least" not in said(picture)
     assert "resend" not in said(picture)
     assert picture.losses.dropped_events == 1 + 200 - int(FEW)
@@ -191,7 +213,7 @@ def test_circular_buffers_beyond_the_table_make_their_figures_a_lower_bound(
     pictures = [feed.read() for _ in range(8)]
 
     assert "CB, L1 used and kernel code are at least what is shown" in said(pictures[0])
-    assert "no room" in (pictures[0].devices[0].provenance["cb"].misses or "")
+    assert "did not fit" in (pictures[0].devices[0].provenance["cb"].misses or "")
     assert {a.kind for a in pictures[-1].devices[0].anomalies} == {"probe_table"}
 
 
@@ -226,7 +248,7 @@ def test_what_was_allocated_while_tracking_was_off_is_missed_when_it_is_on_again
     go_on(process)
     picture = feed.read()
 
-    assert "tracking is switched off: what it allocates now is in no sum" in off
+    assert "tracking is switched off: what it allocates now is not counted" in off
     assert "1 buffer was allocated while tracking was off" in said(picture)
     assert "switched off" in (picture.devices[0].provenance["dram"].misses or "")
     l1 = picture.devices[0].memory.l1

@@ -15,6 +15,7 @@ from statistics import median
 
 REPOSITORY = Path(__file__).parents[2]
 SHORT, LONG = 60, 400
+RUN = 6  # lines: as many that stand in two places are a repetition
 TABLE = (
     "ttmem.views.ps",
     "ttmem.views.table",
@@ -48,6 +49,7 @@ class Metrics:
     type_checking_blocks: int
     cycles: list[list[str]]
     for_a_table: int
+    repeated_lines: int
     native_lines: int
     test_files: int
     test_helpers: int
@@ -68,6 +70,7 @@ class Metrics:
         yield "TYPE_CHECKING blocks", self.type_checking_blocks
         yield "import cycles, types included", len(self.cycles)
         yield "modules that printing a table needs", self.for_a_table
+        yield f"lines in runs of {RUN} that are repeated", self.repeated_lines
         yield "lines of C++", self.native_lines
         yield "files of tests, of them helpers", f"{self.test_files}, {self.test_helpers}"
         yield "lines of tests", self.test_lines
@@ -100,6 +103,19 @@ def _imported(module: Module, names: set[str]) -> set[str]:
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
     return any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+
+
+def _repeated_lines(modules: list[Module]) -> int:
+    """Lines that are part of a run that stands in another place, too; without imports, comments and lone brackets."""
+    places: dict[tuple[str, ...], set[tuple[str, int]]] = defaultdict(set)
+    for module in modules:
+        lines = [line.strip() for line in module.path.read_text().splitlines()]
+        left_out = ("from ", "import ", "#", '"')
+        code = [line for line in lines if len(line) > 2 and not line.startswith(left_out)]
+        for at in range(len(code) - RUN + 1):
+            places[tuple(code[at : at + RUN])].add((module.name, at))
+    repeated = [at for found in places.values() if len(found) > 1 for at in found]
+    return len({(name, at + step) for name, at in repeated for step in range(RUN)})
 
 
 def _reached(start: str, imports: dict[str, set[str]]) -> set[str]:
@@ -168,6 +184,7 @@ def measure(repository: Path = REPOSITORY) -> Metrics:
         type_checking_blocks=blocks,
         cycles=_cycles(imports),
         for_a_table=len(_reached(table, imports)),
+        repeated_lines=_repeated_lines(modules),
         native_lines=sum(path.read_text().count("\n") for path in native),
         test_files=len(tests),
         test_helpers=len(helpers),

@@ -1,4 +1,4 @@
-"""`ttmem.fast_dataclasses` does what `dataclasses` does."""
+"""`ttmem.fast_dataclasses` does what `dataclasses` and `typing.NamedTuple` do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 import subprocess
 import sys
+import typing
 from typing import Any
 
 import pytest
@@ -155,7 +156,7 @@ def test_the_standard_functions_know_the_class(module: Any) -> None:
 
     known: bool = dataclasses.is_dataclass(point)
     assert known
-    assert [(one.name, one.type) for one in dataclasses.fields(here)] == [
+    assert [(field.name, field.type) for field in dataclasses.fields(here)] == [
         ("x", "int"),
         ("y", "int"),
         ("names", "dict[str, int]"),
@@ -171,13 +172,114 @@ def test_objects_can_be_copied_and_pickled() -> None:
     assert copy.copy(kept) == copy.deepcopy(kept) == pickle.loads(pickle.dumps(kept)) == kept
 
 
-def test_a_snapshot_of_this_host_needs_no_standard_dataclass() -> None:
-    statement = (
-        "import sys; from ttmem.commands import main; main(['ps', '--json', '--shm', sys.argv[1]]);"
-        "print('dataclasses' in sys.modules, file=sys.stderr)"
-    )
+NAMED_TUPLES = pytest.mark.parametrize(
+    "module", [typing, fast_dataclasses], ids=["standard", "fast"]
+)
+
+
+def _place(module: Any) -> Any:
+    base: Any = module.NamedTuple
+
+    class Place(base):  # type: ignore[misc]
+        """Where something is."""
+
+        x: int
+        y: int = 2
+
+        @property
+        def sum(self) -> int:
+            return int(self.x + self.y)
+
+    return Place
+
+
+class KeptTuple(fast_dataclasses.NamedTuple):
+    """One that `pickle` can find."""
+
+    number: int
+    text: str = "none"
+
+
+@NAMED_TUPLES
+def test_a_named_tuple_is_a_tuple_whose_places_have_names(module: Any) -> None:
+    place = _place(module)
+
+    first, later = place(1), place(x=3, y=4)
+
+    assert (first, later) == ((1, 2), (3, 4))
+    assert (first.x, first.y, first.sum, later.y) == (1, 2, 3, 4)
+    assert repr(later) == "Place(x=3, y=4)"
+    assert hash(later) == hash((3, 4))
+    assert not hasattr(later, "__dict__")
+    with pytest.raises(AttributeError):
+        later.x = 1
+
+
+@NAMED_TUPLES
+def test_a_named_tuple_knows_its_fields(module: Any) -> None:
+    place = _place(module)
+
+    assert place._fields == place.__match_args__ == ("x", "y")
+    assert place._field_defaults == {"y": 2}
+    assert place.__doc__ == "Where something is."
+    assert typing.get_type_hints(place) == {"x": int, "y": int}
+    assert place(1)._asdict() == {"x": 1, "y": 2}
+    assert place(1)._replace(y=5) == place._make([1, 5]) == (1, 5)
+    assert type(place(1)._replace(y=5)) is place
+
+
+@NAMED_TUPLES
+def test_wrong_values_of_a_named_tuple_are_refused(module: Any) -> None:
+    place = _place(module)
+
+    for _ in range(2):  # the first object of a class, and a later one
+        for values, named in (((), {}), ((1, 2, 3), {}), ((1,), {"z": 3})):
+            with pytest.raises(TypeError):
+                place(*values, **named)
+        with pytest.raises(TypeError, match="Expected 2 arguments, got 1"):
+            place._make([1])
+        with pytest.raises((TypeError, ValueError), match="unexpected field names"):
+            place(1)._replace(z=1)
+
+
+@NAMED_TUPLES
+def test_a_class_derived_from_a_named_tuple_makes_objects_of_its_own(module: Any) -> None:
+    place = _place(module)
+
+    class Named(place):  # type: ignore[misc, valid-type]
+        __slots__ = ()
+
+        def twice(self) -> int:
+            return 2 * int(self.sum)
+
+    assert Named(1).twice() == 6
+    assert type(Named(1)) is Named
+    assert type(place(1)) is place
+    assert not hasattr(Named(1), "__dict__")
+
+
+def test_named_tuples_can_be_copied_and_pickled() -> None:
+    kept = KeptTuple(1, "one")
+
+    assert copy.copy(kept) == copy.deepcopy(kept) == pickle.loads(pickle.dumps(kept)) == kept
+    assert type(pickle.loads(pickle.dumps(kept))) is KeptTuple
+
+
+ITS_CLASSES = """
+import inspect, sys
+from ttmem.commands import main
+main(["ps", "--json", "--shm", sys.argv[1]])
+print("dataclasses" in sys.modules, file=sys.stderr)
+for name, module in sorted(sys.modules.items()):
+    for cls in vars(module).values() if name.startswith("ttmem.") else ():
+        if inspect.isclass(cls) and hasattr(cls, "_fields") and type(cls) is type:
+            print(cls, file=sys.stderr)
+"""
+
+
+def test_a_snapshot_of_this_host_needs_no_class_that_takes_long_to_define() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", statement, "/nowhere"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", ITS_CLASSES, "/nowhere"], capture_output=True, text=True, check=True
     )
 
     assert done.stderr.splitlines()[-1] == "False"

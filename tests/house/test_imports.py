@@ -18,6 +18,7 @@ FOUNDATION = {
     "clock",
     "errors",
     "fast_dataclasses",
+    "own_python",
     "sizes",
     "procfs",
     "text",
@@ -28,15 +29,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "clock": set(),
     "errors": set(),
     "fast_dataclasses": set(),
+    "own_python": set(),
     "sizes": {"errors"},
     "procfs": {"clock", "fast_dataclasses", "text", "workloads"},
-    "workloads": {"text"},
+    "workloads": {"fast_dataclasses", "text"},
     "text": set(),
     "version": set(),
     "hw": FOUNDATION,
     "events": FOUNDATION | {"hw"},
     "wire": FOUNDATION | {"events", "_native"},
-    "snapshots": FOUNDATION | {"events", "wire"},
+    "snapshots": FOUNDATION | {"events", "wire", "html"},
     "probe": FOUNDATION | {"events"},
     "sources": FOUNDATION | {"hw", "events", "wire", "probe"},
     "client": FOUNDATION | {"hw", "events", "wire"},
@@ -48,20 +50,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": FOUNDATION | {"events", "probe", "snapshots", "recording"},
     "clean": FOUNDATION | {"events", "sources"},
     "doctor": FOUNDATION | {"events", "sources", "clean"},
+    "fleet": FOUNDATION | {"events"},
     "measuring": FOUNDATION
     | {"events", "snapshots", "sources", "recording", "feeds", "analysis", "html", "views"},
     "pytest_plugin": FOUNDATION | {"measuring", "probe"},
     "html": set(),
     "api": FOUNDATION | {"client", "events", "feeds", "measuring", "snapshots", "recording"},
-    "exporters": FOUNDATION | {"events", "snapshots", "recording", "_native"},
-    "views": FOUNDATION | {"events", "snapshots", "feeds", "analysis", "doctor", "clean", "probe"},
+    "exporters": FOUNDATION | {"events", "snapshots", "recording", "feeds", "_native"},
+    "views": FOUNDATION
+    | {"events", "snapshots", "feeds", "fleet", "analysis", "doctor", "clean", "probe"},
     "model": FOUNDATION | {"hw", "events", "client"},
     "web": FOUNDATION
-    | {"events", "wire", "snapshots", "feeds", "recording", "analysis", "exporters", "views"},
+    | {"events", "wire", "snapshots", "feeds", "fleet", "recording", "analysis", "exporters"}
+    | {"views"},
     "commands": FOUNDATION
     | {"api", "hw", "events", "wire", "snapshots", "sources", "server"}
     | {"views", "client", "feeds", "model", "doctor", "clean", "analysis", "probe", "recording"}
-    | {"exporters", "web"},
+    | {"exporters", "web", "fleet"},
     "__main__": {"commands"},
     "__init__": {
         "analysis",

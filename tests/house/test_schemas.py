@@ -17,6 +17,7 @@ import pytest
 from tests.analysis.runs import Run
 from tests.clean.conftest import dead as dead
 from tests.doctor.hosts import write_probe_region
+from tests.exporters.history import record
 from tests.model.running import finish, start
 from tests.other_user import sleepers
 from tests.patience import PATIENCE_S, wait_until
@@ -26,11 +27,23 @@ from tests.probe.test_ps_failures import TOO_MUCH
 from tests.probe.watched import Watched
 from tests.sources.region_writer import N300_LOCAL, N300_REMOTE, Slot, Written, add_card, add_n300
 from tests.views.servers import reporting, serving
+from tests.views.test_explain_command import LOG
 from ttmem.wire.historical import Head, Message
 
 pytestmark = pytest.mark.slow
 
-NAMES = ("snapshot", "groups", "dump", "doctor", "clean", "peak", "leaks", "diff", "size")
+NAMES = (
+    "snapshot",
+    "groups",
+    "dump",
+    "doctor",
+    "clean",
+    "peak",
+    "leaks",
+    "diff",
+    "size",
+    "explain",
+)
 ALL_DETAILS = ("--detail", "programs,buffers,cores,events,history")
 Watch = Callable[..., Watched]
 
@@ -230,3 +243,15 @@ def test_what_questions_about_a_recording_answer_is_as_the_schemas_say(tmp_path:
     assert [problems(each) for each in answers] == [[], [], [], []]
     assert answers[0]["peaks"]
     assert answers[1]["leaks"] == 1
+
+
+def test_what_explain_says_is_as_its_schema_says(tmp_path: Path) -> None:
+    log, recording = tmp_path / "log.txt", tmp_path / "run.ttmem"
+    log.write_text(LOG)
+    record(recording)
+
+    of_a_log, of_a_recording = printed("explain", log), printed("explain", recording)
+
+    assert [problems(of_a_log), problems(of_a_recording)] == [[], []]
+    assert len(of_a_log["messages"]) == 2
+    assert of_a_recording["failures"]

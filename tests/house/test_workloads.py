@@ -25,6 +25,14 @@ STATIC = "c3a1b5d7e9f00112233445566778899a"  # of a static pod: no dashes
             Workload(container=ID, pod_uid=UID),
         ),
         (f"0::/kubepods.slice/kubepods-pod{UNDER}.slice/crio-conmon-{ID}.scope", Workload()),
+        (
+            f"0::/system.slice/containerd.service/kubepods-besteffort-pod{UNDER}.slice:cri-containerd:{ID}",
+            Workload(container=ID, pod_uid=UID),
+        ),
+        (
+            f"4:memory:/kubepods-besteffort-pod{UNDER}.slice:cri-containerd:{ID}",
+            Workload(container=ID, pod_uid=UID),
+        ),
         (f"0::/kubepods/burstable/pod{UID}/{ID}", Workload(container=ID, pod_uid=UID)),
         (f"0::/kubepods/pod{STATIC}/{ID}", Workload(container=ID, pod_uid=STATIC)),
         (f"12:memory:/kubepods/besteffort/pod{UID}/{ID}", Workload(container=ID, pod_uid=UID)),

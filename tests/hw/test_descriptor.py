@@ -202,18 +202,15 @@ def test_spoilt_text_is_read_or_refused_in_words(data: st.DataObject) -> None:
 
 
 REPO = Path(__file__).parents[2]
-FOLDER = Path(
-    os.environ.get("TTMEM_SHARED_DATA") or REPO.parent / "shared" / "data" / "cluster_descriptors"
+# Descriptors of real machines: more of them, including a Galaxy, where TTMEM_SHARED_DATA says.
+FOLDERS = (
+    Path(os.environ.get("TTMEM_SHARED_DATA") or REPO.parent / "shared/data/cluster_descriptors"),
+    REPO / "tests" / "data" / "cluster_descriptors",
 )
-FILES = sorted(FOLDER.glob("*.yaml"))
-NO_FILES = pytest.param(
-    None,
-    marks=pytest.mark.skip(reason=f"no descriptors in {FOLDER}; set TTMEM_SHARED_DATA to a folder"),
-    id="none",
-)
+FILES = {path.name: path for folder in FOLDERS for path in sorted(folder.glob("*.yaml"))}
 
 
-@pytest.mark.parametrize("path", FILES or [NO_FILES], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES.values(), ids=FILES)
 def test_a_real_machine_is_read_and_has_capacities(path: Path) -> None:
     cluster = read_cluster(path)
     known = board(cluster.board_name or "")
@@ -226,7 +223,7 @@ def test_a_real_machine_is_read_and_has_capacities(path: Path) -> None:
         assert 0 < spec.dram_capacity < spec.dram_total
 
 
-@pytest.mark.parametrize("path", FILES or [NO_FILES], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES.values(), ids=FILES)
 def test_every_chip_of_a_real_galaxy_has_a_place_of_its_own(path: Path) -> None:
     positions = [chip.position for chip in read_cluster(path).chips if chip.position]
 
@@ -236,7 +233,7 @@ def test_every_chip_of_a_real_galaxy_has_a_place_of_its_own(path: Path) -> None:
 
 def test_a_file_that_becomes_a_pipe_blocks_nobody(tmp_path: Path) -> None:
     # given a name that is a descriptor and a pipe in turn
-    name, file, pipe = (str(tmp_path / one) for one in ("name", "file", "pipe"))
+    name, file, pipe = (str(tmp_path / part) for part in ("name", "file", "pipe"))
     Path(file).write_text("arch: {}")
     os.mkfifo(pipe)
     script = f"""

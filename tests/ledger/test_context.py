@@ -85,7 +85,7 @@ STEPS = st.one_of(
     st.tuples(st.just("lost"), PIDS),
     st.tuples(
         st.just("reading"),
-        st.lists(SLOT, max_size=4, unique_by=lambda one: one.pid),
+        st.lists(SLOT, max_size=4, unique_by=lambda slot: slot.pid),
         st.sampled_from([1, 3, 4]),
     ),
     st.tuples(st.just("probe"), st.integers(103, 104), NEWS),
@@ -148,7 +148,7 @@ class World:
             facts(pid),
             f"region-{pid}",
             devices=tuple(DECLARED),
-            messages={5: "TT_FATAL: no room"},
+            messages={5: "TT_FATAL: no space"},
             **told,
         )
         self.books.probed.take([news], NOW)
@@ -193,7 +193,7 @@ def test_a_process_has_the_position_up_to_which_its_source_is_included() -> None
     ring = ProbeNews(facts(103), "region", devices=tuple(DECLARED), position=1000)
     world.books.probed.take([ring], NOW)
 
-    found = {one.pid: one.position for one in world.books.snapshot(NOW).processes}
+    found = {process.pid: process.position for process in world.books.snapshot(NOW).processes}
 
     assert found == {101: 4, 103: 1000, 104: None}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.ledger.oracle import facts
 from ttmem.events import Event, Flag, KernelType, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.ledger.anomalies import FindingCode
+from ttmem.wire.rows import FindingCode
 
 REMEMBERED = 4096
 BEGIN = {Op.FREE: Op.ALLOC, Op.CB_FREE: Op.CB_ALLOC, Op.KERNEL_UNLOAD: Op.KERNEL_LOAD}
@@ -78,7 +78,7 @@ def test_the_anomaly_says_it_in_words_and_who_did_it() -> None:
     (device,) = books.snapshot(1).devices
     (anomaly,) = device.anomalies
     assert (anomaly.kind, anomaly.pid) == ("double_free", 41)
-    assert "freed already, and not allocated since: once, last id 0x7" in anomaly.text
+    assert "freed twice: once, last id 0x7" in anomaly.text
 
 
 def test_another_process_or_device_has_not_freed_it() -> None:

@@ -1,4 +1,4 @@
-"""Failed allocations as anomalies: with the figures that the runtime told, or with none."""
+"""Failed allocations as anomalies, with the runtime's figures or without."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_clash_is_told_with_what_each_core_needs_and_no_sum() -> None:
     anomaly = told(CLASH)
 
     assert "an allocation FAILED: 542.0 KiB of L1 on each core; " in anomaly.text
-    assert "; its circular buffers reach into L1 buffers; pid 41" in anomaly.text
+    assert "; its circular buffers overlap L1 buffers; pid 41" in anomaly.text
     assert anomaly.bytes is None
 
 

@@ -215,7 +215,11 @@ def test_a_peak_above_what_can_be_allocated_since_is_named(kind: MemoryKind, blo
     books.declare(second, banks_of(2048))
 
     (device,) = books.snapshot(3).devices
-    named = {one.text.split(":")[0] for one in device.anomalies if one.kind == "peak_over_capacity"}
+    named = {
+        anomaly.text.split(":")[0]
+        for anomaly in device.anomalies
+        if anomaly.kind == "peak_over_capacity"
+    }
     assert named == ({kind.name} if blocks == 3 else set())
 
 

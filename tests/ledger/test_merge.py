@@ -26,14 +26,14 @@ def test_a_process_that_both_tell_of_is_counted_once_and_events_win() -> None:
     books.sample([region("9000", slot(41, Amounts(dram=700, cb=64)))], (), NOW)
 
     picture = books.snapshot(NOW)
-    (device,), (one,) = picture.devices, picture.processes
-    check = one.cross_check["9000"]
+    (device,), (process,) = picture.devices, picture.processes
+    check = process.cross_check["9000"]
     assert (device.memory.dram.held, device.memory.dram.count, device.memory.cb.used) == (
         1000,
         1,
         0,
     )
-    assert one.sources == ("socket", "shared memory v3")
+    assert process.sources == ("socket", "shared memory v3")
     assert (check.counted.dram, check.difference.dram, check.difference.cb) == (700, -300, 64)
     assert device.provenance["dram"].source == "socket"
     assert from_json(to_json(picture)) == picture
@@ -63,8 +63,8 @@ def test_a_reporting_process_on_a_device_that_it_does_not_report_counts_there() 
     books.sample([region("9001", slot(41, Amounts(dram=64)), number=1)], (), NOW)
 
     picture = books.snapshot(NOW)
-    (one,) = picture.processes
-    assert {uid: held.dram for uid, held in one.devices.items()} == {"9000": 1000, "9001": 64}
+    (process,) = picture.processes
+    assert {uid: held.dram for uid, held in process.devices.items()} == {"9000": 1000, "9001": 64}
 
 
 def test_a_pid_with_another_start_time_is_another_process() -> None:

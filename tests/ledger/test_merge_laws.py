@@ -85,16 +85,16 @@ def _reading(reading: dict[str, list[ProcessSample]], version: int) -> list[Devi
 
 
 def _oracle(reading: dict[str, list[ProcessSample]], told: Told) -> dict[Place, Amounts]:
-    """Events where there are any; else what the slot says, if somebody lives behind it."""
+    """Events where there are any; else the slot, if its process is alive."""
     dram, l1, l1_small = KINDS
     out = {
         place: Amounts(kinds.get(dram, 0), kinds.get(l1, 0), kinds.get(l1_small, 0), 0, 0)
         for place, kinds in told.items()
     }
     for unique_id, slots in reading.items():
-        for one in slots:
-            if one.owner.counts:
-                c = one.counters
-                place = (one.pid, one.start_time_ns, unique_id)
+        for process in slots:
+            if process.owner.counts:
+                c = process.counters
+                place = (process.pid, process.start_time_ns, unique_id)
                 out.setdefault(place, c)
     return out

@@ -12,7 +12,7 @@ from ttmem.events import Amounts, DeviceDeclaration, Event, Flag, KernelType, Me
 from ttmem.events.probe_news import KilledProcess, KindCounter, ProbeCounters, ProbeNews
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
-from ttmem.snapshots import LeftBehind
+from ttmem.snapshots import LeftBehind, Question
 from ttmem.wire.rows import ProgramRow, flat_rows
 
 FACTS = ProcessFacts(41, 1000, "alice", "python model.py")
@@ -66,7 +66,7 @@ def test_a_table_that_was_read_in_the_middle_of_events_leaves_what_the_events_al
     alone.probed.take([news(b"".join(made))], 1)
 
     # The table is ahead of its events: it has what comes later, and not what will have been freed.
-    events = [Event.unpack(one) for one in made]
+    events = [Event.unpack(record) for record in made]
     freed = {event.id for event in events if event.op == Op.FREE}
     table = [event for event in events if event.op == Op.ALLOC and event.id not in freed]
     live = b"".join(event._replace(flags=Flag.RESENT).pack() for event in table)
@@ -160,7 +160,7 @@ def test_notices_are_listed_and_not_accounted() -> None:
     books = Books()
     books.probed.take([news(Event(Notice.DEVICE_OPENED, device=0).pack())], 1)
 
-    (event,) = books.details(["events"]).add(books.snapshot(1)).events or ()
+    (event,) = books.details(Question(("events",))).add(books.snapshot(1)).events or ()
     assert (event.op, event.device) == ("DEVICE_OPENED", "77")
     assert books.snapshot(1).losses.rejected_records == 0
 

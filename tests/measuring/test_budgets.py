@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ttmem.errors import BadInput
-from ttmem.measuring.budgets import Baseline, Limits, parse_percent
-from ttmem.measuring.measured import Peak
+from ttmem.measuring.measured import Baseline, Budget, Peak, parse_percent
 
 MIB = 1 << 20
 PEAK = Peak(dram=8 * MIB, l1=4 * MIB, l1_small=0, trace=0, cb=MIB, l1_used=5 * MIB, l1_per_core=100)
@@ -17,12 +16,12 @@ BOARD = "1 x p150, 11x10"
 
 
 def test_limits_are_sizes_by_name() -> None:
-    limits = Limits.of({"l1": "20 MiB", "dram": "8 GiB", "l1_per_core": "1.2 MiB", "leaks": 0})
+    limits = Budget.of({"l1": "20 MiB", "dram": "8 GiB", "l1_per_core": "1.2 MiB", "leaks": 0})
 
-    assert limits == Limits(
+    assert limits == Budget(
         {"l1": 20 * MIB, "dram": 8 << 30, "l1_per_core": int(1.2 * MIB), "leaks": 0}
     )
-    assert Limits.parse("leaks=0, l1 = 20MiB") == Limits({"leaks": 0, "l1": 20 * MIB})
+    assert Budget.parse("leaks=0, l1 = 20MiB") == Budget({"leaks": 0, "l1": 20 * MIB})
 
 
 @pytest.mark.parametrize(
@@ -37,31 +36,31 @@ def test_limits_are_sizes_by_name() -> None:
 )
 def test_a_limit_that_cannot_be_understood_is_named(given: dict[str, object], told: str) -> None:
     with pytest.raises(BadInput, match=told):
-        Limits.of(given)
+        Budget.of(given)
 
 
 @pytest.mark.parametrize("text", ["", "leaks", "leaks=", "=5"])
 def test_a_default_without_limits_says_how_to_write_them(text: str) -> None:
     with pytest.raises(BadInput, match=r"leaks=0,l1=20MiB|there is no limit"):
-        Limits.parse(text)
+        Budget.parse(text)
 
 
 def test_a_limit_is_passed_by_one_byte_more() -> None:
-    assert list(Limits({"l1": 4 * MIB, "leaks": 0}).exceeded(PEAK, 0)) == []
-    assert list(Limits({"l1": 4 * MIB - 1, "leaks": 0}).exceeded(PEAK, 64)) == [
+    assert list(Budget({"l1": 4 * MIB, "leaks": 0}).exceeded(PEAK, 0)) == []
+    assert list(Budget({"l1": 4 * MIB - 1, "leaks": 0}).exceeded(PEAK, 64)) == [
         "l1: the peak was 4,194,304 B, 4,194,303 B are allowed",
         "leaks: 64 B were not freed, 0 B are allowed",
     ]
 
 
 def test_an_unknown_figure_is_no_pass() -> None:
-    (told,) = Limits({"l1": 4 * MIB}).exceeded(Peak(), 0)
+    (told,) = Budget({"l1": 4 * MIB}).exceeded(Peak(), 0)
 
     assert "cannot be checked" in told
 
 
 def test_a_markers_own_limits_come_before_the_default() -> None:
-    assert Limits({"leaks": 0, "l1": 5}).with_own(Limits({"leaks": 7})).most == {
+    assert Budget({"leaks": 0, "l1": 5}).with_own(Budget({"leaks": 7})).most == {
         "leaks": 7,
         "l1": 5,
     }
@@ -109,8 +108,8 @@ def test_nothing_is_said_about_what_cannot_be_compared(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nonsense", "is no baseline"),
-        ("[]", "no baseline that ttmem"),
+        ("nonsense", "is not a baseline"),
+        ("[]", "not a baseline that ttmem"),
         (json.dumps({"schema": "ttmem.baseline/9"}), "'ttmem.baseline/9'"),
     ],
 )

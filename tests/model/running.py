@@ -18,8 +18,8 @@ from ttmem.hw import DeviceSpec, device_spec
 from ttmem.model import MeshDevice, open_mesh_device
 from ttmem.model.circular_buffers import union_bytes
 from ttmem.model.core_ranges import CoreRange, CoreType, whole_grid
-from ttmem.model.kernels import Kernel
-from ttmem.model.program import Program
+from ttmem.model.kernels import SimulatedKernel
+from ttmem.model.program import SimulatedProgram
 from ttmem.model.slot_layout import ProgramLayout
 from ttmem.model.workloads import SCALES, Steps, workload
 
@@ -103,7 +103,7 @@ class Running:
 
     @property
     def cb_cached(self) -> int:
-        layouts = [one.program.l1 for one in self.mesh.workloads.values()]
+        layouts = [workload.program.l1 for workload in self.mesh.workloads.values()]
         return union_bytes(layout.regions_per_core() for layout in layouts if layout is not None)
 
     def story(self) -> tuple[object, ...]:
@@ -124,24 +124,26 @@ GRID = whole_grid(P150.grid)
 ETH = (CoreRange(0, 0, 0, 15),)
 
 
-def kernel(name: str, *packed: int, cores: tuple[CoreRange, ...] = GRID) -> Kernel:
+def kernel(name: str, *packed: int, cores: tuple[CoreRange, ...] = GRID) -> SimulatedKernel:
     """On Tensix cores, with these packed sizes."""
-    return Kernel(name, CoreType.TENSIX, cores, packed)
+    return SimulatedKernel(name, CoreType.TENSIX, cores, packed)
 
 
-def finalized(program: Program) -> ProgramLayout:
+def finalized(program: SimulatedProgram) -> ProgramLayout:
     """The layout of its config slot."""
     program.compile()
     return program.finalize_offsets()
 
 
-def eltwise(spec: DeviceSpec, tiles: int = 6, name: str = "add", text: int = 1392) -> Program:
+def eltwise(
+    spec: DeviceSpec, tiles: int = 6, name: str = "add", text: int = 1392
+) -> SimulatedProgram:
     """Reader, writer and compute on the whole grid, and circular buffers of so many tiles."""
     cores = whole_grid(spec.grid)
-    program = Program(spec)
-    program.add_kernel(Kernel(f"{name}_reader", CoreType.TENSIX, cores, (900,), 8))
-    program.add_kernel(Kernel(f"{name}_writer", CoreType.TENSIX, cores, (700,), 4))
-    program.add_kernel(Kernel(f"{name}_compute", CoreType.TENSIX, cores, (text,) * 3, 2))
+    program = SimulatedProgram(spec)
+    program.add_kernel(SimulatedKernel(f"{name}_reader", CoreType.TENSIX, cores, (900,), 8))
+    program.add_kernel(SimulatedKernel(f"{name}_writer", CoreType.TENSIX, cores, (700,), 4))
+    program.add_kernel(SimulatedKernel(f"{name}_compute", CoreType.TENSIX, cores, (text,) * 3, 2))
     program.add_circular_buffer(cores, tiles * TILE)
     return program
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tests.model.running import RecordingTracker
 from ttmem.client.devices import ReportedBuffer
 from ttmem.events import MemoryKind
-from ttmem.model import Buffer, MeshDevice, Sharded, create_buffer, open_device, open_mesh_device
+from ttmem.model import (
+    MeshDevice,
+    Sharded,
+    SimulatedBuffer,
+    create_buffer,
+    open_device,
+    open_mesh_device,
+)
 from ttmem.model.errors import DoubleFree, OutOfMemory, UseAfterClose
 
 DRAM, L1 = MemoryKind.DRAM, MemoryKind.L1
@@ -60,7 +67,7 @@ def test_ids_are_unique_in_the_process(mesh: MeshDevice) -> None:
     assert ids == sorted(ids)
 
 
-def test_an_empty_buffer_is_no_news(mesh: MeshDevice, tracker: RecordingTracker) -> None:
+def test_an_empty_buffer_is_not_reported(mesh: MeshDevice, tracker: RecordingTracker) -> None:
     buffer = create_buffer(mesh, 0, 2048, L1)
     buffer.deallocate()
 
@@ -74,7 +81,7 @@ def test_kernel_binaries_can_come_from_the_top_of_dram(mesh: MeshDevice) -> None
     assert buffer.reserved == 16_384
 
 
-def test_a_buffer_larger_than_a_bank_leaves_the_accounts_as_they_were(
+def test_a_buffer_larger_than_a_bank_does_not_change_the_accounts(
     mesh: MeshDevice, tracker: RecordingTracker
 ) -> None:
     before = mesh.memory_view(L1)
@@ -149,7 +156,7 @@ def test_nothing_can_be_done_with_a_closed_mesh(mesh: MeshDevice) -> None:
 
 def test_two_threads_share_a_mesh(mesh: MeshDevice, tracker: RecordingTracker) -> None:
     def work() -> None:
-        held: list[Buffer] = []
+        held: list[SimulatedBuffer] = []
         for turn in range(300):
             held.append(create_buffer(mesh, 2048 * (1 + turn % 7), 2048, (DRAM, L1)[turn % 2]))
             if turn % 3 == 0:

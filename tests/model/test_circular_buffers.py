@@ -17,7 +17,7 @@ from ttmem.model.circular_buffers import (
 )
 from ttmem.model.core_ranges import CoreRange, cores_of, merge, whole_grid
 from ttmem.model.errors import BeyondL1, ClashFault
-from ttmem.model.program import Program
+from ttmem.model.program import SimulatedProgram
 
 P150 = device_spec("p150")
 BASE = 111_744
@@ -26,7 +26,7 @@ ONE = (CoreRange(0, 0, 0, 0),)
 
 
 def allocated(*sizes: int, cores: tuple[CoreRange, ...] = ONE) -> L1Layout:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     for size in sizes:
         program.add_circular_buffer(cores, size)
     program.allocate_circular_buffers()
@@ -41,7 +41,7 @@ def layout_of(buffers: Sequence[tuple[tuple[CoreRange, ...], int]]) -> list[Prog
 
 
 def test_t13_a_gap_of_alignment_is_in_no_region() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     for size in (2048, 1000, 64):
         program.add_circular_buffer(ONE, size)
     program.allocate_circular_buffers()
@@ -82,16 +82,16 @@ def test_ranges_that_overlap_in_part_can_collide_as_in_the_runtime() -> None:
 
 def test_a_program_from_a_descriptor_keeps_its_ranges_apart() -> None:
     neighbours = (CoreRange(0, 2, 1, 3), CoreRange(0, 0, 1, 1))
-    program = Program(P150)
+    program = SimulatedProgram(P150)
 
     program.add_circular_buffer(neighbours, 64, merged=False)
     program.add_circular_buffer(neighbours, 64)
 
-    assert [one.cores for one in program.buffers] == [neighbours, (CoreRange(0, 0, 1, 3),)]
+    assert [buffer.cores for buffer in program.buffers] == [neighbours, (CoreRange(0, 0, 1, 3),)]
 
 
 def test_a_global_circular_buffer_takes_its_buffers_address_and_no_region() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_circular_buffer(ONE, 4096, address=1_500_000)
     program.add_circular_buffer(ONE, 64)
     program.allocate_circular_buffers()
@@ -102,7 +102,7 @@ def test_a_global_circular_buffer_takes_its_buffers_address_and_no_region() -> N
 
 
 def test_scratchpads_stack_above_dataflow_buffers_and_aliases_share() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_scratchpad(GRID, 100)
     first = program.add_dataflow_buffer(ONE, 1000)
     program.add_dataflow_buffer(ONE, 1000, alias_of=first)
@@ -123,7 +123,7 @@ def test_the_clash_with_an_l1_buffer_has_the_runtimes_figures() -> None:
 
 
 def test_dataflow_buffers_clash_under_their_own_name() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_dataflow_buffer(ONE, 1024)
     program.allocate_circular_buffers()
     assert program.l1 is not None
@@ -144,7 +144,7 @@ def test_buffers_beyond_l1_are_refused() -> None:
 
 # Ranges that are equal, nested or apart: there the runtime's placement is sound.
 COLUMNS = st.builds(lambda x, h: CoreRange(x, 0, x, h), st.integers(0, 4), st.integers(0, 3))
-CORES = st.lists(COLUMNS, min_size=1, max_size=3, unique_by=lambda one: one.x0).map(
+CORES = st.lists(COLUMNS, min_size=1, max_size=3, unique_by=lambda core_range: core_range.x0).map(
     lambda ranges: tuple(sorted(ranges))
 )
 BUFFERS = st.lists(st.tuples(CORES, st.integers(1, 5000)), min_size=1, max_size=12)
@@ -156,13 +156,13 @@ def test_buffers_that_share_a_core_never_overlap(
 ) -> None:
     placed = layout_of(buffers)
 
-    for index, one in enumerate(placed):
-        assert one.address is not None
-        assert one.address % 64 == 0
+    for index, buffer in enumerate(placed):
+        assert buffer.address is not None
+        assert buffer.address % 64 == 0
         for other in placed[:index]:
-            if cores_of(one.cores) & cores_of(other.cores):
+            if cores_of(buffer.cores) & cores_of(other.cores):
                 assert other.address is not None
-                assert other.address + other.size <= one.address
+                assert other.address + other.size <= buffer.address
 
 
 @given(
@@ -185,7 +185,7 @@ def test_buffers_that_share_a_core_never_overlap(
 def test_the_union_is_at_most_what_lies_between_base_and_end(
     buffers: list[tuple[tuple[CoreRange, ...], int]],
 ) -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     for cores, size in buffers:
         program.add_circular_buffer(cores, size)
     program.allocate_circular_buffers()

@@ -12,12 +12,12 @@ from ttmem.events import MemoryKind
 from ttmem.feeds.server_feed import ServerFeed
 from ttmem.hw import DeviceSpec
 from ttmem.model import MeshDevice, open_device
-from ttmem.model.buffer import Buffer, create_buffer
 from ttmem.model.circular_buffers import Region, union
 from ttmem.model.core_ranges import Core, CoreRange, CoreType, cores_of
-from ttmem.model.kernels import Kernel
+from ttmem.model.kernels import SimulatedKernel
 from ttmem.model.layouts import Sharded
-from ttmem.model.program import Program
+from ttmem.model.mesh import SimulatedBuffer, create_buffer
+from ttmem.model.program import SimulatedProgram
 from ttmem.snapshots import Snapshot
 from ttmem.views.monitor.pages.core_data import grid_cores, pressure
 from ttmem.views.monitor.pages.core_map import CoreMap, Sort, core_map
@@ -25,9 +25,9 @@ from ttmem.views.monitor.pages.core_map import CoreMap, Sort, core_map
 CIRCULAR = (Sort.CB, Sort.DATAFLOW, Sort.CACHED)
 
 
-def some_program(spec: DeviceSpec, random: Random) -> Program:
+def some_program(spec: DeviceSpec, random: Random) -> SimulatedProgram:
     """Circular buffers, or dataflow buffers, on one or two rectangles of the grid."""
-    program = Program(spec)
+    program = SimulatedProgram(spec)
     modern = random.random() < 0.4
     for _ in range(random.randrange(1, 5)):
         x, y = random.randrange(spec.grid.x), random.randrange(spec.grid.y)
@@ -37,11 +37,11 @@ def some_program(spec: DeviceSpec, random: Random) -> Program:
             program.add_dataflow_buffer(cores, size)
         else:
             program.add_circular_buffer(cores, size)
-        program.add_kernel(Kernel(f"k{x}{y}", CoreType.TENSIX, cores, (900,), 4))
+        program.add_kernel(SimulatedKernel(f"k{x}{y}", CoreType.TENSIX, cores, (900,), 4))
     return program
 
 
-def some_buffers(mesh: MeshDevice, random: Random) -> list[Buffer]:
+def some_buffers(mesh: MeshDevice, random: Random) -> list[SimulatedBuffer]:
     """In L1 and L1_SMALL; every third is freed again, so that there are holes."""
     layout = Sharded("height", 8, TILE)
     made = [
@@ -59,10 +59,10 @@ def some_buffers(mesh: MeshDevice, random: Random) -> list[Buffer]:
 def cached_regions(mesh: MeshDevice, core: Core) -> tuple[Region, ...]:
     """Where the buffers of live programs lie on a core."""
     return union(
-        (one.address, one.address + one.size)
+        (buffer.address, buffer.address + buffer.size)
         for workload in mesh.workloads.values()
-        for one in workload.program.buffers
-        if one.address is not None and core in cores_of(one.cores)
+        for buffer in workload.program.buffers
+        if buffer.address is not None and core in cores_of(buffer.cores)
     )
 
 
@@ -74,7 +74,7 @@ def pieces(found: CoreMap, *sorts: Sort) -> tuple[Region, ...]:
 def settled(server: RunningServer, mesh: MeshDevice, tracker: GraphTracker) -> Snapshot:
     """A picture in which all that the model did has arrived; the last it did was to free buffers."""
     assert tracker.client.flush(PATIENCE_S)
-    live = sorted(one.id for one in mesh.buffers.values() if one.kind == MemoryKind.L1)
+    live = sorted(buffer.id for buffer in mesh.buffers.values() if buffer.kind == MemoryKind.L1)
     feed = ServerFeed(server.path)
 
     def complete() -> Snapshot | None:
@@ -101,9 +101,12 @@ def test_every_core_shows_the_addresses_of_the_model(
     device = picture.devices[0]
 
     blocks = sorted(
-        (one.address, one.address + one.block) for one in buffers if one.kind == MemoryKind.L1
+        (buffer.address, buffer.address + buffer.block)
+        for buffer in buffers
+        if buffer.kind == MemoryKind.L1
     )
     lowest = mesh.allocator.lowest_occupied_l1_address()
+    last = (picture.resident or {})[device.unique_id]
     full = pressure(picture, device)
     for core in grid_cores(full.grid):
         found = core_map(picture, device, core)
@@ -112,8 +115,10 @@ def test_every_core_shows_the_addresses_of_the_model(
         assert list(pieces(found, Sort.BUFFER)) == blocks
         assert found.lowest_buffer == lowest
         top = max((end for _, end in regions), default=mesh.spec.cb_base)
-        assert found.distance == (lowest or 0) - top
-        used = sum(end - start for start, end in regions) + sum(one.block for one in buffers)
+        ran = [one.end for one in last if core in one.cores]
+        assert (found.highest_cb or mesh.spec.cb_base) == top
+        assert found.distance == (lowest or 0) - max(ran, default=top)
+        used = sum(end - start for start, end in regions) + sum(buffer.block for buffer in buffers)
         assert full.used(core) == full.added_up(core) == used  # of one process
     assert full.capacity == mesh.spec.cb_limit
 

@@ -60,7 +60,7 @@ def test_merging_keeps_the_cores_and_leaves_no_overlap(ranges: tuple[CoreRange, 
 
     assert cores_of(merged) == cores_of(ranges)
     if len(ranges) > 1:
-        assert sum(one.num_cores for one in merged) == num_cores(ranges)
+        assert sum(core_range.num_cores for core_range in merged) == num_cores(ranges)
 
 
 @given(RANGES, RANGES)

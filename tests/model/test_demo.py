@@ -1,4 +1,4 @@
-"""`ttmem demo`: it ends by itself or when told to, and leaves nothing behind."""
+"""`ttmem demo` ends by itself or on request, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ def test_each_chip_is_declared_with_its_figures(tracker: RecordingTracker) -> No
     mesh = open_mesh_device((1, 2), l1_small_size=32768, tracker=tracker)
 
     assert tracker.declared == [device.declaration for device in mesh.get_devices()]
-    assert [one.logical_id for one in tracker.declared] == [0, 1]
-    assert {(one.board, one.l1_banks, one.l1_bank_size) for one in tracker.declared} == {
-        ("p150", 110, 1_428_352)
-    }
+    assert [device.logical_id for device in tracker.declared] == [0, 1]
+    assert {
+        (device.board, device.l1_banks, device.l1_bank_size) for device in tracker.declared
+    } == {("p150", 110, 1_428_352)}
 
 
 def test_made_up_cards_have_the_same_ids_each_time(tracker: RecordingTracker) -> None:
@@ -166,7 +166,7 @@ def test_a_hook_that_fails_keeps_nothing_allocated(tracker: RecordingTracker) ->
     assert (mesh.is_open, tracker.live()) == (False, set())
 
 
-def test_the_real_client_tells_a_server_of_every_chip() -> None:
+def test_the_real_client_reports_every_chip_to_a_server() -> None:
     with tempfile.TemporaryDirectory(prefix="ttmem") as folder:
         peer = Peer(f"{folder}/socket")
         client = AllocationClient(f"{folder}/socket")

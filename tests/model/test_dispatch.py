@@ -70,7 +70,7 @@ def test_launches_fill_the_ring_and_never_more_than_it_has(mesh: MeshDevice) -> 
     assert ring.live_entries <= 7
 
 
-def test_a_clash_with_an_l1_buffer_is_refused_in_the_runtimes_words(mesh: MeshDevice) -> None:
+def test_a_clash_with_an_l1_buffer_is_refused_with_the_runtimes_message(mesh: MeshDevice) -> None:
     low = mesh.spec.l1_banks * (mesh.spec.l1_bank_size - 8 * TILE) // TILE * TILE
     buffer = create_buffer(mesh, low, TILE, MemoryKind.L1)
     workload = MeshWorkload(eltwise(mesh.spec, tiles=30))

@@ -116,7 +116,7 @@ def test_what_is_not_allocated_cannot_be_freed(address: int) -> None:
     assert blocks.free_blocks() == [(0, 1024)]
 
 
-def test_an_empty_range_has_room_for_nothing() -> None:
+def test_nothing_fits_into_an_empty_range() -> None:
     blocks = FreeList(64, 0, 64)
 
     assert blocks.allocate(1) is None

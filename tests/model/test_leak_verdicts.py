@@ -1,4 +1,4 @@
-"""`ttmem leaks` on recordings of the model's workloads: it finds the leak, and accuses nobody else."""
+"""`ttmem leaks` on recordings of the model's workloads: it finds the leak, and nothing else."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def test_a_workload_gets_its_verdict(
         [*program, "leaks", file, "--json"], capture_output=True, text=True, check=False
     )
 
-    found = {one["verdict"] for one in json.loads(done.stdout)["findings"]}
+    found = {finding["verdict"] for finding in json.loads(done.stdout)["findings"]}
     assert (done.returncode, found - {"warm-up", "steady"}) == (code, verdicts)

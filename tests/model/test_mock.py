@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from tests.model.running import RecordingTracker
 from ttmem.events import MemoryKind
-from ttmem.model import MeshDevice, MeshWorkload, Program, enqueue_mesh_workload, open_mesh_device
+from ttmem.model import (
+    MeshDevice,
+    MeshWorkload,
+    SimulatedProgram,
+    enqueue_mesh_workload,
+    open_mesh_device,
+)
 from ttmem.model.core_ranges import CoreType, whole_grid
-from ttmem.model.kernels import Kernel
+from ttmem.model.kernels import SimulatedKernel
 
 
-def launched(*, mock: bool) -> tuple[MeshDevice, Program]:
+def launched(*, mock: bool) -> tuple[MeshDevice, SimulatedProgram]:
     mesh = open_mesh_device((1, 2), board="p150", mock=mock, tracker=RecordingTracker())
-    program = Program(mesh.spec)
+    program = SimulatedProgram(mesh.spec)
     cores = whole_grid(mesh.spec.grid)
-    program.add_kernel(Kernel("reader", CoreType.TENSIX, cores, (1_000,), 12, 4))
+    program.add_kernel(SimulatedKernel("reader", CoreType.TENSIX, cores, (1_000,), 12, 4))
     program.add_circular_buffer(cores, 4_096)
     enqueue_mesh_workload(mesh, MeshWorkload(program))
     return mesh, program
@@ -45,4 +51,6 @@ def test_no_kernels_of_fabric_or_dispatch_are_loaded() -> None:
 def test_circular_buffers_lie_where_they_always_do() -> None:
     (_, real), (_, mock) = launched(mock=False), launched(mock=True)
 
-    assert [one.address for one in mock.buffers] == [one.address for one in real.buffers]
+    assert [buffer.address for buffer in mock.buffers] == [
+        buffer.address for buffer in real.buffers
+    ]

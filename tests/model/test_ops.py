@@ -11,7 +11,7 @@ from ttmem.events import MemoryKind
 from ttmem.model import MeshDevice, open_device, ops
 from ttmem.model.circular_buffers import BufferKind, union_bytes
 from ttmem.model.errors import BadBuffer, ClashFault
-from ttmem.model.program import Program
+from ttmem.model.program import SimulatedProgram
 from ttmem.model.tensor import Memory, Temporaries, Tensor, from_shape, over_grid
 
 SQUARE = (1024, 1024)
@@ -27,7 +27,7 @@ def square(mesh: MeshDevice, memory: Memory = "dram") -> Tensor:
     return from_shape(mesh, SQUARE, memory=memory)
 
 
-def only_program(mesh: MeshDevice) -> Program:
+def only_program(mesh: MeshDevice) -> SimulatedProgram:
     """Of the application; the runtime's own come first."""
     return list(mesh.workloads.values())[-1].program
 
@@ -120,7 +120,7 @@ def test_a_metal_2_matmul_has_dataflow_buffers_only(mesh: MeshDevice) -> None:
     a = square(mesh)
     ops.matmul(a, a, dataflow_buffers=True)
 
-    assert {one.kind for one in only_program(mesh).buffers} == {BufferKind.DATAFLOW}
+    assert {buffer.kind for buffer in only_program(mesh).buffers} == {BufferKind.DATAFLOW}
 
 
 def test_conv2d_works_on_the_shards_and_follows_its_image(mesh: MeshDevice) -> None:
@@ -132,7 +132,7 @@ def test_conv2d_works_on_the_shards_and_follows_its_image(mesh: MeshDevice) -> N
     aliased = only_program(mesh).buffers[0]
 
     assert (halo.buffer.kind, halo.buffer.block) == (MemoryKind.L1_SMALL, 2048)
-    assert [one.shard for one in outputs] == [shard, shard]
+    assert [tensor.shard for tensor in outputs] == [shard, shard]
     assert (aliased.is_global, aliased.address) == (True, images[1].buffer.address)
     assert (mesh.program_cache.hits, mesh.program_cache.misses) == (1, 1)
 

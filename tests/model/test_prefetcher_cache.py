@@ -81,9 +81,11 @@ def test_entries_never_overlap_nor_split(queries: list[tuple[int, int]]) -> None
         size = sizes.setdefault(workload, size)
         answer = cache.query(workload, size)
 
-        entries = sorted(cache.entries, key=lambda one: one.offset)
+        entries = sorted(cache.entries, key=lambda entry: entry.offset)
         assert all(a.offset + a.size <= b.offset for a, b in itertools.pairwise(entries))
-        assert all(one.offset + one.size <= 2048 and one.offset % 64 == 0 for one in entries)
+        assert all(
+            entry.offset + entry.size <= 2048 and entry.offset % 64 == 0 for entry in entries
+        )
         if answer is not None:
-            (mine,) = [one for one in entries if one.workload == workload]
+            (mine,) = [entry for entry in entries if entry.workload == workload]
             assert (mine.offset, mine.size >= size) == (answer.offset, True)

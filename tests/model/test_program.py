@@ -10,12 +10,12 @@ from ttmem.events import KernelType
 from ttmem.model.circular_buffers import ProgramFault
 from ttmem.model.core_ranges import CoreRange, CoreType
 from ttmem.model.errors import OutsideGrid
-from ttmem.model.kernels import Kernel, KernelCache
-from ttmem.model.program import Program
+from ttmem.model.kernels import KernelCache, SimulatedKernel
+from ttmem.model.program import SimulatedProgram
 
 
 def test_seed_000_the_size_that_runtime_computed_is_0_and_the_binary_is_not() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_kernel(kernel("compute", 1392, 1392, 1392))
 
     layout = finalized(program)
@@ -25,8 +25,8 @@ def test_seed_000_the_size_that_runtime_computed_is_0_and_the_binary_is_not() ->
 
 
 def test_seed_001_a_fabric_binary_of_56_kib_on_16_ethernet_cores() -> None:
-    program = Program(N150, KernelType.FABRIC)
-    program.add_kernel(Kernel("router", CoreType.ACTIVE_ETH, ETH, (56 * 1024,)))
+    program = SimulatedProgram(N150, KernelType.FABRIC)
+    program.add_kernel(SimulatedKernel("router", CoreType.ACTIVE_ETH, ETH, (56 * 1024,)))
 
     layout = finalized(program)
 
@@ -36,12 +36,12 @@ def test_seed_001_a_fabric_binary_of_56_kib_on_16_ethernet_cores() -> None:
 
 def test_identical_kernels_are_compiled_once() -> None:
     cache = KernelCache()
-    programs = [Program(P150, kernel_cache=cache) for _ in range(2)]
+    programs = [SimulatedProgram(P150, kernel_cache=cache) for _ in range(2)]
     for program in programs:
         program.add_kernel(kernel("same", 100))
         program.add_kernel(kernel("same", 100, cores=(CoreRange(0, 0, 0, 0),)))
 
-    new = [[one.name for one in program.compile()] for program in programs]
+    new = [[kernel.name for kernel in program.compile()] for program in programs]
 
     assert new == [["same"], []]
     assert programs[0].compile() == ()
@@ -54,13 +54,13 @@ def test_a_content_id_is_the_same_in_every_run() -> None:
 
 
 def test_programs_are_numbered_as_they_are_made() -> None:
-    first, second = Program(P150), Program(P150)
+    first, second = SimulatedProgram(P150), SimulatedProgram(P150)
 
     assert second.id == first.id + 1
 
 
 def test_a_compiled_program_takes_nothing_more() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.compile()
 
     with pytest.raises(ProgramFault, match="already compiled program"):
@@ -71,11 +71,11 @@ def test_a_compiled_program_takes_nothing_more() -> None:
 
 def test_a_program_is_finalized_after_its_compiling_only() -> None:
     with pytest.raises(ProgramFault, match="not compiled"):
-        Program(P150).finalize_offsets()
+        SimulatedProgram(P150).finalize_offsets()
 
 
 def test_the_number_of_arguments_is_fixed_by_finalizing() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     handle = program.add_kernel(kernel("read", 16))
     program.set_runtime_args(handle, 3)
     finalized(program)
@@ -89,14 +89,14 @@ def test_the_number_of_arguments_is_fixed_by_finalizing() -> None:
 
 def test_only_dispatch_kernels_run_on_dispatch_cores() -> None:
     column = (CoreRange(11, 0, 11, 1),)
-    Program(P150, KernelType.DISPATCH).add_kernel(kernel("prefetch", 16, cores=column))
+    SimulatedProgram(P150, KernelType.DISPATCH).add_kernel(kernel("prefetch", 16, cores=column))
 
     with pytest.raises(OutsideGrid):
-        Program(P150).add_kernel(kernel("read", 16, cores=column))
+        SimulatedProgram(P150).add_kernel(kernel("read", 16, cores=column))
 
 
 def test_a_core_has_16_semaphores() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     ids = [program.add_semaphore(GRID) for _ in range(16)]
 
     with pytest.raises(ProgramFault, match="all 16 IDs are in use"):

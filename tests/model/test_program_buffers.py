@@ -11,7 +11,7 @@ from ttmem.model.circular_buffers import (
 )
 from ttmem.model.core_ranges import CoreRange, whole_grid
 from ttmem.model.errors import OutsideGrid
-from ttmem.model.program import Program
+from ttmem.model.program import SimulatedProgram
 
 P150 = device_spec("p150")
 BASE = 111_744
@@ -20,7 +20,7 @@ ONE = (CoreRange(0, 0, 0, 0),)
 
 
 def test_circular_and_dataflow_buffers_do_not_mix() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_dataflow_buffer(ONE, 64)
 
     with pytest.raises(ProgramFault, match="already has dataflow buffers"):
@@ -28,7 +28,7 @@ def test_circular_and_dataflow_buffers_do_not_mix() -> None:
 
 
 def test_resizing_a_local_buffer_needs_a_new_layout() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     first = program.add_circular_buffer(ONE, 64)
     program.add_circular_buffer(ONE, 64)
     steps = [program.allocate_circular_buffers(), program.allocate_circular_buffers()]
@@ -40,7 +40,7 @@ def test_resizing_a_local_buffer_needs_a_new_layout() -> None:
 
 
 def test_a_raised_base_moves_everything() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_circular_buffer(ONE, 64)
 
     program.allocate_circular_buffers(base=BASE + 100)
@@ -49,7 +49,7 @@ def test_a_raised_base_moves_everything() -> None:
 
 
 def test_an_index_is_taken_once_per_core() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_circular_buffer(GRID, 64, indices=(0, 16))
 
     with pytest.raises(ProgramFault, match="index 16, another"):
@@ -59,7 +59,7 @@ def test_an_index_is_taken_once_per_core() -> None:
 
 
 def test_impossible_buffers_are_refused() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
 
     with pytest.raises(BadInput, match="1 or more bytes"):
         program.add_circular_buffer(ONE, 0)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.model.running import RecordingTracker
 from ttmem.events import MemoryKind
-from ttmem.model import Buffer, MeshDevice, create_buffer, open_device
+from ttmem.model import MeshDevice, SimulatedBuffer, create_buffer, open_device
 
 ANSWERS = Path(__file__).parent.parent / "data" / "ttnn_0.81.1"
 TILE_BYTES = 2048
@@ -36,7 +36,7 @@ def test_addresses_and_memory_views_are_those_of_stock_ttnn(board: str) -> None:
     mesh = open_device(
         board=board, l1_small_size=32_768, trace_region_size=1 << 20, tracker=RecordingTracker()
     )
-    live: list[Buffer] = []
+    live: list[SimulatedBuffer] = []
     expected: list[object] = []
     actual: list[object] = []
     for what, *values in json.loads((ANSWERS / f"{board}.json").read_text()):

@@ -116,7 +116,7 @@ def test_live_slots_never_overlap_nor_exceed_the_ring(
 
         slots = sorted(ring.live_slots())
         assert all(a.address + a.size <= b.address for a, b in itertools.pairwise(slots))
-        assert all(one.address >= 0 and one.address + one.size <= SIZE for one in slots)
+        assert all(slot.address >= 0 and slot.address + slot.size <= SIZE for slot in slots)
         assert ring.occupied <= SIZE
         assert ring.live_messages <= 7
         assert len(ring.live_slots(-1)) <= 1
@@ -132,7 +132,7 @@ def test_a_slot_is_overwritten_only_after_its_sync(launches: list[tuple[int, int
         waited = max(waited, slot.sync_count or 0)
 
         start, end = slot.addresses[0], slot.addresses[0] + size
-        running = [one for one in done_at if one.sync_count > waited]
-        assert all(end <= one.address or one.address + one.size <= start for one in running)
+        running = [slot for slot in done_at if slot.sync_count > waited]
+        assert all(end <= slot.address or slot.address + slot.size <= start for slot in running)
         if size:
             done_at.append(Entry(start, size, ring.expected_workers))

@@ -31,7 +31,7 @@ def test_every_workload_reports_to_a_real_server(server: RunningServer, name: st
     options = ("--steps", 12, "--rate", 0, "--size", "small", "--socket", server.path)
     code, out, error = finish("simulate", name, *options)
     sent = re.search(r"12 steps in .* s, ([\d,]+) events reported .* 0 dropped, 0 resyncs", out)
-    picture = server.sees(lambda one: bool(one.devices) and not one.processes)
+    picture = server.sees(lambda snapshot: bool(snapshot.devices) and not snapshot.processes)
 
     assert (code, error) == (0, "")
     assert sent is not None
@@ -85,7 +85,7 @@ def test_a_transformer_is_seen_on_four_devices_with_its_programs(server: Running
         server.path,
     )
     picture = server.sees(
-        lambda one: len(one.devices) == 4 and one.devices[0].memory.trace.held > 0
+        lambda snapshot: len(snapshot.devices) == 4 and snapshot.devices[0].memory.trace.held > 0
     )
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=PATIENCE_S)
@@ -110,7 +110,7 @@ def test_two_processes_share_a_device_and_end_together(server: RunningServer) ->
         server.path,
     )
     picture = server.sees(
-        lambda one: len(one.processes) == 2 and all(p.devices for p in one.processes)
+        lambda snapshot: len(snapshot.processes) == 2 and all(p.devices for p in snapshot.processes)
     )
     process.terminate()
     out, _ = process.communicate(timeout=PATIENCE_S)
@@ -118,21 +118,23 @@ def test_two_processes_share_a_device_and_end_together(server: RunningServer) ->
     assert [d.logical_id for d in picture.devices] == [0]
     assert picture.devices[0].anomalies == ()
     assert (process.returncode, out.count("events reported")) == (143, 2)
-    server.sees(lambda one: not one.processes and one.devices[0].memory.dram.held == 0)
+    server.sees(
+        lambda snapshot: not snapshot.processes and snapshot.devices[0].memory.dram.held == 0
+    )
 
 
 def test_children_end_when_their_parent_is_killed(server: RunningServer) -> None:
     process = start(
         "simulate", "leak", "--processes", 2, "--steps", 0, "--rate", 50, "--socket", server.path
     )
-    picture = server.sees(lambda one: len(one.processes) == 2)
+    picture = server.sees(lambda snapshot: len(snapshot.processes) == 2)
     process.kill()
     process.communicate(timeout=PATIENCE_S)
 
     assert wait_until(lambda: not any(Path(f"/proc/{p.pid}").exists() for p in picture.processes))
 
 
-def test_a_workload_that_runs_out_of_memory_ends_with_the_runtimes_words(
+def test_a_workload_that_runs_out_of_memory_ends_with_the_runtimes_message(
     server: RunningServer,
 ) -> None:
     options = ("--board", "n150", "--size", "large", "--rate", 0, "--steps", 0)
@@ -178,7 +180,7 @@ def test_a_wrong_argument_is_one_sentence(arguments: tuple[str, ...], says: str)
 
 
 @needs_root
-def test_a_server_that_is_closed_to_us_is_not_called_absent_and_is_no_success(
+def test_a_server_that_refuses_us_is_neither_called_absent_nor_a_success(
     server: RunningServer,
 ) -> None:
     give_away(Path(server.path))

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from tests.model.running import ETH, GRID, N150, P150, finalized, kernel
 from ttmem.model.core_ranges import CoreRange, CoreType
 from ttmem.model.errors import ProgramTooLarge
-from ttmem.model.kernels import Kernel
-from ttmem.model.program import Program
+from ttmem.model.kernels import SimulatedKernel
+from ttmem.model.program import SimulatedProgram
 from ttmem.model.ring import ring_sizes
 from ttmem.model.slot_layout import Sections
 
 
 def test_t12_text_is_aligned_to_16_and_binaries_to_pages_of_2048() -> None:
-    program = Program(P150)
-    for one in (kernel("compute", 1392, 1392, 1392), kernel("read", 900), kernel("write", 700)):
-        program.add_kernel(one)
+    program = SimulatedProgram(P150)
+    for added in (kernel("compute", 1392, 1392, 1392), kernel("read", 900), kernel("write", 700)):
+        program.add_kernel(added)
 
     layout = finalized(program)
 
@@ -28,7 +28,7 @@ def test_t12_text_is_aligned_to_16_and_binaries_to_pages_of_2048() -> None:
 
 
 def test_the_slot_holds_its_sections_in_the_runtimes_order() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     reader = program.add_kernel(kernel("read", 900))
     program.add_kernel(kernel("write", 700))
     program.set_runtime_args(reader, 5)
@@ -46,7 +46,7 @@ def test_the_slot_holds_its_sections_in_the_runtimes_order() -> None:
 
 
 def test_dataflow_buffers_take_one_config_each() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_kernel(kernel("read", 16))
     program.add_dataflow_buffer(GRID, 64)
     program.add_dataflow_buffer(GRID, 64)
@@ -54,8 +54,8 @@ def test_dataflow_buffers_take_one_config_each() -> None:
     assert finalized(program).slots[0].sizes == Sections(0, 0, 0, 0, 32, 16)
 
 
-def test_a_slot_has_room_for_the_largest_group_of_kernels() -> None:
-    program = Program(P150)
+def test_a_slot_fits_the_largest_group_of_kernels() -> None:
+    program = SimulatedProgram(P150)
     program.add_kernel(kernel("everywhere", 100))
     program.add_kernel(kernel("left", 1000, cores=(CoreRange(0, 0, 4, 9),)))
     program.add_kernel(kernel("right", 200, cores=(CoreRange(5, 0, 10, 9),)))
@@ -64,7 +64,7 @@ def test_a_slot_has_room_for_the_largest_group_of_kernels() -> None:
 
 
 def test_arguments_count_where_they_were_set() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     left = CoreRange(0, 0, 4, 9)
     first = program.add_kernel(kernel("everywhere", 16))
     program.add_kernel(kernel("left", 16, cores=(left,)))
@@ -74,8 +74,8 @@ def test_arguments_count_where_they_were_set() -> None:
     assert finalized(program).slots[0].sizes.unique_args == 160
 
 
-def test_ethernet_semaphores_take_room_on_active_and_idle_cores() -> None:
-    program = Program(P150)
+def test_ethernet_semaphores_take_space_on_active_and_idle_cores() -> None:
+    program = SimulatedProgram(P150)
     program.add_semaphore((CoreRange(0, 0, 0, 3),), CoreType.IDLE_ETH)
 
     assert finalized(program).program_config_sizes == (0, 16, 16, 0, 0)
@@ -84,15 +84,15 @@ def test_ethernet_semaphores_take_room_on_active_and_idle_cores() -> None:
 def test_text_on_active_ethernet_is_in_the_slot_on_blackhole_only() -> None:
     sizes = []
     for spec in (P150, N150):
-        program = Program(spec)
-        program.add_kernel(Kernel("eth", CoreType.ACTIVE_ETH, ETH, (600,)))
+        program = SimulatedProgram(spec)
+        program.add_kernel(SimulatedKernel("eth", CoreType.ACTIVE_ETH, ETH, (600,)))
         sizes.append(finalized(program).program_config_sizes[CoreType.ACTIVE_ETH])
 
     assert sizes == [608, 0]
 
 
 def test_a_program_larger_than_the_ring_is_refused() -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     program.add_kernel(kernel("huge", 70_657))
     program.compile()
 
@@ -113,9 +113,11 @@ KERNELS = st.tuples(
 def test_sections_follow_each_other_aligned_and_fit_the_ring(
     kernels: list[tuple[tuple[CoreRange, ...], list[int], int, int]], semaphores: int, buffers: int
 ) -> None:
-    program = Program(P150)
+    program = SimulatedProgram(P150)
     for cores, packed, unique, common in kernels:
-        program.add_kernel(Kernel("k", CoreType.TENSIX, cores, tuple(packed), unique, common))
+        program.add_kernel(
+            SimulatedKernel("k", CoreType.TENSIX, cores, tuple(packed), unique, common)
+        )
     for _ in range(semaphores):
         program.add_semaphore(GRID)
     for _ in range(buffers):

@@ -10,12 +10,12 @@ from tests.model.running import SMALL, Running
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.model.workloads import WORKLOADS, workload
-from ttmem.model.workloads.leak import kept_shape
-from ttmem.model.workloads.transformer import warm_up_steps
+from ttmem.model.workloads.applications import warm_up_steps
+from ttmem.model.workloads.faulty import kept_shape
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_the_same_seed_tells_the_same_story(name: str) -> None:
+def test_the_same_seed_gives_the_same_run(name: str) -> None:
     first, second = Running(name, seed=7), Running(name, seed=7)
     said = first.go(120), second.go(120)
 
@@ -24,7 +24,7 @@ def test_the_same_seed_tells_the_same_story(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["transformer", "serving", "clash"])
-def test_another_seed_tells_another_story(name: str) -> None:
+def test_another_seed_gives_another_run(name: str) -> None:
     first, second = Running(name, seed=7), Running(name, seed=8)
     first.go(120)
     second.go(120)
@@ -115,7 +115,7 @@ def test_images_are_in_sharded_l1_and_halos_in_l1_small() -> None:
     assert running.entries == warm
 
 
-def test_a_clash_is_told_with_the_runtimes_words_and_life_goes_on() -> None:
+def test_a_clash_is_reported_with_the_runtimes_message_and_the_workload_continues() -> None:
     running = Running("clash")
     said = running.go(100)
     entries, held = running.entries, running.allocated(MemoryKind.L1)
@@ -143,7 +143,7 @@ def test_fragmented_memory_fails_with_half_of_it_free() -> None:
 def test_a_galaxy_has_32_chips_that_all_take_part() -> None:
     running = Running("galaxy")
     running.go(10)
-    chips = {one[-1] for one in running.tracker.events}
+    chips = {event[-1] for event in running.tracker.events}
 
     assert chips == {tuple(range(32))}
 

@@ -34,10 +34,11 @@ def watch(runtime: Path, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
 
 @pytest.fixture
 def done(watch: Callable[..., Watched]) -> Callable[..., Watched]:
-    """Starts a watched process and waits until its script is through; the process stays."""
+    """Starts a watched process and waits until its script is through; the process stays
+    until its standard input ends (`end`), or a signal does it."""
 
     def run(script: str, **variables: str) -> Watched:
-        process = watch(script + "\nsay('done')", **variables)
+        process = watch(script + "\nsay('done'); sys.stdin.read()", **variables)
         process.wait_for("done")
         return process
 

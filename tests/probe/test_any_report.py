@@ -15,7 +15,7 @@ from ttmem.probe.layout import HEADER_SIZE
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion
 from ttmem.sources.probe.report import ReportReader
-from ttmem.views.failures import render_failure
+from ttmem.views.analysis.failures import render_failure
 from ttmem.views.summary import render_summary
 
 SCRIPT = """
@@ -42,7 +42,7 @@ def test_a_region_of_damaged_bytes_is_read_or_refused(
     process = watch(SCRIPT, TTMEM_EVENTS="1024", TTMEM_LIVE="256")
     process.wait_for("done")
     whole = Path(process.region().path).read_bytes()
-    assert "no room for" in everything(Path(process.region().path))
+    assert "no space for" in everything(Path(process.region().path))
     used = [at for at in range(0, len(whole), 8) if any(whole[at : at + 8])]
     random = Random(7)
 

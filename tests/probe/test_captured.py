@@ -27,7 +27,9 @@ def test_a_buffer_of_a_mesh_counts_on_each_chip_once(watch: Watch) -> None:
     rows = process.region().counters()
 
     dram = [row[MemoryKind.DRAM] for row in rows]
-    assert [(one.requested, one.reserved, one.count) for one in dram] == [(5000, 640 * 8, 1)] * 4
+    assert [(counter.requested, counter.reserved, counter.count) for counter in dram] == [
+        (5000, 640 * 8, 1)
+    ] * 4
 
 
 def test_reserved_bytes_are_the_block_of_a_bank_times_all_banks(watch: Watch) -> None:
@@ -60,7 +62,10 @@ def test_events_carry_size_place_and_chip(watch: Watch) -> None:
 
     made = [event for event in events_of(process.region().new_events()) if event.op == Op.ALLOC]
 
-    facts = [(one.device, one.kind, one.id, one.size, one.extra, one.address) for one in made]
+    facts = [
+        (event.device, event.kind, event.id, event.size, event.extra, event.address)
+        for event in made
+    ]
     assert facts == [(chip, 3, 9, 300, 320 * 110, 0x100000 + 9 * 64) for chip in (0, 1)]
 
 
@@ -86,7 +91,7 @@ def test_what_is_left_when_a_device_closes_is_gone(watch: Watch) -> None:
     process.wait_for("closed")
     region = process.region()
 
-    assert {one.count for row in region.counters() for one in row} == {0}
+    assert {counter.count for row in region.counters() for counter in row} == {0}
     assert [thing.type for thing in region.live()] == [LiveType.PROGRAM]
 
 
@@ -134,7 +139,7 @@ def test_a_refused_allocation_is_kept_with_the_words_of_the_runtime(watch: Watch
 
     assert (failure.what, failure.kind, failure.requested) == ("buffer", MemoryKind.L1, 1 << 41)
     assert failure.message == "Out of Memory: not enough space"
-    assert {one.count for row in region.counters() for one in row} == {0}
+    assert {counter.count for row in region.counters() for counter in row} == {0}
 
 
 def test_an_allocation_knows_the_line_of_python_that_made_it(watch: Watch) -> None:

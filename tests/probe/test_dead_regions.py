@@ -14,8 +14,7 @@ from pathlib import Path
 from tests.doctor.hosts import write_probe_region
 from tests.probe.watched import Launcher, Watched
 from ttmem.probe.layout import COMPACT_VERSION, HEADER, VERSION
-from ttmem.sources.probe.cleanup import MOST_DEAD, remove_expired
-from ttmem.sources.probe.compact import compact
+from ttmem.sources.probe.cleanup import MOST_DEAD, compact, remove_expired
 from ttmem.sources.probe.ended import ended_processes
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region import ProbeRegion
@@ -72,7 +71,7 @@ def test_fifty_leaking_runs_in_a_row_are_all_named_by_a_dump(launcher: Launcher)
     assert sizes[-2] < 200 << 10  # the last run has not been compacted yet
 
 
-def test_a_compact_region_says_what_the_whole_one_said(
+def test_a_compact_region_has_the_same_contents_as_the_whole_one(
     watch: Callable[..., Watched], tmp_path: Path
 ) -> None:
     leaky = watch(
@@ -209,7 +208,7 @@ def test_regions_of_live_processes_and_of_runs_that_go_on_stay(
     assert not dead[1].exists()
 
 
-def test_a_process_that_found_no_room_is_named_and_leaves_nothing(launcher: Launcher) -> None:
+def test_a_process_that_found_no_space_is_named_and_leaves_nothing(launcher: Launcher) -> None:
     done = launcher.run(*launcher.program(NO_ROOM))
 
     said = " ".join(done.stderr.split())
@@ -220,7 +219,7 @@ def test_a_process_that_found_no_room_is_named_and_leaves_nothing(launcher: Laun
     assert list(launcher.folder.glob("ttmem_*")) == []
 
 
-def test_quiet_leaves_no_trace_of_a_process_without_room(launcher: Launcher) -> None:
+def test_quiet_leaves_no_trace_of_a_process_without_space(launcher: Launcher) -> None:
     done = launcher.run(*launcher.program(NO_ROOM), options=("--quiet",))
 
     assert done.stderr == ""

@@ -52,7 +52,7 @@ def test_the_buffer_of_kernel_binaries_is_known_as_such_until_it_is_freed(watch:
 
     process.go_on()
     process.wait_for("gone")
-    assert [one[Counted.KERNEL_BINARIES].count for one in region.counters()] == [0, 0]
+    assert [row[Counted.KERNEL_BINARIES].count for row in region.counters()] == [0, 0]
     assert region.live() == []
 
 
@@ -63,16 +63,20 @@ def test_kernels_come_with_file_size_and_cores(watch: Watch) -> None:
     texts, cores = region.new_strings(), region.new_cores()
     kernels = [thing for thing in region.live() if thing.type is LiveType.KERNEL]
 
-    assert {(texts[one.name], one.requested, texts[one.path]) for one in kernels} == {
+    assert {(texts[entry.name], entry.requested, texts[entry.path]) for entry in kernels} == {
         ("reader/brisc", 3000, "/cache/kernels/reader/1234/brisc/brisc.elf"),
         ("writer/brisc", 1392, "/cache/kernels/writer/1234/brisc/brisc.elf"),
     }
-    assert {(one.program, one.number, one.chips) for one in kernels} == {(PROGRAM, 8, (0, 1))}
-    assert {tuple(cores[one.cores]) for one in kernels} == {((0, 0, 3, 1),)}
-    assert {(one.kernels_loaded, one.programs_compiled) for one in region.activity()} == {(2, 1)}
+    assert {(entry.program, entry.number, entry.chips) for entry in kernels} == {
+        (PROGRAM, 8, (0, 1))
+    }
+    assert {tuple(cores[entry.cores]) for entry in kernels} == {((0, 0, 3, 1),)}
+    assert {
+        (activity.kernels_loaded, activity.programs_compiled) for activity in region.activity()
+    } == {(2, 1)}
 
 
-def test_the_status_of_binaries_is_told_once_as_the_runtime_has_it_after_the_first_dispatch(
+def test_the_status_of_binaries_is_reported_once_after_the_first_dispatch(
     watch: Watch,
 ) -> None:
     process = watch(DISPATCHED)
@@ -95,22 +99,24 @@ def test_the_first_dispatch_is_a_miss_and_those_after_it_are_hits(watch: Watch) 
     flags = [event.flags & ~Flag.SAME_SLOT for event in told]
     assert flags == [Flag.CACHE_MISS] + 2 * [Flag.CACHE_HIT]
     assert {texts[event.name] for event in told} == {"Matmul"}
-    assert {(one.dispatches, one.hits, one.misses) for one in region.activity()} == {(3, 2, 1)}
+    assert {
+        (activity.dispatches, activity.hits, activity.misses) for activity in region.activity()
+    } == {(3, 2, 1)}
 
 
-def test_programs_of_fabric_and_dispatch_are_told_from_applications(watch: Watch) -> None:
+def test_fabric_and_dispatch_programs_are_distinguished_from_applications(watch: Watch) -> None:
     process = watch(
         "mesh = lib.mesh_open(1); lib.device_start(0)\n"
         "program = lib.program_make(6, mesh, 0, 0); say('made')"
     )
     process.wait_for("made")
 
-    programs = [one for one in process.region().live() if one.type is LiveType.PROGRAM]
+    programs = [entry for entry in process.region().live() if entry.type is LiveType.PROGRAM]
 
-    assert {one.id: one.kind for one in programs} == {901: 1, 902: 2, PROGRAM: 0}
+    assert {entry.id: entry.kind for entry in programs} == {901: 1, 902: 2, PROGRAM: 0}
 
 
-def test_a_trace_is_told_from_capture_to_release_and_its_buffer_counted(watch: Watch) -> None:
+def test_a_trace_is_reported_from_capture_to_release_and_its_buffer_counted(watch: Watch) -> None:
     process = watch(
         CONTROLS
         + "mesh = lib.mesh_open(2); kept = lib.buffer_make(mesh, 50, 4, 8192, 1024)\n"
@@ -120,7 +126,9 @@ def test_a_trace_is_told_from_capture_to_release_and_its_buffer_counted(watch: W
     process.wait_for("captured")
     region = process.region()
     assert [row[MemoryKind.TRACE].requested for row in region.counters()] == [8192] * 2
-    assert {(one.traces_captured, one.traces_replayed) for one in region.activity()} == {(1, 1)}
+    assert {
+        (activity.traces_captured, activity.traces_replayed) for activity in region.activity()
+    } == {(1, 1)}
 
     process.go_on()
     process.wait_for("released")

@@ -1,4 +1,4 @@
-"""Whatever happens to a region, its process or its readers, nobody is hurt and nothing is made up."""
+"""Whatever happens to a region, its process or its readers, no process is harmed and no number is invented."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_region_of_a_dead_process_lists_what_was_never_freed(watch: Watch) -
     region = process.region()
 
     assert [(thing.id, thing.kind) for thing in region.live()] == [(5, MemoryKind.L1)]
-    assert region.header().state is layout.State.ENDED
+    assert region.header().state is layout.RegionState.ENDED
     assert not region.process_alive()
 
 
@@ -120,7 +120,7 @@ def test_no_room_for_the_region_is_one_line_and_nothing_else(watch: Watch) -> No
     errors = process.end()
     assert process.regions() == []
     assert len(errors.splitlines()) == 1
-    assert "tracking is off: no room for the region" in errors
+    assert "tracking is off: no space for the region" in errors
 
 
 def test_a_small_shared_memory_gets_a_small_region(watch: Watch) -> None:
@@ -334,7 +334,7 @@ def test_other_files_are_no_regions(tmp_path: Path) -> None:
     (tmp_path / "ttmem_3_4").symlink_to(tmp_path / "ttmem_1_2")
 
     (found,) = find_regions(str(tmp_path))
-    with pytest.raises(BadRegion, match="no probe region"):
+    with pytest.raises(BadRegion, match="not a probe region"):
         ProbeRegion(found.path)
 
 

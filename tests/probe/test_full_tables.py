@@ -12,7 +12,7 @@ Watch = Callable[..., Watched]
 OPEN = "mesh = lib.mesh_open(1)\n"
 
 
-def test_circular_buffers_without_room_leave_no_demand_behind(done: Watch) -> None:
+def test_circular_buffers_that_do_not_fit_leave_no_demand_behind(done: Watch) -> None:
     process = done(
         OPEN + "kept = [buffer(mesh, n, 0, 64) for n in range(80)]\n"
         "for n in range(100): lib.program_destroy(lib.program_make(n, mesh, 2048, 3))",
@@ -24,7 +24,7 @@ def test_circular_buffers_without_room_leave_no_demand_behind(done: Watch) -> No
     assert process.region().losses().live_not_listed > 0
 
 
-def test_an_unseen_buffer_is_not_taken_for_one_without_room(done: Watch) -> None:
+def test_an_unseen_buffer_is_not_mistaken_for_one_that_did_not_fit(done: Watch) -> None:
     process = done(
         OPEN
         + "probe.ttmem_probe_track(0); big = [buffer(mesh, 1000 + n, 0, 1 << 30, 1 << 27) for n in range(10)]\n"
@@ -38,7 +38,7 @@ def test_an_unseen_buffer_is_not_taken_for_one_without_room(done: Watch) -> None
     assert process.region().losses().unpaired_frees == 10
 
 
-def test_a_closed_device_holds_nothing_also_of_what_had_no_room(done: Watch) -> None:
+def test_a_closed_device_holds_nothing_including_what_did_not_fit(done: Watch) -> None:
     process = done(
         OPEN + "kept = [buffer(mesh, n, 0, 64) for n in range(100)]\n"
         "lib.mesh_close(mesh); again = lib.mesh_open(1); one = buffer(again, 500, 0, 4096)",
@@ -49,7 +49,7 @@ def test_a_closed_device_holds_nothing_also_of_what_had_no_room(done: Watch) -> 
     assert (row[MemoryKind.DRAM].requested, row[MemoryKind.DRAM].count) == (4096, 1)
     losses = process.region().losses()
     assert losses.live_uncounted == 0
-    assert losses.forgotten == 36 + 1  # had no room; gave its room to the new one
+    assert losses.forgotten == 36 + 1  # had no space; gave its room to the new one
 
 
 def test_buffers_that_went_with_their_device_are_remembered_as_such(done: Watch) -> None:
@@ -62,9 +62,9 @@ def test_buffers_that_went_with_their_device_are_remembered_as_such(done: Watch)
 
     region = process.region()
     left = region.gone_with_device()
-    assert [one for one in region.live() if one.type is LiveType.BUFFER] == []
-    assert sorted(one.id for one in left) == [0, 1, 2, 3]
-    assert {(one.type, one.requested) for one in left} == {(LiveType.BUFFER, 4096)}
+    assert [entry for entry in region.live() if entry.type is LiveType.BUFFER] == []
+    assert sorted(entry.id for entry in left) == [0, 1, 2, 3]
+    assert {(entry.type, entry.requested) for entry in left} == {(LiveType.BUFFER, 4096)}
 
 
 def test_they_give_their_place_to_what_is_alive_and_that_is_counted(done: Watch) -> None:
@@ -88,8 +88,10 @@ def test_a_program_that_is_laid_out_again_and_again_keeps_few_numbers(done: Watc
         "for _ in range(1000): lib.program_lay_out(program, mesh)",
     )
 
-    circular = [one for one in process.region().live() if one.type is LiveType.CIRCULAR_BUFFER]
-    assert sorted(one.id & 0xFFFF for one in circular) == [0, 1, 2, 3]
+    circular = [
+        entry for entry in process.region().live() if entry.type is LiveType.CIRCULAR_BUFFER
+    ]
+    assert sorted(entry.id & 0xFFFF for entry in circular) == [0, 1, 2, 3]
 
 
 def test_a_peak_knows_what_could_be_allocated_then(done: Watch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.probe.test_captured import events_of
 from ttmem.events import MemoryKind, Op
-from ttmem.probe.layout import Counted, LiveType, Notice, State
+from ttmem.probe.layout import Counted, LiveType, Notice, RegionState
 from ttmem.sources.probe.region import ProbeRegion
 
 GOLDEN = Path(__file__).parents[1] / "data" / "probe_regions"
@@ -32,18 +32,18 @@ def region(tmp_path: Path) -> Iterator[ProbeRegion]:
 
 
 def test_version_1_knows_no_chip_0_and_no_base_of_dram(region: ProbeRegion) -> None:
-    told = [(one.unique_id, one.dram_base) for one in region.devices() if one]
+    told = [(device.unique_id, device.dram_base) for device in region.devices() if device]
 
     assert (region.header().version, told) == (1, [("1000", None), ("1001", None)])
 
 
 def test_version_2_tells_ids_from_0_on_and_where_dram_begins(tmp_path: Path) -> None:
     with golden(2, tmp_path) as region:
-        told = [(one.unique_id, one.dram_base) for one in region.devices() if one]
+        told = [(device.unique_id, device.dram_base) for device in region.devices() if device]
 
         assert (region.header().version, told) == (2, [("0", 64), ("1", 64)])
-        assert [one.requested for one in region.live()] == [5000]
-        assert [one.requested for one in region.gone_with_device()] == [100]
+        assert [entry.requested for entry in region.live()] == [5000]
+        assert [entry.requested for entry in region.gone_with_device()] == [100]
 
 
 def test_version_3_has_the_tables_of_version_2_and_no_events(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_version_3_has_the_tables_of_version_2_and_no_events(tmp_path: Path) -> 
 
 
 def test_its_process_ended_in_order(region: ProbeRegion) -> None:
-    assert region.header().state is State.ENDED
+    assert region.header().state is RegionState.ENDED
     assert not region.process_alive()
 
 
@@ -84,7 +84,7 @@ def test_its_counters_are_what_they_were(region: ProbeRegion) -> None:
 def test_what_was_alive_has_its_name_line_and_phase(region: ProbeRegion) -> None:
     texts = region.new_strings()
 
-    alive = {(one.type, one.requested, texts.get(one.phase)) for one in region.live()}
+    alive = {(entry.type, entry.requested, texts.get(entry.phase)) for entry in region.live()}
 
     assert alive == {
         (LiveType.BUFFER, 5000, "prefill"),
@@ -95,7 +95,7 @@ def test_what_was_alive_has_its_name_line_and_phase(region: ProbeRegion) -> None
         (LiveType.PROGRAM, 0, None),
         (LiveType.KERNEL, 3000, None),
     }
-    assert {texts.get(one.site) for one in region.live()} >= {"model.py:11 <module>"}
+    assert {texts.get(entry.site) for entry in region.live()} >= {"model.py:11 <module>"}
 
 
 def test_its_events_are_all_there(region: ProbeRegion) -> None:

@@ -1,4 +1,4 @@
-"""Whatever a region claims, reading it costs in proportion to its size, and nobody else's figures suffer."""
+"""Whatever a region claims, reading it costs in proportion to its size, and no other figures change."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ttmem.feeds import LocalFeed
 from ttmem.ledger import Books
 from ttmem.probe import layout
 from ttmem.probe.layout import Section
+from ttmem.sources.listing import NAMES_PER_STEP
 from ttmem.sources.probe.ended import ended_processes, final_news
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import (
     MOST_PER_USER,
-    NAMES_PER_STEP,
     RegionScan,
     TooMuch,
     find_regions,
@@ -73,7 +73,7 @@ def with_empty_ring(path: Path) -> None:
 
 
 def grown(path: Path, section: Section, count: int) -> None:
-    """The section lies at the end of the file now, has `count` records, and takes no room."""
+    """The section lies at the end of the file now, has `count` records, and takes no space."""
     with path.open("r+b") as file:
         data = file.read(layout.HEADER_SIZE)
         at = (os.fstat(file.fileno()).st_size + 4095) // 4096 * 4096
@@ -133,10 +133,10 @@ def test_an_empty_ring_hides_nothing_of_what_a_dead_process_held(
         words = final_news(str(path))
 
     assert words is not None
-    assert [len(one.live or b"") for one in (ended.news, words)] == [64, 64]
+    assert [len(update.live or b"") for update in (ended.news, words)] == [64, 64]
 
 
-def test_what_takes_no_room_in_a_file_is_not_read(done: Watch, tmp_path: Path) -> None:
+def test_holes_in_a_file_are_not_read(done: Watch, tmp_path: Path) -> None:
     path = killed(done(HOLDS))
     size = path.stat().st_size
     grown(path, Section.RING, 1 << 24)
@@ -175,7 +175,7 @@ def test_a_live_process_with_a_ring_of_another_is_read_on_in_pieces(
     assert max(pieces) < (8 << 20) + 64 * 64
 
 
-def test_texts_that_share_their_bytes_are_not_told_a_thousand_times(done: Watch) -> None:
+def test_texts_that_share_their_bytes_are_not_reported_a_thousand_times(done: Watch) -> None:
     path = killed(
         done(
             "from ttmem import phase; mesh = lib.mesh_open(1)\n"
@@ -198,7 +198,7 @@ def test_texts_that_share_their_bytes_are_not_told_a_thousand_times(done: Watch)
     assert 0 < sum(map(len, texts.values())) <= room
 
 
-def test_a_region_that_tells_of_more_than_its_size_allows_costs_little_and_counts_nowhere(
+def test_a_region_that_claims_more_than_its_size_allows_costs_little_and_is_not_counted(
     watch: Watch, tmp_path: Path
 ) -> None:
     waiting(watch, HOLDS)
@@ -208,16 +208,16 @@ def test_a_region_that_tells_of_more_than_its_size_allows_costs_little_and_count
     peak, said = peak_of("ps", "--json", "--shm", str(tmp_path))
 
     picture = json.loads(said)
-    assert sum(one["memory"]["dram"]["reserved"] for one in picture["devices"]) == BLOCK
+    assert sum(device["memory"]["dram"]["reserved"] for device in picture["devices"]) == BLOCK
     assert len(picture["processes"]) == 1
     assert picture["left_behind"] == []
-    assert [str(full) in one["text"] for one in picture["remarks"]] == [True]
+    assert [str(full) in remark["text"] for remark in picture["remarks"]] == [True]
     assert peak - usual < 5 * full.stat().st_size
     with closing(ProbeRegion(str(full))) as region, pytest.raises(TooMuch, match="of user "):
         region.live()
 
 
-def test_all_regions_of_one_user_leave_room_for_those_of_others(
+def test_all_regions_of_one_user_leave_space_for_those_of_others(
     watch: Watch, tmp_path: Path
 ) -> None:
     books = Books(max_live=2000)
@@ -231,8 +231,8 @@ def test_all_regions_of_one_user_leave_room_for_those_of_others(
 
     assert len(faulty) == 1
     assert books.native.live() == 800
-    (told,) = [one.text for one in books.faults.anomalies()]
-    assert "1,000 are kept of one user" in told
+    (told,) = [anomaly.text for anomaly in books.faults.anomalies()]
+    assert "the limit per user is 1,000" in told
     assert str(first.folder) in told
 
 
@@ -243,7 +243,7 @@ def test_only_so_many_regions_of_one_user_are_looked_at_and_remarked_on(
         (tmp_path / f"ttmem_{pid}_1").write_bytes(b"none" * 2000)
 
     with closing(LocalFeed(str(tmp_path))) as feed:
-        remarks = [one.text for one in feed.read().remarks]
+        remarks = [anomaly.text for anomaly in feed.read().remarks]
 
     assert len(remarks) == 10
     assert f"{MOST_PER_USER - 8} more regions of user" in remarks[8]
@@ -263,7 +263,7 @@ def test_files_of_one_user_hide_no_region_of_another(watch: Watch, tmp_path: Pat
         picture = feed.read()
 
     assert [device.memory.dram.held for device in picture.devices] == [BLOCK]
-    assert [one.pid for one in picture.processes] == [process.process.pid]
+    assert [process.pid for process in picture.processes] == [process.process.pid]
     assert all(OTHER in remark.text or "ttmem_" in remark.text for remark in picture.remarks)
     assert len(picture.remarks) <= 10
 

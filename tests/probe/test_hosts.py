@@ -160,8 +160,8 @@ def test_lines_of_files_and_functions_in_any_script_are_told(watch: Watch) -> No
     region = process.region()
     texts = region.new_strings()
 
-    made = [one for one in region.live() if one.type is LiveType.BUFFER]
-    assert {texts[one.site] for one in made} == {f"{name}:1 größe" for name in names}
+    made = [entry for entry in region.live() if entry.type is LiveType.BUFFER]
+    assert {texts[entry.site] for entry in made} == {f"{name}:1 größe" for name in names}
 
 
 SANITIZED = """

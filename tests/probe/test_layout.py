@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from ttmem.probe import layout
-from ttmem.probe.library import library_path
+from ttmem.probe.launch import library_path
 
 HEADER = Path(__file__).parents[2] / "src" / "native" / "probe" / "layout.hpp"
 SIZES = {

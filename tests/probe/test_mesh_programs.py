@@ -80,16 +80,22 @@ def test_a_program_is_on_the_chips_that_it_was_added_for(done: Watch) -> None:
 
     assert demand(region) == BY_CHIP
     on = {11: (3,), 12: (2, 0), 13: (1,)}
-    parts = [one for one in region.live() if one.type is not LiveType.PROGRAM]
-    assert {(one.program, one.chips) for one in parts} == set(on.items())
+    parts = [entry for entry in region.live() if entry.type is not LiveType.PROGRAM]
+    assert {(entry.program, entry.chips) for entry in parts} == set(on.items())
 
 
 def test_each_chip_has_one_dispatch_for_each_program_that_ran_on_it(done: Watch) -> None:
     region = done(THREE).region()
 
     assert {
-        chip: (one.dispatches, one.hits, one.misses, one.programs_compiled, one.kernels_loaded)
-        for chip, one in activity(region).items()
+        chip: (
+            found.dispatches,
+            found.hits,
+            found.misses,
+            found.programs_compiled,
+            found.kernels_loaded,
+        )
+        for chip, found in activity(region).items()
     } == {chip: (3, 2, 1, 1, 2 if chip == 1 else 1) for chip in BY_CHIP}
     told = [event for event in events_of(region.new_events()) if event.op == Op.PROGRAM_DISPATCH]
     assert {(event.device, event.id) for event in told} == {(3, 11), (2, 12), (0, 12), (1, 13)}
@@ -121,7 +127,7 @@ def test_a_range_is_one_of_the_mesh_that_dispatches_not_of_its_parent(done: Watc
     )
 
     assert demand(process.region()) == {0: 0, 1: 0, 2: 0, 3: 1000 * CORES}
-    assert [one.dispatches for one in process.region().activity()] == [0, 0, 0, 1]
+    assert [activity.dispatches for activity in process.region().activity()] == [0, 0, 0, 1]
 
 
 def test_a_range_may_wrap_around_the_mesh(done: Watch) -> None:
@@ -146,7 +152,7 @@ def test_a_workload_that_joined_while_off_is_on_its_own_chips_while_on(done: Wat
         + "lib.workload_enqueue(all)",
     )
 
-    assert [one.hits for one in process.region().activity()] == [0, 1]
+    assert [activity.hits for activity in process.region().activity()] == [0, 1]
 
 
 def test_entries_of_the_program_cache_are_workloads_until_they_are_destroyed(watch: Watch) -> None:
@@ -160,11 +166,11 @@ def test_entries_of_the_program_cache_are_workloads_until_they_are_destroyed(wat
     )
     process.wait_for("cached")
     region = process.region()
-    assert [one.cache_entries for one in region.activity()] == [1, 2]
+    assert [activity.cache_entries for activity in region.activity()] == [1, 2]
 
     process.go_on()
     process.wait_for("cleared")
-    assert [one.cache_entries for one in region.activity()] == [0, 1]
+    assert [activity.cache_entries for activity in region.activity()] == [0, 1]
 
 
 def test_a_runtime_that_does_not_tell_ranges_is_said_to_count_programs_on_all_chips(
@@ -189,7 +195,9 @@ def test_a_rejected_workload_is_in_no_sum_and_no_peak(watch: Watch) -> None:
 
     assert {row[Counted.CB_DEMAND].peak for row in region.counters()} == {0}
     assert Op.CB_ALLOC not in {event.op for event in events_of(region.new_events())}
-    assert {(one.dispatches, one.cache_entries) for one in region.activity()} == {(0, 0)}
+    assert {(activity.dispatches, activity.cache_entries) for activity in region.activity()} == {
+        (0, 0)
+    }
     (failure,) = region.failures()
     assert failure.chips == (1,)
     assert [device.l1_peak for device in pictured(process).values()] == [0, 0]
@@ -201,7 +209,7 @@ def test_a_rejected_program_leaves_no_trace_when_it_is_destroyed(done: Watch) ->
     ).region()
 
     assert region.live() == []
-    assert {one.count for row in region.counters() for one in row} == {0}
+    assert {counter.count for row in region.counters() for counter in row} == {0}
 
 
 def test_the_summary_tells_of_no_demand_of_a_rejected_program(launcher: Launcher) -> None:

@@ -33,7 +33,7 @@ def test_fields_in_another_place_switch_buffers_off_with_one_line(
     process.wait_for("made")
     region = process.region()
 
-    assert {one.count for row in region.counters() for one in row} == {0}
+    assert {counter.count for row in region.counters() for counter in row} == {0}
     assert not region.features()["buffers"]
     told = [line for line in process.end().splitlines() if "buffers: off" in line]
     assert len(told) == 1

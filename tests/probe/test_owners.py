@@ -1,4 +1,4 @@
-"""Memory goes with whoever held it: a mesh that is closed, a program that another one took the place of."""
+"""Memory is released with its owner: a mesh that is closed, a program that was replaced by `exec`."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_what_was_held_at_exec_is_told_though_the_next_program_opens_a_device(
 
     assert (ended.news.facts.pid, len(ended.news.live or b"") // 64) == (process.process.pid, 3)
     assert sum(device.memory.dram.held for device in picture.devices) == 512 * 8
-    assert [one.pid for one in picture.processes] == [process.process.pid]
+    assert [process.pid for process in picture.processes] == [process.process.pid]
 
 
 def test_of_many_programs_that_follow_by_exec_two_regions_are_kept(watch: Watch) -> None:
@@ -135,7 +135,7 @@ def test_of_many_programs_that_follow_by_exec_two_regions_are_kept(watch: Watch)
 
     regions = sorted(process.regions(), key=lambda region: region.path)
 
-    assert [[one.id for one in region.live()] for region in regions] == [[0], [1]]
+    assert [[entry.id for entry in region.live()] for region in regions] == [[0], [1]]
 
 
 def test_the_summary_of_a_run_has_both_programs_of_a_process_that_called_exec(

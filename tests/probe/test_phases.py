@@ -1,4 +1,4 @@
-"""Phases tag what is allocated inside them, whoever enters and leaves them in whatever order."""
+"""Phases tag what is allocated inside them, whatever thread enters and leaves them, in any order."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_phase_that_another_thread_left_is_gone_with_the_next_one(watch: Watch
 def test_phases_that_another_thread_left_do_not_pile_up(watch: Watch) -> None:
     found = tags(
         watch,
-        "from ttmem.probe.open_phases import thread as own\n"
+        "from ttmem.probe.phases import thread as own\n"
         "def steps():\n"
         "    with phase('step'): yield\n"
         "def leave(one):\n"

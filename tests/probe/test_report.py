@@ -1,4 +1,4 @@
-"""The picture of a process is made of what its region has kept of each moment."""
+"""The report of a process is made from what its region kept."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.probe.watched import Watched
 from ttmem.analysis.failures import explain
 from ttmem.analysis.peaks import Setting, peaks
 from ttmem.events import MemoryKind
-from ttmem.sources.probe.report import ReportReader
-from ttmem.views.failures import render_failure
+from ttmem.sources.probe.report import ReportReader, RingHistory
+from ttmem.views.analysis.failures import render_failure
 
 
 def test_a_peak_keeps_its_size_when_the_device_is_opened_again_with_another(
@@ -25,7 +25,7 @@ def test_a_peak_keeps_its_size_when_the_device_is_opened_again_with_another(
     forge_device(Path(process.region().path), L1_SMALL_SIZE, 512)  # as the next opening does
     found = peaks(ReportReader(process.region()).report().devices)
 
-    (small,) = [one for one in found if one.high_water.kind is MemoryKind.L1_SMALL]
+    (small,) = [peak for peak in found if peak.high_water.kind is MemoryKind.L1_SMALL]
     assert small.size == 110 * 32_768
     assert small.setting == Setting("l1_small_size", 32_768, 960)
 
@@ -51,3 +51,27 @@ def test_who_held_what_when_an_allocation_failed_is_not_told_of_another_moment(
     assert "free       4.0 GiB" in told[0]
     assert "held now   4.0 KiB" in told[1]
     assert "free       N/A" in told[1]
+
+
+def test_what_changes_while_a_report_is_read_does_not_change_who_held_what(
+    watch: Callable[..., Watched],
+) -> None:
+    process = watch(
+        "mesh = lib.mesh_open(1); one, two, three = [buffer(mesh, n, 0, 4000) for n in (1, 2, 3)]\n"
+        "say('three'); input(); lib.buffer_free(one); lib.buffer_free(two); buffer(mesh, 4, 0, 4000)\n"
+        "buffer(mesh, 9, 0, 2 << 40); lib.buffer_free(three); say('failed'); input()"
+    )
+    process.wait_for("three")
+    region = process.region()
+    before, live = region.latest_events(), region.live()
+    process.go_on()
+    process.wait_for("failed")
+
+    history = RingHistory(before, live, region.new_events())
+
+    (failure,) = region.failures()
+    held = history.at_failure(failure.time_ns)
+    assert held is not None
+    assert len(live) == 3
+    assert len(held[0]) == 2  # the third and the fourth
+    assert len(history.now()) == 1

@@ -1,4 +1,4 @@
-"""`ttmem run` stands between a command and its caller, and neither of them notices."""
+"""`ttmem run` is transparent to the command and its caller."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_no_command_is_a_wrong_argument(launcher: Launcher) -> None:
 
     assert (done.returncode, done.stderr) == (
         2,
-        "ttmem: no command; write it after --: ttmem run -- python model.py\n",
+        "ttmem: no command; give it after --: ttmem run -- python model.py\n",
     )
 
 

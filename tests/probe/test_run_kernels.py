@@ -33,7 +33,7 @@ def loads(lines: list[str]) -> list[str]:
     return [line for line in lines if "KERNEL_LOAD" in line]
 
 
-def test_each_kernel_is_told_once_on_each_device(launcher: Launcher) -> None:
+def test_each_kernel_is_reported_once_on_each_device(launcher: Launcher) -> None:
     lines, _ = logged(launcher, LOADS)
 
     told = [re.sub(r"ID: 0x[0-9a-f]+, PID: [0-9]+", "ID, PID", line) for line in loads(lines)]
@@ -71,7 +71,7 @@ def test_kernels_that_were_overwritten_before_they_were_read_are_missed_aloud(
     assert re.match(r"ttmem: pid \d+: [\d,]+ events? overwritten", said[0])
 
 
-def test_a_quiet_run_tells_nothing_but_kernels(launcher: Launcher) -> None:
+def test_a_quiet_run_prints_nothing_but_kernels(launcher: Launcher) -> None:
     lines, done = logged(launcher, LOADS, "--quiet")
 
     assert len(loads(lines)) == 4

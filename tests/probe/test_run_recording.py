@@ -69,6 +69,10 @@ def test_info_describes_and_verifies_the_file_and_cut_makes_a_smaller_one(
     assert "1 process start, 1 failed allocation, 1 process end" in info.stdout
     assert cut.returncode == 0, cut.stderr
     whole, less = _shown(recorded, "oom"), _shown(part, "oom")
+    assert (whole["host"].pop("recording")["file"], less["host"].pop("recording")["file"]) == (
+        str(recorded),
+        str(part),
+    )
     assert less == whole
     with Recording(str(part)) as recording:
         assert not recording.verify()

@@ -35,13 +35,26 @@ def test_a_peak_comes_with_its_size_and_the_line_that_made_it(launcher: Launcher
     assert row[-2:] == ["model.py:4", "<module>"]
 
 
+def test_a_peak_keeps_its_line_when_the_program_resets_its_own_peak(launcher: Launcher) -> None:
+    said = launcher.summary(
+        "import ttmem\n"
+        "mesh = lib.mesh_open(1)\n"
+        "a = lib.buffer_make(mesh, 1, 0, 1 << 20, 1 << 20)\n"
+        "lib.buffer_allocate(a)\n"
+        "ttmem.reset_peak()\n"
+    )
+
+    (row,) = [row for row in rows(said) if row[:1] == ["DRAM"] and "GiB" in row]
+    assert row[-2:] == ["model.py:4", "<module>"]
+
+
 def test_regions_whose_size_users_choose_stand_beside_their_setting(launcher: Launcher) -> None:
     said = launcher.summary("mesh = lib.mesh_open(1); buffer(mesh, 1, 3, 640, 640)")
 
     assert "l1_small_size=32768: 640 were needed" in said
 
 
-def test_a_region_that_was_too_small_is_not_said_to_have_been_enough(launcher: Launcher) -> None:
+def test_a_region_that_was_too_small_is_not_reported_as_sufficient(launcher: Launcher) -> None:
     said = launcher.summary(
         f"mesh = lib.mesh_open(1); buffer(mesh, 1, 3, 640, 640); buffer(mesh, 2, 3, {TOO_MUCH})"
     )
@@ -49,7 +62,7 @@ def test_a_region_that_was_too_small_is_not_said_to_have_been_enough(launcher: L
     assert "l1_small_size=32768: more than 32768 were needed" in said
 
 
-def test_a_region_that_was_never_used_is_told_as_well(launcher: Launcher) -> None:
+def test_a_region_that_was_never_used_is_reported_as_well(launcher: Launcher) -> None:
     said = launcher.summary("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4096)")
 
     (trace,) = [line for line in said.splitlines() if line.startswith("  TRACE")]
@@ -71,7 +84,7 @@ def test_only_devices_that_held_memory_are_named(launcher: Launcher) -> None:
     assert "devices" not in said
 
 
-def test_devices_that_were_opened_and_never_used_are_said_to_be_just_that(
+def test_devices_that_were_opened_and_never_used_are_reported_as_such(
     launcher: Launcher,
 ) -> None:
     said = launcher.summary("lib.mesh_open(4)")
@@ -103,7 +116,9 @@ def test_what_went_with_its_device_was_never_freed(launcher: Launcher) -> None:
     assert "model.py:3 <module>  in load" in said.split("NEVER FREED")[1]
 
 
-def test_what_went_with_its_device_is_told_when_the_ring_has_lost_it(launcher: Launcher) -> None:
+def test_what_was_freed_with_its_device_is_reported_even_if_the_ring_lost_it(
+    launcher: Launcher,
+) -> None:
     said = launcher.summary(
         "mesh = lib.mesh_open(1)\n"
         "from ttmem import phase\n"
@@ -127,7 +142,8 @@ NESTED = (
 def test_without_call_sites_it_says_that_they_are_off(launcher: Launcher) -> None:
     said = launcher.summary(f"{NESTED}outer(8); outer({TOO_MUCH})", "--no-sites")
 
-    assert "asked by   call sites are off" in said
+    assert "asked by   unknown: call sites are off" in said
+    assert "held by    512 B  1 buffer\n" in said
     assert said.splitlines()[-1].endswith("call sites are off")
     assert "outside any op" not in said
 
@@ -209,7 +225,7 @@ def test_a_process_that_outlives_the_command_is_still_running(launcher: Launcher
     assert f"ttmem: pid {child} (still running): device 0" in done.stderr
 
 
-def test_a_failure_is_told_while_the_program_goes_on(launcher: Launcher) -> None:
+def test_a_failure_is_reported_while_the_program_continues(launcher: Launcher) -> None:
     script = f"mesh = lib.mesh_open(1); buffer(mesh, 1, 0, {TOO_MUCH}); input()"
     with launcher.running(*launcher.program(script)) as process:
         assert process.stderr is not None
@@ -218,7 +234,7 @@ def test_a_failure_is_told_while_the_program_goes_on(launcher: Launcher) -> None
         head = process.stderr.readline()
 
         assert process.poll() is None
-        assert head.endswith("no room for a buffer in DRAM of device 0\n")
+        assert head.endswith("no space for a buffer in DRAM of device 0\n")
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.wait() == 0
@@ -254,16 +270,16 @@ def test_a_failure_without_figures_is_counted(launcher: Launcher) -> None:
     assert "too large" in said
 
 
-def test_the_same_failure_is_told_once_and_counted(launcher: Launcher) -> None:
+def test_the_same_failure_is_reported_once_and_counted(launcher: Launcher) -> None:
     said = launcher.summary(
         f"mesh = lib.mesh_open(1)\nfor i in range(20): buffer(mesh, i, 0, {TOO_MUCH})"
     )
 
-    assert said.count("no room for") == 1
+    assert said.count("no space for") == 1
     assert "device 0 opened, 20 allocations failed" in said
 
 
-def test_a_region_that_somebody_cut_or_removed_harms_nobody(launcher: Launcher) -> None:
+def test_a_truncated_or_removed_region_does_no_harm(launcher: Launcher) -> None:
     script = "mesh = lib.mesh_open(1); say('open'); input(); sys.exit(5)"
     with launcher.running(*launcher.program(script)) as process:
         assert process.stdout is not None
@@ -313,7 +329,7 @@ def test_a_second_and_different_failure_on_the_same_line_is_explained_the_same_a
     assert "4 allocations failed" in said
 
 
-def test_a_line_that_tries_again_and_again_leaves_room_for_the_failures_of_others(
+def test_a_line_that_keeps_retrying_does_not_hide_the_failures_of_others(
     launcher: Launcher,
 ) -> None:
     said = launcher.summary(
@@ -348,7 +364,7 @@ def test_the_largest_holders_stand_under_the_peak_they_make_up(
     assert lines[at + 1].endswith("outside any op model.py:6 <module>")
 
 
-def test_without_a_line_to_add_the_peak_stands_alone(launcher: Launcher) -> None:
+def test_without_a_line_to_add_only_the_peak_is_shown(launcher: Launcher) -> None:
     said = launcher.summary("mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 8)")
 
     assert "held by" not in said

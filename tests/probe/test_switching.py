@@ -34,7 +34,7 @@ def test_a_device_that_closes_while_off_takes_everything_with_it(done: Watch) ->
     assert [row[MemoryKind.DRAM].requested for row in process.region().counters()] == [0, 0]
 
 
-def test_what_was_made_while_off_is_told_as_unseen(done: Watch) -> None:
+def test_what_was_allocated_while_off_is_reported_as_unseen(done: Watch) -> None:
     process = done(
         "mesh = lib.mesh_open(1)\n"
         + OFF

@@ -1,4 +1,4 @@
-"""A region of the probe speaks for the processes of its owner, and for nobody else's."""
+"""A region of the probe is trusted only about processes of its owner."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def test_a_forged_region_changes_nothing_of_what_a_process_holds(
         forged.unlink()
         afterwards = feed.read()
 
-    for one in (picture, afterwards):
-        assert [device.memory.dram.held for device in one.devices] == [BLOCK]
-        assert [each.pid for each in one.processes] == [process.process.pid]
+    for snapshot in (picture, afterwards):
+        assert [device.memory.dram.held for device in snapshot.devices] == [BLOCK]
+        assert [each.pid for each in snapshot.processes] == [process.process.pid]
     assert "foreign_probe_region" in [remark.kind for remark in picture.remarks]
 
 
@@ -118,7 +118,7 @@ def test_doctor_names_a_region_that_speaks_for_another_user_with_its_owner(
 
     found = json.loads(ttmem("doctor", "--json", "--shm", str(tmp_path)).stdout)["findings"]
 
-    (finding,) = [one for one in found if one["kind"] == "foreign_probe_region"]
+    (finding,) = [finding for finding in found if finding["kind"] == "foreign_probe_region"]
     assert f"belongs to user {OTHER}" in finding["text"]
     assert finding["pid"] == process.process.pid
 
@@ -137,7 +137,7 @@ def test_the_region_of_a_dead_process_tells_of_its_owner_whoever_has_the_pid_now
     words = final_news(str(path))
 
     assert words is not None
-    assert [one.facts.user for one in (ended.news, words)] == [OTHER, OTHER]
+    assert [update.facts.user for update in (ended.news, words)] == [OTHER, OTHER]
     assert (words.facts.start_time_ns, words.facts.command) == (None, None)
 
 

@@ -1,4 +1,4 @@
-"""A process under the probe, with a small runtime of our own: it is told what to do, line by line."""
+"""A process under the probe, with a small runtime of our own, driven line by line."""
 
 from __future__ import annotations
 

@@ -1,132 +1,28 @@
-"""Recordings that somebody else wrote, and places that cannot be written: one clear message each."""
+"""Recordings from elsewhere, and files that cannot be written: one clear message each."""
 
 from __future__ import annotations
 
-import json
-import os
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ttmem._native import transposed
+from tests.other_user import as_plain_user, give_away, needs_root
+from tests.recording.rewriting import rewritten
 from ttmem.events import EVENT_SIZE, Event
 from ttmem.events.record import Control
 from ttmem.recording import Recording
-from ttmem.recording.format import HEADER_SIZE, ChunkType, Header, decode, encode
+from ttmem.recording.format import ChunkType
 
 GOLDEN = Path(__file__).parents[1] / "data" / "recordings" / "version-1.ttmem"
-DOCUMENTS = (
-    ChunkType.FILE,
-    ChunkType.STRINGS,
-    ChunkType.CONTEXT,
-    ChunkType.MARKS,
-    ChunkType.ACCOUNTS,
-)
-HOSTILE = {
-    "escapes": "\x1b[2J\x1b]0;owned\x07\x9b31m\r\x08\x00\u202e",
-    "half a surrogate": "\udc80\ud800",
-    "huge": "x" * 1_000_000,
-}
-TEXTS = {"command", "user", "host", "kernel", "boot_id", "ttmem", "title"}
-
-
-def _chunks(data: bytes) -> list[tuple[Header, bytes]]:
-    found, at = [], 0
-    while at < len(data):
-        header = Header.unpack(data[at : at + HEADER_SIZE])
-        stored = data[at + HEADER_SIZE : at + HEADER_SIZE + header.stored]
-        found.append((header, decode(header, stored)))
-        at += HEADER_SIZE + header.stored
-    return found
-
-
-def _rewritten(change: Callable[[ChunkType, bytes], bytes]) -> bytes:
-    """The golden recording with other payloads, sealed again."""
-    out = []
-    for header, payload in _chunks(GOLDEN.read_bytes()):
-        kind = ChunkType(header.type)
-        payload = change(kind, payload)
-        if kind is ChunkType.RECORDS:
-            payload = transposed(payload, EVENT_SIZE)
-        out.append(
-            encode(
-                kind,
-                payload,
-                header.stream,
-                position=header.position,
-                records=header.records,
-                first=header.first,
-                last=header.last,
-            )
-        )
-    return b"".join(out)
-
-
-def _poisoned(value: Any, poison: str, everything: bool = False) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: _poisoned(entry, poison, everything or key in TEXTS)
-            for key, entry in value.items()
-        }
-    if isinstance(value, list):
-        return [_poisoned(entry, poison, everything) for entry in value]
-    return value + poison if everything and isinstance(value, str) else value
-
-
-def _hostile(poison: str) -> bytes:
-    def change(kind: ChunkType, payload: bytes) -> bytes:
-        if kind not in DOCUMENTS:
-            return payload
-        if kind is ChunkType.MARKS:
-            marks = json.loads(payload)
-            return json.dumps([[*mark[:5], str(mark[5]) + poison] for mark in marks]).encode()
-        everything = kind is ChunkType.STRINGS
-        return json.dumps(_poisoned(json.loads(payload), poison, everything)).encode()
-
-    return _rewritten(change)
 
 
 def _ttmem(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "ttmem", *arguments]
     return subprocess.run(command, capture_output=True, timeout=120, check=False, **options)
-
-
-READERS = (
-    ("ps", "--at", "end"),
-    ("ps", "--at", "#40", "--by", "site"),
-    ("ps", "--at", "end", "--json"),
-    ("dump",),
-    ("info",),
-)
-EXPORTS = ("csv", "jsonl", "collapsed", "speedscope", "perfetto", "pprof", "memory-viz", "parquet")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("poison", HOSTILE.values(), ids=[*HOSTILE])
-def test_hostile_texts_reach_no_terminal_and_break_no_reader(poison: str, tmp_path: Path) -> None:
-    path = tmp_path / "hostile.ttmem"
-    path.write_bytes(_hostile(poison))
-    environment = {**os.environ, "PYTHONUTF8": "1"}
-
-    for verb, *options in READERS:
-        done = _ttmem(verb, str(path), *options, env=environment)
-        text = done.stdout.decode()  # strictly
-        assert (done.returncode, done.stderr) == (0, b""), (verb, options)
-        assert {one for one in text if not one.isprintable()} <= {"\n"}, (verb, options)
-        assert len(text) < 200_000 or "--json" in options, (verb, options)
-
-    for form in EXPORTS:
-        out = tmp_path / f"out.{form}"
-        done = _ttmem("export", str(path), "--to", form, "-o", str(out), env=environment)
-        assert (done.returncode, done.stderr) == (0, b""), form
-        if form in ("csv", "jsonl", "collapsed", "speedscope", "memory-viz"):
-            out.read_bytes().decode()  # strictly
 
 
 def test_times_that_go_backwards_leave_every_event_and_an_order(tmp_path: Path) -> None:
@@ -145,7 +41,7 @@ def test_times_that_go_backwards_leave_every_event_and_an_order(tmp_path: Path) 
         return bytes(out)
 
     path = tmp_path / "backwards.ttmem"
-    path.write_bytes(_rewritten(change))
+    path.write_bytes(rewritten(GOLDEN, change))
 
     with Recording(str(path)) as recording, Recording(str(GOLDEN)) as golden:
         info = recording.info()
@@ -160,31 +56,6 @@ def test_times_that_go_backwards_leave_every_event_and_an_order(tmp_path: Path) 
     assert [(b.id, b.requested) for b in live or ()] == [
         (b.id, b.requested) for b in expected or ()
     ]
-
-
-FULL = 60_000  # bytes: a disk of that size
-
-
-def _small_disk() -> None:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FULL, FULL))
-
-
-def test_a_full_disk_ends_a_simulation_with_a_file_that_opens(tmp_path: Path) -> None:
-    path = tmp_path / "full.ttmem"
-
-    done = _ttmem(
-        "simulate", "transformer", "--steps", "40", "--rate", "0", "-o", str(path),
-        preexec_fn=_small_disk,
-    )  # fmt: skip
-
-    assert b"lost, because the disk was full" in done.stdout
-    assert b"Traceback" not in done.stderr
-    with Recording(str(path)) as recording:
-        info = recording.info()
-        assert (info.damages, info.bytes <= FULL) == ((), True)
-        shown = recording.at("end")  # an error, if what was written does not belong together
-        assert bool(shown.processes) == (info.lost < info.end)
 
 
 def test_no_permission_and_no_directory_are_said_before_anything_runs(tmp_path: Path) -> None:
@@ -216,3 +87,53 @@ def test_two_recorders_do_not_share_a_file(tmp_path: Path) -> None:
     assert b"is being written by another process" in second.stderr
     with Recording(str(path)) as recording:
         assert recording.info().closed
+
+
+@needs_root
+@pytest.mark.slow
+def test_the_recording_of_another_user_is_refused_in_one_line(tmp_path: Path) -> None:
+    path, mine = tmp_path / "theirs.ttmem", tmp_path / "mine.ttmem"
+    for file in (path, mine):
+        file.write_bytes(GOLDEN.read_bytes())
+    give_away(path)
+
+    for verb in (
+        ("ps", str(path)),
+        ("top", str(path)),
+        ("dump", str(path)),
+        ("info", str(path)),
+        ("export", str(path), "--to", "csv"),
+        ("report", str(path), "-o", str(tmp_path / "report.html")),
+        ("cut", str(path), "-o", str(tmp_path / "part.ttmem")),
+        ("diff", str(mine), str(path)),
+    ):
+        done = as_plain_user(*verb)
+        assert (done.returncode, done.stdout) == (2, ""), verb
+        assert done.stderr == f"ttmem: {path} cannot be read: Permission denied\n", verb
+    assert sorted(path.name for path in tmp_path.iterdir()) == [mine.name, path.name]
+
+
+@needs_root
+@pytest.mark.slow
+def test_a_directory_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+    closed, ran = tmp_path / "closed", tmp_path / "ran"
+    closed.mkdir(mode=0o555)
+    out, golden = str(closed / "out"), str(GOLDEN)
+
+    for code, *verb in (
+        (2, "run", "--shm", str(tmp_path), "-o", out, "--", "touch", str(ran)),
+        (2, "record", out, "--shm", str(tmp_path)),
+        (2, "simulate", "cnn", "-o", out),
+        (2, "serve", "--socket", str(tmp_path / "socket"), "--record", out),
+        (2, "cut", golden, "-o", out),
+        (1, "export", golden, "--to", "csv", "-o", out),
+        (1, "export", golden, "--to", "parquet", "-o", out),
+        (1, "export", golden, "--to", "visualizer", "-o", out),
+        (1, "report", golden, "-o", out),
+    ):
+        done = as_plain_user(*verb)
+        assert (done.returncode, done.stdout) == (code, ""), (verb, done.stderr)
+        (said,) = (line for line in done.stderr.splitlines() if " INFO " not in line)
+        assert said.startswith(f"ttmem: {out} cannot be "), verb
+        assert said.endswith(": Permission denied"), verb
+    assert not ran.exists()

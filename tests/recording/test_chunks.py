@@ -120,10 +120,19 @@ def test_what_is_written_is_read_back_in_chunks(tmp_path: Path) -> None:
         assert b"".join(part for _, part in recording.records()) == data
         assert recording.info().recorded == {"host": "here"}
         assert (written.records, written.lost) == (recording.info().end, 0)
-        assert [at for at, _ in recording.records(CHUNK_RECORDS - 1, CHUNK_RECORDS + 1)] == [
-            CHUNK_RECORDS - 1,
-            CHUNK_RECORDS,
-        ]
+        between = recording.records(CHUNK_RECORDS - 1, CHUNK_RECORDS + 1)
+        expected = data[(CHUNK_RECORDS - 1) * EVENT_SIZE : (CHUNK_RECORDS + 1) * EVENT_SIZE]
+        assert b"".join(part for _, part in between) == expected
+
+
+def test_the_size_of_a_key_frame_is_that_of_all_its_chunks(tmp_path: Path) -> None:
+    writer = _writer(tmp_path / "a.ttmem")
+    writer.payload(ChunkType.STATE, os.urandom(MAX_RAW + 64), SECOND)
+
+    written = writer.close()
+
+    assert written.state_bytes == MAX_RAW + 64 + 2 * HEADER_SIZE
+    assert written.bytes_since == 0
 
 
 def test_a_file_is_for_its_user_only_and_is_never_replaced_unasked(tmp_path: Path) -> None:
@@ -223,7 +232,9 @@ def test_any_flipped_bit_costs_one_chunk_and_is_noticed(tmp_path: Path) -> None:
             hit = sum(begin <= at for begin in begins) - 1
             assert len(recording.verify()) + (recording.info().tail is not None) >= 1, at
             found = [(at, len(data) // EVENT_SIZE) for at, data in recording.records()]
-            assert found == [one for number, one in enumerate(everything, 1) if number != hit], at
+            assert found == [
+                entry for number, entry in enumerate(everything, 1) if number != hit
+            ], at
 
 
 def test_after_a_damage_no_chunk_inside_a_payload_is_believed(tmp_path: Path) -> None:
@@ -299,6 +310,12 @@ def test_what_is_no_recording_is_refused_in_one_sentence(
 
     with pytest.raises(BadInput, match=message):
         Recording(str(path))
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/urandom"])
+def test_a_device_is_refused_and_not_read(device: str) -> None:
+    with pytest.raises(BadInput, match="is a pipe or a device"):
+        Recording(device)
 
 
 def test_a_file_of_a_later_version_says_to_use_a_newer_ttmem(tmp_path: Path) -> None:
@@ -386,3 +403,35 @@ def test_on_a_full_disk_the_file_stays_whole_and_goes_on_when_there_is_space(
     assert records + lost == chunks.end == 51_000
     assert sum(count for _, count in found) == records
     assert chunks.lost == lost > 0
+
+
+@pytest.mark.slow
+def test_the_end_of_a_recording_of_many_days_is_its_end(tmp_path: Path) -> None:
+    """A quiet host has a few chunks a second."""
+    path, count = tmp_path / "a.ttmem", (1 << 21) + 1000
+    sample = encode(ChunkType.TELEMETRY, b"{}", STREAM, first=SECOND, last=SECOND)
+    end = encode(ChunkType.END, b"{}", STREAM, first=2 * SECOND, last=2 * SECOND)
+    with path.open("wb") as file:
+        file.write(encode(ChunkType.FILE, b"{}", STREAM, first=SECOND, last=SECOND))
+        for _ in range(count // 1000):
+            file.write(sample * 1000)
+        file.write(end)
+
+    with Recording(str(path)) as recording:
+        info = recording.info()
+
+    assert (info.closed, info.tail, info.damages) == (True, None, ())
+    assert info.telemetry == count // 1000 * 1000
+    assert info.ended_ns == 2 * SECOND
+
+
+@pytest.mark.parametrize("sizes", [(0, 100, 5000, 70_000), (200_000, 0, 0, 0), (3000,) * 400])
+def test_chunks_of_any_length_follow_one_another(sizes: tuple[int, ...], tmp_path: Path) -> None:
+    payloads = [os.urandom(size) for size in sizes * 20]
+    chunks = [encode(ChunkType.TELEMETRY, payload, STREAM) for payload in payloads]
+    path = _file(tmp_path / "a.ttmem", encode(ChunkType.FILE, b"{}", STREAM), *chunks)
+
+    found = Chunks(FileSource(str(path)))
+
+    read = [found.payload(ChunkType.TELEMETRY, number) for number in range(len(payloads))]
+    assert (read, found.damages) == (payloads, [])

@@ -7,13 +7,14 @@ import random
 import resource
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ttmem.errors import TtmemError
-from ttmem.recording import Recording
+from ttmem.recording import Recording, chunks
 from ttmem.snapshots import DETAILS
 
 GOLDEN = Path(__file__).parents[1] / "data" / "recordings" / "version-1.ttmem"
@@ -29,9 +30,26 @@ def test_version_1_is_readable() -> None:
         assert recording.verify() == ()
         assert recording.info().closed
         assert held == [0, 50 * 1024, 10 * 1024]
-        assert {one.site for one in peak.buffers or ()} == {"model.py:3 forward"}
+        assert {buffer.site for buffer in peak.buffers or ()} == {"model.py:3 forward"}
         assert [process.pid for process in end.processes] == [41, 42]
         assert {"phase", "failure", "start", "end"} == {mark.kind for mark in recording.markers}
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/nonexistent"])
+def test_an_index_that_is_mostly_on_disk_finds_the_same(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no place for it, it stays in memory."""
+    with Recording(str(GOLDEN)) as recording:
+        expected = [recording.at(when, DETAILS) for when in INSTANTS]
+        records = [*recording.batches()]
+
+    monkeypatch.setattr(chunks, "KEPT", 2)
+    monkeypatch.setattr(tempfile, "tempdir", place)
+    with Recording(str(GOLDEN)) as recording:
+        assert [recording.at(when, DETAILS) for when in INSTANTS] == expected
+        assert [*recording.batches()] == records
+        assert recording.verify() == ()
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -9,9 +9,9 @@ from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Instant, Recording
-from ttmem.recording.memory import PARTS, Memory, MemoryRecorder, MemorySource
+from ttmem.recording.memory import PARTS, ChunkMemory, MemoryRecorder, MemorySource
 from ttmem.recording.recorder import described
-from ttmem.snapshots import DETAILS, to_json
+from ttmem.snapshots import DETAILS, Question, to_json
 
 MOST = 512 << 10
 
@@ -45,7 +45,7 @@ def _work(books: Books, process: ProcessRecord, first: int, chance: Random) -> N
 
 def test_memory_is_bounded_and_what_is_left_equals_what_was_shown() -> None:
     books, process = _books()
-    memory, chance = Memory(MOST), Random(1)
+    memory, chance = ChunkMemory(MOST), Random(1)
     recorder = MemoryRecorder(books, memory, described())
     shown = []
     for number in range(20):
@@ -62,17 +62,19 @@ def test_memory_is_bounded_and_what_is_left_equals_what_was_shown() -> None:
     with Recording(MemorySource(memory)) as recording:
         info = recording.info()
         assert (info.closed, info.damages, info.lost) == (True, (), 0)
-        left = [(instant, one) for instant, one in shown if instant.position >= info.first]
-        assert 2 < len(left) < 20
-        for instant, one in reversed(left):
-            assert to_json(recording.snapshot(instant)) == one
+        left = [
+            (instant, document) for instant, document in shown if instant.position >= info.first
+        ]
+        assert 0 < len(left) < 20  # how many depends on how the writer divides them into chunks
+        for instant, document in reversed(left):
+            assert to_json(recording.snapshot(instant, Question())) == document
         last = recording.at("end", DETAILS)
         assert last.buffers is not None
         assert {buffer.site for buffer in last.buffers} == {"/src/model.py:12 forward"}
 
 
 def test_a_reader_learns_that_its_beginning_is_gone() -> None:
-    memory = Memory(most=1000)
+    memory = ChunkMemory(most=1000)
     chunk = b"\xf7TTM\x01" + bytes(395)  # a FILE chunk, as far as a memory looks at it
     memory.append(chunk)
     source = MemorySource(memory)
@@ -88,10 +90,24 @@ def test_a_reader_learns_that_its_beginning_is_gone() -> None:
 
 
 def test_what_is_older_than_the_limit_goes_with_the_next_file() -> None:
-    memory = Memory(age_ns=0)
+    memory = ChunkMemory(age_ns=0)
     chunk = b"\xf7TTM\x01" + bytes(95)
 
     for _ in range(3):
         memory.append(chunk)
 
     assert memory.end - memory.begin <= 200
+
+
+def test_a_past_in_which_nothing_has_happened_yet_is_its_key_frame() -> None:
+    books, process = _books()
+    _work(books, process, 1000, Random(1))
+    memory = ChunkMemory()
+    recorder = MemoryRecorder(books, memory, described())
+    now = now_ns()
+
+    recorder.tick(now)
+
+    recorder.close()
+    found = Recording(MemorySource(memory)).at("end")
+    assert found.devices[0].memory == books.snapshot(now).devices[0].memory

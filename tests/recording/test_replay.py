@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.test_journal import EVENTS, answers
+from tests.patience import wait_until
+from ttmem.analysis.history import History
 from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Notice, Op
 from ttmem.ledger import Books
@@ -20,7 +22,7 @@ from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.recording import Instant
 from ttmem.recording.replay import Replay
 from ttmem.recording.writer import FileSink
-from ttmem.snapshots import DETAILS, to_json
+from ttmem.snapshots import DETAILS, Question, to_json
 
 NOW = 1_800_000_000_000_000_000
 KNOWN = EVENTS.map(lambda event: event._replace(op=min(event.op, 127)))  # a journal has no others
@@ -105,14 +107,14 @@ def test_a_snapshot_of_a_recording_is_what_the_live_view_showed(
         _apply(books, process, events, now)
         books.tick(now)
         recorder.tick(now + 5)
-        details = books.details(DETAILS).add_all(books.snapshot(now + 5))
+        details = books.details(Question(DETAILS)).add_all(books.snapshot(now + 5))
         expected.append((Instant(recorder.position, now + 5, now + 5), to_json(details)))
     recorder.close()
 
     with Recording(str(path)) as recording:
         chance.shuffle(expected)
         for instant, shown in expected:
-            assert to_json(recording.snapshot(instant, DETAILS)) == shown
+            assert to_json(recording.snapshot(instant, Question(DETAILS))) == shown
 
 
 def _alloc(number: int, **fields: int) -> Event:
@@ -217,6 +219,111 @@ def test_a_peak_that_only_counters_tell_is_found_in_their_samples(tmp_path: Path
         remarks = [remark.kind for remark in recording.at("peak:dram").remarks]
         nothing = recording.instant("peak:trace")
 
-    assert (instant.time_ns, instant.sampled) == (start + 3 * 10**9, True)
-    assert "sampled_peak" in remarks
-    assert not nothing.sampled
+    assert instant.time_ns == start + 3 * 10**9
+    assert "highest sample of the counters" in instant.remark
+    assert "instant" in remarks
+    assert "so it has no peak" in nothing.remark
+
+
+def _free(number: int, **fields: int) -> Event:
+    return _alloc(number, op=Op.FREE, size=0, **fields)
+
+
+def test_the_peak_of_a_recording_that_starts_in_the_midst_of_a_run_is_the_highest_in_it(
+    tmp_path: Path,
+) -> None:
+    books = _books()
+    _apply(books, 0, [_alloc(1, size=1 << 30), _alloc(2, size=64)], NOW + 9)
+    _apply(books, 0, [_free(1)], NOW + 9)
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    _apply(books, 0, [_alloc(3), _alloc(4, device=1, size=5000), _alloc(5), _free(3)], NOW + 9)
+    _apply(books, 0, [_free(4, device=1), _free(5)], NOW + 9)
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        instant = recording.instant("peak:dram")
+        shown = recording.at("peak:dram")
+        (peak,) = (one for one in History(recording).peaks if one.bytes == 5000)
+        nothing = recording.instant("peak:l1")
+
+    assert [device.memory.dram.held for device in shown.devices] == [64 + 1024, 5000, 0]
+    assert instant.position == peak.position
+    assert (
+        "the highest in this recording, 4.9 KiB: the peak of 1.0 GiB is from before"
+        in instant.remark
+    )
+    assert "so it has no peak" in nothing.remark
+
+
+def test_a_peak_in_missing_records_is_not_taken_for_the_state_before_them(tmp_path: Path) -> None:
+    books, path = _books(), tmp_path / "a.ttmem"
+    recorder = _recorder(books, path)
+    _apply(books, 0, [_alloc(1), _alloc(2), _free(1)], NOW + 9)
+    recorder.end_file(NOW + 9)
+    wait_until(lambda: recorder.written().records == recorder.position)
+    kept = path.stat().st_size
+    _apply(books, 0, [_alloc(3, size=1 << 30), _free(3)], NOW + 9)
+    recorder.end_file(NOW + 9)
+    wait_until(lambda: recorder.written().records == recorder.position)
+    torn = path.stat().st_size
+    recorder._key_frame(NOW + 9)
+    _apply(books, 0, [_alloc(4)], NOW + 9)
+    recorder.close()
+    data = path.read_bytes()
+    path.write_bytes(data[:kept] + data[torn:])
+
+    with Recording(str(path)) as recording:
+        held = recording.at("peak:dram").devices[0].memory.dram.held
+        remark = recording.instant("peak:dram").remark
+
+    assert held == 2 * 1024
+    assert "or from records that are missing" in remark
+
+
+@pytest.mark.parametrize("before", [0, 4092])
+def test_all_devices_of_a_mesh_are_at_their_peak_together(tmp_path: Path, before: int) -> None:
+    """Also if the events of one allocation are in two batches of the file."""
+    books = _books()
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    first = [_alloc(number + 10, size=1) for number in range(before)]
+    mesh = [
+        _alloc(1, kind=MemoryKind.L1, device=device, flags=flags)
+        for device, flags in ((2, 0), (0, Flag.SAME_SLOT), (1, Flag.SAME_SLOT))
+    ]
+    freed = [_free(1, device=0), _free(1, device=1), _free(1, device=2)]
+    _apply(books, 0, [*first, _alloc(2), *mesh], NOW + 9999)
+    _apply(books, 0, freed, NOW + 9999)
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        for when in ("peak:l1", "peak:l1_used"):
+            shown = recording.at(when)
+            assert [device.memory.l1.held for device in shown.devices] == [1024] * 3
+            assert [device.l1_peak for device in shown.devices] == [1024] * 3
+        positions = {one.position for one in History(recording).peaks if one.memory == "l1"}
+        assert positions == {recording.instant("peak:l1").position}
+
+
+def test_a_reading_in_which_a_process_only_goes_on_writes_no_context(tmp_path: Path) -> None:
+    """Ten readings a second for weeks would make millions of chunks. The position of the process is known anyway."""
+    books = _books()
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    start = now_ns()
+    expected = []
+    for number in range(100):
+        now = start + number * 10**8
+        _apply(books, 0, [_alloc(number, time=now)], now)
+        books.tick(now)
+        recorder.tick(now)
+        (position, *_) = (process.position for process in books.snapshot(now).processes)
+        expected.append((Instant(recorder.position, now, now), position))
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        found = [
+            (instant, recording.snapshot(instant, Question(())).processes[0].position)
+            for instant, _ in expected
+        ]
+        contexts = recording._chunks.count(ChunkType.CONTEXT)
+    assert found == expected
+    assert contexts <= 15

@@ -23,7 +23,7 @@ from ttmem.wire.historical import Head, Message, decode_tail, encode
 _AS_USER = """
 import locale, os, sys
 import ttmem.commands.serve, ttmem.commands.ps, ttmem.commands.dump, ttmem.commands.demo, ttmem.commands.simulate
-import ttmem.server.server, ttmem.server.device_options
+import ttmem.server.server
 os.setuid({user})
 sys.exit(ttmem.commands.main())
 """

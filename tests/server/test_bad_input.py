@@ -14,7 +14,7 @@ import pytest
 from tests.patience import wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer, child
-from ttmem.events import Event, Op
+from ttmem.events import Event, MemoryKind, Op
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head, Message, encode
@@ -45,7 +45,7 @@ def read_all(connection: socket.socket) -> bytes:
         (Head(Message.ALLOC, 0, 0, 1), "ALLOC on device 0 of 0 bytes rejected: its size is 0"),
         (Head(Message.ALLOC, 0, 2**63, 1), "rejected: its size is larger than 1 TiB"),
         (Head(Message.ALLOC, 0, 4096, 9), "rejected: its kind is unknown"),
-        (Head(Message.KERNEL_LOAD, 0, 0, 0), "the size of the binary is wanted"),
+        (Head(Message.KERNEL_LOAD, 0, 0, 0), "the size of the binary is expected"),
         (Head(Message.CB_ALLOC, 0, 0, 0), "CB_ALLOC on device 0 of 0 bytes rejected"),
         (Head(77, 0, 4096, 0), "message type 77 is unknown"),
     ],
@@ -133,7 +133,7 @@ def test_five_hundred_connections_at_once_are_all_served(server: RunningServer) 
         client.socket.close()
 
 
-def test_a_client_that_says_nothing_disturbs_nobody(server: RunningServer) -> None:
+def test_a_silent_client_disturbs_no_other(server: RunningServer) -> None:
     silent = raw(server.path)
     with OldClient(server.path) as client:
         client.alloc(4096, 1)
@@ -316,3 +316,17 @@ def test_a_process_in_a_container_is_known_by_its_outer_pid(server: RunningServe
         server.logs("messages name pid 1, the sender is pid")
 
     server.sees(lambda p: p.devices[0].l1_used == 0)
+
+
+@pytest.mark.parametrize("pid", [True, -5, 0, 1 << 65, "7", 1.5])
+def test_a_pid_in_a_container_that_is_none_is_ignored(server: RunningServer, pid: object) -> None:
+    with raw(server.path) as connection:
+        hello = {"role": "application", "container_pid": pid}
+        event = Event(Op.ALLOC, MemoryKind.DRAM, id=1, size=64)
+        connection.sendall(
+            frames.preamble()
+            + frames.json_frame(Frame.HELLO, hello)
+            + frames.frame(Frame.EVENTS, event.pack())
+        )
+        (process,) = server.sees(lambda snapshot: bool(snapshot.processes)).processes
+    assert process.container_pid is None

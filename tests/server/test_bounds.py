@@ -1,4 +1,4 @@
-"""Whatever one user takes of the server, the others and the server itself go on, and it is told who took it."""
+"""However much one user demands, the server keeps serving others, and a remark names that user."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def stopped(server: RunningServer) -> Iterator[None]:
 
 
 def limits(server: RunningServer) -> str:
-    return "\n".join(one.text for one in server.picture().remarks if one.kind == "limit")
+    return "\n".join(
+        anomaly.text for anomaly in server.picture().remarks if anomaly.kind == "limit"
+    )
 
 
 def memory(server: RunningServer) -> int:
@@ -105,7 +107,7 @@ def memory(server: RunningServer) -> int:
 # ---- connections -----------------------------------------------------------------------------------------------
 
 
-def test_whoever_opens_more_connections_than_there_is_room_for_loses_the_idlest(
+def test_a_user_who_opens_too_many_connections_loses_the_idlest(
     start: StartServer,
 ) -> None:
     server = start(files=FILES)
@@ -139,9 +141,9 @@ def test_idle_connections_of_one_user_do_not_lock_the_others_out(
             wait_until(lambda: f"uid {UID}" in limits(server))
 
             roots = [OldClient(server.path) for _ in range(100)]
-            for one in roots:
-                assert one.ask()["dram_allocated"] == 100
-                one.socket.close()
+            for root in roots:
+                assert root.ask()["dram_allocated"] == 100
+                root.socket.close()
             assert f"(uid {UID}): an idle connection was closed: too many" in limits(server)
         assert client.stats().resyncs == 1  # its connection was never closed
 
@@ -186,7 +188,7 @@ def test_a_client_that_is_closed_for_being_idle_is_told_why(start: StartServer) 
 # ---- what waits in memory --------------------------------------------------------------------------------------
 
 
-def test_answers_that_nobody_reads_are_bounded_for_a_user_and_then_given_up(
+def test_unread_answers_are_bounded_for_each_user_and_then_dropped(
     server: RunningServer,
 ) -> None:
     with ExitStack() as open_, OldClient(server.path) as client:
@@ -232,8 +234,8 @@ def test_half_sent_frames_are_bounded_for_a_user(server: RunningServer) -> None:
     begun = frames.HEADER.pack(Frame.DEVICE, 256 << 10) + bytes(200 << 10)
     with ExitStack() as open_:
         all_ = [open_.enter_context(monitor(server)) for _ in range(60)]  # 12 MB
-        for one in all_:
-            one.sendall(begun)
+        for connection in all_:
+            connection.sendall(begun)
 
         wait_until(lambda: "incomplete" in limits(server))
         refused, _, _ = select.select(all_, [], [], PATIENCE_S)
@@ -267,12 +269,12 @@ def test_one_user_cannot_take_all_devices(server: RunningServer, open_to_everybo
             client.alloc(1000, 1, 0, number)
 
         server.sees(lambda p: dram(p) == 64 * 100 + 100 * 1000)
-        assert f"user {OTHER}: a device was left out: it has 64" in limits(server)
-        server.logs(f"user {OTHER} has 64 devices in use, and may not have more")
+        assert f"user {OTHER}: a device was left out: 64 is the limit per user" in limits(server)
+        server.logs(f"user {OTHER} has 64 devices in use, which is the limit")
 
 
 @needs_root
-def test_the_devices_of_a_user_that_are_unused_make_room_for_its_next(
+def test_the_unused_devices_of_a_user_are_dropped_for_its_next_ones(
     server: RunningServer, open_to_everybody: Share
 ) -> None:
     path = open_to_everybody(server)
@@ -286,7 +288,7 @@ def test_the_devices_of_a_user_that_are_unused_make_room_for_its_next(
 # ---- turns -----------------------------------------------------------------------------------------------------
 
 
-def test_whoever_asks_without_end_does_not_keep_another_one_waiting(server: RunningServer) -> None:
+def test_a_client_that_asks_without_end_does_not_delay_another(server: RunningServer) -> None:
     with monitor(server) as flood, monitor(server) as other:
         with stopped(server):
             flood.sendall(SNAPSHOT * 400)
@@ -337,12 +339,12 @@ def test_a_signal_ends_it_before_all_that_was_asked_is_answered(server: RunningS
     with ExitStack() as open_:
         flood = [open_.enter_context(monitor(server)) for _ in range(50)]
         with stopped(server):
-            for one in flood:
-                one.sendall(SNAPSHOT * 400)
+            for connection in flood:
+                connection.sendall(SNAPSHOT * 400)
             server.process.send_signal(signal.SIGTERM)
 
         assert server.process.wait(PATIENCE_S) == 0
-        answers = sum(_answers(one) for one in flood)
+        answers = sum(_answers(connection) for connection in flood)
     assert answers < 50 * 20
 
 
@@ -448,7 +450,7 @@ def test_dumps_are_made_once_a_second_for_a_user(server: RunningServer) -> None:
         assert f"(uid {os.getuid()}): a dump was refused" in limits(server)
 
 
-def test_a_log_that_nobody_reads_keeps_nobody_waiting(start: StartServer) -> None:
+def test_an_unread_log_delays_nothing(start: StartServer) -> None:
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as late:
         server = start(stderr=writer)

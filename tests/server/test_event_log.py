@@ -1,4 +1,4 @@
-"""`serve --log-events`: a line for each event, and a loop that waits for nobody who reads them."""
+"""`serve --log-events`: a line for each event, and a loop that never waits for its reader."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def pipe() -> Iterator[tuple[int, int]]:
             pass  # the test closed it
 
 
-def test_a_reader_that_does_not_read_stops_nobody_and_what_it_missed_is_counted(
+def test_a_stalled_reader_delays_no_other_and_its_losses_are_counted(
     start: StartServer, pipe: tuple[int, int]
 ) -> None:
     reader, writer = pipe

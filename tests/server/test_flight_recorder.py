@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +16,16 @@ from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer
+from ttmem.clock import now_ns
 from ttmem.errors import BadInput
+from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
+from ttmem.ledger import Books
+from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
+from ttmem.recording.flight import MOST_KEPT, FlightRecorder
 
 MIB = 1 << 20
+SECOND = 10**9
 Watch = Callable[..., Watched]
 
 
@@ -112,7 +119,8 @@ def test_a_mark_keeps_what_was_before_it(start: StartServer, tmp_path: Path) -> 
     with Recording(str(kept)) as recording:
         marks = [marker.text for marker in recording.markers if marker.kind == "mark"]
         assert recording.at("end").devices[0].memory.dram.held == 5 * MIB
-    assert (code, out) == (0, "marked\n")
+    assert code == 0
+    assert out.startswith(f"marked in {folder}; a minute from now")
     assert marks == ["latency doubled"]
     assert f"mark 'latency doubled'; the minutes around it are kept in {kept}" in server.log
 
@@ -124,12 +132,139 @@ def test_a_failed_allocation_is_kept(start: StartServer, watch: Watch, tmp_path:
         "mesh = lib.mesh_open(1); buffer(mesh, 7, 0, 4000); buffer(mesh, 8, 0, 2 << 40)\n"
         "buffer(mesh, 9, 0, 4000); say('made'); input()"
     )
-    server.sees(lambda seen: [one.memory.dram.count for one in seen.devices] == [2])
+    server.sees(lambda seen: [device.memory.dram.count for device in seen.devices] == [2])
     server.stop()
 
     with Recording(str(_only(folder, "kept-*-failure.ttmem"))) as recording:
         counts = [recording.at(at).devices[0].memory.dram.count for at in ("oom", "end")]
     assert counts == [1, 2]
+
+
+class _NoSensors:
+    def write(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Flight:
+    """A flight recorder on a clock of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log: list[str] = []
+        self.books = Books()
+        facts = ProcessFacts(pid=41, start_time_ns=1, user="u", command="python")
+        self._process = self.books.open_process(facts)
+        self.books.declare(self._process, DeviceDeclaration(0, unique_id="chip", board="n150"))
+        self.recorder = FlightRecorder(
+            self.books,
+            str(folder),
+            1 << 30,
+            3600 * SECOND,
+            host={},
+            sampler=lambda write: _NoSensors(),
+            info=self.log.append,
+            problem=lambda kind, text: self.log.append(text),
+        )
+        self._start = now_ns()
+
+    def tick(self, second: int, mark: str = "") -> list[str]:
+        """Allocates a buffer of one byte; returns what has been kept by then."""
+        now = self._start + second * SECOND
+        if mark:
+            self.recorder.mark(mark, now)
+        event = Event(Op.ALLOC, MemoryKind.DRAM, id=second + 1, size=1, time=now).pack()
+        self.books.apply(self._process, event, 0, len(event), now)
+        recorder = self.recorder._recorder
+        wait_until(lambda: recorder.written().records == recorder.position)
+        self.recorder.tick(now)
+        if self.recorder._keeping is not None:
+            self.recorder._keeping.join(PATIENCE_S)
+        return sorted(path.name for path in self.folder.glob("kept-*"))
+
+
+def test_a_mark_within_a_minute_of_another_has_its_minute_after(tmp_path: Path) -> None:
+    flight = _Flight(tmp_path / "flight")
+    flight.tick(0, "first")
+    flight.tick(50, "second")
+    assert flight.tick(70) == []
+    assert flight.tick(105) == []
+
+    (kept,) = flight.tick(113)
+    flight.recorder.close(PATIENCE_S)
+
+    with Recording(str(flight.folder / kept)) as recording:
+        marks = [marker.text for marker in recording.markers if marker.kind == "mark"]
+        held = recording.at("end").devices[0].memory.dram.count
+    assert marks == ["first", "second"]
+    assert held == 4  # at 0, 50, 70 and 105 seconds
+    (said,) = flight.log
+    assert said.startswith("mark 'first', mark 'second'; the minutes around it are kept in ")
+
+
+def test_the_failures_of_one_user_push_out_nothing_that_is_kept_for_another(tmp_path: Path) -> None:
+    flight = _Flight(tmp_path / "flight")
+
+    def fails(user: str, second: int) -> None:
+        now = flight._start + second * SECOND
+        flight.recorder._note("failure", "an allocation failed", now, frozenset((user,)))
+
+    fails("mallory", 0)
+    fails("alice", 10)  # within the same file
+    flight.tick(200)
+    (first,) = flight.tick(300)
+    kept = [first]
+    for second in range(400, 400 + 40 * 200, 200):
+        fails("mallory", second)
+        kept = flight.tick(second + 100)
+    flight.recorder.close(PATIENCE_S)
+
+    assert len(kept) == MOST_KEPT
+    assert kept[0] == first
+
+
+def test_a_loop_of_failures_makes_files_of_bounded_length_in_which_nothing_is_missing(
+    tmp_path: Path,
+) -> None:
+    flight = _Flight(tmp_path / "flight")
+    seconds = range(0, 300, 20)
+    for second in seconds:
+        flight.tick(second, f"mark {second}")
+    flight.recorder.close(PATIENCE_S)
+
+    found: dict[str, int] = {}  # the last second that a file has after a mark
+    files = sorted(flight.folder.glob("kept-*"))
+    for path in files:
+        with Recording(str(path)) as recording:
+            end = 20 * ((recording.at("end").devices[0].memory.dram.count or 0) - 1)
+            for marker in recording.markers:
+                found[marker.text] = max(end, found.get(marker.text, 0))
+            assert recording.span[1] - recording.span[0] <= (120 + 180) * SECOND
+    assert len(files) == 3
+    assert all(found[f"mark {second}"] >= min(second + 60, seconds[-1]) for second in seconds)
+
+
+def test_recordings_are_removed_when_they_are_older_than_they_are_kept_for(
+    start: StartServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "flight"
+    folder.mkdir(mode=0o700)
+    names = [
+        "ring-20260101T000000.000Z.ttmem",
+        "ring-20260102T000000.000Z.ttmem",
+        "kept-20260101T000000.000Z-mark.ttmem",
+        "notes.txt",
+    ]
+    for name in names:
+        (folder / name).touch()
+    hours_ago = time.time() - 3 * 3600
+    for name in (names[0], *names[2:]):
+        os.utime(folder / name, (hours_ago, hours_ago))
+
+    start("--no-shm", "--record", str(folder), "--keep-for", "2h")
+
+    wait_until(lambda: not (folder / names[0]).exists())
+    assert all((folder / name).exists() for name in names[1:])
 
 
 def test_what_is_kept_may_come_from_several_files_of_the_ring(

@@ -56,7 +56,7 @@ def test_a_socket_left_by_a_killed_server_is_taken_over(start: StartServer) -> N
         assert client.ask()["l1_allocated"] == 0
 
 
-def test_a_socket_file_that_somebody_removed_comes_back(server: RunningServer) -> None:
+def test_a_removed_socket_file_is_created_again(server: RunningServer) -> None:
     with OldClient(server.path) as client:
         client.alloc(4096, 1)
         client.ask()
@@ -68,7 +68,7 @@ def test_a_socket_file_that_somebody_removed_comes_back(server: RunningServer) -
             assert another.ask()["l1_allocated"] == 4096
 
 
-def test_a_file_that_is_no_socket_is_not_touched(start: StartServer, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_socket_is_not_touched(start: StartServer, tmp_path: Path) -> None:
     precious = tmp_path / "allocation.sock"
     precious.write_text("precious")
     server = start()
@@ -141,7 +141,7 @@ def test_a_cluster_file_gives_devices_before_anyone_reports(start: StartServer) 
     assert all(device.board == "p150" and device.l1_capacity for device in devices)
 
 
-def test_a_file_that_is_no_descriptor_is_refused_with_a_sentence(
+def test_a_file_that_is_not_a_descriptor_is_refused_with_a_clear_error(
     start: StartServer, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.yaml").write_text("arch: [")

@@ -119,16 +119,17 @@ def test_only_the_strings_of_the_rows_travel(feed: ServerFeed) -> None:
 def test_cores_tell_who_is_resident_and_who_reaches_highest(feed: ServerFeed) -> None:
     found = feed.read(["cores"], device="chip-0")
 
-    few = [one for one in (found.cores or {})["chip-0"] if len(one.cores) == 4]
-    assert [one.highest_program for one in few] == [20]
+    few = [core_set for core_set in (found.cores or {})["chip-0"] if len(core_set.cores) == 4]
+    assert [core_set.highest_program for core_set in few] == [20]
     assert few[0].regions == ((SPEC.cb_base, SPEC.cb_base + 20 * 1024),)
     resident = {
-        (one.program, len(one.cores), one.dataflow) for one in (found.resident or {})["chip-0"]
+        (buffer.program, len(buffer.cores), buffer.dataflow)
+        for buffer in (found.resident or {})["chip-0"]
     }
     assert resident == {(20, 4, True), (19, 106, False)}
 
 
-def test_rows_of_a_device_that_nobody_knows_are_none(feed: ServerFeed) -> None:
+def test_rows_of_an_unknown_device_are_none(feed: ServerFeed) -> None:
     found = feed.read(DETAILS, device="no such chip", limit=5)
 
     assert [len(getattr(found, key)) for key in DETAIL_FIELDS] == [0] * len(DETAIL_FIELDS)
@@ -156,5 +157,5 @@ def test_a_senseless_question_is_answered_with_a_sentence(
     assert server.alive
 
 
-def test_a_limit_beyond_all_numbers_is_no_limit(feed: ServerFeed) -> None:
+def test_a_limit_beyond_all_numbers_has_no_effect(feed: ServerFeed) -> None:
     assert len(feed.read(["buffers"], limit=10**30).buffers or ()) == 120

@@ -139,7 +139,7 @@ def test_with_only_one_total_known_it_shows_its_own_fallback(start: StartServer,
         assert later.shows(0) == ((25 * MIB, 12 * GIB), (2 * MIB, 75 * MIB))
 
 
-def test_a_board_that_nobody_has_reported_is_in_no_picture(start: StartServer) -> None:
+def test_a_board_without_reports_is_in_no_snapshot(start: StartServer) -> None:
     server: RunningServer = start("--board", "n300", "--no-shm")
     with OldMonitor(server.path, 112) as monitor:
         assert monitor.devices == 2

@@ -34,7 +34,7 @@ def dram(picture: Snapshot) -> list[int]:
     return [device.memory.dram.held for device in picture.devices]
 
 
-def test_a_watched_process_is_in_the_picture_the_lists_and_the_history(
+def test_a_watched_process_is_in_the_snapshot_the_lists_and_the_history(
     server: RunningServer, watch: Watch
 ) -> None:
     watch("mesh = lib.mesh_open(2); buffer(mesh, 7, 0, 4000); say('made'); input()")
@@ -86,10 +86,10 @@ def test_a_process_that_is_watched_and_reports_is_counted_once(
     process.wait_for("made")
 
     picture = server.sees(
-        lambda picture: any(one.sources == ("probe", "socket") for one in picture.processes)
+        lambda picture: any(process.sources == ("probe", "socket") for process in picture.processes)
     )
 
-    assert [one.pid for one in picture.processes] == [process.process.pid]
+    assert [process.pid for process in picture.processes] == [process.process.pid]
     assert {d.unique_id: d.memory.dram.held for d in picture.devices}["1000"] == BLOCK
     assert sum(dram(picture)) == BLOCK
 
@@ -117,8 +117,10 @@ def test_a_region_that_cannot_be_accounted_is_named_and_left_out(
         region.seek(LIVE_AT)
         region.write(b"\x01" * 24)
 
-    picture = server.sees(lambda picture: any(one.kind == "fault" for one in picture.remarks))
-    assert any(hostile.region().path in one.text for one in picture.remarks)
+    picture = server.sees(
+        lambda picture: any(anomaly.kind == "fault" for anomaly in picture.remarks)
+    )
+    assert any(hostile.region().path in anomaly.text for anomaly in picture.remarks)
     server.sees(lambda picture: dram(picture) == [BLOCK])
     assert sound.process.poll() is None
 

@@ -1,4 +1,4 @@
-"""What programs call: the picture as objects, and the few numbers that users know from torch."""
+"""The Python API: snapshots as objects, and the few numbers known from torch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_numbers_that_users_know_from_torch(
     assert ttmem.max_memory_allocated(1, socket=server.path, process="all") == 1000
 
 
-def test_a_device_that_nobody_reported_is_named_with_those_that_were(
+def test_an_unknown_device_is_named_together_with_the_known_ones(
     server: RunningServer, tracker: GraphTracker
 ) -> None:
     tracker.track_allocate(Buffer(1, 10, MemoryKind.L1, 0))
@@ -187,7 +187,7 @@ tracker.track_allocate_cb([(0, 0), (1, 0)], 111_744, 4096, False, 0, program_id=
     assert picture.losses.dropped_events == 0
 
 
-def test_a_restart_of_the_server_is_no_loss(
+def test_a_restart_of_the_server_loses_nothing(
     server: RunningServer, tracker: GraphTracker, start: StartServer
 ) -> None:
     buffer = Buffer(1, 10, MemoryKind.L1, 0)
@@ -203,7 +203,7 @@ def test_a_restart_of_the_server_is_no_loss(
     assert picture.losses == Losses(0, 0, 0)
 
 
-def test_the_last_events_are_told_in_words(server: RunningServer, tracker: GraphTracker) -> None:
+def test_the_last_events_are_described(server: RunningServer, tracker: GraphTracker) -> None:
     tracker.track_allocate(Buffer(5, 4096, MemoryKind.L1, 2, site="attention"))
     tracker.client.flush(PATIENCE_S)
     server.sees(lambda p: any(d.l1_used for d in p.devices))

@@ -72,8 +72,8 @@ def report(server: RunningServer) -> Iterator[Report]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.socket.close()
+    for reporter in made:
+        reporter.socket.close()
 
 
 @contextmanager
@@ -82,8 +82,8 @@ def clients(path: str, number: int = 2) -> Iterator[list[AllocationClient]]:
     try:
         yield made
     finally:
-        for one in made:
-            one.close(0)
+        for client in made:
+            client.close(0)
 
 
 def dram(server: RunningServer, expected: int) -> None:
@@ -146,7 +146,7 @@ def test_a_client_that_closes_takes_nothing_away_from_another(server: RunningSer
         assert server.picture().processes[0].connected
 
 
-def test_a_reporter_that_comes_again_replaces_what_it_said_itself(
+def test_a_reporter_that_reconnects_replaces_its_own_reports(
     server: RunningServer, report: Report
 ) -> None:
     with clients(server.path, 1) as (other,):
@@ -202,7 +202,9 @@ def test_a_resync_of_one_client_leaves_the_other_alone(
     dram(server, 12 * MIB)
 
 
-def test_when_the_process_dies_all_that_its_reporters_said_goes(server: RunningServer) -> None:
+def test_when_the_process_dies_all_reports_of_its_reporters_are_released(
+    server: RunningServer,
+) -> None:
     code = """
     from ttmem.client import AllocationClient
     old = OldClient(sys.argv[1])
@@ -254,21 +256,21 @@ if size == 5000:
         print(file=process.stdin, flush=True)
 
         picture = server.sees(lambda p: [d.memory.dram.held for d in p.devices] == [70])
-        assert [one.pid for one in picture.processes] == [process.pid]
+        assert [process.pid for process in picture.processes] == [process.pid]
     finally:
         process.kill()
         process.communicate()
 
 
-def test_reporters_that_leave_nothing_behind_take_no_room(
+def test_reporters_that_leave_nothing_behind_take_no_space(
     server: RunningServer, report: Report
 ) -> None:
     keeper = report("keeper")
     keeper.alloc(MIB, 1)
     for number in range(MAX_REPORTERS + 10):
-        one = report(f"r{number}")
-        assert one.answer[0] == Frame.WELCOME
-        one.socket.close()
+        reporter = report(f"r{number}")
+        assert reporter.answer[0] == Frame.WELCOME
+        reporter.socket.close()
 
     dram(server, MIB)
 

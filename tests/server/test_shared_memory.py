@@ -1,4 +1,4 @@
-"""The server reads the counters of stock ttnn, and shows them with its events as one picture."""
+"""The server reads the counters of stock ttnn, and merges them with its events into one snapshot."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dram(picture: Snapshot) -> dict[str, int]:
     return {device.unique_id: device.memory.dram.held for device in picture.devices}
 
 
-def test_stock_processes_are_in_the_picture_and_in_the_history(
+def test_stock_processes_are_in_the_snapshot_and_in_the_history(
     server: RunningServer, shm: Path
 ) -> None:
     with sleepers(2) as (one, two):
@@ -71,7 +71,7 @@ def test_a_process_that_does_both_is_one_and_counted_once(server: RunningServer,
     Written(CHIP, slots=[Slot(os.getpid(), (4000, 0, 0, 0, 0))]).write(shm)
     with OldClient(server.path) as client:
         client.alloc(4096, id=1, kind=DRAM)
-        picture = server.sees(lambda p: any(one.cross_check for one in p.processes))
+        picture = server.sees(lambda p: any(process.cross_check for process in p.processes))
         client.alloc(100, id=2, kind=L1)
         later = server.sees(lambda p: p.devices[0].l1_used == 100)
 
@@ -147,7 +147,7 @@ def test_no_shm_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("options", "said"),
     [
         (("--shm", "/nowhere"), "is not a directory"),
-        (("--shm", "/tmp", "--no-shm"), "give one of them"),
+        (("--shm", "/tmp", "--no-shm"), "--shm and --no-shm cannot be combined"),
     ],
 )
 def test_impossible_options_are_refused(

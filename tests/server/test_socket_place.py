@@ -25,6 +25,8 @@ from tests.server.harness import OldClient, RunningServer
 from ttmem.procfs import user_id
 from ttmem.sources.socket.listener import Listener
 
+ROOT = Path(__file__).parents[2]
+
 # Binds as somebody else where clients look by default, and answers nobody; then runs `ttmem ARGUMENTS` as root.
 _FALSE_SERVER = """
 import os, pwd, runpy, socket, sys
@@ -48,12 +50,15 @@ else:
 
 
 def beside_a_false_server(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """In namespaces of its own: /tmp is empty, and every process ends with the command."""
-    if sys.executable.startswith("/tmp/"):
-        pytest.skip("this checkout is below /tmp, which the test hides")
+    """In namespaces of its own: /tmp is empty but for this checkout, and every process ends with the command."""
     program = _FALSE_SERVER.format(other=OTHER, arguments=list(arguments))
     namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
     script = 'mount -t tmpfs -o mode=1777 tmpfs /tmp && "$@"'
+    if ROOT.is_relative_to("/tmp"):
+        script = (
+            f"mount --bind '{ROOT}' /mnt && mount -t tmpfs -o mode=1777 tmpfs /tmp"
+            f" && mkdir -p '{ROOT}' && mount --bind /mnt '{ROOT}' && \"$@\""
+        )
     return subprocess.run(
         [*namespaces, "sh", "-c", script, "sh", sys.executable, "-c", program],
         env={**os.environ, "TTMEM_SHM": "/tmp"},
@@ -80,7 +85,7 @@ def test_a_server_of_a_stranger_at_the_usual_place_is_refused_by_name() -> None:
     assert "somebody said b''" in done.stdout  # connected, and left without a word
 
 
-def test_the_lock_file_of_somebody_else_or_of_another_kind_is_a_sentence(
+def test_a_lock_file_of_another_user_or_kind_is_a_clear_error(
     start: StartServer, tmp_path: Path
 ) -> None:
     lock = tmp_path / "allocation.sock.lock"
@@ -118,7 +123,7 @@ def test_a_lock_file_on_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
     )
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "No space left on device; make room, or choose another --socket" in done.stderr
+    assert "No space left on device; free some space, or choose another --socket" in done.stderr
 
 
 def test_a_folder_where_others_exchange_files_is_refused(
@@ -231,19 +236,25 @@ def test_a_member_of_the_group_speaks_for_itself_whatever_it_claims_and_becomes(
     ) as child:
         assert child.stdin is not None
         # when it reports in another name, then becomes a program of root's
-        server.sees(lambda p: [(one.pid, one.user) for one in p.processes] == [(child.pid, OTHER)])
+        server.sees(
+            lambda p: (
+                [(process.pid, process.user) for process in p.processes] == [(child.pid, OTHER)]
+            )
+        )
         child.stdin.write(b"\n")
         child.stdin.flush()
         wait_until(lambda: user_id(child.pid) == 0)
 
         # then what it said is its user's, until it is taken for gone
-        users = {one.user for one in server.picture().processes if one.pid in (1, child.pid)}
+        users = {
+            process.user for process in server.picture().processes if process.pid in (1, child.pid)
+        }
         assert users <= {OTHER}
         child.kill()
 
 
 @needs_root
-def test_whoever_is_not_of_the_group_is_told_whom_to_ask(
+def test_a_user_outside_the_group_is_told_whom_to_ask(
     start_for_group: Callable[[str], RunningServer],
 ) -> None:
     server = start_for_group(own_group())
@@ -300,7 +311,7 @@ def test_a_folder_that_was_renamed_ends_nothing(start: StartServer, tmp_path: Pa
     server.kill()
 
 
-def test_somebody_elses_file_in_place_of_the_socket_is_left_alone(
+def test_another_users_file_in_place_of_the_socket_is_left_alone(
     server: RunningServer,
 ) -> None:
     with OldClient(server.path) as client:
@@ -313,7 +324,7 @@ def test_somebody_elses_file_in_place_of_the_socket_is_left_alone(
     assert Path(server.path).read_text() == "mine now"
 
 
-def test_a_lock_file_that_somebody_removed_is_made_again(server: RunningServer) -> None:
+def test_a_removed_lock_file_is_created_again(server: RunningServer) -> None:
     lock = Path(f"{server.path}.lock")
     lock.unlink()
 

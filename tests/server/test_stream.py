@@ -1,4 +1,4 @@
-"""`ttmem record` beside a server: everything that the server sees, and nobody waits for whoever records."""
+"""`ttmem record` next to a server: everything that the server sees, without delaying it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
 from ttmem.recording import Instant, Recording
-from ttmem.recording.memory import Memory, MemorySource
+from ttmem.recording.memory import ChunkMemory, MemorySource
 from ttmem.recording.received import Received
-from ttmem.server import stream as stream_module
-from ttmem.server.stream import Stream
-from ttmem.snapshots import DETAILS, Snapshot, to_json
+from ttmem.server import recordings as stream_module
+from ttmem.server.recordings import Stream
+from ttmem.snapshots import DETAILS, Question, Snapshot, to_json
 from ttmem.sources.socket.peer import Peer
 from ttmem.wire import frames
 
@@ -60,7 +60,7 @@ def _end(process: subprocess.Popen[str]) -> str:
 
 def _instant(recording: Recording, shown: Snapshot) -> Instant:
     """Of a snapshot: where each of its processes had told as much as it says."""
-    told = [(one.pid, one.position) for one in shown.processes if one.position]
+    told = [(process.pid, process.position) for process in shown.processes if process.position]
     positions = [recording.instant(f"{pid}#{position}").position for pid, position in told]
     return Instant(max(positions), shown.time_ns, shown.time_ns)
 
@@ -101,7 +101,7 @@ def test_a_recording_of_a_server_has_what_the_server_showed_while_clients_alloca
             assert (info.closed, info.lost, info.tail) == (True, 0, None)
             for picture in pictures[1:]:
                 instant = _instant(recording, picture)
-                again = recording.snapshot(instant, DETAILS)
+                again = recording.snapshot(instant, Question(DETAILS))
                 assert _without_early_events(again, picture) == _without_early_events(
                     picture, again
                 )
@@ -167,13 +167,13 @@ def test_a_server_that_is_killed_leaves_a_recording_that_opens(
         assert recording.at("end").devices == ()
 
 
-def test_somebody_else_is_refused(
+def test_another_user_is_refused(
     start: StartServer, tmp_path: Path, open_to_everybody: Share
 ) -> None:
     place = open_to_everybody(start("--no-shm"))
     tmp_path.chmod(0o777)
     program = (
-        "import locale, ttmem.commands, ttmem.commands.record, ttmem.client.query\n"
+        "import locale, ttmem.commands, ttmem.commands.recording.record, ttmem.client.query\n"
         "import ttmem.recording.when, ttmem.recording.received, ttmem.recording.recorder\n"
         f"{BECOME}import sys; sys.argv = ['ttmem', 'record', 'x.ttmem', '--socket', {place!r}]\n"
         "sys.exit(ttmem.commands.main())"
@@ -189,7 +189,7 @@ def test_somebody_else_is_refused(
     assert not Path("/tmp/x.ttmem").exists()
 
 
-def test_whoever_records_a_server_that_is_not_there_hears_so(tmp_path: Path) -> None:
+def test_recording_a_missing_server_is_an_error(tmp_path: Path) -> None:
     code, _, error = finish("record", tmp_path / "a.ttmem", "--socket", tmp_path / "none.sock")
 
     assert code == 3
@@ -204,13 +204,13 @@ class Reader:
         ours, self._socket = socket.socketpair()
         self.stream = stream
         self.peer = Peer(ours, 1, 0, None)  # type: ignore[arg-type]  # it asks nothing here
-        self.memory = Memory()
+        self.memory = ChunkMemory()
         self.received = Received(self.memory)
         self._data = bytearray()
         assert stream.subscribe(self.peer, ring=False) is None
 
     def read(self) -> None:
-        """All that there is."""
+        """Everything that has arrived."""
         while True:
             self.stream.send()
             self.peer.writable()
@@ -263,7 +263,11 @@ def test_a_slow_reader_loses_records_which_are_counted_and_goes_on_behind_them(
 
     # given a reader that has read nothing for so long that its queue is full
     number = 0
-    while slow.peer in [one.peer for one in stream._subscribers if one.reads or not one.waiting]:
+    while slow.peer in [
+        subscriber.peer
+        for subscriber in stream._subscribers
+        if subscriber.reads or not subscriber.waiting
+    ]:
         work(20_000 * number)
         number += 1
         wait_until(lambda: fast.has(19_000 * number))  # noqa: B023

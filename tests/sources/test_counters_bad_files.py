@@ -11,6 +11,7 @@ import pytest
 
 from tests.sources.region_writer import Slot, Written
 from ttmem.events import Amounts
+from ttmem.sources.counters.files import MOST_PER_USER
 from ttmem.sources.counters.proc_scan import ProcScanner
 from ttmem.sources.counters.source import MAX_REMARKS, CounterSource
 
@@ -90,7 +91,10 @@ def test_ten_thousand_bad_files_do_not_flood_and_hide_no_good_one(
 
     assert [device.in_use for device in reading.devices] == [Amounts(*HELD)]
     assert len(reading.remarks) == MAX_REMARKS
-    assert reading.remarks[-1].text == f"and {10_000 - MAX_REMARKS + 1:,} more files were skipped"
+    left_out = 10_000 - MOST_PER_USER
+    assert f"{left_out:,} more files tt_device_*_memory of user" in reading.remarks[0].text
+    more = MOST_PER_USER + 1 - MAX_REMARKS + 1
+    assert reading.remarks[-1].text == f"and {more} more files were skipped"
 
 
 def test_a_region_that_shrinks_or_vanishes_between_readings_is_survived(

@@ -107,7 +107,7 @@ def test_kernel_counters_of_the_prototypes_stand_apart_from_every_sum(
 
     assert (device.layout, device.version) == ("1 with kernel counters", 1)
     assert device.in_use == Amounts(*HELD)
-    assert [(one.owner, one.kernels) for one in device.processes] == [
+    assert [(process.owner, process.kernels) for process in device.processes] == [
         (Owner.LIVE, 53 << 20),
         (Owner.DEAD, 7),
     ]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.sources.region_writer import Five, Slot, Written
 from ttmem.events import Amounts, DeviceSample, Owner
-from ttmem.procfs import maps
+from ttmem.procfs import maps, shared_files
 from ttmem.sources.counters.proc_scan import ProcScanner
 from ttmem.sources.counters.source import CounterSource
 
@@ -170,11 +170,13 @@ def test_a_containers_pid_is_mapped_to_the_hosts(
     source: CounterSource, tmp_path: Path, script: str
 ) -> None:
     region = Written().write(tmp_path)
+    # Each container on this host may have a pid 1 that is called python.
+    name = f"model-{os.getpid()}"
+    script = f"open('/proc/self/comm', 'w').write({name!r})\n{script}"
 
     with _child(script, region, before=CONTAINER) as outer:
         pid = _inside(outer)
-        name = Path(f"/proc/{pid}/comm").read_bytes().strip()
-        region.write_bytes(Written(slots=[Slot(1, HELD, name)]).bytes())
+        region.write_bytes(Written(slots=[Slot(1, HELD, name.encode())]).bytes())
         (device,) = source.read().devices
 
     (process,) = device.processes
@@ -222,3 +224,25 @@ def test_maps_that_were_made_long_on_purpose_are_not_read_to_their_end(tmp_path:
     with _child(MAPS_MUCH, tmp_path) as pid:
         assert maps(pid) is None
     assert maps(os.getpid()) is not None
+
+
+def test_shared_files_are_those_that_the_maps_show(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one", "other")]
+    for file in files:
+        file.write_bytes(bytes(8192))
+
+    with _child(MAPS_AND_WAITS, *files) as pid:
+        found = shared_files(pid)
+        lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+
+    if found is None:
+        pytest.skip("a kernel before 6.11 does not tell")
+    assert {key[1] for key in found} == {int(line[4]) for line in lines if line[1][3] == "s"}
+    assert found >= {(file.stat().st_dev, file.stat().st_ino) for file in files}
+
+
+def test_a_process_that_has_ended_maps_nothing(tmp_path: Path) -> None:
+    with _child(MAPS_AND_WAITS) as pid:
+        pass
+
+    assert not shared_files(pid)

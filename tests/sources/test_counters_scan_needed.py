@@ -17,7 +17,7 @@ NO_CARDS = "/nowhere/cards"
 
 
 def puzzling(*regions: Written, cards: str = NO_CARDS, uid: int = os.geteuid()) -> bool:
-    found = [(uid, decode(one.bytes(), one.number)) for one in regions]
+    found = [(uid, decode(written.bytes(), written.number)) for written in regions]
     return needs_scan(found, ProcessStates(), cards)
 
 

@@ -1,4 +1,4 @@
-"""A file of counters speaks for the processes of its owner, and for nobody else's."""
+"""A counter file is trusted only about processes of its owner."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from tests.sources.region_writer import OWN_CHIP, Slot, Written
 from ttmem.events import Amounts, Owner
 from ttmem.feeds import LocalFeed
 from ttmem.procfs import user_id
+from ttmem.sources.counters.files import MOST_PER_USER
 from ttmem.sources.counters.proc_scan import CpuBudget, scan_proc
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.counters.remarks import silent_processes
-from ttmem.sources.counters.source import CounterSource
+from ttmem.sources.counters.source import MAX_DEVICES, CounterSource
 
 VICTIM = "daemon"
 HELD, FORGED = 42 << 20, 8 << 30
@@ -70,8 +71,10 @@ def test_a_slot_of_another_users_process_is_unverified_and_in_no_sum(
     (device,) = source.read().devices
 
     assert device.in_use == Amounts()
-    assert [(one.pid, one.owner) for one in device.processes] == [(pid, Owner.UNVERIFIED)]
-    (remark,) = [one for one in device.remarks if one.kind == "unverified"]
+    assert [(process.pid, process.owner) for process in device.processes] == [
+        (pid, Owner.UNVERIFIED)
+    ]
+    (remark,) = [remark for remark in device.remarks if remark.kind == "unverified"]
     assert remark.pid == pid
     assert f"belongs to user {VICTIM}, and the file to user {OTHER}" in remark.text
 
@@ -85,8 +88,8 @@ def test_a_process_of_root_in_another_users_file_is_counted_and_marked(
     (device,) = source.read().devices
 
     assert device.in_use == Amounts(HELD)
-    assert [one.owner for one in device.processes] == [Owner.ROOT]
-    assert "root_in_region" in [one.kind for one in device.remarks]
+    assert [process.owner for process in device.processes] == [Owner.ROOT]
+    assert "root_in_region" in [remark.kind for remark in device.remarks]
 
 
 @needs_root
@@ -145,4 +148,40 @@ def test_the_processes_of_one_user_take_no_more_than_their_share_of_a_walk(
     assert found.skipped.get(uid, 0) >= 1
     assert 0 not in found.skipped
     remarks = [each.text for each in silent_processes(found, (), ProcessStates())]
-    assert any(f"the processes of user {OTHER} take long to look at" in text for text in remarks)
+    assert any(f"the processes of user {OTHER} take long to examine" in text for text in remarks)
+
+
+@needs_root
+def test_files_of_one_user_hide_no_device_of_another_and_what_is_left_out_is_said(
+    source: CounterSource, tmp_path: Path, spawn_as: SpawnAs
+) -> None:
+    # given: files of the right size, with lower numbers than the one that counts
+    for number in range(MAX_DEVICES + 10):
+        written(tmp_path, OTHER, os.getpid(), FORGED, number=number)
+    last = MAX_DEVICES + 100
+    written(tmp_path, VICTIM, spawn_as(VICTIM), HELD, number=last)
+
+    reading = source.read()
+
+    held = {device.unique_id: device.in_use for device in reading.devices}
+    assert held[str(last)] == Amounts(HELD)
+    assert len(held) == MOST_PER_USER + 1
+    (remark,) = [remark.text for remark in reading.remarks if remark.kind == "too_many"]
+    beyond = MAX_DEVICES + 10 - MOST_PER_USER
+    assert f"{beyond:,} more files tt_device_*_memory of user {OTHER}" in remark
+
+
+@needs_root
+def test_further_names_of_a_file_are_not_charged_to_its_owner(
+    source: CounterSource, tmp_path: Path, spawn_as: SpawnAs
+) -> None:
+    # given: a file of the victim that somebody else has given many more names
+    file = written(tmp_path, VICTIM, os.getpid(), FORGED, number=0)
+    for number in range(1, 10 * MOST_PER_USER):
+        os.link(file, tmp_path / f"tt_device_{number}_memory")
+    own = range(10_000, 10_010)
+    pid = spawn_as(VICTIM)
+    for number in own:
+        written(tmp_path, VICTIM, pid, HELD, number=number)
+
+    assert {device.unique_id for device in source.read().devices} == set(map(str, own))

@@ -1,4 +1,4 @@
-"""Of files that many may write beside, only the very one that was judged is removed, and only if nobody uses it."""
+"""In a shared directory, only the file that was checked is removed, and only if no process uses it."""
 
 from __future__ import annotations
 

@@ -96,8 +96,8 @@ def test_a_remote_chip_is_read_and_a_local_one_has_what_sysfs_lacks(
     assert (remote.temperature_c, remote.power_w, remote.aiclk_mhz) == (-5.0, 21.0, 500)
     assert (remote.source, remote.firmware, remote.limits.temperature_c) == ("umd", "18.10.0", 75.0)
     assert remote.reasons == {
-        "axiclk_mhz": "the user-mode driver does not tell it",
-        "arcclk_mhz": "the user-mode driver does not tell it",
+        "axiclk_mhz": "the user-mode driver does not report it",
+        "arcclk_mhz": "the user-mode driver does not report it",
     }
     of, local = looks[N300_LOCAL]
     assert of.number == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from tests.ttnn.bench.environment import Environment, add_ttmem, prepare
 from tests.ttnn.bench.interpreter import Unavailable, find_interpreter
 from tests.ttnn.bench.machine import Machine
 
-_WHY_SKIPPED = pytest.StashKey[str]()
+SKIPPED = "ttnn bench: "
 
 
 @pytest.fixture(scope="session")
@@ -23,19 +24,19 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
     def line(what: str) -> None:
         with capture.global_and_fixture_disabled():
-            print(f"\nttnn bench: {what}", flush=True)
+            # A worker of xdist has the terminal's standard error, but not its standard output.
+            print(f"\nttnn bench: {what}", file=sys.stderr, flush=True)
 
     return line
 
 
 @pytest.fixture(scope="session")
-def environment(request: pytest.FixtureRequest, say: Callable[[str], None]) -> Environment:
+def environment(say: Callable[[str], None]) -> Environment:
     """Stock ttnn; children run ttmem from the source tree."""
     try:
         return prepare(find_interpreter(), say)
     except Unavailable as reason:
-        request.config.stash[_WHY_SKIPPED] = str(reason)
-        pytest.skip(f"ttnn bench: {reason}")
+        pytest.skip(f"{SKIPPED}{reason}")
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +60,9 @@ def own_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    reason = config.stash.get(_WHY_SKIPPED, None)
-    if reason is not None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The reports also come from workers of xdist, whose own summaries nobody sees."""
+    skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", ()))
+    reasons = (reason[2] for reason in skipped if isinstance(reason, tuple))
+    for reason in sorted({text.partition(SKIPPED)[2] for text in reasons if SKIPPED in text}):
         terminalreporter.write_line(f"tests/ttnn skipped: {reason}")

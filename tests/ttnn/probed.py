@@ -65,11 +65,11 @@ def by_probe(region: ProbeRegion) -> list[dict[str, int]]:
 
 def addresses(seen: Views) -> Counter[tuple[str, int]]:
     """Where the runtime says that buffers are."""
-    chips = {one["device_id"] for one in seen["buffers"]}
+    chips = {buffer["device_id"] for buffer in seen["buffers"]}
     return Counter(
-        (one["buffer_type"], one["address"])
-        for one in seen["buffers"]
-        if one["device_id"] == min(chips)
+        (buffer["buffer_type"], buffer["address"])
+        for buffer in seen["buffers"]
+        if buffer["device_id"] == min(chips)
     )
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.ttnn.bench.environment import Environment
-from tests.ttnn.probed import Machines
+from tests.ttnn.probed import Machines, start
 from tests.ttnn.test_run import UserProgram
+from ttmem.commands import main
 
 STEPS = 14
 # Weights that stay until the end, and steps that keep nothing, or something: the first argument says what.
@@ -109,14 +110,16 @@ def test_a_healthy_program_has_no_leak_and_peaks_as_ttnn_says(run: Run, phases: 
     _, peak = answered("peak", recording(program))
 
     assert (code, leaks["leaks"]) == (0, 0), leaks
-    peaks = {one["memory"]: one for one in peak["peaks"]}
+    peaks = {entry["memory"]: entry for entry in peak["peaks"]}
     assert {name: peaks[name.lower()]["bytes"] for name in ("DRAM", "L1")} == {
         name: most[name] for name in ("DRAM", "L1")
     }
-    for one in peaks.values():
-        assert sum(holder["bytes"] for holder in one["holders"]) == one["bytes"]
+    for entry in peaks.values():
+        assert sum(holder["bytes"] for holder in entry["holders"]) == entry["bytes"]
     site = f"model.py:{program.line_of('def tensor') + 1} tensor"
-    tensors = [one["bytes"] for one in peaks["dram"]["holders"] if one["site"].endswith(site)]
+    tensors = [
+        holder["bytes"] for holder in peaks["dram"]["holders"] if holder["site"].endswith(site)
+    ]
     assert sum(tensors) == 24 * 256 * 256 * 2 + 128 * 256 * 2  # weights, and the input of a step
     if phases == "phases":  # else one line held everything, and was named already
         assert re.search(r"held by +3\.0 MiB +24 x +ttnn\.empty +model\.py", program.said)
@@ -139,7 +142,7 @@ def test_a_planted_leak_is_found_at_its_line(
     code, leaks = answered("leaks", recording(program))
 
     assert code == 1, leaks
-    (leak,) = [one for one in leaks["findings"] if one["verdict"] == "leak"]
+    (leak,) = [finding for finding in leaks["findings"] if finding["verdict"] == "leak"]
     assert (leak["memory"], leak["rises"]) == (memory, leak["steps"])
     assert f"model.py:{program.line_of(line)} step" in leak["site"]
     if phases == "phases":
@@ -152,7 +155,7 @@ def test_a_new_program_for_every_shape_is_cache_growth(run: Run) -> None:
     code, leaks = answered("leaks", recording(program))
 
     assert code == 0, leaks
-    verdicts = {(one["verdict"], one["memory"]) for one in leaks["findings"]}
+    verdicts = {(finding["verdict"], finding["memory"]) for finding in leaks["findings"]}
     assert ("cache growth", "programs") in verdicts
 
 
@@ -164,6 +167,24 @@ def test_the_leak_check_after_a_run_passes_weights_and_names_a_leak(run: Run) ->
         codes[how] = code, document["check"]["rule"], len(document["check"]["reasons"])
 
     assert codes == {"healthy": (0, "growth", 0), "list": (1, "growth", 1)}
+
+
+def test_a_run_with_a_leak_is_exit_code_1(machine: Machines, environment: Environment) -> None:
+    codes = {}
+    for how in ("healthy", "list"):
+        program = UserProgram(
+            machine("p150"),
+            environment.python,
+            PROGRAM,
+            how,
+            "phases",
+            options=("--quiet", "--check-leaks"),
+        )
+        codes[how] = program.done.returncode
+
+    assert codes == {"healthy": 0, "list": 1}
+    line = program.line_of("kept.append(ttnn.add(")
+    assert f"model.py:{line} step (ttnn.add)" in " ".join(program.done.stderr.split())
 
 
 # The second of two captures needs 0.6 % more than the region has. A mocked device captures none, so these are buffers
@@ -189,7 +210,7 @@ def test_a_trace_region_that_was_0_6_percent_too_small_is_named(
 
     _, document = answered("size", recording(program))
 
-    (trace,) = [one for one in document["sizes"] if one["name"] == "trace_region_size"]
+    (trace,) = [size for size in document["sizes"] if size["name"] == "trace_region_size"]
     assert trace["configured"] == 1000 * 16384
     assert trace["observed"] == 1006 * 16384
     assert trace["over"] == pytest.approx(0.006)
@@ -197,7 +218,7 @@ def test_a_trace_region_that_was_0_6_percent_too_small_is_named(
     assert "Out of Memory" in program.done.stdout
 
 
-# Two tests in one process; the first leaves what it computed in a cache, and the second has no room.
+# Two tests in one process; the first leaves what it computed in a cache, and the second has no space.
 TWO_TESTS = """\
 import sys
 
@@ -245,8 +266,74 @@ def test_the_cache_because_of_which_the_second_test_fails_is_named(
         "diff", str(there.folder / "alone.ttmem"), str(there.folder / "both.ttmem")
     )
 
-    said = [one.done.stdout.splitlines()[-1:] for one in (alone, both)]
+    said = [run.done.stdout.splitlines()[-1:] for run in (alone, both)]
     assert said == [[], ["second failed"]]
-    (l1,) = [one for one in document["memories"] if one["memory"] == "l1"]
-    (most,) = [one for one in l1["by"]["site"] if one["what"] == "grown"]
+    (l1,) = [memory for memory in document["memories"] if memory["memory"] == "l1"]
+    (most,) = [change for change in l1["by"]["site"] if change["what"] == "grown"]
     assert "constants" in most["name"]
+
+
+IN_L1 = """\
+import sys
+
+import ttnn
+
+sizes = {"worker_l1_size": int(sys.argv[1])} if len(sys.argv) > 1 else {}
+device = ttnn.open_mesh_device(ttnn.MeshShape(1, 1), l1_small_size=32768, **sizes)
+shape = (256, 1024)
+states = ttnn.empty(shape, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)
+states = ttnn.add(states, states, memory_config=ttnn.L1_MEMORY_CONFIG)
+"""
+
+
+def test_the_advised_worker_l1_size_suffices_when_nothing_else_is_changed(
+    machine: Machines, environment: Environment
+) -> None:
+    there = machine("p150")
+    before = UserProgram(there, environment.python, IN_L1, options=("-o", "run.ttmem"))
+    _, document = answered("size", recording(before))
+    (worker,) = [size for size in document["sizes"] if size["name"] == "worker_l1_size"]
+
+    after = UserProgram(there, environment.python, IN_L1, str(worker["advised"]))
+
+    assert worker["advised"] < worker["configured"]
+    assert after.done.returncode == 0, after.done.stdout
+
+
+LONG_AGO = """
+import time
+x = ttnn.empty((32, 32), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)
+for _ in range(3000):
+    y = ttnn.add(x, x, memory_config=ttnn.L1_MEMORY_CONFIG)
+"""
+LEAKING = """
+kept, end = [], time.monotonic() + 6
+while time.monotonic() < end:
+    kept.append(ttnn.add(x, x, memory_config=ttnn.L1_MEMORY_CONFIG))
+    time.sleep(0.02)
+"""
+
+
+def test_a_process_that_ran_for_long_gets_a_verdict_and_no_alarm(
+    machine: Machines,
+) -> None:
+    there = machine("p150")
+    session = start(there, TTMEM_EVENTS="4096")
+    session.run(LONG_AGO)
+    session.send(LEAKING)
+    where, file = ("--shm", str(there.folder)), str(there.folder / "late.ttmem")
+    of = ("--pid", str(session.pid), "--duration", "2s", *where)
+
+    leaks, table, record = (
+        subprocess.run(
+            [sys.executable, "-m", "ttmem", *verb], capture_output=True, text=True, check=False
+        )
+        for verb in (("leaks", *of), ("ps", *where), ("record", file, *of))
+    )
+    session.receive()
+    later = main(["leaks", file])
+
+    assert (leaks.returncode, table.returncode, record.returncode, later) == (1, 0, 0, 1)
+    assert f"pid {session.pid}: 1 line leaks" in leaks.stdout
+    assert "lost" not in table.stdout
+    assert "before ttmem began to read is unknown" in " ".join(table.stdout.split())

@@ -1,4 +1,4 @@
-"""The benchmark of the probe in stock ttnn works; how fast it is is no test's business."""
+"""The benchmark of the probe in stock ttnn works; its speed is not judged."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ CASES = [
 def told(there: Machine) -> list[dict[str, Any]]:
     """What `ttmem ps --json` says of each chip of the machine."""
     chips = set(map(str, there.unique_ids))
-    return [one for one in printed()["devices"] if one["unique_id"] in chips]
+    return [device for device in printed()["devices"] if device["unique_id"] in chips]
 
 
 def l1_of(session: Session) -> int:
@@ -91,7 +91,7 @@ def test_the_ring_of_a_watched_process_is_as_long_as_its_worker_l1_size_leaves_i
 
     with closing(LocalFeed()) as feed:
         picture = feed.read()
-    [device] = [one for one in picture.devices if int(one.unique_id) in there.unique_ids]
+    [device] = [device for device in picture.devices if int(device.unique_id) in there.unique_ids]
 
     spec = there.board.spec(sizes)
     assert (device.l1_capacity, device.l1_total) == (spec.l1_capacity, spec.l1_total)

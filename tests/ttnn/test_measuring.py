@@ -45,18 +45,25 @@ def view(device, kind):
 """
 
 BLOCKS = """\
-import gc, json, sys
+import gc, itertools, json, sys
 import ttnn, ttmem
 from helpers import *
 
 before = [ttmem.memory_allocated(0), ttmem.max_memory_allocated(0)]
 device = ttnn.open_device(device_id=0)
+refused = []
+for ask, nowhere in itertools.product((ttmem.memory_allocated, ttmem.max_memory_allocated), (7, -1)):
+    try:
+        ask(nowhere)
+    except ttmem.TtmemError as problem:
+        refused.append(str(problem))
 big = tensor(device, DRAM, 8192)
 highest = view(device, ttnn.BufferType.DRAM)
 del big
 gc.collect()
 weights = tensor(device, DRAM)
-held = [ttmem.memory_allocated(0), view(device, ttnn.BufferType.DRAM), ttmem.max_memory_allocated(0), highest]
+now = view(device, ttnn.BufferType.DRAM)
+held = [ttmem.memory_allocated(device, "DRAM"), now, ttmem.max_memory_allocated(device), highest]
 ttmem.reset_peak()
 reset = [ttmem.max_memory_allocated(0), held[1]]
 kept = []
@@ -70,7 +77,7 @@ with ttmem.watch() as w:
 with ttmem.watch() as quiet:
     ttnn.add(weights, weights)
 print(json.dumps({
-    "before": before, "held": held, "reset": reset, "why": w.why,
+    "before": before, "refused": refused, "held": held, "reset": reset, "why": w.why,
     "l1": [w.peak.l1, most], "dram": [w.peak.dram, most_dram],
     "used": [w.peak.l1_used, w.peak.l1 + w.peak.l1_small + w.peak.cb],
     "leaked": [[one.op, one.bytes, one.site] for one in w.leaked],
@@ -150,9 +157,7 @@ def there(machine: Callable[[str], Machine], tmp_path: Path) -> Machine:
 def variables(there: Machine) -> dict[str, str]:
     paths = f"{ROOT / 'src'}:{there.folder / 'packages'}"
     region = {"TTMEM_REGION_DIR": str(there.folder), "PYTHONPATH": paths, "COLUMNS": "160"}
-    outer = there.variables(there.folder) | region | {"PYTHONDONTWRITEBYTECODE": "1"}
-    # These tests may be run by a worker of xdist, but the pytest that they start is none.
-    return {name: value for name, value in outer.items() if not name.startswith("PYTEST_XDIST")}
+    return there.variables(there.folder) | region | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run_pytest(
@@ -196,6 +201,9 @@ def test_a_block_has_the_peaks_that_the_runtime_had(
 
     held, seen, peak, highest = found["held"]
     assert found["before"] == [0, 0]
+    assert [text.split(";")[0] for text in found["refused"]] == [
+        f"no device has the logical id {number}" for number in (7, -1, 7, -1)
+    ]
     assert (held, peak) == (seen, highest)
     assert found["reset"][0] == found["reset"][1]
     assert found["why"] is None
@@ -229,7 +237,7 @@ def test_limits_leaks_children_and_junit(there: Machine, environment: Environmen
     assert len(list((there.folder / "kept").glob("*.ttmem"))) == 4
     cases = ElementTree.parse(there.folder / "junit.xml").iter("testcase")
     clean = next(case for case in cases if case.get("name") == "test_clean")
-    figures = {one.get("name"): one.get("value") for one in clean.iter("property")}
+    figures = {entry.get("name"): entry.get("value") for entry in clean.iter("property")}
     assert (figures["ttmem.l1"], figures["ttmem.dram"]) == (figures["l1"], figures["dram"])
 
 

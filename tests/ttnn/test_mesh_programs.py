@@ -196,7 +196,7 @@ def test_a_collective_has_one_program_per_chip_with_the_buffers_that_a_capture_l
     session.run("a = tensor(device, 32, 1024)\nNone")
     # All programs of all chips in one list.
     captured = session.core_buffers(COLLECTIVES[name])
-    total = sum(one["size"] * cores_of(one["cores"]) for one in captured)
+    total = sum(buffer["size"] * cores_of(buffer["cores"]) for buffer in captured)
 
     session.run(f"kept = [{COLLECTIVES[name]} for _ in range(2)]\nNone")
 
@@ -204,11 +204,11 @@ def test_a_collective_has_one_program_per_chip_with_the_buffers_that_a_capture_l
     seen = by_chip(there)
     assert total > 0
     assert len(seen) == there.board.chips
-    for one in seen.values():
-        assert one["cb"][2] == total // there.board.chips
-        assert one["l1_used"] == one["cb"][1] <= one["cb"][2]
-        assert (one["programs"], one["entries"], one["misses"]) == (workloads,) * 3
-        assert (one["dispatches"], one["hits"]) == (2 * workloads, workloads)
+    for chip in seen.values():
+        assert chip["cb"][2] == total // there.board.chips
+        assert chip["l1_used"] == chip["cb"][1] <= chip["cb"][2]
+        assert (chip["programs"], chip["entries"], chip["misses"]) == (workloads,) * 3
+        assert (chip["dispatches"], chip["hits"]) == (2 * workloads, workloads)
 
 
 def test_what_the_runtime_rejects_is_in_no_peak_and_no_demand(machine: Machines) -> None:

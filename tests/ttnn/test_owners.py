@@ -1,4 +1,4 @@
-"""Memory goes with whoever held it: a mesh that is closed, a program that another one took the place of."""
+"""Memory is released with its owner: a mesh that is closed, a program that was replaced by `exec`."""
 
 from __future__ import annotations
 

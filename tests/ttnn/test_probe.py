@@ -68,7 +68,7 @@ def test_devices_are_declared_as_the_runtime_has_them(machine: Machines, board: 
     declared = [device for device in region.devices() if device is not None]
 
     names = {device.logical_id: device.unique_id for device in declared}
-    assert names == {chip: str(one) for chip, one in enumerate(there.unique_ids)}
+    assert names == {chip: str(unique_id) for chip, unique_id in enumerate(there.unique_ids)}
     assert {(device.l1_banks, device.l1_bank_size) for device in declared} == {
         (seen["l1"]["num_banks"], seen["l1"]["total_bytes_per_bank"])
     }
@@ -91,14 +91,14 @@ def test_circular_and_dataflow_buffers_equal_a_capture(machine: Machines, work: 
     session.run(f"c = {work}\nNone")
 
     expected: Counter[tuple[int, int]] = Counter()
-    for one in wanted:
-        if not one["borrowed"]:
-            numbers = [int(text) for text in re.findall(r"\d+", one["cores"])]
+    for buffer in wanted:
+        if not buffer["borrowed"]:
+            numbers = [int(text) for text in re.findall(r"\d+", buffer["cores"])]
             for at in range(0, len(numbers), 4):
                 x0, y0, x1, y1 = numbers[at : at + 4]
                 for x in range(x0, x1 + 1):
                     for y in range(y0, y1 + 1):
-                        expected[x, y] += one["size"]
+                        expected[x, y] += buffer["size"]
     assert expected
     assert per_core(region, region.new_cores()) == expected
 
@@ -151,7 +151,7 @@ def test_nothing_is_left_when_the_session_ends(machine: Machines) -> None:
 
     session.close()
 
-    assert {one.count for row in region.counters() for one in row} == {0}
+    assert {counter.count for row in region.counters() for counter in row} == {0}
 
 
 BOTH = "models.transformer_layer(); models.convolution_block()"
@@ -180,7 +180,7 @@ def test_a_thousand_operations_of_two_models_leave_no_difference(
 
     assert operations >= 1000
     assert seen_events
-    assert sum(one.dispatches for one in region.activity()) > 0
+    assert sum(activity.dispatches for activity in region.activity()) > 0
 
 
 WORKER = """
@@ -204,7 +204,9 @@ def test_operations_of_a_worker_are_named_while_the_main_thread_waits(machine: M
     region = region_of(there, session)
     texts = region.new_strings()
     made = sorted(
-        (one.id, texts.get(one.name)) for one in region.live() if one.type is LiveType.BUFFER
+        (entry.id, texts.get(entry.name))
+        for entry in region.live()
+        if entry.type is LiveType.BUFFER
     )
     assert len(made) == 100
     assert [name for _, name in made][-50:] == ["ttnn.relu"] * 50

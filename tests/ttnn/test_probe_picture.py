@@ -141,7 +141,7 @@ def test_circular_buffers_are_those_of_the_programs_and_lie_where_the_cores_page
         sum(row["size"] for row in document["circular_buffers"]) == device["memory"]["cb"]["demand"]
     )
     classes = document["cores"][device["unique_id"]]
-    covered = sum(len(one["cores"]) * one["cached"] for one in classes)
+    covered = sum(len(group["cores"]) * group["cached"] for group in classes)
     assert covered == device["memory"]["cb"]["cached"] > 0
     assert all(row["name"] for row in document["kernels"])
     assert {row["site"].split(" ")[0] for row in document["programs"]} == {

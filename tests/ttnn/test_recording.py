@@ -22,7 +22,7 @@ from ttmem.feeds import LocalFeed
 from ttmem.recording import Instant, Recording
 from ttmem.recording.recorder import described
 from ttmem.recording.writer import FileSink
-from ttmem.snapshots import DETAILS, to_json
+from ttmem.snapshots import DETAILS, Question, to_json
 
 __all__ = ["start_server"]
 SHOWN = "programs,buffers,cores"
@@ -81,7 +81,7 @@ def test_a_recording_equals_the_live_snapshots_while_the_program_allocates(
 
     with Recording(str(path)) as recording:
         for instant, shown in live:
-            assert to_json(recording.snapshot(instant, DETAILS)) == shown
+            assert to_json(recording.snapshot(instant, Question(DETAILS))) == shown
 
 
 def _shown(*where: object) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _shown(*where: object) -> dict[str, Any]:
 
 
 @contextmanager
-def _running(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+def running(*arguments: object) -> Iterator[subprocess.Popen[str]]:
     """`ttmem`, until Ctrl-C."""
     process = start_verb(*arguments)
     try:
@@ -106,7 +106,7 @@ def _running(*arguments: object) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def _begun(file: Path) -> bool:
+def begun(file: Path) -> bool:
     return file.exists() and file.stat().st_size > 0
 
 
@@ -123,8 +123,8 @@ def test_a_separate_ps_shows_what_the_recording_has_at_its_position(
         shown.append(_shown("--shm", there.folder))
         return len({document["processes"][0]["position"] for document in shown})
 
-    with _running("record", file, "--shm", there.folder):
-        wait_until(lambda: _begun(file))
+    with running("record", file, "--shm", there.folder):
+        wait_until(lambda: begun(file))
         session.run(ENDLESS)
         wait_until(lambda: look() >= 4)
         session.run("ended.set()\nthread.join()\nNone")
@@ -178,10 +178,10 @@ def test_a_recording_of_a_server_has_what_its_ps_showed_of_probe_socket_and_coun
         shown.append(_shown("--socket", server.path))
         return len({str(_positions(document)) for document in shown})
 
-    with _running(*run, "--socket", server.path):
+    with running(*run, "--socket", server.path):
         server.sees(lambda picture: len(picture.processes) == 3)
-        with _running("record", file, "--socket", server.path):
-            wait_until(lambda: _begun(file))
+        with running("record", file, "--socket", server.path):
+            wait_until(lambda: begun(file))
             for session in (probed, counted):
                 session.run(ENDLESS)
             wait_until(lambda: look() >= 6)
@@ -192,13 +192,15 @@ def test_a_recording_of_a_server_has_what_its_ps_showed_of_probe_socket_and_coun
     with Recording(str(tmp_path / "run.ttmem")) as recording:
         for document in shown[1:]:  # by then all three have told something
             at = [f"{pid}#{position}" for pid, position in _positions(document).items()]
-            position = max(recording.instant(one).position for one in at)
+            position = max(recording.instant(when).position for when in at)
             instant = Instant(position, document["time_ns"], document["time_ns"])
-            assert to_json(recording.snapshot(instant, SHOWN.split(","))) == document
+            assert (
+                to_json(recording.snapshot(instant, Question(tuple(SHOWN.split(","))))) == document
+            )
     sources = {tuple(process["sources"]) for process in shown[-1]["processes"]}
     assert sources == {("probe",), ("socket",), ("shared memory v3",)}
 
 
 def _positions(document: dict[str, Any]) -> dict[int, int]:
-    told = ((one["pid"], one["position"]) for one in document["processes"])
+    told = ((process["pid"], process["position"]) for process in document["processes"])
     return {pid: position for pid, position in told if position}

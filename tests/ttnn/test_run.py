@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import ttmem
 from tests.ttnn.bench.environment import Environment
 from tests.ttnn.bench.machine import Machine
 from tests.ttnn.probed import CLASH, MODEL, NARROW_CLASH, OUT_OF_MEMORY
@@ -190,7 +191,7 @@ def test_who_held_the_memory_is_named_though_it_was_freed_since(
     line = program.line_of("return ttnn.empty(")
     assert [int(at) for _, at in held] == [line, line]
     first, second = (int(count) for count, _ in held)
-    assert second == first // 2
+    assert second == first // 2, program.said
 
 
 def test_a_clash_with_circular_buffers_is_explained_with_the_figures_of_the_runtime(
@@ -229,11 +230,22 @@ def test_a_clash_by_1600_bytes_names_the_buffer_at_that_address_and_the_buffers_
     assert explained["in_the_way"]["site"].endswith(holder)
     assert [each["site"].endswith(holder) for (each,) in explained["to_free"]] == [True]
     wanted = explained["wanted"]
-    starts = [one["address"] for one in wanted]
-    assert [one["address"] + one["per_core"] for one in wanted] == [*starts[1:], end]
-    assert {one["cores"] for one in wanted} == {110}
+    starts = [buffer["address"] for buffer in wanted]
+    assert [buffer["address"] + buffer["per_core"] for buffer in wanted] == [*starts[1:], end]
+    assert {buffer["cores"] for buffer in wanted} == {110}
     assert f"below {address:#x}, ttnn.empty  {holder}" in program.said
     assert "1,600 B are missing" in program.said
+
+
+def test_a_recording_of_a_run_says_on_which_board_it_was(
+    run: Callable[..., UserProgram], tmp_path: Path
+) -> None:
+    run(NARROW_CLASH, options=("-o", str(tmp_path / "run.ttmem")))
+
+    (device,) = ttmem.snapshot(str(tmp_path / "run.ttmem"), at="peak:l1").devices
+
+    assert device.board == "p150"
+    assert device.kernels.ring.capacity is not None
 
 
 def _explained(file: Path) -> list[dict[str, Any]]:
@@ -259,9 +271,9 @@ def test_each_kernel_load_is_told_with_the_lines_of_the_users_own_file(
     (name,) = find_regions(str(program.folder))
     with closing(ProbeRegion(name.path)) as region:
         loaded = {
-            one.logical_id: done
-            for one, done in zip(region.devices(), region.activity(), strict=False)
-            if one
+            device.logical_id: done
+            for device, done in zip(region.devices(), region.activity(), strict=False)
+            if device
         }
     assert loads
     for chip, activity in loaded.items():

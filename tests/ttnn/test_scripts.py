@@ -29,7 +29,7 @@ def test_steps_are_of_every_kind() -> None:
 def test_tensors_are_in_every_memory_interleaved_and_sharded_in_every_way() -> None:
     tensors = [step.tensor for step in STEPS if isinstance(step, Allocate)]
 
-    assert {(one.kind, one.strategy) for one in tensors} == {
+    assert {(tensor.kind, tensor.strategy) for tensor in tensors} == {
         ("DRAM", "interleaved"),
         ("DRAM", "height"),
         ("DRAM", "width"),
@@ -42,7 +42,7 @@ def test_tensors_are_in_every_memory_interleaved_and_sharded_in_every_way() -> N
         ("L1_SMALL", "block"),
         ("TRACE", "interleaved"),
     }
-    assert {one.tiled for one in tensors} == {True, False}
+    assert {tensor.tiled for tensor in tensors} == {True, False}
 
 
 def test_programs_are_repeated_and_lie_in_tensors_too() -> None:

@@ -44,7 +44,7 @@ def counted(there: Machine, kind: str) -> int:
 def blind_spots(there: Machine, kind: str) -> str:
     """What ttmem says is missing from a figure."""
     [unique_id] = map(str, there.unique_ids)
-    [device] = [one for one in printed()["devices"] if one["unique_id"] == unique_id]
+    [device] = [device for device in printed()["devices"] if device["unique_id"] == unique_id]
     return str(device["provenance"][kind]["misses"])
 
 

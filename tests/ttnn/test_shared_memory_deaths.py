@@ -43,7 +43,7 @@ def killed_but_not_buried(session: Session) -> None:
 
 
 def devices(feed: LocalFeed, machine: Machine) -> list[Device]:
-    return [one for one in feed.read().devices if int(one.unique_id) in machine.unique_ids]
+    return [device for device in feed.read().devices if int(device.unique_id) in machine.unique_ids]
 
 
 @pytest.mark.parametrize("board", boards_with_three_processes())
@@ -56,21 +56,21 @@ def test_the_reading_after_a_kill_shows_the_other_two_exactly(
         session.run(TENSORS, tiles=tiles)
     feed = LocalFeed(str(SHARED_MEMORY))
     whole = [asked(tiles) for tiles in (1, 2, 3)]
-    assert [shown(feed, there, one.pid) for one in sessions] == [
+    assert [shown(feed, there, session.pid) for session in sessions] == [
         dict.fromkeys(there.unique_ids, figures) for figures in whole
     ]
 
     killed_but_not_buried(sessions[1])
 
     left = [asked(1), NOTHING, asked(3)]
-    assert [shown(feed, there, one.pid) for one in sessions] == [
+    assert [shown(feed, there, session.pid) for session in sessions] == [
         dict.fromkeys(there.unique_ids, figures) for figures in left
     ]
-    memories = [one.memory for one in devices(feed, there)]
-    assert {one.dram.requested for one in memories} == {32 * 4 * TILE_BYTES}
-    assert {one.l1.requested for one in memories} == {4 * TILE_BYTES}
+    memories = [device.memory for device in devices(feed, there)]
+    assert {memory.dram.requested for memory in memories} == {32 * 4 * TILE_BYTES}
+    assert {memory.l1.requested for memory in memories} == {4 * TILE_BYTES}
     # Counters know nothing of banks.
-    assert {use.reserved for one in memories for use in (one.dram, one.l1)} == {None}
+    assert {use.reserved for memory in memories for use in (memory.dram, memory.l1)} == {None}
     # The runtime's own totals keep the dead one.
     assert {stored_dram(region) for region in there.regions} == {32 * 6 * TILE_BYTES}
 
@@ -87,13 +87,13 @@ def test_what_the_dead_left_behind_is_told_and_counted_in_no_sum(
     picture = printed()
 
     [unique_id] = map(str, there.unique_ids)
-    [device] = [one for one in picture["devices"] if one["unique_id"] == unique_id]
-    ghosts = [one for one in device["anomalies"] if one["kind"] == "ghost"]
-    assert [(one["pid"], one["bytes"]) for one in ghosts] == [(dead.pid, 33 * TILE_BYTES)]
+    [device] = [device for device in picture["devices"] if device["unique_id"] == unique_id]
+    ghosts = [anomaly for anomaly in device["anomalies"] if anomaly["kind"] == "ghost"]
+    assert [(ghost["pid"], ghost["bytes"]) for ghost in ghosts] == [(dead.pid, 33 * TILE_BYTES)]
     there_now = {
-        one["pid"]: one["devices"][unique_id]
-        for one in picture["processes"]
-        if unique_id in one["devices"]
+        process["pid"]: process["devices"][unique_id]
+        for process in picture["processes"]
+        if unique_id in process["devices"]
     }
     assert there_now == {alive.pid: asked(2)}
 
@@ -113,7 +113,7 @@ def test_processes_that_work_and_end_cleanly_leave_nothing_to_remark(
     feed = LocalFeed(str(SHARED_MEMORY))
 
     def odd() -> set[str]:
-        found = {anomaly.kind for one in devices(feed, there) for anomaly in one.anomalies}
+        found = {anomaly.kind for device in devices(feed, there) for anomaly in device.anomalies}
         return found - {"publishes_nothing"}  # in the moment between opening and the first tensor
 
     sessions = [there.session(worker_dispatch=board == "t3k") for _ in range(3)]

@@ -39,7 +39,7 @@ def test_a_tensor_takes_the_same_pages_of_every_bank(machine: Callable[[str], Ma
         Block(address=0, size=1_407_872, allocated=False),
         Block(address=1_407_872, size=20_480, allocated=True),
     ]
-    assert [(one["buffer_type"], one["address"]) for one in seen["buffers"]] == [
+    assert [(buffer["buffer_type"], buffer["address"]) for buffer in seen["buffers"]] == [
         ("DRAM", 1_048_704),
         ("L1", 1_572_864 - 32_768 - 20_480),
     ]

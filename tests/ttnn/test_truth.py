@@ -25,20 +25,22 @@ def seen(environment: Environment, request: pytest.FixtureRequest) -> list[Seen]
 def test_addresses_figures_free_lists_and_faults_of_the_model_are_those_of_the_runtime(
     seen: list[Seen],
 ) -> None:
-    for one in seen:
-        assert one.model == one.runtime, one.where
+    for state in seen:
+        assert state.model == state.runtime, state.where
 
 
 def test_ttmem_shows_what_was_asked_for_on_every_device(seen: list[Seen]) -> None:
-    for one in seen:
-        assert one.shown == dict.fromkeys(one.shown, one.asked), one.where
+    for state in seen:
+        assert state.shown == dict.fromkeys(state.shown, state.asked), state.where
 
 
 def test_the_circular_buffers_that_the_runtime_publishes_are_those_of_the_model(
     seen: list[Seen],
 ) -> None:
-    published = [one for one in seen if one.asked.get("cb")]
+    published = [state for state in seen if state.asked.get("cb")]
 
     assert published
-    for one in published:
-        assert {figures["cb"] for figures in one.shown.values()} == {one.asked["cb"]}, one.where
+    for state in published:
+        assert {figures["cb"] for figures in state.shown.values()} == {state.asked["cb"]}, (
+            state.where
+        )

@@ -329,11 +329,11 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     )
     pids = st.integers(0, 1 << 22)
     left = st.builds(LeftBehind, pids, maybe_texts, maybe_amounts, held, st.booleans())
-    rows = tuple(Kernel(1, one, "fabric", footprint=9) for one in ids)
+    rows = tuple(Kernel(1, uid, "fabric", footprint=9) for uid in ids)
     return Snapshot(
         time_ns=draw(amounts),
         host=HOST,
-        devices=tuple(draw(devices(one)) for one in ids),
+        devices=tuple(draw(devices(uid)) for uid in ids),
         processes=tuple(draw(st.lists(processes, max_size=5))),
         left_behind=tuple(draw(st.lists(left, max_size=2))),
         cards=tuple(draw(st.lists(cards, max_size=3))),

@@ -203,7 +203,7 @@ def everything_at_once() -> Snapshot:
     devices = [replace(troubled, logical_id=4), *chips.devices]
     held = everything(troubled)
     part = Amounts(*(amount // 12 for amount in held))
-    first = Amounts(*(whole - 11 * one for whole, one in zip(held, part, strict=True)))
+    first = Amounts(*(whole - 11 * share for whole, share in zip(held, part, strict=True)))
     # The number of a chip of four_devices is 0 too; its unique id is not.
     unique_id = "17"
     devices[0] = replace(devices[0], unique_id=unique_id)
@@ -296,8 +296,8 @@ def stock_device(
     )
 
 
-def by_counters(one: Process) -> Process:
-    return replace(one, sources=("shared memory v3",), connected=False)
+def by_counters(process: Process) -> Process:
+    return replace(process, sources=("shared memory v3",), connected=False)
 
 
 def stock_one_device() -> Snapshot:
@@ -311,8 +311,8 @@ def stock_one_device() -> Snapshot:
 def stock_and_socket() -> Snapshot:
     """One chip by both, one by counters alone; the events of one process are behind its slot."""
     said = (
-        "pid 42001 (python patched.py): shared memory v3 says 1.0 GiB DRAM more than its events,"
-        " which count; it may hold buffers that are older than the server, or that its client does"
+        "pid 42001 (python patched.py): shared memory v3 says 1.0 GiB DRAM more than its events;"
+        " the events are used; it may hold buffers that are older than the server, or that its client does"
         " not report"
     )
     chips = [stock_device(0, 6 * GIB, 2 * MIB, 8 * MIB), stock_device(1, 3 * GIB, 0, 0)]

@@ -23,7 +23,7 @@ from ttmem.probe.report import (
     Origin,
     ProcessReport,
 )
-from ttmem.views.failures import render_failure
+from ttmem.views.analysis.failures import render_failure
 from ttmem.views.summary import render_summary
 from ttmem.wire.historical import Head, Message, encode
 
@@ -115,10 +115,10 @@ def process() -> ProcessReport:
 
 
 def mesh() -> ProcessReport:
-    one = process().devices[0]
-    others = [replace(one, declaration=replace(DEVICE, logical_id=chip)) for chip in range(4)]
+    report = process().devices[0]
+    others = [replace(report, declaration=replace(DEVICE, logical_id=chip)) for chip in range(4)]
     lonely = HighWater(MemoryKind.DRAM, 13_000 * MIB, LINEAR)
-    last = replace(others[3], peaks=(lonely, *one.peaks[1:]))
+    last = replace(others[3], peaks=(lonely, *report.peaks[1:]))
     return replace(
         process(),
         pid=41_300,

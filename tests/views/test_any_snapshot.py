@@ -11,7 +11,6 @@ from ttmem.sizes import human
 from ttmem.snapshots import Snapshot
 from ttmem.text import clean, clip, columns, wrap
 from ttmem.views.dump import render_dump
-from ttmem.views.dump_groups import dump_groups
 from ttmem.views.ink import Style
 from ttmem.views.names import short_ids
 from ttmem.views.ps import render
@@ -62,7 +61,7 @@ def test_a_window_that_is_tall_enough_shows_everything(snapshot: Snapshot) -> No
 @any_snapshot
 @given(snapshots(), widths)
 def test_any_dump_fits_any_width(snapshot: Snapshot, width: int) -> None:
-    picture = render_dump(snapshot, dump_groups(snapshot, 0), top=3, width=width, color=False)
+    picture = render_dump(snapshot, top=3, width=width, color=False)
     assert [line for line in picture.split("\n") if columns(line) > width] == []
 
 

@@ -1,4 +1,4 @@
-"""Regions that only their user may read are told of wherever a number lacks what is in them."""
+"""Regions that only their owner may read are mentioned wherever a number lacks their contents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_leak_check_that_may_read_nothing_does_not_pass(closed: str) -> None:
 
     assert done.returncode == 1
     assert "nothing is allocated, as far as you may read" in done.stdout
-    assert "whether anything is allocated is not known" in done.stderr
+    assert "it is unknown whether anything is allocated" in done.stderr
 
 
 def test_a_leak_check_of_ones_own_regions_passes_beside_closed_ones(
@@ -75,7 +75,9 @@ def test_regions_that_are_there_are_not_denied(closed: str) -> None:
 
 def test_what_the_dump_may_not_read_of_ended_processes_is_its_own_remark(closed: str) -> None:
     """A server knows the live ones only; the regions of the ended are read by the dump itself."""
-    found = "from ttmem.feeds.ended_feed import never_freed\nprint(never_freed().snapshot.remarks[0].text)"
+    found = (
+        "from ttmem.feeds.past import never_freed\nprint(never_freed().snapshot.remarks[0].text)"
+    )
 
     assert PROBES in plain_python(found, TTMEM_SHM=closed).stdout
 

@@ -1,4 +1,4 @@
-"""`ttmem explain`: of a recording, or somebody's log."""
+"""`ttmem explain`, on a recording or on a log."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_a_clash_in_a_log_is_told_with_hexadecimal_addresses_and_what_is_missing
 
     told = capsys.readouterr().out
     assert code == 0
-    assert "clash: 1,600 B too many on each core" in told
+    assert "clash: they overlap by 1,600 B on each core" in told
     assert "an L1 buffer at 0x173cc0 (1522880)" in told
-    assert "which buffer lies at 0x173cc0, and who made it" in told
+    assert "which buffer lies at 0x173cc0, and what allocated it" in told
     assert "ttmem run -- COMMAND" in told
 
 
@@ -81,14 +81,61 @@ def test_a_failure_in_a_recording_has_its_holders(
 def test_a_recording_in_which_nothing_failed_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "run.ttmem"
+    short = before_the_failure(tmp_path, "probe")
+    capsys.readouterr()
+
+    assert main(["explain", short]) == 1
+    assert capsys.readouterr().out == f"no allocation failed in {short}\n"
+
+
+def before_the_failure(folder: Path, source: str) -> str:
+    file, short = folder / "run.ttmem", folder / "short.ttmem"
+    record(file, source)
+    assert main(["cut", str(file), "-o", str(short), "--to", "#150"]) == 0
+    return str(short)
+
+
+def test_a_source_that_reports_no_failures_does_not_pass_for_a_run_without_any(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = before_the_failure(tmp_path, "socket")
+    unknown = "this recording's source does not report failed allocations: record with `ttmem run`"
+    capsys.readouterr()
+
+    assert main(["explain", short]) == 1
+    assert capsys.readouterr().out == f"{short}: {unknown}\n"
+    assert main(["explain", short, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["unknown"] == unknown
+    assert main(["ps", short, "--at", "oom"]) == 2
+    assert unknown in capsys.readouterr().err
+    assert main(["diff", short, short]) == 0
+    assert "failed: n/a" in capsys.readouterr().out
+    assert main(["diff", short, short, "--fail-if", "failed > 0"]) == 2
+
+
+@pytest.mark.parametrize("verb", [["explain"], ["export", "--to", "csv"], ["peak"], ["ps"]])
+def test_a_torn_recording_is_announced_by_every_verb(
+    verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, torn = tmp_path / "run.ttmem", tmp_path / "torn.ttmem"
     record(file)
-    short = tmp_path / "short.ttmem"
-    assert main(["cut", str(file), "-o", str(short), "--to", "0.02s"]) == 0
+    torn.write_bytes(file.read_bytes()[:3000])
+
+    main([verb[0], str(torn), *verb[1:]])
+
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "was not closed: its writer was killed or is still writing (the last chunk lacks" in said
+
+
+def test_a_torn_recording_claims_no_more_than_can_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = Path(before_the_failure(tmp_path, "probe"))
+    short.write_bytes(short.read_bytes()[:-20])
     capsys.readouterr()
 
     assert main(["explain", str(short)]) == 1
-    assert "no allocation failed" in capsys.readouterr().out
+    assert "no allocation failed in the part that can be read of" in capsys.readouterr().out
 
 
 def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from ttmem.analysis.failures import explain
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe.report import FailedAllocation, Holding, Origin
-from ttmem.views.failures import render_failure
+from ttmem.views.analysis.failures import render_failure
 
 DEVICE = DeviceDeclaration(
     logical_id=0, l1_banks=110, l1_per_core=1_572_864, l1_small_bank_size=16_384

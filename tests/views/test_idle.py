@@ -6,11 +6,16 @@ from dataclasses import replace
 
 from tests.views.builders import device, use
 from tests.views.cases import one_device
+from tests.views.monitor.monitors import draw, look_at
+from ttmem.errors import NothingToRead
 from ttmem.events import Amounts
-from ttmem.snapshots import Device, LeftBehind
-from ttmem.views.monitor.watch import Choice
+from ttmem.snapshots import Device, LeftBehind, Snapshot
+from ttmem.views.monitor.frame import ScreenFrame, Status
+from ttmem.views.monitor.live_data import Choice
+from ttmem.views.monitor.pages.overview import OverviewPage
+from ttmem.views.monitor.state import Drawn, MonitorState
 from ttmem.views.ps import render
-from ttmem.views.selection import TRY, idle_sentence, without_idle
+from ttmem.views.selection import TRY, idle_sentence, select, without_idle
 
 
 def _blank(unique_id: str) -> Device:
@@ -34,8 +39,16 @@ def test_a_device_that_was_asked_for_is_shown_blank_or_not() -> None:
 
     picture, sentence = Choice(devices=("77",)).of(busy)
 
-    assert [one.unique_id for one in picture.devices] == ["77"]
+    assert [device.unique_id for device in picture.devices] == ["77"]
     assert sentence == ""
+
+
+def test_a_number_names_the_device_in_use_not_an_unused_one_with_the_same_number() -> None:
+    used = one_device()
+    busy = replace(used, devices=(*used.devices, _blank("77")))
+
+    assert select(busy, ["0"], ()).devices == used.devices
+    assert [one.unique_id for one in select(busy, ["77"], ()).devices] == ["77"]
 
 
 def test_a_device_that_a_dead_process_left_bytes_on_is_not_idle() -> None:
@@ -77,3 +90,40 @@ def test_a_chip_that_a_process_has_opened_is_not_folded_away() -> None:
     galaxy = replace(used, devices=chips, processes=(opened,))
 
     assert " 31 idle: devices 0-4,6-31 (galaxy)" in render(galaxy, width=120, color=False)
+
+
+def test_a_server_without_processes_suggests_what_to_try() -> None:
+    chips = tuple(device(number, board="galaxy", dram=use(0)) for number in range(32))
+    idle = replace(one_device(), devices=chips, processes=(), left_behind=())
+
+    text = " ".join(render(idle, width=120, color=False).split())
+    overview = draw(OverviewPage(), look_at(idle, 120, 50))
+
+    assert f"no process uses a device; {NothingToRead.advice}" in text
+    assert NothingToRead.advice in " ".join(overview)
+    assert (
+        len([line for line in overview if line.strip()]) < 16
+    )  # not a line of zeros for each chip
+
+
+def test_what_cannot_be_read_is_not_called_live() -> None:
+    def header(shown: Snapshot | None, problem: str | None = None) -> str:
+        status = Status("server /tmp/x.sock", 1.0, 1, 0.0, problem, live=True)
+        frame = ScreenFrame(status, MonitorState(), shown, ["Overview"], (), 120, 24)
+        return "".join(span.text for span in frame.around(lambda *_: Drawn([])).lines[0])
+
+    assert "live" in header(one_device())
+    assert "live" not in header(one_device(), "no server")
+    assert "live" not in header(None)
+
+
+def test_devices_that_are_not_shown_are_mentioned_on_the_overview_alone() -> None:
+    def shown(page: int) -> str:
+        status = Status("server /tmp/x.sock", 1.0, 1, 0.0, missing=idle_sentence(2))
+        frame = ScreenFrame(status, MonitorState(page=page), one_device(), ["A", "B"], (), 120, 24)
+        drawn = frame.around(lambda *_: Drawn([]))
+        return "".join(span.text for line in drawn.lines for span in line)
+
+    assert idle_sentence(2) in shown(0)
+    assert f"! {idle_sentence(2)}" not in shown(0)
+    assert idle_sentence(2) not in shown(1)

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.views.builders import device, process, snapshot, use
 from tests.views.cases import four_devices
+from tests.views.monitor.monitors import draw, look_at
 from tests.views.test_pictures import compare
 from ttmem.events import Amounts
 from ttmem.snapshots import Buffer, Snapshot
-from ttmem.views.groups import What, group_document, live_groups, render_groups
+from ttmem.views.groups import What, group_document, live_groups, render_groups, site_groups
+from ttmem.views.monitor.pages.buffers import BuffersPage
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -137,3 +140,26 @@ def test_groups_look_as_they_did(by: str, width: int) -> None:
 
     assert max(map(len, text.splitlines())) <= width
     compare(f"groups-{by}-{width}", text)
+
+
+def two_submeshes(site: str) -> Snapshot:
+    """One line allocates a tensor on each: different ones, at the same address, each with two copies."""
+    chips = [device(number, dram=use(MIB)) for number in range(4)]
+    buffers = [
+        Buffer(7, chip.unique_id, "DRAM", 1 + number // 2, 0x1000, MIB, site=site + str(number))
+        for number, chip in enumerate(chips)
+    ]
+    held = {chip.unique_id: Amounts(MIB) for chip in chips}
+    return snapshot(chips, [process(7, "python model.py", held)], buffers=tuple(buffers))
+
+
+def test_all_views_by_call_site_group_and_count_alike() -> None:
+    case = two_submeshes(site="model.py:14 forward\nmain.py:3 run ")  # with the callers
+
+    (group,) = live_groups(case, "site").groups
+    (row,) = site_groups(case)
+    (line,) = [line for line in draw(BuffersPage(), look_at(case, 160)) if "model.py:14" in line]
+
+    assert (group.key, group.held.dram, group.count) == ("model.py:14 forward", 4 * MIB, 2)
+    assert (row.held, row.count) == (4 * MIB, 2)
+    assert line.strip(">").split()[:5] == ["4.0", "MiB", "0", "B", "2"]

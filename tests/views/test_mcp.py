@@ -87,8 +87,8 @@ def test_a_failure_of_a_tool_is_an_answer() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("nonsense", "no JSON"),
-        ("[1, 2]", "no request"),
+        ("nonsense", "not JSON"),
+        ("[1, 2]", "not a request"),
         ('{"id": 1, "method": "reset"}', "there is no method"),
         (call("remove"), "there are snapshot"),
         (call("peak"), "file is needed"),
@@ -96,7 +96,7 @@ def test_a_failure_of_a_tool_is_an_answer() -> None:
         (call("peak", file="a", by="colour"), "by is one of"),
         (call("snapshot", socket="/x"), "there is no argument"),
         ('{"id": 1, "method": "tools/call", "params": 7}', "there are snapshot"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_a_wrong_message_is_answered_and_the_next_one_too(line: str, says: str) -> None:

@@ -57,7 +57,7 @@ def test_a_collector_gets_integers_as_strings() -> None:
         "metrics"
     ]
 
-    (usage,) = [one for one in metrics if one["name"] == "hw.gpu.memory.usage"]
+    (usage,) = [metric for metric in metrics if metric["name"] == "hw.gpu.memory.usage"]
     assert usage["sum"]["dataPoints"][0]["asInt"] == str(snapshot.devices[0].memory.dram.held)
 
 

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.views.builders import device
+from tests.views.builders import KIB, NOW, device, process, snapshot, use
+from ttmem.events import Amounts
+from ttmem.snapshots import LeftBehind
 from ttmem.text import short_command
+from ttmem.views.dump import render_dump
 from ttmem.views.names import DeviceNames, short_ids
+from ttmem.views.ps import render
 
 
 def test_runs_of_devices_are_joined() -> None:
@@ -75,3 +81,23 @@ def test_of_a_command_line_the_script_and_its_arguments_are_kept(
     command: str | None, shown: str
 ) -> None:
     assert short_command(command) == shown
+
+
+def test_a_hidden_device_changes_no_name_on_a_screen() -> None:
+    """An unused device of an unknown board has the number of one that is in use."""
+    used = [replace(device(number), memory=device(number, l1=KIB).memory) for number in range(2)]
+    hidden = device(0, unique_id="8083000000002984", board=None, dram=use(0), l1_capacity=None)
+    held = {one.unique_id: Amounts(l1=KIB) for one in used}
+    died = LeftBehind(7, "python a.py", NOW, held)
+    before = snapshot([*used, hidden], [process(8, "python b.py", held)], left_behind=[died])
+    grown = {one: Amounts(l1=2 * KIB) for one in held}
+    now = replace(before, processes=(process(8, "python b.py", grown),))
+    ended = replace(before, devices=tuple(used))
+
+    shown = render(now, previous=before, width=120, color=False)
+    dumped = render_dump(now, never_freed=ended, ended_ns={8: NOW}, width=120, color=False)
+
+    for title in ("PROCESSES", "CHANGES", "LEFT BEHIND"):
+        assert " 0-1 " in shown[shown.index(title) :].splitlines()[2]
+    for title in ("NEVER FREED", "LEFT BEHIND"):
+        assert " 0-1 " in "".join(dumped[dumped.index(title) :].splitlines()[1:4])

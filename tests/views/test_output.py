@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sources.region_writer import Written
+from ttmem.commands import main
 
 
 def in_shell(line: str) -> subprocess.CompletedProcess[str]:
@@ -46,3 +47,17 @@ def test_an_error_does_not_go_to_standard_output_where_nobody_wants_it(tmp_path:
 
 def test_a_command_runs_without_standard_output(tmp_path: Path) -> None:
     assert in_shell(f"run --quiet --shm {tmp_path} -- true >&-").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("pss", "there is no verb 'pss'; did you mean `ttmem ps`? `ttmem --help` lists them"),
+        ("qqqqq", "there is no verb 'qqqqq'; `ttmem --help` lists them"),
+    ],
+)
+def test_a_verb_that_does_not_exist_is_answered_with_one_that_does(
+    given: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([given]) == 2
+    assert capsys.readouterr().err == f"ttmem: {said}\n"

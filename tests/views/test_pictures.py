@@ -13,7 +13,6 @@ from tests.views import builders
 from tests.views.cases import CASES, dump_case
 from ttmem.text import columns
 from ttmem.views.dump import render_dump
-from ttmem.views.dump_groups import dump_groups
 from ttmem.views.ps import render
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -57,11 +56,15 @@ def test_what_was_never_freed_looks_as_it_did(width: int) -> None:
     case = dump_case()
     endings = {41235: builders.NOW - 200_000_000_000, 42001: None}
     memory = replace(case.without_details(), buffers=case.buffers)
-    ended = dump_groups(memory, 0, endings)
     compare(
         f"never-freed-{width}",
         render_dump(
-            builders.snapshot(), [], never_freed=ended, width=width, color=False, zone=timezone.utc
+            builders.snapshot(),
+            never_freed=memory,
+            ended_ns=endings,
+            width=width,
+            color=False,
+            zone=timezone.utc,
         ),
     )
 
@@ -69,14 +72,13 @@ def test_what_was_never_freed_looks_as_it_did(width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_dump_looks_as_it_did(width: int) -> None:
     snapshot = dump_case()
-    groups = dump_groups(snapshot, top=0)
     compare(
         f"dump-{width}",
-        render_dump(snapshot, groups, width=width, color=False, zone=timezone.utc),
+        render_dump(snapshot, width=width, color=False, zone=timezone.utc),
     )
     compare(
         f"dump-all-{width}",
-        render_dump(snapshot, groups, single=True, width=width, color=False, zone=timezone.utc),
+        render_dump(snapshot, single=True, width=width, color=False, zone=timezone.utc),
     )
 
 

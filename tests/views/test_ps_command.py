@@ -83,7 +83,7 @@ def test_the_kernel_table_counts_by_type(path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--detail", "buffers"), "give --json too"),
+        (("--detail", "buffers"), "--detail needs --json"),
         (("--json", "--detail", "bufers"), "there is no detail 'bufers'; known are programs"),
         (("--json", "--kernels"), "use --detail programs"),
     ],

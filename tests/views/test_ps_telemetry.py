@@ -44,7 +44,9 @@ def test_the_table_has_a_section_of_its_own(tmp_path: Path, sysfs: Path) -> None
     assert remote.split()[:6] == ["1", "n300", "R", "wormhole", "N/A", "N/A"]
     assert idle.split()[:4] == ["card", "7", "p150", "blackhole"]
     assert "* stale: the heartbeat of device 0, card 7 has not changed" in section
-    assert "everything of device 1: a remote chip: only the user-mode driver reaches it" in section
+    assert (
+        "all readings of device 1: a remote chip: only the user-mode driver reaches it" in section
+    )
 
 
 def test_json_has_values_reasons_and_cards_and_null_where_nobody_asked(
@@ -105,7 +107,7 @@ def test_with_neither_card_nor_memory_there_is_nothing_to_show(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--sysfs", "/"), "give --telemetry too"),
+        (("--sysfs", "/"), "--sysfs needs --telemetry"),
         (("--telemetry", "--sysfs", "/none"), "--sysfs /none is not a directory"),
         (("--telemetry", "--sysfs", ""), "it is empty"),
         (("--telemetry", "--by", "pid"), "--by and --telemetry cannot be combined"),

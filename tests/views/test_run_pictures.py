@@ -9,7 +9,7 @@ from tests.views.test_pictures import WIDTHS, compare
 from ttmem.analysis.failures import explain
 from ttmem.probe.report import FailedAllocation
 from ttmem.text import columns
-from ttmem.views.failures import render_failure
+from ttmem.views.analysis.failures import render_failure
 from ttmem.views.summary import render_summary
 
 

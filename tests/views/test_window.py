@@ -81,9 +81,9 @@ def test_growing_numbers_move_no_bar(width: int) -> None:
     assert len(calm) == 1
 
 
-def bar_places(one: Device, width: int) -> tuple[tuple[int, int], ...]:
+def bar_places(device: Device, width: int) -> tuple[tuple[int, int], ...]:
     """Line and column of each end of a bar; the capacity of TRACE is always there."""
-    shown = render(snapshot([one]), width=width, color=False)
+    shown = render(snapshot([device]), width=width, color=False)
     assert "/ 64.0 MiB" in shown
     lines = enumerate(shown.split("\n"))
     return tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -38,10 +39,11 @@ class Browser:
         self._read, answers = os.pipe()
 
         def pipes() -> None:  # the protocol is spoken on descriptors 3 and 4
-            os.dup2(asks, 20)
-            os.dup2(answers, 21)
-            os.dup2(20, 3)
-            os.dup2(21, 4)
+            # Out of the way first: either may be 3 or 4 already.
+            reads = fcntl.fcntl(asks, fcntl.F_DUPFD, 100)
+            writes = fcntl.fcntl(answers, fcntl.F_DUPFD, 100)
+            os.dup2(reads, 3)
+            os.dup2(writes, 4)
             os.set_inheritable(3, True)
             os.set_inheritable(4, True)
 
@@ -60,7 +62,7 @@ class Browser:
         self._session: str | None = None
         self.events: list[dict[str, Any]] = []
         pages = self.ask("Target.getTargets")["targetInfos"]
-        page = next(one["targetId"] for one in pages if one["type"] == "page")
+        page = next(entry["targetId"] for entry in pages if entry["type"] == "page")
         attached = self.ask("Target.attachToTarget", targetId=page, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bars, cachedByCore, coreMap, extended, inOrder, processRows, programRows, shortCommand, siteRows } from "../../src/ttmem/web/static/live-data.js";
+import { asPayload, bars, cachedByCore, coreMap, extended, groupRows, hashOf, inOrder, instantText, markerAt, outlineOf, placeOf, processRows, programRows, shortCommand, withReadings } from "../../src/ttmem/web/static/live-data.js";
+import { History } from "../../src/ttmem/web/static/history.js";
 
 const memory = (held, capacity) => ({ held, capacity, largest_free: null });
 const device = {
@@ -36,19 +37,23 @@ test("a process holds the sum over its devices", () => {
   const amounts = { dram: 1, l1: 2, l1_small: 3, trace: 4, cb: 5 };
   const process = { pid: 9, user: "ann", command: null, sources: [], devices: { 77: amounts, 78: amounts }, workload: null };
 
-  const [row] = processRows({ devices: [device], processes: [process] });
+  const [row] = processRows({ devices: [device] }, [process]);
+  const [here] = processRows({ devices: [device] }, [process], "77");
 
   assert.deepEqual([row.dram, row.l1, row.l1_small, row.trace, row.cb], [2, 4, 6, 8, 10]);
+  assert.deepEqual([here.dram, here.l1, here.l1_small, here.trace, here.cb], [1, 2, 3, 4, 5]);
+  assert.deepEqual(processRows({ devices: [device] }, [process], "79"), []);
 });
 
-test("growth counts from when the page was opened, and new sites from nothing", () => {
-  const buffer = (site, requested, reserved = null) => ({ site, name: "add", kind: "L1", phase: null, device: "77", requested, reserved });
-  const first = new Map();
+test("growth counts from when the page was opened; new groups come from nothing, and freed ones stay", () => {
+  const group = (site, dram, what = "buffers") => ({ site, what, dram, l1_used: 1, trace: 0, count: 1 });
+  const first = groupRows({ by: "site", groups: [group("a.py:1", 10), group("c.py:3", 7), group(null, 5, "circular buffers")] }, null);
 
-  siteRows({ buffers: [buffer("a.py:1", 10)] }, first);
-  const rows = siteRows({ buffers: [buffer("a.py:1", 10), buffer("a.py:1", 10, 16), buffer("b.py:2", 5)] }, first);
+  const rows = groupRows({ by: "site", groups: [group("a.py:1", 26), group("b.py:2", 9), group(null, 5, "circular buffers")] }, first);
 
-  assert.deepEqual(rows.map((row) => [row.site, row.count, row.bytes, row.growth]), [["a.py:1", 2, 26, 16], ["b.py:2", 1, 5, 5]]);
+  assert.deepEqual([...rows.values()].map((row) => [row.name, row.held, row.growth]), [
+    ["a.py:1", 27, 16], ["b.py:2", 10, 10], ["circular buffers (shared)", 6, 0], ["c.py:3", 0, -8],
+  ]);
 });
 
 test("a program has the bytes of its kernels and of its own circular buffers", () => {
@@ -61,6 +66,8 @@ test("a program has the bytes of its kernels and of its own circular buffers", (
   const [row] = programRows(snapshot);
 
   assert.deepEqual([row.number, row.kernels, row.footprint, row.cb], [1, 2, 15, 200]);
+  const [cut] = programRows({ ...snapshot, limited: ["kernels"] });
+  assert.deepEqual([cut.kernels, cut.footprint, cut.cb], [null, null, 200]);
 });
 
 test("the gap in a core lies between its circular buffers and the lowest buffer", () => {
@@ -71,16 +78,95 @@ test("the gap in a core lies between its circular buffers and the lowest buffer"
 
   assert.equal(coreMap(snapshot, device, 0, 0).gap, 550);
   assert.equal(coreMap(snapshot, device, 1, 0).gap, 600);
+  assert.equal(coreMap({ ...snapshot, limited: ["l1_buffers"] }, device, 1, 0).gap, null);
   assert.deepEqual(coreMap(snapshot, device, 0, 0).ranges.map((one) => [one.from, one.to]), [[100, 150], [700, 800]]);
   assert.equal(cachedByCore(snapshot, device).get("0,0"), 50);
   assert.equal(coreMap(snapshot, { ...device, l1_map: null }, 0, 0), null);
 });
 
-test("history goes on where the server's ends, an hour at most, and never back", () => {
+test("history goes on where the server's ends, and never back", () => {
   let columns;
-  for (let at = 1; at <= 5; at += 1) columns = extended(columns, device, at, 3);
-  columns = extended(columns, device, 4, 3);
+  for (const at of [3, 4, 5, 4]) columns = extended(columns, device, at);
 
   assert.deepEqual(columns.time_ns, [3, 4, 5]);
   assert.deepEqual(columns.l1_used, [60, 60, 60]);
+});
+
+test("an hour is kept at any rate: all of the last minute, before that a sample a second", () => {
+  let columns;
+  for (let tenth = 0; tenth <= 40_000; tenth += 1) columns = extended(columns, device, 1e18 + tenth * 1e8);
+  const ago = columns.time_ns.map((time) => (1e18 + 40_000 * 1e8 - time) / 1e9);
+
+  assert.equal(Math.round(ago[0]), 3600);
+  assert.equal(ago.filter((seconds) => seconds < 60).length, 600);
+  assert.equal(ago.filter((seconds) => seconds > 60).length, 3540 / 0.9 | 0); // 1 Hz is never quite regular
+  assert.deepEqual(new Set(Object.values(columns).map((column) => column.length)), new Set([columns.dram.length]));
+});
+
+test("of sensors ten minutes are kept at any rate", () => {
+  let found;
+  for (let half = 0; half <= 2000; half += 1) found = withReadings(found, { telemetry: { power_w: half } }, half * 5e8);
+
+  assert.equal(found.get("power_w").length, 1201);
+});
+
+test("an address names view, device, recording and instant, and is made from them", () => {
+  for (const place of [
+    { name: "devices", id: null, recording: null, at: null },
+    { name: "device", id: "vm:0 a/b", recording: "file", at: "12.5s" },
+    { name: "cores", id: "77", recording: null, at: "@1794990827049510021" },
+    { name: "events", id: null, recording: "ab12", at: "#1234" },
+  ]) {
+    assert.deepEqual(placeOf(hashOf(place)), place);
+  }
+});
+
+test("an instant of a recording is named since its start, one of a live host by the clock", () => {
+  assert.equal(instantText({ started: 1e18, live: false }, 1_500_000_000), "1.500000000s");
+  assert.equal(instantText({ started: 1_794_990_000_000_000_000, live: true }, 512), "@1794990000000000512");
+});
+
+test("samples of a device become charts of the report, stacked by kind", () => {
+  const columns = { time_ns: [1000, 2000, 3000], dram: [0, 5, 1], l1: [0, 2, 2], l1_small: [0, 1, 1], trace: [0, 0, 0], cb: [0, 4, 1], l1_used: [0, 7, 4] };
+  const memory = { dram: { capacity: 100, peak: 5, peak_time_ns: 2000 }, l1: {}, l1_small: { capacity: 4 }, trace: { capacity: 0 }, cb: {} };
+  const device = { unique_id: "7", memory, l1_capacity: 10, l1_peak: 7, l1_peak_time_ns: 500 };
+  const history = new History(asPayload(device, columns, [], { started: 1000, ended: 4000 }));
+  const [of] = history.devices;
+
+  assert.equal(history.length, 3000);
+  assert.equal(history.highest(of, "l1_used"), 7);
+  assert.deepEqual(history.holders(of, 1500, "l1_used", "kind").map(({ name, bytes }) => [name, bytes]), [["L1", 2], ["L1_SMALL", 1], ["circular buffers", 4]]);
+  const { names, groups, sums } = history.columns(of, "l1_used", "kind", 0, 3000, 3);
+  assert.deepEqual(names, ["L1", "L1_SMALL", "circular buffers"]);
+  assert.deepEqual([...sums.subarray(groups, 2 * groups)], [2, 1, 4]);
+  assert.deepEqual(history.document.peaks, [{ device: "7", memory: "dram", bytes: 5, time: 1000 }]); // the other was before
+});
+
+test("the time bar shows the device that was fullest", () => {
+  const empty = { time_ns: [10, 20], l1_used: [0, 0], dram: [9, 9] };
+  const full = { time_ns: [10, 20], l1_used: [4, 8], dram: [1, 1] };
+
+  assert.deepEqual(outlineOf(new Map([["0", empty], ["1", full]]), { started: 10 }), { times: [0, 10], values: [0.5, 1] });
+  assert.equal(outlineOf(new Map(), { started: 0 }), null);
+});
+
+test("readings of sensors are kept, and what is unknown is left out", () => {
+  const device = (value) => ({ telemetry: { temperature_c: value, power_w: null } });
+
+  let found = withReadings(null, device(40), 1);
+  found = withReadings(found, device(41), 2);
+  found = withReadings(found, device(41), 2);
+
+  assert.deepEqual([...found], [["temperature_c", [[1, 40], [2, 41]]]]);
+});
+
+test("the marker of an instant is the last one, and of several at the same time the failure", () => {
+  const one = (position, since_start_ns, kind) => ({ position, since_start_ns, kind });
+  const markers = [one(25, 876_135_286, "start"), one(162, 962_609_995, "failure"), one(162, 962_609_995, "phase"), one(219, 1_210_026_805, "end")];
+
+  assert.equal(markerAt(markers, 962_609_995 - 256).kind, "failure"); // a time since 1970 is rounded
+  assert.equal(markerAt(markers, 962_000_000).kind, "start");
+  assert.equal(markerAt(markers, 1_209_561_685).kind, "failure");
+  assert.equal(markerAt(markers, 1_209_561_685, 219).kind, "end"); // later than the event before it
+  assert.equal(markerAt(markers, 0), null);
 });

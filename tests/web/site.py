@@ -6,9 +6,11 @@ import http.client
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
+from urllib.parse import urlsplit
 
 
 class Answer(NamedTuple):
@@ -27,6 +29,7 @@ class WebSite(NamedTuple):
     port: int
     token: str
     process: subprocess.Popen[str]
+    errors: IO[str] | None = None  # its standard error
 
     def ask(
         self,
@@ -51,18 +54,22 @@ class WebSite(NamedTuple):
 
 
 @contextmanager
-def website(*options: str) -> Iterator[WebSite]:
-    command = [sys.executable, "-m", "ttmem", "web", "--http", "127.0.0.1:0", *options]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+def website(*options: str, program: tuple[str, ...] = ("-m", "ttmem")) -> Iterator[WebSite]:
+    command = [sys.executable, *program, "web", "--http", "127.0.0.1:0", *options]
+    # A pipe that nobody reads would stop a page with much to complain about.
+    with (
+        tempfile.NamedTemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
         try:
             assert process.stdout is not None
-            assert process.stderr is not None
             link = process.stdout.readline().strip()
-            assert link, process.stderr.read()
-            where, _, token = link.partition("/#token=")
-            yield WebSite(int(where.rpartition(":")[2]), token, process)
+            errors.seek(0)
+            assert link, errors.read()
+            where = urlsplit(link)
+            assert where.port is not None
+            token = where.fragment.removeprefix("token=")
+            yield WebSite(where.port, token, process, errors)
         finally:
             process.terminate()
             process.wait(30)

@@ -229,7 +229,7 @@ def test_it_prints_on_white_paper_from_a_dark_screen(opened: Browser) -> None:
     pages = opened.ask("Page.printToPDF")["data"]
 
     assert len(pages) > 10_000
-    assert opened.run("globalThis.ground").strip() == "#fbfbfa"
+    assert opened.run("globalThis.ground") == "rgb(251, 251, 250)"
     assert opened.problems() == []
 
 

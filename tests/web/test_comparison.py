@@ -27,9 +27,9 @@ def test_no_maximum_is_lost_in_a_timeline(file: Path) -> None:
     with Recording(str(file)) as recording:
         history = History(recording)
         found = timelines(history)
-        highest = {one.memory: 0 for one in history.peaks}
-        for one in history.peaks:
-            highest[one.memory] = max(highest[one.memory], one.bytes)
+        highest = {peak.memory: 0 for peak in history.peaks}
+        for peak in history.peaks:
+            highest[peak.memory] = max(highest[peak.memory], peak.bytes)
 
     assert MemoryKind.DRAM.name.lower() in found
     assert {name: max(high for _, high in run.columns) for name, run in found.items()} == highest

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +23,25 @@ from tests.patience import wait_until
 from tests.server.harness import RunningServer
 from tests.web.site import WebSite, website
 from ttmem.client import AllocationClient, MemoryKind
-from ttmem.snapshots import Snapshot, from_json
-from ttmem.web.http.live import visible_to
+from ttmem.events import Remark
+from ttmem.fast_dataclasses import replace
+from ttmem.feeds import idle_host
+from ttmem.feeds.local_feed import LocalFeed
+from ttmem.procfs import user_name
+from ttmem.snapshots import (
+    Anomaly,
+    Buffer,
+    Kernel,
+    LeftBehind,
+    LoggedEvent,
+    Process,
+    Program,
+    Question,
+    Snapshot,
+    from_json,
+    to_json,
+)
+from ttmem.web.http.live import Live, visible_to
 from ttmem.wire.tokens import LIFETIME_S, Tokens
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
@@ -32,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     try:
         with closing(AllocationClient(running.path)) as client:
             client.report_allocation(0, 1, 3 << 20, MemoryKind.DRAM)
-            running.sees(lambda seen: any(one.memory.dram.held for one in seen.devices))
+            running.sees(lambda seen: any(device.memory.dram.held for device in seen.devices))
             yield running
     finally:
         running.stop()
@@ -73,6 +95,20 @@ def test_a_page_gets_a_stream_of_snapshots(site: WebSite) -> None:
     assert [line.partition(":")[0] for line in lines[:4]] == ["event", "id", "data", "\n"]
     first, second = (from_json(json.loads(lines[at][6:])) for at in (2, 6))
     assert first.time_ns < second.time_ns
+
+
+def test_a_stream_is_as_fast_as_the_interval(server: RunningServer) -> None:
+    with website("--socket", server.path, "--interval", "0.1") as site:
+        connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+        headers = {"Authorization": f"Bearer {site.token}"}
+        connection.request("GET", "/api/v1/events", headers=headers)
+        answer = connection.getresponse()
+        lines = [answer.readline().decode() for _ in range(40)]
+        connection.close()
+
+    times = [int(line.removeprefix("id: ")) for line in lines if line.startswith("id: ")]
+    gaps = [after - before for before, after in pairwise(times)]
+    assert min(gaps) < 1_000_000_000  # without hz it was one a second at most
 
 
 def test_history_and_findings_are_there(site: WebSite) -> None:
@@ -119,7 +155,10 @@ DATA = ["/api/v1/snapshot", "/api/v1/history", "/api/v1/events", "/api/v1/doctor
 @pytest.mark.parametrize("path", DATA)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
 def test_without_a_token_there_is_no_data(site: WebSite, path: str, method: str) -> None:
-    assert site.ask(path, method, token=None).status == 401
+    answer = site.ask(path, method, token=None)
+
+    assert answer.status == 401
+    assert method == "HEAD" or "token" in answer.document["error"]
 
 
 @pytest.mark.parametrize(
@@ -228,6 +267,88 @@ def test_commands_and_paths_are_for_their_owner_and_root(server: RunningServer) 
     assert stranger.devices[0].memory == seen.devices[0].memory
 
 
+def test_others_see_what_a_kernel_is_called_but_not_where_its_source_is() -> None:
+    path, phase = "/home/bob/secret/kernels/attn.cpp", "acquisition of Initech"
+    process = Process(42, None, user_name(65_534), "x", True, (), True, {})
+    seen = replace(
+        idle_host(),
+        processes=(process,),
+        kernels=(Kernel(42, None, "application", name=path),),
+        programs=(Program(42, None, name=path),),
+        buffers=(Buffer(42, None, "DRAM", name="ttnn::add", phase=phase),),
+        events=(LoggedEvent(1, 42, None, "KERNEL_LOAD", name=path, phase=phase),),
+    )
+
+    theirs, own = visible_to(seen, 54_321), visible_to(seen, 65_534)
+
+    assert own == seen
+    assert not any(word in json.dumps(to_json(theirs)) for word in ("secret", "Initech"))
+    assert [kernel.name for kernel in theirs.kernels or ()] == ["attn.cpp"]
+    assert [program.name for program in theirs.programs or ()] == ["attn.cpp"]
+    assert [event.name for event in theirs.events or ()] == ["attn.cpp"]
+    assert [buffer.name for buffer in theirs.buffers or ()] == ["ttnn::add"]
+
+
+def test_whoever_gets_the_pid_of_another_user_sees_nothing_of_the_earlier_process() -> None:
+    nobody, stranger, second = user_name(65534), user_name(54_321), 1_000_000_000
+    start = time.time_ns() - 10 * second
+    mine = Process(42, start, stranger, "mine.py", True, ("socket",), True, {})
+    theirs = LeftBehind(42, "theirs.py --password", start - second, {}, user=nobody)
+    ghost = LeftBehind(43, None, None, {}, ghost=True, user=stranger)  # a file of the stranger
+    failed = Anomaly("failed_allocation", "at theirs.py:3", 42, time_ns=start - 2 * second)
+
+    def event(pid: int, site: str, seconds: int) -> LoggedEvent:
+        return LoggedEvent(start + seconds * second, pid, None, "ALLOC", site=site)
+
+    buffer = Buffer(42, None, "DRAM", time_ns=start + 2 * second, site="mine.py:1")
+    early, late = event(42, "theirs.py:3", -2), event(42, "mine.py:1", 2)
+    other = event(43, "theirs.py:3", -2)
+    reused = replace(
+        idle_host(), processes=(mine,), left_behind=(ghost,), remarks=(failed,),
+        buffers=(buffer,), events=(early, late, other),
+    )  # fmt: skip
+
+    # when: nothing but the start of the present process tells that there was another
+    seen = visible_to(reused, 54_321)
+
+    assert [process.command for process in seen.processes] == ["mine.py"]
+    assert [event.site for event in seen.events or ()] == [None, "mine.py:1", None]
+    assert "theirs" not in seen.remarks[0].text
+    # when: the other is known
+    remembered = visible_to(reused, 54_321, {42: None})
+    listed = visible_to(replace(reused, left_behind=(theirs,)), 54_321)
+    for seen in (remembered, listed):
+        assert "theirs" not in json.dumps(to_json(seen))
+        assert [event.site for event in seen.events or ()] == [None, None, None]
+        assert [buffer.site for buffer in seen.buffers or ()] == ["mine.py:1"]  # it is alive
+    seen = visible_to(replace(reused, left_behind=(theirs,)), 65_534)
+    assert [left.command for left in seen.left_behind] == ["theirs.py --password"]
+    assert [process.command for process in seen.processes] == [None]
+
+
+def test_a_page_remembers_that_a_pid_had_two_users() -> None:
+    def seen(user: str) -> Snapshot:
+        process = Process(42, None, user, "x", True, (), True, {})
+        return replace(idle_host(), processes=(process,))
+
+    class Reused(LocalFeed):
+        snapshots = iter([seen("a"), seen("b"), seen("b")])
+
+        def answer(self, question: Question, remarks: Iterable[Remark] = ()) -> Snapshot:
+            return next(self.snapshots)
+
+    async def look_three_times(live: Live) -> None:
+        for _ in range(3):
+            await live.snapshot()
+
+    with tempfile.TemporaryDirectory() as folder:
+        live = Live(Reused(folder), 0.0)
+        asyncio.run(look_three_times(live))
+        live.close()
+
+    assert live.users == {42: None}
+
+
 # -- bad clients -----------------------------------------------------------------------------------------------------
 
 
@@ -290,7 +411,8 @@ def test_streams_beyond_the_limit_are_refused_and_come_back(site: WebSite) -> No
 def test_a_server_hands_out_links_to_the_page_it_started(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = RunningServer(tmp_path, "--no-shm", "--http", f"127.0.0.1:{port}").wait_ready()
+    http = ["--http", f"127.0.0.1:{port}", "--public-metrics"]
+    server = RunningServer(tmp_path, "--no-shm", *http).wait_ready()
     command = [sys.executable, "-m", "ttmem", "web", "--link", "--socket", server.path]
 
     def link() -> str:
@@ -301,10 +423,41 @@ def test_a_server_hands_out_links_to_the_page_it_started(tmp_path: Path) -> None
     assert address == f"http://127.0.0.1:{port}"
     site = WebSite(port, token, server.process)  # type: ignore[arg-type]
     assert site.ask("/api/v1/snapshot").status == 200
+    assert site.ask("/api/v1/snapshot", token=None).status == 401
+    assert site.ask("/metrics", token=None).status == 200
 
     assert server.stop() == 0
     with pytest.raises(ConnectionRefusedError):
         site.ask("/healthz")
+
+
+def test_a_signal_stops_it_and_is_no_failure(tmp_path: Path) -> None:
+    with website("--shm", str(tmp_path)) as site:
+        assert site.ask("/healthz").status == 200  # it runs
+
+        site.process.terminate()
+
+        assert site.process.wait(30) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_without_a_complaint_while_pages_are_open(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with website("--shm", str(tmp_path)) as site:
+        stream = http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+        stream.request("GET", "/api/v1/events", headers={"Authorization": f"Bearer {site.token}"})
+        assert stream.getresponse().readline() == b"event: snapshot\n"
+
+        site.process.send_signal(number)
+
+        assert site.process.wait(30) == 0
+        assert site.errors is not None
+        site.errors.seek(0)
+        said = site.errors.read().splitlines()
+        stream.close()
+
+    assert said == ["ttmem: open this link in a browser; Ctrl-C ends"]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +466,10 @@ def test_a_server_hands_out_links_to_the_page_it_started(tmp_path: Path) -> None
         (["--http", "0.0.0.0:0"], "--insecure"),
         (["--http", "nonsense"], "write HOST:PORT"),
         (["--http", "127.0.0.1:99999"], "write HOST:PORT"),
-        (["--tls-cert", "a.pem"], "belong together"),
+        (["--tls-cert", "a.pem"], "must be given together"),
+        (["/etc/passwd", "--http", "127.0.0.1:0"], "is not a recording"),
+        (["/no/file", "--http", "127.0.0.1:0"], "cannot be read"),
+        (["--max-upload", "much"], "--max-upload"),
         (["--http", "192.0.2.1:80", "--insecure"], "cannot listen"),
         (["--tls-cert", "/no/cert", "--tls-key", "/no/key", "--http", "127.0.0.1:0"], "cannot"),
     ],
@@ -324,4 +480,25 @@ def test_a_wrong_call_is_told_what_to_do(options: list[str], says: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode in (1, 2)
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--http", "0.0.0.0:0"], "give --tls-cert and --tls-key, or --insecure"),
+        (["--http", "127.0.0.1:0", "--tls-key", "a.pem"], "must be given together"),
+        (["--public-metrics"], "--public-metrics needs --http ADDR"),
+        (["--max-upload", "1MiB"], "--max-upload needs --http ADDR"),
+    ],
+)
+def test_a_server_refuses_wrong_options_of_pages_before_it_starts(
+    tmp_path: Path, options: list[str], says: str
+) -> None:
+    path = str(tmp_path / "s.sock")
+    command = [sys.executable, "-m", "ttmem", "serve", "--socket", path, *options]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 2
     assert says in done.stderr

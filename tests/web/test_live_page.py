@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.server.harness import RunningServer
+from tests.patience import wait_until
+from tests.server.harness import RunningServer, child
+from tests.sources.region_writer import N300_LOCAL, N300_REMOTE, Written, add_n300
 from tests.web.browser import Browser, found
 from tests.web.site import WebSite, website
+from tests.web.test_browser import middle
 from ttmem.client import AllocationClient, DeviceDeclaration, MemoryKind
+from ttmem.procfs import user_name
 
 pytestmark = [
     pytest.mark.slow,
@@ -106,8 +111,9 @@ def test_the_figures_are_those_of_the_snapshot(server: RunningServer, browser: B
         ("processes", ["3.0 MiB", "DRAM"]),
         ("sites", ["3.0 MiB", "model.py:7 forward"]),
         ("cores", ["Core 0,0", "between circular buffers"]),
+        ("cores/1003", ["Core 0,0", "0 · p150", "9 · p150"]),
         ("programs", ["dispatches"]),
-        ("events", ["ALLOC", "0xf4240"]),
+        ("events", ["alloc", "0xf4240", "device"]),
         ("doctor", ["INFO"]),
     ],
 )
@@ -120,7 +126,7 @@ def test_every_view_has_its_own_address(browser: Browser, view: str, shows: list
         f"document.getElementById('view').innerText.toLowerCase().includes({wanted!r})",
     )
 
-    assert [one for one in shows if one.lower() not in text.lower()] == []
+    assert [expected for expected in shows if expected.lower() not in text.lower()] == []
 
 
 def test_text_of_others_is_only_text(browser: Browser) -> None:
@@ -159,6 +165,9 @@ def test_it_fits_a_phone(browser: Browser) -> None:
         for view in VIEWS:
             show(browser, view, "document.getElementById('view').children.length > 0")
             assert browser.run("document.documentElement.scrollWidth") <= 390, view
+        # then: what a row is about can be read without scrolling
+        show(browser, "processes", "document.querySelector('#view td') !== null")
+        assert browser.run("document.querySelector('#view th').textContent") == "command"
     finally:
         browser.resize(1280, 900)
 
@@ -168,7 +177,7 @@ def test_nothing_comes_from_elsewhere_and_nothing_is_complained_about(
 ) -> None:
     own = f"asked for http://127.0.0.1:{site.port}/"
 
-    assert [one for one in browser.problems() if not one.startswith(own)] == []
+    assert [problem for problem in browser.problems() if not problem.startswith(own)] == []
 
 
 def test_pictures_can_be_taken_in_both_schemes(browser: Browser, tmp_path: Path) -> None:
@@ -179,3 +188,153 @@ def test_pictures_can_be_taken_in_both_schemes(browser: Browser, tmp_path: Path)
 
     light, dark = (tmp_path / f"{scheme}.png" for scheme in ("light", "dark"))
     assert light.read_bytes() != dark.read_bytes()
+
+
+def test_sensors_have_values_reasons_and_charts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sysfs = tmp_path / "sys"
+    sysfs.mkdir()
+    monkeypatch.setenv("TTMEM_SYSFS", str(sysfs))
+    card = add_n300(sysfs)
+    for logical_id, number in enumerate((N300_LOCAL, N300_REMOTE)):
+        Written(number=number, logical_id=logical_id).write(tmp_path)
+    options = ("--shm", str(tmp_path), "--telemetry", "--interval", "0.2")
+    with website(*options) as site, Browser(tmp_path / "profile") as browser:
+        browser.ask("Page.navigate", url=f"http://127.0.0.1:{site.port}/#token={site.token}")
+        wait(browser, "document.querySelectorAll('.card').length === 2")
+
+        local = show(browser, f"device/{N300_LOCAL}", "document.querySelector('.sensor canvas')")
+        remote = show(browser, f"device/{N300_REMOTE}", "document.querySelector('.sensor')")
+        card.set(temp1_input="77700")
+        show(browser, f"device/{N300_LOCAL}", "document.body.innerText.includes('77.7 °C')")
+
+    assert "51.3 °C" in local
+    assert "a remote chip: only the user-mode driver reaches it" in remote
+    assert "°C" not in remote
+
+
+AWAY = {"in the past": "devices?at=@{now}", "at another device": "cores/1001"}
+
+
+@pytest.mark.parametrize("away", AWAY)
+def test_charts_have_what_happened_while_the_page_looked_elsewhere(
+    tmp_path: Path, away: str
+) -> None:
+    server = RunningServer(tmp_path, "--no-shm").wait_ready()
+    try:
+        with (
+            closing(AllocationClient(server.path)) as client,
+            website("--socket", server.path) as site,
+            Browser(tmp_path / "profile") as browser,
+        ):
+            for number in range(2):
+                client.declare_device(
+                    DeviceDeclaration(number, unique_id=str(1000 + number), grid=(2, 2))
+                )
+                client.report_allocation(number, 1, 1 << 20, MemoryKind.DRAM)
+            browser.ask("Page.navigate", url=f"http://127.0.0.1:{site.port}/#token={site.token}")
+            wait(browser, "document.querySelectorAll('.card').length === 2")
+            wait_until(lambda: kept_since(site))
+            show(browser, "device/1000", "document.querySelector('[data-chart=dram]')")
+
+            show(
+                browser, AWAY[away].format(now=kept_since(site)), "!location.hash.includes('1000')"
+            )
+            client.report_allocation(0, 2, 63 << 20, MemoryKind.DRAM)
+            wait_until(lambda: recent_dram(site) == 64 << 20)
+            client.report_deallocation(0, 2)
+            wait_until(lambda: recent_dram(site) == 1 << 20)
+            show(browser, "device/1000", "document.querySelector('[data-chart=dram]')")
+
+            wait_until(lambda: "64.0 MiB" in "".join(told_by_the_chart(browser)))
+            browser.mouse("mouseMoved", 5, 5)
+            wait_until(lambda: cursor(browser) > 0.95)  # at the present
+    finally:
+        server.stop()
+
+
+def kept_since(site: WebSite) -> int:
+    past = site.ask("/api/v1/recording").document["recordings"][0]
+    return past["started_ns"] or 0
+
+
+def recent_dram(site: WebSite) -> int:
+    devices = site.ask("/api/v1/history").document["devices"]
+    held: int = devices["1000"]["dram"][-1] if "1000" in devices else 0
+    return held
+
+
+def told_by_the_chart(browser: Browser) -> list[str]:
+    """What the chart of DRAM says all along its time."""
+    texts = []
+    for part in range(39, 0, -1):
+        browser.mouse("mouseMoved", *middle(browser, "dram", part / 40))
+        texts.append(browser.run("document.querySelector('.tooltip').innerText"))
+    return texts
+
+
+def cursor(browser: Browser) -> float:
+    """Where its line is, as a share of the chart's width; 0 if there is none."""
+    place: float = browser.run(
+        """(() => {
+            const { width, height } = document.querySelector("[data-chart=dram] canvas + canvas");
+            const context = document.querySelector("[data-chart=dram] canvas + canvas").getContext("2d");
+            const { data } = context.getImageData(0, height / 2, width, 1);
+            const drawn = Array.from({ length: width }, (_, x) => data[4 * x + 3]);
+            return Math.max(0, drawn.findIndex(Boolean)) / width;
+        })()"""
+    )
+    return place
+
+
+UNDER = "[...document.querySelectorAll('h2')].find((one) => one.textContent.startsWith({!r}))"
+
+
+def test_a_device_lists_the_processes_that_hold_it(browser: Browser) -> None:
+    heading = UNDER.format("Processes")
+
+    show(browser, "device/1003", heading)
+    rows = browser.run(
+        f"[...{heading}.nextElementSibling.querySelectorAll('tbody tr')]"
+        ".map((row) => [...row.cells].slice(0, 7).map((cell) => cell.innerText))"
+    )
+
+    user = user_name(os.geteuid())
+    assert rows == [[str(os.getpid()), user, "4.0 KiB", "0 B", "0 B", "0 B", "0 B"]]
+
+
+def test_growth_and_what_is_left_behind_have_amounts(tmp_path: Path) -> None:
+    server = RunningServer(tmp_path, "--no-shm").wait_ready()
+    code = """
+    from ttmem.client import AllocationClient
+    client = AllocationClient(sys.argv[1])
+    client.report_allocation(0, 1, 5 << 20, site="a.py:1 f")
+    client.report_allocation(0, 2, 7 << 20, site="b.py:2 g")
+    assert client.flush(10)
+    """
+    try:
+        with website("--socket", server.path) as site, Browser(tmp_path / "profile") as browser:
+            with child(code, server.path) as process:
+                link = f"http://127.0.0.1:{site.port}/#token={site.token}"
+                browser.ask("Page.navigate", url=link)
+                wait(browser, "document.querySelectorAll('.card').length === 1")
+                wait(browser, "performance.getEntriesByName(location.origin +"
+                     " '/api/v1/snapshot?by=site').some((one) => one.responseEnd)")  # fmt: skip
+                process.kill()
+                server.sees(lambda seen: bool(seen.left_behind))
+
+            heading = UNDER.format("Left behind")
+            show(browser, "processes", heading)
+            left = browser.run(f"{heading}.nextElementSibling.innerText")
+            show(browser, "sites", "document.querySelectorAll('tbody tr').length === 2")
+            wait(browser, "document.querySelector('tbody td')?.innerText === '0 B'")
+            grown = browser.run(
+                "[...document.querySelectorAll('tbody tr')]"
+                ".map((row) => [0, 1, 6].map((at) => row.cells[at].innerText))"
+            )
+    finally:
+        server.stop()
+
+    assert "12.0 MiB" in left
+    assert sorted(grown) == [["0 B", "-5.0 MiB", "a.py:1 f"], ["0 B", "-7.0 MiB", "b.py:2 g"]]

@@ -26,7 +26,7 @@ from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.writer import FileSink
 from ttmem.snapshots import Snapshot
 from ttmem.web import lives
-from ttmem.web.page import bundle
+from ttmem.web.report import bundle
 
 HERE = Path(__file__).parent
 KINDS = {"DRAM": 0, "L1": 1, "L1_SMALL": 2, "TRACE": 3}
@@ -63,9 +63,9 @@ def sums(snapshot: Snapshot, device: str) -> dict[str, Counter[str]]:
     """Held bytes by call site, for each chart."""
     found: dict[str, Counter[str]] = {"dram": Counter(), "l1_used": Counter(), "trace": Counter()}
     charts = {"DRAM": "dram", "L1": "l1_used", "L1_SMALL": "l1_used", "TRACE": "trace"}
-    for one in snapshot.buffers or ():
-        if one.device == device and one.kind in charts:
-            found[charts[one.kind]][one.site or "no call site is known"] += one.held
+    for buffer in snapshot.buffers or ():
+        if buffer.device == device and buffer.kind in charts:
+            found[charts[buffer.kind]][buffer.site or "no call site is known"] += buffer.held
     return found
 
 
@@ -77,7 +77,7 @@ def compare(file: Path, page: Path, tmp_path: Path, count: int) -> list[Any]:
         document, _ = ask(page, [], tmp_path)
         devices = [device["unique_id"] for device in document["devices"]]
         positions = sorted({chance.randrange(info.first, info.end + 1) for _ in range(count)})
-        peaks = [(devices.index(one["device"]), one["position"]) for one in document["peaks"]]
+        peaks = [(devices.index(peak["device"]), peak["position"]) for peak in document["peaks"]]
         wanted = [(chance.randrange(len(devices)), at) for at in positions] + peaks
         _, answers = ask(page, wanted, tmp_path)
         for (number, asked), answer in zip(wanted, answers, strict=True):
@@ -85,7 +85,9 @@ def compare(file: Path, page: Path, tmp_path: Path, count: int) -> list[Any]:
             if answer["totals"] and not answer["complete"]:
                 position = answer["totals"]["position"]  # what the page shows instead
             now = recording.at(f"#{position}", ["buffers"])
-            device = next((one for one in now.devices if one.unique_id == devices[number]), None)
+            device = next(
+                (device for device in now.devices if device.unique_id == devices[number]), None
+            )
             if device is None:  # it is not declared yet
                 assert answer["totals"] is None or not answer["totals"]["dram"]
                 continue
@@ -96,19 +98,23 @@ def compare(file: Path, page: Path, tmp_path: Path, count: int) -> list[Any]:
             expected = {**amounts._asdict(), "l1_used": device.l1_used}
             assert {name: answer["totals"][name] for name in expected} == expected
             for chart, counted in sums(now, device.unique_id).items():
-                shown = {one["name"]: one["bytes"] for one in answer["sites"][chart]}
+                shown = {site["name"]: site["bytes"] for site in answer["sites"][chart]}
                 cb = shown.pop("circular buffers (shared)", 0)
                 assert (shown, cb) == (counted, amounts.cb if chart == "l1_used" else 0)
             if answer["complete"]:
                 listed = [
-                    [KINDS[one.kind], -1 if one.address is None else one.address, one.held]
-                    for one in now.buffers or ()
-                    if one.device == device.unique_id and one.kind in KINDS
+                    [
+                        KINDS[buffer.kind],
+                        -1 if buffer.address is None else buffer.address,
+                        buffer.held,
+                    ]
+                    for buffer in now.buffers or ()
+                    if buffer.device == device.unique_id and buffer.kind in KINDS
                 ]
                 assert sorted(answer["buffers"]) == sorted(listed)
-        for one, answer in zip(document["peaks"], answers[len(positions) :], strict=True):
-            assert answer["totals"][one["memory"]] == one["bytes"]
-            assert answer["complete"] or one["memory"] == "cb"
+        for peak, answer in zip(document["peaks"], answers[len(positions) :], strict=True):
+            assert answer["totals"][peak["memory"]] == peak["bytes"]
+            assert answer["complete"] or peak["memory"] == "cb"
     return answers
 
 
@@ -123,17 +129,17 @@ def test_figures_of_workloads_are_those_of_ps(name: str, tmp_path: Path) -> None
 
     answers = compare(file, written(file), tmp_path, 25)
 
-    on_cores = [one for one in answers if one["onCores"] is not None and one["totals"]]
+    on_cores = [answer for answer in answers if answer["onCores"] is not None and answer["totals"]]
     assert on_cores
-    for one in on_cores:
-        assert one["onCores"] == one["totals"]["cb"]
+    for answer in on_cores:
+        assert answer["onCores"] == answer["totals"]["cb"]
 
 
 @pytest.mark.slow
 def test_a_run_that_is_too_long_keeps_peaks_and_exact_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lives, "ROOM", lives.Room(buffers=120, steps=600, samples=80))
+    monkeypatch.setattr(lives, "PAGE_LIMITS", lives.PageLimits(buffers=120, steps=600, samples=80))
     file = simulated(tmp_path, "serving", "--steps", "40")
     page = written(file)
 
@@ -153,7 +159,7 @@ def test_the_page_is_private_and_replaces_nothing_unasked(
     assert main(["report", str(file), "-o", str(page)]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert main(["report", str(file), "-o", str(page), "--overwrite"]) == 0
-    assert [one.name for one in page.parent.iterdir() if "part" in one.name] == []
+    assert [path.name for path in page.parent.iterdir() if "part" in path.name] == []
 
 
 def test_the_page_is_named_after_the_recording(
@@ -289,7 +295,7 @@ def test_what_only_counters_tell_has_a_sample_each_second(tmp_path: Path) -> Non
 
     document, answers = ask(written(file), [(0, 0)], tmp_path)
 
-    peaks = {one["memory"]: one["bytes"] for one in document["peaks"]}
+    peaks = {peak["memory"]: peak["bytes"] for peak in document["peaks"]}
     assert peaks == {"dram": 16 << 20, "l1": 4096, "l1_used": 4096}
     assert document["sums_only"] == [os.getpid()]
     assert answers[0]["totals"]["position"] is None

@@ -10,8 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttmem.events import EVENT_SIZE, Event, Op
-from ttmem.wire.historical import SIZES, Head, Message, encode
-from ttmem.wire.record_stream import Broken, Item, Problem, Question, RecordStream, Reports
+from ttmem.wire.historical import (
+    SIZES,
+    Broken,
+    Head,
+    HistoricalQuery,
+    Item,
+    Message,
+    Problem,
+    RecordStream,
+    Reports,
+    encode,
+)
 
 PID = 4242
 
@@ -72,7 +82,7 @@ def test_a_lone_question_is_understood_after_a_moment_of_quiet(size: int) -> Non
 
     assert stream.feed(encode(size, question)) == []
     assert stream.waiting
-    assert stream.quiet() == [Question(question, size)]
+    assert stream.quiet() == [HistoricalQuery(question, size)]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -80,7 +90,7 @@ def test_a_lone_question_of_a_client_that_closes_at_once_is_understood(size: int
     stream = RecordStream(PID)
     stream.feed(encode(size, Head(Message.DEVICE_INFO_QUERY, -1)))
 
-    assert stream.end() == [Question(Head(Message.DEVICE_INFO_QUERY, -1), size)]
+    assert stream.end() == [HistoricalQuery(Head(Message.DEVICE_INFO_QUERY, -1), size)]
 
 
 @pytest.mark.parametrize("longer", SIZES[1:])

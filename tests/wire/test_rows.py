@@ -6,7 +6,7 @@ import pytest
 
 from ttmem._native import Ledger
 from ttmem.events import BinaryStatus, Event, Flag, KernelType, MemoryKind, Op
-from ttmem.snapshots.detail import COLUMNS
+from ttmem.snapshots.native_rows import COLUMNS
 from ttmem.wire.rows import (
     AccountRow,
     BufferRow,

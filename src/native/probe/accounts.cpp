@@ -110,14 +110,14 @@ bool hold(Region& region, const ThreadState& thread, LiveEntry& entry, const Dev
     entry.devices = group.named;
     entry.phase = thread.phase;
     entry.thread = thread.number;
-    // Atomic operations first: each of them waits for every store before it, and the table and the ring are seldom in
-    // the caches.
+    // Atomic operations first: each of them waits for every store before it, and the table and the ring are seldom
+    // cached.
     const ClaimedSlot claimed = claim(region);
     count_in(region, entry, group.mask);
     const Event event = event_of(op, entry, entry.time);
-    const bool room = insert(region, entry);
+    const bool inserted = insert(region, entry);
     fill(region, claimed, thread, event, entry.layout);
-    return room;
+    return inserted;
 }
 
 namespace {
@@ -189,8 +189,8 @@ void reset_peaks(Region& region, std::uint32_t device) {
             counter.earlier_capacity = capacity;
         }
         counter.peak_ns = now_ns();
-        counter.peak_name = counter.peak_site = 0;  // held already: nobody reached it
-        // A thread that allocated in between may have raised the peak that was just replaced.
+        counter.peak_name = counter.peak_site = 0;  // already counted: no allocation reached it
+        // A thread that allocated meanwhile may have raised the peak that was just replaced.
         std::uint64_t peak = counter.peak.load(), held = counter.reserved.load();
         while (held > peak && !counter.peak.compare_exchange_weak(peak, held)) {
         }

@@ -1,4 +1,4 @@
-// A private table keyed by a number that is not 0: an object's address, a program's id. Like the live table, it has a
+// A private table whose keys are nonzero numbers: an object's address, a program's id. Like the live table, it uses a
 // window instead of tombstones, so that threads insert and remove without a lock.
 #pragma once
 
@@ -20,7 +20,7 @@ public:
         return places ? search(*places, key) : nullptr;
     }
 
-    // The value there is, or a new one; null if there is no room.
+    // The existing value, or a new one; null if the table is full.
     Value* find_or_insert(std::uint64_t key) {
         Places* places = all();
         if (!places) {
@@ -34,7 +34,7 @@ public:
             if (exchange(places->keys[place], 0, BUSY)) {
                 places->values[place].clear();
                 places->keys[place].store(key, order::PUBLISH);
-                Value* first_of_all = search(*places, key);  // another thread may have put it in meanwhile
+                Value* first_of_all = search(*places, key);  // another thread may have inserted it meanwhile
                 if (first_of_all != &places->values[place]) {
                     places->keys[place].store(0, order::PUBLISH);
                 }
@@ -63,7 +63,7 @@ private:
     static constexpr std::uint32_t WINDOW = 64;
     static constexpr std::uint64_t BUSY = ~0ull;
 
-    // Keys apart: a search that finds nothing reads eight cache lines, whatever the size of a value.
+    // Keys are stored separately: a search that finds nothing reads eight cache lines, whatever the size of a value.
     struct Places {
         std::atomic<std::uint64_t> keys[COUNT];
         Value values[COUNT];
@@ -71,7 +71,7 @@ private:
 
     static std::uint32_t first(std::uint64_t key) { return static_cast<std::uint32_t>(mixed(0, key) >> 20); }
 
-    // Looks before it locks: most places are another's.
+    // Looks before it locks: most slots are taken by others.
     static bool exchange(std::atomic<std::uint64_t>& key, std::uint64_t expected, std::uint64_t fresh) {
         return key.load(order::GLANCE) == expected &&
                key.compare_exchange_strong(expected, fresh, order::TAKE_OVER);

@@ -1,4 +1,4 @@
-// Who did it: the ttnn operation and the line of Python that are at work in this thread.
+// What caused an event: the ttnn operation and the line of Python that this thread is executing.
 #pragma once
 
 #include "python_frames.hpp"

@@ -67,7 +67,7 @@ Way decide(const void* buffer) {
         return Way::FUNCTIONS;
     }
     if (page_size.address() && !page_size(buffer)) {
-        return Way::UNDECIDED;  // an empty buffer shows nothing
+        return Way::UNDECIDED;  // an empty buffer proves nothing
     }
     if (fields_fit(buffer)) {
         return Way::FIELDS;

@@ -1,4 +1,4 @@
-// Reads through the kernel, so that an address which means nothing is an answer and not a fault.
+// Reads through the kernel, so that an invalid address is an error instead of a fault.
 #pragma once
 
 #include <sys/uio.h>

@@ -48,9 +48,9 @@ CoreSet intern_cores(Region& region, const Rectangle* rectangles, std::size_t co
         }
     }
     if (!count || count > MAX_RANGES) {
-        return {0, record.total};  // the number of cores is known, their places are not
+        return {0, record.total};  // the number of cores is known, but not which
     }
-    record.check = checksum(&record, sizeof record);  // 64 bits name the set as well
+    record.check = checksum(&record, sizeof record);  // 64 bits identify the set as well
     std::uint32_t place;
     if (const std::uint32_t number = find(record.check, place)) {
         return {number, record.total};
@@ -64,7 +64,7 @@ CoreSet intern_cores(Region& region, const Rectangle* rectangles, std::size_t co
     }
     const std::uint32_t number = region.header->cores.load(order::GUARDED);
     if (number >= region.counts[CORES]) {
-        region.header->tables_without_room.fetch_add(1, order::ALONE);
+        region.header->tables_without_space.fetch_add(1, order::ALONE);
         return {0, record.total};
     }
     region.cores[number] = record;

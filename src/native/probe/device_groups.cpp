@@ -13,7 +13,7 @@ constexpr std::uint32_t MAX_CHIP = 1024;
 std::atomic<bool> busy{false};
 std::atomic<std::uint16_t> index_of_chip[MAX_CHIP];  // + 1; 0 = not seen
 std::uint64_t unique_ids[MAX_CHIP];
-std::atomic<bool> identified[MAX_CHIP];  // of them those that the runtime has told
+std::atomic<bool> identified[MAX_CHIP];  // those that the runtime has described
 std::uint32_t chip_at[MAX_DEVICES];
 
 struct KnownSet {
@@ -45,7 +45,7 @@ void describe(DeviceRecord& record, std::uint32_t chip, const DeviceFacts* facts
 std::uint32_t write_set(Region& region, std::uint64_t mask) {
     const std::uint32_t number = region.header->sets.load(order::GUARDED);
     if (number >= region.counts[SETS]) {
-        region.header->tables_without_room.fetch_add(1, order::ALONE);
+        region.header->tables_without_space.fetch_add(1, order::ALONE);
         return 0;
     }
     SetRecord& record = region.sets[number];
@@ -76,7 +76,7 @@ int device_index(Region& region, std::uint32_t chip, const DeviceFacts* facts) {
     if (!index) {
         index = region.header->devices.load(order::GUARDED) + 1;
         if (index > region.counts[DEVICES]) {
-            region.header->tables_without_room.fetch_add(1, order::ALONE);
+            region.header->tables_without_space.fetch_add(1, order::ALONE);
             return -1;
         }
         chip_at[index - 1] = chip;

@@ -1,3 +1,8 @@
+// Asked from Python: small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "exports.hpp"
 
 #include <cstring>
@@ -21,7 +26,7 @@ int ttmem_probe_track(int on) {
 
 std::uint32_t ttmem_probe_enter_phase(const char* name) {
     const bool tracking = tracking_region();
-    // Also while it is off: what comes after it is on belongs to the phase.
+    // Even while it is off: what happens after it is turned on belongs to the phase.
     const Recording recording(mapped_region.load(order::OBSERVE));
     if (!recording || !name) {
         return 0;

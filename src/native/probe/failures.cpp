@@ -1,3 +1,8 @@
+// When an allocation fails: small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "failures.hpp"
 
 #include <algorithm>
@@ -15,7 +20,7 @@ namespace ttmem::probe {
 
 namespace {
 
-constexpr std::uint64_t TOLD = 5;  // failures of one process: some programs try until it fits
+constexpr std::uint64_t TOLD = 5;  // failures per process: some programs try until it fits
 constexpr std::size_t LONGEST = 400;
 const char* const KINDS[] = {"DRAM", "L1", "SYSTEM_MEMORY", "L1_SMALL", "TRACE"};
 
@@ -30,7 +35,7 @@ std::string_view text_of(const Region& region, std::uint32_t number) {
     return end <= region.counts[TEXT] ? first_line({region.text + record.offset, record.length}) : "";
 }
 
-// Its checks say where in the runtime they stand, then 'info:', then what is wrong.
+// Its checks print their location in the runtime, then 'info:', then what is wrong.
 std::string_view essence(std::string_view message) {
     constexpr std::string_view HEAD = "info:\n";
     const std::size_t head = message.find(HEAD);
@@ -39,7 +44,7 @@ std::string_view essence(std::string_view message) {
 
 int width(std::string_view text) { return static_cast<int>(text.size()); }
 
-// No `ttmem run` looks after this process and explains it: the essential lines come from here.
+// No `ttmem run` watches this process and explains the failure, so the essential lines are printed here.
 void tell(const Region& region, const FailureRecord& record) {
     const std::string_view name = text_of(region, record.name), site = text_of(region, record.site);
     const std::string_view message = essence({record.message, record.length});
@@ -47,18 +52,18 @@ void tell(const Region& region, const FailureRecord& record) {
     const char* gap = name.empty() || site.empty() ? "" : "  ";
     const char* by = name.empty() && site.empty() ? "" : ", asked by ";
     if (record.what == 0) {
-        const bool full = message.find("Out of Memory") != std::string_view::npos;  // else it did not like the layout
-        say("%s a buffer of %llu B in %s%s%.*s%s%.*s", full ? "no room for" : "the runtime refused",
+        const bool full = message.find("Out of Memory") != std::string_view::npos;  // otherwise it rejected the layout
+        say("%s a buffer of %llu B in %s%s%.*s%s%.*s", full ? "no space for" : "the runtime refused",
             static_cast<unsigned long long>(record.requested), kind, by, width(name), name.data(), gap, width(site),
             site.data());
     } else {
-        say("no room for the %s buffers of a program in L1%s%.*s%s%.*s", record.what == 1 ? "circular" : "dataflow", by,
+        say("no space for the %s buffers of a program in L1%s%.*s%s%.*s", record.what == 1 ? "circular" : "dataflow", by,
             width(name), name.data(), gap, width(site), site.data());
     }
     say("the runtime says: %.*s", width(message), message.data());
 }
 
-// What the program wanted, before it is destroyed: by then nothing else in the ring names its circular buffers.
+// What the program wanted, before it is destroyed: nothing else in the ring refers to its circular buffers.
 void tell_layout(const Recording& recording, std::uint64_t program, std::uint64_t time) {
     const ProgramParts* parts = parts_of(program, false);
     const std::uint32_t count = parts ? parts->laid_out.load(order::GUARDED) : 0;

@@ -1,4 +1,4 @@
-// An allocation that the runtime refused, with its own words. The exception goes on to the application.
+// An allocation that the runtime refused, with its message. The exception continues to the application.
 #pragma once
 
 #include "recording.hpp"

@@ -59,14 +59,14 @@ void look_for_features(Region& region) {
     for (const Feature* feature = Feature::first(); feature; feature = feature->next()) {
         Found* found = named(table, end, feature->name());
         if (found == table + MAX_FEATURES - 1) {
-            break;  // the last place is for the call sites
+            break;  // the last entry is for call sites
         }
         if (found == end) {
             *end++ = {feature->name(), nullptr};
         }
         found->missing = found->missing ? found->missing : feature->first_missing();
     }
-    for (Found* found = end; found-- != table;) {  // the first is written last: it says that all are there
+    for (Found* found = end; found-- != table;) {  // the first is written last: it indicates that all are complete
         write(region.features[found - table], found->name, !found->missing);
         if (found->missing) {
             say("%s: off, this runtime has no %s", found->name, found->missing);

@@ -1,4 +1,5 @@
-// What this runtime lets us see. A missing symbol switches one feature off, with one line, here and in the region.
+// What can be observed in this runtime. A missing symbol switches off one feature, with one line, here and in the
+// region.
 #pragma once
 
 #include "region.hpp"
@@ -6,8 +7,8 @@
 
 namespace ttmem::probe {
 
-// A static object beside the hooks that a feature is made of: it registers what they need. Files that serve the same feature
-// name it alike; it works where the runtime has all of their symbols.
+// A static object next to the hooks of a feature registers what they need. Files with hooks of the same feature use the
+// same name; it works if the runtime has all of their symbols.
 class Feature {
 public:
     template <typename... Symbols>
@@ -22,11 +23,11 @@ public:
     static Feature* first() { return first_; }
     Feature* next() const { return next_; }
     const char* name() const { return name_; }
-    const char* first_missing() const;  // null: all are there
+    const char* first_missing() const;  // null: none is missing
 
 private:
     static constexpr std::size_t MOST_SYMBOLS = 6;
-    // Constant initialisers: these are there before the first object of any file is made.
+    // Constant initialisers, so these exist before the first object of any file is constructed.
     static inline Feature* first_ = nullptr;
     static inline Feature** last_ = &first_;
 
@@ -37,7 +38,7 @@ private:
 
 void look_for_features(Region& region);
 
-// A feature whose symbols are there turned out not to work after all.
+// A feature whose symbols exist turned out not to work.
 void switch_off(const char* feature, const char* why);
 
 }  // namespace ttmem::probe

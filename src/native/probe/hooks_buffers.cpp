@@ -1,4 +1,4 @@
-// Buffers, on whatever thread they are allocated and freed.
+// Buffers, whichever thread allocates or frees them.
 #include <algorithm>
 
 #include "accounts.hpp"
@@ -26,8 +26,8 @@ TTMEM_HOT_DATA Function<std::uint32_t(const void*, std::uint32_t)> alignment_of{
 
 constexpr std::uint32_t DRAM = 0;
 
-// The runtime numbers its buffers. One with a higher number than all that were seen was made while tracking was off, and
-// need not be looked for.
+// The runtime numbers its buffers. One with a higher number than all that were seen was created while tracking was off,
+// and need not be looked up.
 TTMEM_HOT_DATA std::atomic<std::uint64_t> newest{0};
 
 void remember_newest(std::uint64_t id) {
@@ -41,8 +41,8 @@ bool may_be_held(const void* buffer) {
     return buffer_id(buffer, id) && (!ids_are_numbers() || id <= newest.load(order::GUARDED));
 }
 
-// Allocation is in lock-step: the block of one bank, in every bank. Blocks are multiples of the DRAM alignment, also
-// in L1. 0 if this runtime does not say.
+// Allocation is lock-step: the block of one bank, in every bank. Blocks are multiples of the DRAM alignment, even in
+// L1. 0 if this runtime does not provide it.
 std::uint64_t reserved_bytes(const void* buffer, std::uint32_t kind) {
     const void* allocator = buffer_allocator(buffer);
     const std::uint64_t alignment = allocator ? alignment_of(allocator, DRAM) : 0;
@@ -102,7 +102,7 @@ void freed_unknown(const Recording& recording, const void* buffer, const BufferF
     if (!describe(buffer, facts, entry)) {
         return;
     }
-    // One of those without room, if it cannot be one that was never seen.
+    // One that did not fit into the table, if it cannot be one that was never seen.
     const bool seen = !region.header->unseen.load(order::ALONE);
     std::uint64_t without_entry = seen ? region.header->live_uncounted.load(order::ALONE) : 0;
     while (without_entry && !region.header->live_uncounted.compare_exchange_weak(without_entry, without_entry - 1)) {
@@ -137,16 +137,16 @@ void refused(const Recording& recording, const void* buffer, const char* message
     failed(recording, failure, message);
 }
 
-// The runtime's own functions may refuse to answer: that is not the application's concern.
+// The runtime's own functions may throw: that is not the application's concern.
 template <typename Change>
 TTMEM_RECORDS void see(Change change, const Recording& recording, const void* buffer) {
     try {
         change(recording, buffer);
-    } catch (...) {  // it is not counted then
+    } catch (...) {  // then it is not counted
     }
 }
 
-// Before the runtime's part: its place in the live table, too, is on the way meanwhile.
+// Before the runtime's part, so that its slot in the live table is prefetched meanwhile.
 TTMEM_RECORDS void expect_buffer(const Region& region, const void* buffer) {
     expect_event(region);
     if (std::uint64_t id; buffer_id(buffer, id)) {

@@ -1,4 +1,9 @@
-// Devices and meshes come and go; traces are captured, replayed and released on them.
+// Devices and meshes are opened and closed; traces are captured, replayed and released on them.
+// When devices open and close: small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "accounts.hpp"
 #include "features.hpp"
 #include "notices.hpp"
@@ -21,8 +26,8 @@ void opened(const Recording& recording, const void* mesh) {
     append(region, recording.thread(), notice(DEVICE_OPENED, group, 0));
 }
 
-// What is still there when a device or mesh closes is gone with its allocator, without a word from the runtime. The
-// events say that nobody freed it: `ttmem dump` lists that after the end.
+// What is still allocated when a device or mesh is closed is gone with its allocator, without a call by the runtime.
+// The events say that nobody freed it: `ttmem dump` lists it after the end.
 template <typename Goes>
 void release_left(const Recording& recording, Goes goes) {
     Region& region = recording.region();
@@ -83,8 +88,8 @@ void on_mesh_gone(const void* mesh) {
     on_mesh_gone_real(mesh);
 }
 
-// A mesh and its submeshes have an allocator and a program cache each. Whichever closes first takes its buffers and its
-// programs along; the devices stay open until the last of them closes. What the runtime returns, if anything, is passed on.
+// A mesh and its submeshes each have an allocator and a program cache. Whichever closes first takes its buffers and
+// programs along; the devices stay open until the last one closes. What the runtime returns, if anything, is passed on.
 TTMEM_HOOK(std::uint64_t, on_mesh_close, TT_MESH_DEVICE "10close_implEPNS1_10MeshDeviceE", void*, void*)
 std::uint64_t on_mesh_close(void* mesh, void* handle) {
     const std::uint32_t number = handle ? mesh_number(handle) : 0;

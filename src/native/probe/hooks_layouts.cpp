@@ -1,7 +1,7 @@
-// Circular buffers, dataflow buffers and scratchpads: what a program holds in L1 beside its tensors.
+// Circular buffers, dataflow buffers and scratchpads: what a program holds in L1 besides tensors.
 //
-// The runtime reports circular buffers one by one while it lays a program out, without naming the program; it reports
-// dataflow buffers and scratchpads to nobody, but marks their addresses. Both are collected in the thread that does
+// The runtime reports circular buffers individually while it lays out a program, without naming the program; it does
+// not report dataflow buffers and scratchpads, but marks their addresses. Both are collected in the thread that does
 // the layout, kept when it is finished, and counted when the runtime has accepted the program (programs.hpp).
 #include <exception>
 #include <vector>
@@ -42,7 +42,7 @@ void begin(const Recording& recording, const void* program, const void* device, 
 
 void collect(Region& region, ProgramLayout& layout, const PendingCb& seen) {
     if (!seen.devices) {
-        return;  // the runtime names all chips of a mesh, also those that the program does not run on
+        return;  // the runtime names all chips of a mesh, including those that the program does not run on
     }
     for (int i = layout.count; i-- > 0;) {
         PendingCb& known = layout.pending[i];
@@ -56,14 +56,14 @@ void collect(Region& region, ProgramLayout& layout, const PendingCb& seen) {
     if (layout.count < MAX_PENDING) {
         layout.pending[layout.count++] = seen;
     } else {
-        region.header->live_without_room.fetch_add(1, order::ALONE);
+        region.header->live_without_space.fetch_add(1, order::ALONE);
     }
 }
 
-// Nobody but its workload knows whether a program will run; one that is in none runs when it has passed the checks.
+// Only its workload knows whether a program will run; one that is in no workload runs when it has passed the checks.
 void passed(const void* program) {
     if (!waiting_layouts.load(order::GUARDED)) {
-        return;  // it was laid out before, and is checked once more
+        return;  // it was laid out before, and is checked again
     }
     if (const Recording recording; recording) {
         const std::uint64_t id = program_id(program);
@@ -74,7 +74,7 @@ void passed(const void* program) {
     }
 }
 
-// Runs the runtime's own layout with the collection open. A program whose layout it refuses has none.
+// Runs the runtime's own layout while collecting. A program whose layout is rejected has none.
 template <typename Real>
 void lay_out(Real&& real, const void* program, const void* device, Sort sort, Symbol& check) {
     struct Scope {

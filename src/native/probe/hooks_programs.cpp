@@ -63,7 +63,7 @@ std::string kernel_name(const std::string& path) {
     return parts.size() == 4 ? parts[3] + "/" + parts[1] : path;
 }
 
-// The path has a hash of source and options in it: equal paths are equal binaries, in every process.
+// The path contains a hash of source and options: equal paths are equal binaries, in every process.
 std::uint64_t content_of(const std::string& path) {
     std::uint64_t sum = 0;
     for (const char letter : path) {
@@ -113,7 +113,7 @@ std::uint64_t tell(const Recording& recording, std::uint8_t what, const void* pr
     return group.mask;
 }
 
-// Programs that are made meanwhile belong to the fabric or to dispatch.
+// Programs created meanwhile belong to fabric or dispatch.
 class TypeScope {
 public:
     explicit TypeScope(std::uint8_t type) : thread_(thread_state()) {
@@ -148,7 +148,7 @@ void on_created(const void* program) {
 
 TTMEM_HOOK(void, on_destroyed, TT_INSPECTOR "17program_destroyedEPKNS0_6detail11ProgramImplE", const void*)
 void on_destroyed(const void* program) {
-    // Also of one that was made while tracking was off: it may have joined a workload.
+    // Even for one that was created while tracking was off: it may have joined a workload.
     if (const Recording recording{mapped_region.load(order::OBSERVE)}; recording) {
         release_program(recording.region(), recording.thread(), program_id(program));
     }
@@ -165,7 +165,7 @@ void on_kernel(const void* program, const void* device, const std::shared_ptr<ch
     if (const Recording recording; recording && device && kernel && *kernel) {
         try {
             compiled(recording, program, device, kernel->get(), *root);
-        } catch (...) {  // no memory for a path, or a kernel that does not know its files
+        } catch (...) {  // out of memory for a path, or a kernel that does not know its files
         }
     }
 }

@@ -1,4 +1,4 @@
-// Dispatch: binaries on their way, programs launched, the operation that they belong to.
+// Dispatch: binaries being sent, programs launched, and the operation they belong to.
 #include "attribution.hpp"
 #include "features.hpp"
 #include "notices.hpp"
@@ -17,7 +17,7 @@ namespace {
 Function<std::uint8_t(const void*, std::uint64_t)> binary_status{
     "_ZNK2tt8tt_metal11distributed16MeshWorkloadImpl25get_program_binary_statusEm"};
 
-// Program and MeshWorkload are a pointer to their implementation, and its owner's word.
+// Program and MeshWorkload consist of a pointer to their implementation, and its owner's word.
 const void* implementation_of(const void* handle) { return *static_cast<const void* const*>(handle); }
 
 void add_program(const void* workload, const void* range, const void* program, bool unseen, bool dispatch_seen) {
@@ -26,16 +26,16 @@ void add_program(const void* workload, const void* range, const void* program, b
         parts->dispatches.store(1, order::GUARDED);
     }
     const std::uint32_t place = parts ? parts->count.load(order::GUARDED) : MAX_WORKLOAD_PROGRAMS;
-    const bool room = place < MAX_WORKLOAD_PROGRAMS;
+    const bool fits = place < MAX_WORKLOAD_PROGRAMS;
     const std::uint64_t id = program_id(implementation_of(program));
-    join_workload(id, mesh_range(range), room && dispatch_seen);
-    if (room) {
+    join_workload(id, mesh_range(range), fits && dispatch_seen);
+    if (fits) {
         parts->programs[place].id.store(id, order::GUARDED);
         parts->count.store(place + 1, order::PUBLISH);
     }
 }
 
-// Remembered with the workload, which is always dispatched by the same queue while its devices are open.
+// Stored with the workload, which is always dispatched by the same queue while its devices are open.
 bool find_groups(Region& region, WorkloadParts& parts, const void* queue) {
     const std::uint64_t now = device_generation.load(order::OBSERVE);
     if (parts.queue.load(order::GUARDED) == queue && parts.generation.load(order::GUARDED) == now) {
@@ -96,7 +96,7 @@ TTMEM_RECORDS void accept(const Recording& recording, WorkloadParts* parts) {
 void dispatched(const Recording& recording, const void* workload, const void* queue) {
     Region& region = recording.region();
     WorkloadParts* parts = workload_parts(workload, false);
-    if (waiting_layouts.load(order::GUARDED)) {  // the program of a cached operation was laid out anew
+    if (waiting_layouts.load(order::GUARDED)) {  // the program of a cached operation was laid out again
         accept(recording, parts);
     }
     if (!parts || !find_groups(region, *parts, queue)) {
@@ -155,14 +155,14 @@ TTMEM_RECORDS void enqueue(void* queue, void* workload, Real real) {
     if (const Recording recording; recording) {
         try {
             dispatched(recording, implementation_of(workload), queue);
-        } catch (...) {  // the runtime would not say what was asked
+        } catch (...) {  // the runtime threw instead of answering
         }
     }
 }
 
 }  // namespace
 
-// Of an operation whose programs are in the cache, this is all that is told.
+// For an operation whose programs are cached, this is all that is reported.
 TTMEM_HOOK(void, on_enqueue,
            "_ZN2tt8tt_metal11distributed19EnqueueMeshWorkloadERNS1_16MeshCommandQueueERNS1_12MeshWorkloadEb", void*,
            void*, bool)
@@ -177,14 +177,15 @@ void on_enqueue(void* queue, void* workload, bool blocking) {
 TTMEM_HOOK(void, on_add_program, TT_WORKLOAD "11add_programERKNS1_19MeshCoordinateRangeEONS0_7ProgramE", void*,
            const void*, void*)
 void on_add_program(void* workload, const void* range, void* program) {
-    // Also while tracking is off: its dispatches may come when it is on. The first one comes at once, and unseen.
+    // Even while tracking is off: its dispatches may come when it is on. The first one comes at once, unobserved.
     if (const Recording recording{mapped_region.load(order::OBSERVE)}; recording) {
         add_program(workload, range, program, !tracking_region(), on_enqueue_real.address());
     }
     on_add_program_real(workload, range, program);
 }
 
-// All programs were laid out and passed the checks, and there is room for their binaries: nothing is left to reject.
+// All programs were laid out and passed the checks, and there is space for their binaries: nothing can be rejected any
+// more.
 TTMEM_HOOK(void, on_load_binaries, TT_WORKLOAD "13load_binariesERNS1_16MeshCommandQueueE", void*, void*)
 void on_load_binaries(void* workload, void* queue) {
     on_load_binaries_real(workload, queue);
@@ -208,7 +209,7 @@ void on_workload_end(void* workload) {
     remove_workload(workload);
 }
 
-// The specs come by reference, as everything with a destructor does; the name's two words in two registers.
+// The specs are passed by reference, like everything with a destructor; the name's two words in two registers.
 TTMEM_HOOK(void, on_operation,
            "_ZN2tt8tt_metal9Inspector16emit_debug_entryEPKNS0_11distributed16MeshWorkloadImplEmSt17basic_string_"
            "viewIcSt11char_traitsIcEESt6vectorINS0_10TensorSpecESaISB_EESt8optionalIN4ttsl10StrongTypeIjNS2_"

@@ -3,7 +3,7 @@
 //   offset  size  field
 //        0     8  magic            "TTMEMPRB"
 //        8   u32  version          2; 1 had device records of 104 bytes, without what follows `cb_base`; 3 is compact: of a
-//                                   dead process, rewritten by ttmem/sources/probe/compact.py, sections cut to what is used
+//                                   dead process, rewritten by ttmem/sources/probe/cleanup.py, sections cut to what is used
 //       12   u32  state            0 being made, 1 in use, 2 the process ended in order
 //       16   u64  file size
 //       24   u32  pid
@@ -16,14 +16,14 @@
 //       64  12 x  section          u64 offset, u32 count, u32 stride; in the order of Section
 //      512   u64  tickets          events begun: the next event's number
 //      576   u64  given up         tickets whose slot was held by a writer that is a whole ring behind
-//      640   u64  live             entries of the live table; u64 ever without room; u64 of those alive now
-//      704   u32  strings          used; u32 bytes of text used; u64 strings without room
-//      768   u32  devices          u32 sets; u32 core sets; u32 without room
+//      640   u64  live             entries of the live table; u64 ever without space; u64 of those alive now
+//      704   u32  strings          used; u32 bytes of text used; u64 strings without space
+//      768   u32  devices          u32 sets; u32 core sets; u32 without space
 //      832   u64  failures         failed allocations so far
 //      896   u64  unpaired frees   frees of what was never seen: made while tracking was off, or before a fork
 //      904   u64  unseen           buffers that were allocated while tracking was off
 //      912   u64  forgotten        buffers that went with their device, without a place or for want of one
-//      920   u64  last event, ns   in a compact region, whose ring is empty
+//      920   u64  last event, ns   in a compact region, whose ring may be empty
 //     4096        sections
 //
 // Invariant: a record that is written once starts with a checksum of its other words, stored last. Whatever was
@@ -81,15 +81,15 @@ struct Header {
     alignas(64) std::atomic<std::uint64_t> tickets;
     alignas(64) std::atomic<std::uint64_t> given_up;
     alignas(64) std::atomic<std::uint64_t> live;
-    std::atomic<std::uint64_t> live_without_room;
+    std::atomic<std::uint64_t> live_without_space;
     std::atomic<std::uint64_t> live_uncounted;
     alignas(64) std::atomic<std::uint32_t> strings;
     std::atomic<std::uint32_t> text_bytes;
-    std::atomic<std::uint64_t> strings_without_room;
+    std::atomic<std::uint64_t> strings_without_space;
     alignas(64) std::atomic<std::uint32_t> devices;
     std::atomic<std::uint32_t> sets;
     std::atomic<std::uint32_t> cores;
-    std::atomic<std::uint32_t> tables_without_room;
+    std::atomic<std::uint32_t> tables_without_space;
     alignas(64) std::atomic<std::uint64_t> failures;
     alignas(64) std::atomic<std::uint64_t> unpaired_frees;
     std::atomic<std::uint64_t> unseen;

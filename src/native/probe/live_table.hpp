@@ -1,5 +1,5 @@
-// What is alive, by key. A key lives within WINDOW places after its hash, so that neither insertion nor removal
-// ever moves another entry, and a reader can copy the table at any time.
+// What is alive, by key. A key is stored within WINDOW slots after its hash, so that neither insertion nor removal ever
+// moves another entry, and a reader can copy the table at any time.
 #pragma once
 
 #include "region.hpp"
@@ -7,7 +7,7 @@
 namespace ttmem::probe {
 
 constexpr std::uint32_t WINDOW = 64;
-constexpr std::uint64_t TAKEN = 1;  // no key: its type would be 0
+constexpr std::uint64_t TAKEN = 1;  // not a key: its type would be 0
 
 inline std::uint64_t live_key(LiveType type, std::uint64_t id) {
     return static_cast<std::uint64_t>(type) << 56 | (id & 0x00FFFFFFFFFFFFFFull);
@@ -18,13 +18,13 @@ inline std::uint64_t part_key(LiveType type, std::uint64_t program, std::uint32_
     return live_key(type, program << 16 | (index & 0xFFFF));
 }
 
-// Eight neighbours by number, which are made and freed together, have their keys in one cache line.
+// Eight consecutive numbers, which are allocated and freed together, have their keys in one cache line.
 inline std::uint32_t first_place(const Region& region, std::uint64_t key) {
     const std::uint64_t line = mixed(0, key >> 3) >> 20;
     return static_cast<std::uint32_t>(line << 3 | (key & 7)) & (region.counts[LIVE] - 1);
 }
 
-// The table is larger than the caches: whoever knows a key early has its place brought in meanwhile.
+// The table is larger than the caches: if a key is known early, its slot is prefetched.
 inline void expect(const Region& region, std::uint64_t key) {
     const std::uint32_t place = first_place(region, key);
     __builtin_prefetch(&region.live_keys[place], 1);
@@ -43,7 +43,7 @@ inline void write_entry(Region& region, std::uint32_t place, LiveEntry& entry) {
     region.live_keys[place].store(entry.key, order::PUBLISH);
 }
 
-// False if there is no room. What only tells of the past makes room.
+// False if there is no space. Entries that are no longer alive are replaced.
 inline bool insert(Region& region, LiveEntry& entry) {
     const std::uint32_t first = first_place(region, entry.key);
     const std::uint32_t mask = region.counts[LIVE] - 1;
@@ -65,11 +65,11 @@ inline bool insert(Region& region, LiveEntry& entry) {
             return true;
         }
     }
-    region.header->live_without_room.fetch_add(1, order::ALONE);
+    region.header->live_without_space.fetch_add(1, order::ALONE);
     return false;
 }
 
-// A buffer that was taken out because its device closed stays as news of the past, in the first place there is.
+// A buffer that was removed because its device was closed is kept as such, in the first slot that is free.
 inline void keep_left(Region& region, LiveEntry& entry) {
     entry.key = live_key(LEFT_BUFFER, entry.key);
     const std::uint32_t first = first_place(region, entry.key);

@@ -1,4 +1,4 @@
-// Events beside allocations: something happened to a program, a trace or a device.
+// Events other than allocations: something happened to a program, a trace or a device.
 #pragma once
 
 #include "device_groups.hpp"

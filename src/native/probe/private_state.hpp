@@ -3,7 +3,7 @@
 
 namespace ttmem::probe {
 
-// In the child of a fork, where one thread is left and no lock is held by anybody else.
+// In a forked child, where only one thread is left and nobody else holds a lock.
 void forget_private_state();
 
 }  // namespace ttmem::probe

@@ -24,8 +24,8 @@ void drop_layout(Region& region, std::uint64_t program, ProgramParts& parts) {
     waiting_layouts.fetch_sub(count ? 1 : 0, order::ALONE);
 }
 
-// What a new layout takes the place of. Circular buffers and dataflow buffers never meet in one program, but are laid out
-// by different functions.
+// What a new layout replaces. A program has either circular buffers or dataflow buffers, and they are laid out by
+// different functions.
 void release_replaced(Region& region, const ThreadState& thread, std::uint64_t program, ProgramParts& parts,
                       std::uint32_t laid_out) {
     std::uint64_t devices = 0;
@@ -37,7 +37,7 @@ void release_replaced(Region& region, const ThreadState& thread, std::uint64_t p
         }
     }
     const std::uint32_t count = parts.circular_buffers.load(order::GUARDED);
-    std::uint32_t used = 0;  // numbers up to the last one that stays; those after it are given again
+    std::uint32_t used = 0;  // numbers up to the last one that stays; later ones are reused
     for (std::uint32_t index = 0; index < count; ++index) {
         const std::uint64_t key = part_key(CIRCULAR_BUFFER, program, index);
         const LiveEntry* entry = find(region, key);
@@ -122,7 +122,7 @@ void keep_layout(Region& region, ThreadState& thread) {
         entry.mesh = layout.mesh;
         entry.devices = group.named;
         entry.cores = pending.cores;
-        // The programs of one workload are laid out by threads of the runtime, where no Python is at work.
+        // The programs of one workload are laid out by threads of the runtime, in which no Python runs.
         entry.name = who.name || !owner ? who.name : owner->name;
         entry.site = who.site || !owner ? who.site : owner->site;
         entry.flags = pending.flags;
@@ -149,7 +149,7 @@ void accept_layout(Region& region, const ThreadState& thread, std::uint64_t prog
         const DeviceGroup group{mask_of(entry.devices), entry.devices};
         entry.key = part_key(CIRCULAR_BUFFER, program, parts->circular_buffers.fetch_add(1));
         entry.time = time;
-        // Without a place in the table nobody could count it out again.
+        // Without an entry in the table it could not be subtracted again.
         if (!hold(region, thread, entry, group, CB_ALLOC)) {
             count_out(region, entry, group.mask);
         }
@@ -184,7 +184,7 @@ void release_program(Region& region, const ThreadState& thread, std::uint64_t pr
     }
     LiveEntry entry;
     if (take(region, live_key(PROGRAM, program), entry)) {
-        // Which devices knew it is what its kernels said; a program that was never compiled is on none.
+        // Its kernels say which devices it was on; a program that was never compiled is on none.
         const DeviceGroup group = group_of_mask(region, devices);
         for_each_device(group.mask, [&](std::uint32_t at) { region.activity[at].programs_destroyed.fetch_add(1); });
         Event event{};

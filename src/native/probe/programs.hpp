@@ -31,24 +31,24 @@ struct ProgramParts {
     }
 };
 
-// Null if there is no room, or if the program was never seen.
+// Null if there is no space, or if the program was never seen.
 ProgramParts* parts_of(std::uint64_t program, bool make);
 
-// Of a ProgramImpl*; 0 if that cannot be told.
+// The id of a ProgramImpl*; 0 if unknown.
 std::uint64_t program_id(const void* program);
 
-// The runtime compiles a program and lays it out for a whole mesh. It is on those chips that its workload names.
+// The runtime compiles a program and lays it out for a whole mesh. It is on the chips that its workload names.
 void join_workload(std::uint64_t program, const MeshRange& range, bool dispatch_seen);
 DeviceGroup group_of_program(Region& region, std::uint64_t program, const void* device);
 
-// The circular buffers of a finished layout wait in the live table, in no sum and no event: the runtime may still reject
-// the program, because they do not fit or because another program of its workload does not.
+// The circular buffers of a finished layout wait in the live table, neither counted nor reported: the runtime may still
+// reject the program, because they do not fit or because another program of its workload does not.
 void keep_layout(Region& region, ThreadState& thread);
 
-// The program was accepted: they take the place of those that it had on the same devices.
+// The program was accepted: they replace those that it had on the same devices.
 void accept_layout(Region& region, const ThreadState& thread, std::uint64_t program);
 
-// How many layouts wait. Dispatching a program of the cache looks no further.
+// The number of waiting layouts. If it is 0, dispatching a cached program checks nothing else.
 extern std::atomic<std::int64_t> waiting_layouts;
 
 void release_circular_buffers(Region& region, const ThreadState& thread, std::uint64_t program);

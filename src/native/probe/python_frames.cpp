@@ -31,7 +31,7 @@ struct Python {
     int (*running)() = nullptr;
     int owner_at = -1;  // where a thread's state has the thread's own identity
     const char* problem = "no Python in this process";
-    std::string ttnn;  // its folder, with the slash
+    std::string ttnn;  // its directory, with the slash
 };
 
 int is_ttnn(dl_phdr_info* info, std::size_t, void* folder) {
@@ -55,7 +55,7 @@ void* current_frame(const PythonLayout& layout, const void* thread) {
     return frame;
 }
 
-// Does the code of the current frame look like code, where this layout says that it is?
+// Whether the code of the current frame looks like code at the place that this layout expects.
 bool layout_fits(const PythonLayout& layout, const void* thread) {
     void *code, *type, *filename;
     if (!careful_field(current_frame(layout, thread), layout.code, code) || !careful_field(code, OBJECT_TYPE, type) ||
@@ -97,7 +97,7 @@ const PythonLayout* layout_of_version() {
     return nullptr;
 }
 
-// A thread that runs no Python now, or that of a sub-interpreter, shows nothing. Only so many of them are looked at.
+// A thread that runs no Python now, or belongs to a sub-interpreter, proves nothing. Only a limited number is checked.
 bool shows_nothing(const void* thread) {
     constexpr int ENOUGH = 64;
     static std::atomic<int> looked_at{0};
@@ -124,19 +124,19 @@ Python find_python(const void* thread, ThisThread this_thread) {
 
 TTMEM_HOT_DATA std::atomic<const Python*> found{nullptr};
 
-// A program without Python: dlsym() is slow, and waits for whoever loads a library.
+// A program without Python: dlsym() is slow, and waits for any thread that is loading a library.
 constexpr std::uint32_t SELDOM = 4096;
 std::atomic<std::uint32_t> not_asked_for{0};
 
 
-// The state of this thread. Asking the interpreter is half of the price of a call site, so that the main thread's is
-// remembered where it can be seen to be still its own.
+// The state of this thread. Asking the interpreter takes half the time of a call site, so the main thread's state is
+// remembered where it can be verified.
 const void* state_of(const Python& python, ThreadState& own) {
     if (own.python && field<std::uint64_t>(own.python, python.owner_at) == own_identity()) {
         return own.python;
     }
     own.python = nullptr;
-    // At its end the interpreter frees the states of threads that are still at work in here.
+    // At its end the interpreter frees the states of threads that are still running here.
     const bool running = python.layout && python.running && python.running();
     const void* state = running ? python.this_thread() : nullptr;
     if (state && !own.python_known) {
@@ -146,7 +146,7 @@ const void* state_of(const Python& python, ThreadState& own) {
     return state;
 }
 
-// Null for a thread without Python, which says nothing of the others.
+// Null for a thread without Python, which says nothing about the others.
 const Python* python_of(ThreadState& own, const void*& thread) {
     const Python* known = found.load(order::OBSERVE);
     if (known) {
@@ -169,7 +169,7 @@ const Python* python_of(ThreadState& own, const void*& thread) {
     Python* fresh = nullptr;
     try {
         fresh = new Python(find_python(thread, this_thread));
-    } catch (...) {  // no memory
+    } catch (...) {  // out of memory
         return nullptr;
     }
     if (!found.compare_exchange_strong(known, fresh)) {
@@ -182,7 +182,7 @@ const Python* python_of(ThreadState& own, const void*& thread) {
 std::atomic<bool> ending{false};
 std::atomic<int> walks{0};
 
-// The main thread's own state stays; those of others may go, but not in the middle of a walk.
+// The main thread's own state stays; those of others may be freed, but not in the middle of a walk.
 class Walk {
 public:
     explicit Walk(const ThreadState& own) : counted_(!own.python) {
@@ -234,31 +234,31 @@ private:
 };
 
 bool belongs_to_ttnn(const Python& python, const void* code) {
-    Room room;
-    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename), room);
+    TextBuffer buffer;
+    const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename), buffer);
     return !python.ttnn.empty() && file.length >= python.ttnn.size() &&
            !std::memcmp(file.data, python.ttnn.data(), python.ttnn.size());
 }
 
 bool is_operation_call(const Python& python, const void* code) {
-    Room one, other;
+    TextBuffer one, other;
     const Text name = text_of(*python.layout, field<void*>(code, python.layout->name), one);
     const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename), other);
     return name.is("__call__") && file.ends_with("decorators.py");
 }
 
-std::size_t describe(const Python& python, const Frame& frame, char* line, std::size_t room) {
+std::size_t describe(const Python& python, const Frame& frame, char* line, std::size_t size) {
     const void* code = frame.code();
-    Room one, other;
+    TextBuffer one, other;
     const Text file = text_of(*python.layout, field<void*>(code, python.layout->filename), one);
     const Text name = text_of(*python.layout, field<void*>(code, python.layout->name), other);
-    const int written = std::snprintf(line, room, "%.*s:%d %.*s", static_cast<int>(file.length), file.data,
+    const int written = std::snprintf(line, size, "%.*s:%d %.*s", static_cast<int>(file.length), file.data,
                                       line_of(*python.layout, code, frame.instruction()),
                                       static_cast<int>(name.length), name.data);
-    return written < 0 ? 0 : std::min<std::size_t>(written, room - 1);
+    return written < 0 ? 0 : std::min<std::size_t>(written, size - 1);
 }
 
-// What a frame means, beside the numbers of sites, which are small.
+// The meaning of a frame, besides the numbers of sites, which are small.
 constexpr std::uint32_t UNKNOWN = 0, OF_TTNN = 0xFFFFFFFFu, CALL_OF_OPERATION = 0xFFFFFFFEu, OF_USER = 0xFFFFFFFDu;
 
 std::uint32_t find_meaning(Region& region, const Python& python, const Frame& frame) {
@@ -272,7 +272,7 @@ std::uint32_t find_meaning(Region& region, const Python& python, const Frame& fr
     return intern(region, line, describe(python, frame, line, sizeof line));
 }
 
-// Remembered for each instruction: file names are long, and seldom in the cache.
+// Cached for each instruction: file names are long, and seldom in the CPU cache.
 SiteCacheEntry& meaning_of(Region& region, ThreadState& thread, const Python& python, const Frame& frame) {
     const void* code = frame.code();
     const std::uint32_t instruction = frame.instruction();
@@ -301,13 +301,13 @@ std::uint32_t name_of(SiteCacheEntry& site, const void* operation) {
 std::uint32_t stack_of(Region& region, const Python& python, Frame frame) {
     constexpr char CUT[] = "\n(callers beyond these are not recorded)";
     char lines[MAX_TEXT];
-    const std::size_t room = sizeof lines - sizeof CUT;
+    const std::size_t capacity = sizeof lines - sizeof CUT;
     std::size_t used = 0;
-    for (int depth = 0; frame && depth < MAX_DEPTH && used + 2 < room; ++depth, frame.go_out()) {
+    for (int depth = 0; frame && depth < MAX_DEPTH && used + 2 < capacity; ++depth, frame.go_out()) {
         if (used) {
             lines[used++] = '\n';
         }
-        used += describe(python, frame, lines + used, room - used);
+        used += describe(python, frame, lines + used, capacity - used);
     }
     if (frame) {
         std::memcpy(lines + used, CUT, sizeof CUT - 1);

@@ -64,7 +64,7 @@ char* put_utf8(char* out, std::uint32_t letter) {
         *out++ = static_cast<char>(letter);
         return out;
     }
-    const bool lone_surrogate = letter >= 0xD800 && letter < 0xE000;  // of a file name that is no UTF-8
+    const bool lone_surrogate = letter >= 0xD800 && letter < 0xE000;  // for a file name that is not UTF-8
     letter = lone_surrogate || letter > 0x10FFFF ? '?' : letter;
     if (letter == '?') {
         *out++ = '?';
@@ -86,7 +86,7 @@ char* put_utf8(char* out, std::uint32_t letter) {
 
 }  // namespace
 
-Text text_of(const PythonLayout& layout, const void* unicode, Room& room) {
+Text text_of(const PythonLayout& layout, const void* unicode, TextBuffer& buffer) {
     const auto state = field<std::uint32_t>(unicode, UNICODE_STATE);
     const bool compact = state >> 5 & 1, ascii = state >> 6 & 1;
     if (compact && ascii) {
@@ -102,14 +102,14 @@ Text text_of(const PythonLayout& layout, const void* unicode, Room& room) {
     if (!compact || (width != 1 && width != 2 && width != 4)) {
         return {"?", 1};
     }
-    // Behind these two, and up to 3.11 a wstr_length: one, two or four bytes for each letter.
+    // After these two, and up to 3.11 a wstr_length: one, two or four bytes for each character.
     const char* data = static_cast<const char*>(unicode) + layout.unicode_ascii + (layout.minor <= 11 ? 24 : 16);
     const auto length = static_cast<std::size_t>(field<std::int64_t>(unicode, UNICODE_LENGTH));
-    char* out = room.bytes;
-    for (std::size_t at = 0; at < length && out + 4 <= room.bytes + sizeof room.bytes; ++at) {
+    char* out = buffer.bytes;
+    for (std::size_t at = 0; at < length && out + 4 <= buffer.bytes + sizeof buffer.bytes; ++at) {
         out = put_utf8(out, letter_at(data, width, at));
     }
-    return {room.bytes, static_cast<std::size_t>(out - room.bytes)};
+    return {buffer.bytes, static_cast<std::size_t>(out - buffer.bytes)};
 }
 
 int line_of(const PythonLayout& layout, const void* code, std::uint32_t instruction) {

@@ -19,11 +19,12 @@ struct Text {
     }
 };
 
-// Of a str: the text itself if it is ASCII, its UTF-8 if that was made before, else it is made in `room`, cut to fit.
-struct Room {
+// The text of a str: in place if it is ASCII, its cached UTF-8 if there is any, else it is encoded into `buffer`, cut to
+// fit.
+struct TextBuffer {
     char bytes[1024];
 };
-Text text_of(const PythonLayout& layout, const void* unicode, Room& room);
+Text text_of(const PythonLayout& layout, const void* unicode, TextBuffer& buffer);
 
 // The line of an instruction (counted in code units); the first line of the function if the table does not say.
 int line_of(const PythonLayout& layout, const void* code, std::uint32_t instruction);

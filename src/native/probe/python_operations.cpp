@@ -116,7 +116,7 @@ void* list_in_own_thread(void*) {
 }
 
 void do_not_wait_for_main() {
-    constexpr std::uint32_t ENOUGH = 32;  // questions that the main thread left open
+    constexpr std::uint32_t ENOUGH = 32;  // requests that the main thread has not handled
     static std::atomic<std::uint32_t> open_questions{0};
     if (open_questions.fetch_add(1, order::ALONE) != ENOUGH) {
         return;
@@ -144,7 +144,7 @@ std::uint32_t operation_name(const void* operation) {
         }
         return number;
     }
-    names.find_or_insert(key);  // it is asked for once
+    names.find_or_insert(key);  // it is requested once
     ask_for_operations();
     return 0;
 }

@@ -5,8 +5,8 @@
 
 namespace ttmem::probe {
 
-// 0 while the name is not known. An unknown operation asks the interpreter for the list of all, which comes when the
-// main thread next runs Python: nobody waits for the GIL.
+// 0 while the name is unknown. An unknown operation makes the interpreter list all of them, when the main thread next
+// runs Python: nobody waits for the GIL.
 std::uint32_t operation_name(const void* operation);
 
 void ask_for_operations();

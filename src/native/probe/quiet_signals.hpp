@@ -1,4 +1,4 @@
-// Files are opened and written inside other people's calls: no signal and no end of the thread may come of it.
+// Files are opened and written inside other people's calls: this must neither raise a signal nor end the thread.
 #pragma once
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 namespace ttmem::probe {
 
-// A signal that a call of ours would raise: a file size limit, a pipe that nobody reads.
+// A signal that our calls could raise: a file size limit, a pipe that nobody reads.
 class SignalBlocked {
 public:
     explicit SignalBlocked(int number) {
@@ -33,7 +33,7 @@ private:
     bool already_pending_;
 };
 
-// pthread_cancel() ends a thread in the calls that we make, by an exception that must not be caught.
+// pthread_cancel() ends a thread in calls that we make, with an exception that must not be caught.
 class NoCancellation {
 public:
     NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -1,4 +1,4 @@
-// The gate of every hook: is there a region, is tracking on, and are we not inside a hook already?
+// The entry of every hook: is there a region, is tracking on, and are we not inside a hook already?
 #pragma once
 
 #include "region.hpp"
@@ -36,7 +36,7 @@ private:
     ThreadState* thread_ = nullptr;
 };
 
-// For what ends.
+// For things that are freed.
 class Following : public Recording {
 public:
     Following() : Recording(holding_region()) {}

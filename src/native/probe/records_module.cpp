@@ -15,7 +15,7 @@ namespace {
 using namespace ttmem;
 using namespace ttmem::probe;
 
-// What stands beside an event in its slot: phase, thread, layout.
+// What accompanies an event in its slot: phase, thread, layout.
 struct Side {
     std::uint32_t phase;
     std::uint16_t thread;
@@ -36,7 +36,7 @@ public:
     void add(const SlotCopy& slot) {
         Event event = slot.event;
         if (event.op == ALLOC || event.op == FREE) {
-            event.cores = slot.side.phase;  // where the ledger looks for it: a buffer has no cores
+            event.cores = slot.side.phase;  // where the ledger expects it: a buffer has no cores
         }
         if (!(event.device & SET_OF_DEVICES)) {
             return put(event, slot.side);
@@ -125,7 +125,7 @@ PyObject* whole_live(PyObject*, PyObject* args) {
             }
             LiveEntry entry;
             std::memcpy(&entry, entries + i * static_cast<Py_ssize_t>(sizeof entry), sizeof entry);
-            // A freed entry keeps its bytes; its key is what says that it lives.
+            // A freed entry keeps its bytes; only its key shows that it is alive.
             if (entry.key == key && entry.check == checksum(&entry, sizeof entry)) {
                 found.append(reinterpret_cast<const char*>(&entry), sizeof entry);
             }
@@ -163,12 +163,12 @@ PyObject* whole_records(PyObject*, PyObject* args) {
     return out;
 }
 
-// whole_strings(records, text, room) -> (list of str, bytes): None where the checksum is wrong. Texts lie side by side,
-// so all of them together have no more than `room` bytes: records that share a text could name it a thousand times.
+// whole_strings(records, text, limit) -> (list of str, bytes): None where the checksum is wrong. Texts lie side by side,
+// so all of them together have no more than `limit` bytes: records that share a text could name it a thousand times.
 PyObject* whole_strings(PyObject*, PyObject* args) {
     const char *records, *text;
-    Py_ssize_t size, text_size, room;
-    if (!PyArg_ParseTuple(args, "y#y#n", &records, &size, &text, &text_size, &room)) {
+    Py_ssize_t size, text_size, limit;
+    if (!PyArg_ParseTuple(args, "y#y#n", &records, &size, &text, &text_size, &limit)) {
         return nullptr;
     }
     PyObject* list = PyList_New(0);
@@ -177,7 +177,7 @@ PyObject* whole_strings(PyObject*, PyObject* args) {
         StringRecord record;
         std::memcpy(&record, records + at, sizeof record);
         const bool inside = std::uint64_t{record.offset} + record.length <= static_cast<std::uint64_t>(text_size) &&
-                            static_cast<Py_ssize_t>(record.length) <= room - used;
+                            static_cast<Py_ssize_t>(record.length) <= limit - used;
         const bool whole = inside && record.check == checksum(&record, sizeof record,
                                                               text_hash(text + record.offset, record.length));
         used += inside ? static_cast<Py_ssize_t>(record.length) : 0;

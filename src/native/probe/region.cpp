@@ -1,3 +1,8 @@
+// Once per process: small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "region.hpp"
 
 #include <dlfcn.h>
@@ -74,7 +79,7 @@ void fill_header(Header& header, const Plan& plan, const Settings& settings, std
     header.state.store(IN_USE, order::PUBLISH);
 }
 
-// The child of a fork has its parent's memory, but holds nothing on any device: it starts from nothing.
+// A forked child has its parent's memory, but holds nothing on any device: it starts empty.
 void start_over_in_child() {
     if (Region* region = mapped_region.exchange(nullptr)) {
         stop_guarding();
@@ -85,7 +90,7 @@ void start_over_in_child() {
     making = false;
 }
 
-// An empty file needs no room: `ttmem run` counts it and takes it away (sources/probe/ended.py).
+// An empty file needs no space: `ttmem run` counts and removes it (sources/probe/ended.py).
 void tell_launcher(const Settings& settings) {
     if (settings.launcher) {
         const std::string path = settings.directory + "/ttmem_no_room_" + std::to_string(settings.launcher) + "_" +
@@ -98,7 +103,7 @@ void tell_launcher(const Settings& settings) {
 }
 
 Region* try_to_make() {
-    // The same library by two paths: the hooks of the first are the ones that are called.
+    // The same library under two paths: the hooks of the first are the ones that are called.
     void* first = dlsym(RTLD_DEFAULT, "ttmem_probe_track");
     if (first && first != reinterpret_cast<void*>(&ttmem_probe_track)) {
         return nullptr;
@@ -116,12 +121,12 @@ Region* try_to_make() {
     if (!memory && unlink((path + EARLIER).c_str()) == 0) {  // what happens now comes first
         memory = map_region_file(path, plan.size, problem);
     }
-    if (!memory) {  // a container's /dev/shm is small: better a short ring than none
+    if (!memory) {  // a container's /dev/shm is small: a short ring is better than none
         plan = plan_for(std::min(settings.events, 4096u), std::min(settings.live, 8192u));
         memory = map_region_file(path, plan.size, problem);
     }
     if (!memory) {
-        say("tracking is off: no room for the region (%s)", problem.c_str());
+        say("tracking is off: no space for the region (%s)", problem.c_str());
         tell_launcher(settings);
         return nullptr;
     }
@@ -134,7 +139,7 @@ Region* try_to_make() {
 
 __attribute__((destructor)) void end_in_order() {
     Region* region = mapped_region.load();
-    if (region && region->header->pid == static_cast<std::uint32_t>(getpid())) {  // no child that forked past us
+    if (region && region->header->pid == static_cast<std::uint32_t>(getpid())) {  // prevents a fork in between
         region->header->ended_ns = now_ns();
         region->header->state.store(ENDED, order::PUBLISH);
     }
@@ -144,13 +149,13 @@ __attribute__((destructor)) void end_in_order() {
 
 Region* make_region() {
     if (making.exchange(true)) {
-        return mapped_region.load(order::OBSERVE);  // another thread is at it: nobody waits
+        return mapped_region.load(order::OBSERVE);  // another thread is doing it: nobody waits
     }
     const NoCancellation whole;
     Region* region = nullptr;
     try {
         region = try_to_make();
-    } catch (...) {  // no memory for a path
+    } catch (...) {  // out of memory for a path
     }
     tracking_word.store(region ? &region->header->tracking : &refused, order::PUBLISH);
     mapped_region.store(region, order::PUBLISH);

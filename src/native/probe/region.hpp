@@ -1,4 +1,4 @@
-// This process's region: made at the first event, mapped for as long as the process lives.
+// This process's region: created at the first event, mapped for as long as the process lives.
 #pragma once
 
 #include <atomic>
@@ -23,20 +23,20 @@ struct Region {
     FailureRecord* failures;
 
     std::uint64_t size;
-    std::uint32_t counts[SECTIONS];  // copies: the header may turn to zeroes under us (truncation_guard.hpp)
+    std::uint32_t counts[SECTIONS];  // copies: the header may be zeroed under us (truncation_guard.hpp)
 
     Counter& counter(std::uint32_t device, std::uint32_t kind) const { return counters[device * COUNTED + kind]; }
 };
 
 extern std::atomic<Region*> mapped_region;
 
-// The word of the region that says whether tracking is on. It stands for itself before there is a region (on: make one)
-// and where there will be none (off): no room, switched off, or another copy of this library is at work.
+// The word of the region that says whether tracking is on. Before there is a region it is a substitute (on: create
+// one), and also where there will be none (off): no space, switched off, or another copy of this library is active.
 extern std::atomic<std::atomic<std::uint32_t>*> tracking_word;
 
 Region* make_region();
 
-// Null: say nothing about this call.
+// Null: this call is not recorded.
 inline Region* tracking_region() {
     if (!tracking_word.load(order::OBSERVE)->load(order::ALONE)) {
         return nullptr;
@@ -45,13 +45,14 @@ inline Region* tracking_region() {
     return region ? region : make_region();
 }
 
-// Null unless something is held: what was seen being made is followed to its end, also while tracking is off.
+// Null unless something is held: what was seen being allocated is tracked until it is freed, even while tracking is
+// off.
 inline Region* holding_region() {
     Region* region = mapped_region.load(order::OBSERVE);
     return region && region->header->live.load(order::GUARDED) ? region : nullptr;
 }
 
-// Whoever will record something after a call of the runtime has what it needs brought in meanwhile.
+// If something will be recorded after a call of the runtime, its cache lines are prefetched meanwhile.
 inline void expect_event(const Region& region) {
     const Header& header = *region.header;
     __builtin_prefetch(&header, 0);

@@ -1,3 +1,8 @@
+// Once per process: small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "region_file.hpp"
 
 #include <fcntl.h>
@@ -42,8 +47,8 @@ Plan plan_for(std::uint32_t events, std::uint32_t live) {
 
 namespace {
 
-// A file of this name is of this very process before an exec. What it held then is gone, and `ttmem dump` tells of it.
-// One is kept, so that a process that calls exec again and again does not fill the folder.
+// A file with this name belongs to the same process before an exec. What it held then is gone, and `ttmem dump` lists
+// it. Only one is kept, so that a process that calls exec repeatedly does not fill the directory.
 void keep_earlier(const std::string& path) {
     struct stat status;
     const bool there = lstat(path.c_str(), &status) == 0;
@@ -65,13 +70,13 @@ void* map_region_file(const std::string& path, std::uint64_t size, std::string& 
     int error;
     void* memory = MAP_FAILED;
     {
-        const SignalBlocked blocked(SIGXFSZ);  // which is deadly
-        fchmod(file, 0600);  // whatever the umask says
-        // Reserved now: a page that cannot be had later would be a SIGBUS in the application.
+        const SignalBlocked blocked(SIGXFSZ);  // which is fatal
+        fchmod(file, 0600);  // regardless of the umask
+        // Reserved now: a page that is missing later would be a SIGBUS in the application.
         error = posix_fallocate(file, 0, static_cast<off_t>(size));
     }
     if (!error) {
-        // Mapped whole: 5,000 page faults at once cost less than one at a time, in the middle of allocations.
+        // Mapped completely: 5,000 page faults at once cost less than one at a time, in the middle of allocations.
         memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
         error = memory == MAP_FAILED ? errno : 0;
     }
@@ -95,7 +100,7 @@ std::uint64_t own_start_ticks() {
         return 0;
     }
     text[length] = 0;
-    const char* at = std::strrchr(text, ')');  // the command before it may hold anything
+    const char* at = std::strrchr(text, ')');  // the command before it may be anything
     for (int field = 2; at && field < 22; ++field) {
         at = std::strchr(at + 1, ' ');
     }

@@ -1,4 +1,4 @@
-// The file behind a region: private to its user, all of its memory reserved before the first write.
+// The file of a region: private to its user, with all memory reserved before the first write.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Plan {
     std::uint64_t size;
 };
 
-constexpr char EARLIER[] = "_before";  // after the name of a region from before an exec (sources/probe_folder.py)
+constexpr char EARLIER[] = "_before";  // after the name of a region from before an exec (sources/shm.py)
 
 Plan plan_for(std::uint32_t events, std::uint32_t live);
 

@@ -1,5 +1,5 @@
-// The ring of events. Writers never wait: a full ring overwrites, and a writer that meets a slot which another one
-// has been writing since a whole ring ago gives its own event up, so that no slot is ever written by two.
+// The ring of events. Writers never wait: a full ring overwrites, and a writer that finds a slot still being written
+// since a whole ring ago drops its own event, so that no slot is ever written by two.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace ttmem::probe {
 constexpr std::uint64_t BEING_WRITTEN = 1;
 
 struct ClaimedSlot {
-    Slot* slot;  // null: given up
+    Slot* slot;  // null: dropped
     std::uint64_t ticket;
 };
 
@@ -41,7 +41,7 @@ inline void fill(const Region& region, ClaimedSlot claimed, const ThreadState& t
     std::memcpy(reinterpret_cast<char*>(claimed.slot) + 8, reinterpret_cast<const char*>(&record) + 8,
                 sizeof record - 8);
     claimed.slot->check.store(checksum(&record, sizeof record), order::PUBLISH);
-    // The ring is larger than the caches: the next event finds its slot on the way.
+    // The ring is larger than the caches: the slot of the next event is prefetched.
     const char* next =
         reinterpret_cast<const char*>(&region.ring[(claimed.ticket + 1) & (region.counts[RING] - 1)]);
     __builtin_prefetch(next, 1);

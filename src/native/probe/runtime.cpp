@@ -1,3 +1,8 @@
+// Once per function of the runtime: small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "runtime.hpp"
 
 #include <dlfcn.h>
@@ -18,8 +23,8 @@ struct Paths {
     std::vector<std::string> all;
 };
 
-// Only notes names: to load a library from in here, which dlopen() does even if it is there, could wait for a thread
-// that loads one and waits for us.
+// Only collects names: loading a library here, which dlopen() does even if it is loaded, could wait for a thread that
+// is loading one and waits for us.
 int note_path(dl_phdr_info* info, std::size_t, void* data) {
     if (!info->dlpi_name || !*info->dlpi_name) {
         return 0;
@@ -37,7 +42,7 @@ int note_path(dl_phdr_info* info, std::size_t, void* data) {
 int note_path_safely(dl_phdr_info* info, std::size_t size, void* data) {
     try {
         return note_path(info, size, data);
-    } catch (...) {  // no memory for a name
+    } catch (...) {  // out of memory for a name
         return 1;
     }
 }
@@ -48,10 +53,10 @@ bool is_own(void* address) {
            found.dli_fbase == own.dli_fbase;
 }
 
-// Kept open for ever: the addresses that were found in it must stay good.
+// Never closed: the addresses found in it must stay valid.
 std::atomic<void*> library{nullptr};
 
-// A runtime of another name is whoever has the function, beside us.
+// If the runtime has another name, it is whichever library has the function, besides ours.
 void* runtime_library(const char* function) {
     void* known = library.load(order::OBSERVE);
     if (known) {

@@ -8,7 +8,7 @@
 
 namespace ttmem::probe {
 
-// Looked up once. RTLD_NEXT would not do: a Python extension brings libtt_metal.so into a scope of its own.
+// Looked up once. RTLD_NEXT would not work: a Python extension loads libtt_metal.so into a scope of its own.
 class Symbol {
 public:
     constexpr explicit Symbol(const char* name) : name_(name) {}

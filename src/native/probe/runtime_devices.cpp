@@ -24,7 +24,7 @@ struct Coordinates {
 Symbol mesh_vtable{"_ZTVN2tt8tt_metal11distributed10MeshDeviceE"};
 Function<int(const void*)> mesh_id_method{"_ZNK2tt8tt_metal11distributed10MeshDevice2idEv"};
 Function<Ids(const void*)> mesh_device_ids{"_ZNK2tt8tt_metal11distributed10MeshDevice14get_device_idsEv"};
-// A MeshCoordinate keeps up to eight numbers in itself; the runtime writes one here, and nothing needs to be freed.
+// A MeshCoordinate stores up to eight numbers inline; the runtime writes one here, and nothing needs to be freed.
 struct Coordinate {
     alignas(16) char storage[256];
 };
@@ -60,7 +60,8 @@ struct KnownDevice {
 
 AddressTable<KnownDevice, 1024> known;
 
-// IDevice::id() is virtual, and Device's is not exported. Its place is where MeshDevice's vtable has MeshDevice's.
+// IDevice::id() is virtual, and Device's is not exported. Its vtable slot is the one of MeshDevice's in MeshDevice's
+// vtable.
 int place_of_id() {
     static const int place = [] {
         auto** table = static_cast<void**>(mesh_vtable.address());
@@ -116,7 +117,7 @@ bool in_range(const MeshRange& range, std::uint64_t coordinate) {
     return true;
 }
 
-// False if the mesh does not say where its chips are. None of them may be in the range: others are on other hosts.
+// False if the mesh does not say where its chips are. Possibly none of them is in the range: others are on other hosts.
 bool chips_in_range(const void* mesh, const MeshRange& range, Ids& found) {
     const void* view = find_chip.address() ? view_of(mesh) : nullptr;
     for (const int chip : view ? mesh_device_ids(mesh) : Ids{}) {
@@ -138,7 +139,7 @@ DeviceGroup group_of_chips(Region& region, const Ids& chips, const DeviceFacts* 
     for (const int chip : chips) {
         const int index = chip < 0 ? -1 : device_index(region, static_cast<std::uint32_t>(chip), facts);
         if (index < 0) {
-            return {0, 0};  // a part of them would be remembered as all
+            return {0, 0};  // a part of them would be cached as all
         }
         mask |= 1ull << index;
     }
@@ -156,7 +157,7 @@ DeviceGroup remembered(const void* object, Find find) {
     DeviceGroup group{0, 0};
     try {
         group = find();
-    } catch (...) {  // a device that is being torn down may refuse to answer
+    } catch (...) {  // a device that is being destroyed may throw
     }
     if (group.mask && (entry = known.find_or_insert(key))) {
         entry->mask.store(group.mask, order::GUARDED);

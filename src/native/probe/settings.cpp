@@ -1,3 +1,8 @@
+// Once per process: small code is preferred.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include "settings.hpp"
 
 #include <fcntl.h>
@@ -64,10 +69,10 @@ void say(const char* format, ...) {
     const SignalBlocked unread(SIGPIPE);
     const char* path = std::getenv("TTMEM_LOG");
     const int file = path && *path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600) : -1;
-    pollfd room{file < 0 ? STDERR_FILENO : file, POLLOUT, 0};
-    // A pipe that is full would make the application wait.
-    if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT) || write(room.fd, line, length) < 0) {
-        // nobody is there to tell
+    pollfd output{file < 0 ? STDERR_FILENO : file, POLLOUT, 0};
+    // A full pipe would make the application wait.
+    if (poll(&output, 1, 0) != 1 || !(output.revents & POLLOUT) || write(output.fd, line, length) < 0) {
+        // nobody is there to be told
     }
     if (file >= 0) {
         close(file);

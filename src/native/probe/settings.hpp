@@ -1,4 +1,4 @@
-// What the environment says, read once when the region is made.
+// Settings from the environment, read once when the region is created.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace ttmem::probe {
 
 struct Settings {
-    bool enabled;           // TTMEM=0 keeps a loaded library out of the way
+    bool enabled;           // TTMEM=0 disables a loaded library
     bool tracking;          // TTMEM_TRACKING=0: start switched off
     bool call_sites;        // TTMEM_SITES=0
     bool stacks;            // TTMEM_STACKS=1

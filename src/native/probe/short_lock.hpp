@@ -1,4 +1,5 @@
-// For the rare paths (a new string, a new set of devices). Who cannot have it soon goes without: nobody waits long.
+// For rare paths (a new string, a new set of devices). A thread that cannot get it soon does without: nobody waits
+// long.
 #pragma once
 
 #include "memory_order.hpp"

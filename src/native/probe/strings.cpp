@@ -24,7 +24,7 @@ std::uint32_t add(Region& region, const char* text, std::uint32_t length, std::u
     const std::uint32_t number = header.strings.load(order::GUARDED);
     const std::uint32_t offset = header.text_bytes.load(order::GUARDED);
     if (number >= region.counts[STRINGS] || offset + length > region.counts[TEXT]) {
-        header.strings_without_room.fetch_add(1, order::ALONE);
+        header.strings_without_space.fetch_add(1, order::ALONE);
         return 0;
     }
     std::memcpy(region.text + offset, text, length);

@@ -10,7 +10,7 @@ namespace ttmem::probe {
 
 namespace {
 
-// One pointer of static TLS: a load of the library by dlopen() still finds room for it.
+// One pointer of static TLS, for which there is space even if dlopen() loads the library.
 __thread ThreadState* own __attribute__((tls_model("initial-exec"))) = nullptr;
 
 std::atomic<std::uint16_t> threads{0};

@@ -1,4 +1,4 @@
-// What the probe remembers for each thread. It is made at the thread's first event and freed when the thread ends.
+// State of each thread, created at its first event and freed when the thread ends.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ttmem::probe {
 
-// One circular or dataflow buffer while a program's layout is being made; the runtime names it once per device.
+// One circular or dataflow buffer while a program is being laid out; the runtime names it once per device.
 struct PendingCb {
     std::uint64_t address;
     std::uint64_t size;  // per core
@@ -28,14 +28,14 @@ struct ProgramLayout {
     int count;
     bool active;
     bool dataflow;
-    bool goes_on;  // the layout before it is the same program's, and stays
+    bool goes_on;  // the previous layout is of the same program, and is kept
     PendingCb pending[MAX_PENDING];
 };
 
-// All that an event needs to know of a frame, in one cache line.
+// Everything that an event needs to know about a frame, in one cache line.
 struct alignas(64) SiteCacheEntry {
     std::uint64_t code;
-    std::uint64_t identity;  // of the code object, whose address may be used again
+    std::uint64_t identity;  // of the code object, whose address may be reused
     std::uint32_t instruction;
     std::uint32_t meaning;  // a site's number, or whose frame it is (python_frames.cpp)
     const void* operation;  // that was called from here last
@@ -45,7 +45,7 @@ struct alignas(64) SiteCacheEntry {
 constexpr int SITE_CACHE = 1024;
 
 struct ThreadState {
-    bool inside;  // a hook is at work in this thread: whatever it calls is not news
+    bool inside;  // a hook is running in this thread: what it calls is not recorded
     bool python_known;  // `python` is decided
     std::uint8_t program_type;
     std::uint16_t number;
@@ -56,9 +56,9 @@ struct ThreadState {
     SiteCacheEntry sites[SITE_CACHE];
 };
 
-// Null if there is no memory: then this call goes unseen.
+// Null if out of memory: then this call is not recorded.
 ThreadState* thread_state();
 
-void forget_thread();  // in the child of a fork: what it remembers names numbers of the parent's region
+void forget_thread();  // in a forked child: cached numbers refer to the parent's region
 
 }  // namespace ttmem::probe

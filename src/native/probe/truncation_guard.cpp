@@ -28,8 +28,8 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(number);
     } else {
-        sigaction(number, &before, nullptr);  // a fault comes again, and does what it always did
-        if (info->si_code <= 0) {             // one that was sent does not
+        sigaction(number, &before, nullptr);  // a fault is raised again, and handled as before
+        if (info->si_code <= 0) {             // a signal that was sent is not
             raise(number);
         }
     }

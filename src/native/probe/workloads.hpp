@@ -8,9 +8,9 @@
 
 namespace ttmem::probe {
 
-constexpr int MAX_WORKLOAD_PROGRAMS = 64;  // one per chip, when they all differ
+constexpr int MAX_WORKLOAD_PROGRAMS = 64;  // one per chip, if they all differ
 
-// A program, and the devices that it was dispatched to last.
+// A program, and the devices that it was last dispatched to.
 struct WorkloadProgram {
     std::atomic<std::uint64_t> id;
     std::atomic<std::uint64_t> mask;
@@ -23,9 +23,9 @@ struct WorkloadProgram {
 // What a dispatch needs to know is in the first cache line, if there is one program.
 struct alignas(64) WorkloadParts {
     std::atomic<std::uint32_t> count;
-    std::atomic<std::uint32_t> name;  // of the operation, in the runtime's own words
+    std::atomic<std::uint32_t> name;  // the operation's name in the runtime
     std::atomic<std::uint32_t> dispatches;
-    std::atomic<const void*> queue;         // that dispatched it last; null: the groups are not known
+    std::atomic<const void*> queue;         // the queue that dispatched it last; null: the groups are unknown
     std::atomic<std::uint64_t> generation;  // of the devices at that time
     std::atomic<std::uint64_t> cached_on;   // devices that count it as an entry of the program cache
     WorkloadProgram programs[MAX_WORKLOAD_PROGRAMS];
@@ -39,7 +39,7 @@ struct alignas(64) WorkloadParts {
 };
 static_assert(offsetof(WorkloadParts, programs) + sizeof(WorkloadProgram) == 64, "one cache line");
 
-// Of a MeshWorkloadImpl*; null if there is no room, or if it was never seen.
+// The workload of a MeshWorkloadImpl*; null if there is no space, or if it was never seen.
 WorkloadParts* workload_parts(const void* workload, bool make);
 void remove_workload(const void* workload);
 

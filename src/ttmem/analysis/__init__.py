@@ -1,1 +1,1 @@
-"""Answers about snapshots and reports: why an allocation failed, peaks and the sizes that they call for."""
+"""Answers about snapshots and recordings: failed allocations, peaks, leaks, differences, sizes."""

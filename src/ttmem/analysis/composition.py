@@ -1,4 +1,4 @@
-"""What was alive when the most was held: by op, call site, stack and phase, and split the way people fix it."""
+"""What was alive at a peak: by op, call site, stack and phase, and by what would help against it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from ttmem.events import EVENT, EVENT_SIZE, Event, Op
 from ttmem.recording import RecordedProcess
 from ttmem.snapshots import Buffer, Device, Snapshot
 
-AROUND = 8192  # records before and after a peak in which the running op is sought
+AROUND = 8192  # records before and after a peak that are searched for the running op
 STALE_AFTER = 3  # iterations
-NO_ITERATIONS = (
-    "the run has neither marks nor a phase that comes again, so its iterations are unknown"
-)
+NO_ITERATIONS = "the run has neither marks nor a recurring phase, so its iterations are unknown"
 KINDS_OF = {
     L1_USED: ("L1", "L1_SMALL"),
     **{name: (name.upper(),) for name in ("dram", "l1", "l1_small", "trace")},
@@ -27,7 +25,7 @@ KINDS_OF = {
 
 
 class Part(Enum):
-    """Why something is there, and so what helps against it."""
+    """Why something is allocated, and so what helps against it."""
 
     CIRCULAR = "circular"  # circular and dataflow buffers of cached programs
     INTERMEDIATE = "intermediate"  # allocated by the op that was running
@@ -36,7 +34,7 @@ class Part(Enum):
 
 
 class Holder(NamedTuple):
-    """Everything of one kind and part that the same code holds. None: unknown, or none."""
+    """Everything of one kind and part that the same code allocated. None: unknown, or none."""
 
     kind: str  # DRAM, L1, L1_SMALL, TRACE or CB
     part: Part
@@ -44,7 +42,7 @@ class Holder(NamedTuple):
     op: str | None
     site: str | None  # with stacks: one line per caller below it
     phase: str | None
-    number: int  # of buffers; of CB, of programs
+    number: int  # buffers; for CB, programs
     bytes: int
 
     def field(self, name: str) -> object:
@@ -54,37 +52,37 @@ class Holder(NamedTuple):
         return self.site if name == "stack" else getattr(self, name)
 
 
-class ProgramBuffers(NamedTuple):
+class ProgramCircularBuffers(NamedTuple):
     """The circular and dataflow buffers of one program. Programs share addresses, so these do not add up."""
 
     name: str | None
     site: str | None
     bytes: int  # on all its cores
-    dataflow: int  # the part of it that dataflow buffers are
+    dataflow: int  # the part of it that is dataflow buffers
     buffers: int
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The live set at the peak of one memory of one device; `holders` add up to `bytes`."""
+    """What was alive at the peak of one memory of one device; `holders` add up to `bytes`."""
 
-    devices: tuple[Device, ...]  # more than one: they did the same
+    devices: tuple[Device, ...]  # several if they did the same
     memory: str  # one of MEMORIES
     bytes: int
     capacity: int | None
     position: int
     time_ns: int
     holders: tuple[Holder, ...]  # largest first
-    programs: tuple[ProgramBuffers, ...]  # largest first; of CB and L1 used
-    running: tuple[str | None, str | None] | None  # op and call site that ran; None: unknown
-    stale_unknown: str | None  # why nothing is called stale
+    programs: tuple[ProgramCircularBuffers, ...]  # largest first; only for CB and L1 used
+    running: tuple[str | None, str | None] | None  # the running op and its call site; None: unknown
+    stale_unknown: str | None  # why nothing is classified as stale
 
     def part(self, part: Part) -> int | None:
-        """Bytes of one part; None if it cannot be told from the others."""
+        """Bytes of one part; None if it cannot be distinguished from the others."""
         unknown = {Part.STALE: self.stale_unknown is not None, Part.INTERMEDIATE: not self.running}
         if unknown.get(part):
             return None
-        return sum(one.bytes for one in self.holders if one.part is part)
+        return sum(holder.bytes for holder in self.holders if holder.part is part)
 
     def by(self, *names: str) -> list[Holder]:
         """Holders with the same values in these fields (op, site, phase, pid, part), largest first."""
@@ -92,13 +90,13 @@ class Composition:
 
 
 def grouped(holders: Iterable[Holder], *names: str) -> list[Holder]:
-    """Merged where they have the same kind and these fields; the other fields are those of the largest."""
+    """Merges holders of the same kind with the same values in these fields; other fields are those of the largest."""
     found: dict[tuple[object, ...], list[Holder]] = defaultdict(list)
-    for one in sorted(holders, key=_largest_first):
-        found[(one.kind, *(one.field(name) for name in names))].append(one)
+    for holder in sorted(holders, key=_largest_first):
+        found[(holder.kind, *(holder.field(name) for name in names))].append(holder)
     merged = [
         many[0]._replace(
-            number=sum(one.number for one in many), bytes=sum(one.bytes for one in many)
+            number=sum(holder.number for holder in many), bytes=sum(holder.bytes for holder in many)
         )
         for many in found.values()
     ]
@@ -106,19 +104,21 @@ def grouped(holders: Iterable[Holder], *names: str) -> list[Holder]:
 
 
 def _largest_first(holder: Holder) -> tuple[int, str, str, str]:
-    """Of equal size by name, so that the same run always reads the same."""
+    """Equal sizes are ordered by name, so that the same run always gives the same output."""
     return -holder.bytes, holder.kind, holder.site or "", holder.op or ""
 
 
 def compositions(history: History, *, stale_after: int = STALE_AFTER) -> list[Composition]:
-    """Of every peak; devices of a mesh that did the same are one."""
+    """For every peak; devices of a mesh that did the same are merged."""
     windows = history.windows()
     found: dict[tuple[object, ...], Composition] = {}
     for peak in history.peaks:
-        one = composition(history, peak, windows, stale_after)
-        same = (one.memory, one.bytes, one.capacity, one.holders, one.programs)
+        at_peak = composition(history, peak, windows, stale_after)
+        same = (at_peak.memory, at_peak.bytes, at_peak.capacity, at_peak.holders, at_peak.programs)
         known = found.get(same)
-        found[same] = replace(known, devices=(*known.devices, *one.devices)) if known else one
+        found[same] = (
+            replace(known, devices=(*known.devices, *at_peak.devices)) if known else at_peak
+        )
     return list(found.values())
 
 
@@ -129,14 +129,14 @@ def composition(
     stale_after: int = STALE_AFTER,
     pid: int | None = None,
 ) -> Composition:
-    """Of one peak. `pid`: only what this process holds."""
+    """For one peak. `pid`: only what this process holds."""
     windows = windows or history.windows()
     snapshot = history.at(peak.position, "buffers", "programs")
     device = snapshot.device(peak.device)
     if device is None:
         raise LookupError(peak.device)
     running = _running(history, peak)
-    age = _Age(windows, peak.time_ns, stale_after)
+    age = _Age(windows, peak.position, stale_after)
     sums: dict[Holder, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for buffer in snapshot.buffers or ():
         mine = buffer.device == peak.device and pid in (None, buffer.pid)
@@ -147,8 +147,10 @@ def composition(
             holder = Holder(buffer.kind, part, *who, 0, 0)
             number, held = sums[holder]
             sums[holder] = number + 1, held + buffer.held
-    holders = [one._replace(number=number, bytes=held) for one, (number, held) in sums.items()]
-    programs: tuple[ProgramBuffers, ...] = ()
+    holders = [
+        holder._replace(number=number, bytes=held) for holder, (number, held) in sums.items()
+    ]
+    programs: tuple[ProgramCircularBuffers, ...] = ()
     if peak.memory in (L1_USED, "cb"):
         programs = _programs(snapshot, peak.device, pid)
         used = _circular(snapshot, device, pid)
@@ -169,7 +171,7 @@ def composition(
 
 
 def peaks_of_process(history: History, pid: int) -> dict[tuple[int, str], tuple[Holder, ...]]:
-    """What one process held at the peak of each kind of memory, by its number of the device and the kind."""
+    """What one process held at the peak of each kind of memory, by its own number of the device and the kind."""
     windows = history.windows()
     numbers = {
         unique_id: number
@@ -194,44 +196,57 @@ def capacity(device: Device, memory: str) -> int | None:
 
 
 def _circular(snapshot: Snapshot, device: Device, pid: int | None) -> int:
-    """What L1 used includes."""
+    """The circular buffers that L1 used includes."""
     if pid is None:
         return device.memory.cb.used
-    held = (one.devices.get(device.unique_id) for one in snapshot.processes if one.pid == pid)
-    return sum(one.cb for one in held if one is not None)
+    held = (
+        process.devices.get(device.unique_id)
+        for process in snapshot.processes
+        if process.pid == pid
+    )
+    return sum(amounts.cb for amounts in held if amounts is not None)
 
 
-def _programs(snapshot: Snapshot, device: str, pid: int | None) -> tuple[ProgramBuffers, ...]:
+def _programs(
+    snapshot: Snapshot, device: str, pid: int | None
+) -> tuple[ProgramCircularBuffers, ...]:
     names = {
-        (one.pid, one.program): (one.name, one.site)
-        for one in snapshot.programs or ()
-        if one.device == device
+        (program.pid, program.program): (program.name, program.site)
+        for program in snapshot.programs or ()
+        if program.device == device
     }
     sums: dict[tuple[int | None, int | None], list[int]] = {}
-    for one in snapshot.circular_buffers or ():
-        if one.device == device and not one.is_global and pid in (None, one.pid):
-            all_, dataflow, count = sums.get((one.pid, one.program), (0, 0, 0))
-            sums[one.pid, one.program] = [
-                all_ + one.size,
-                dataflow + one.size * one.dataflow,
+    for buffer in snapshot.circular_buffers or ():
+        if buffer.device == device and not buffer.is_global and pid in (None, buffer.pid):
+            all_, dataflow, count = sums.get((buffer.pid, buffer.program), (0, 0, 0))
+            sums[buffer.pid, buffer.program] = [
+                all_ + buffer.size,
+                dataflow + buffer.size * buffer.dataflow,
                 count + 1,
             ]
     found = (
-        ProgramBuffers(*names.get((owner, program or 0), (None, None)), *figures)
+        ProgramCircularBuffers(*names.get((owner, program or 0), (None, None)), *figures)
         for (owner, program), figures in sums.items()
     )
-    return tuple(sorted(found, key=lambda one: (-one.bytes, one.name or "", one.site or "")))
+    return tuple(
+        sorted(found, key=lambda program: (-program.bytes, program.name or "", program.site or ""))
+    )
 
 
 # -- parts ---------------------------------------------------------------------------------------------------
 
 
 class _Age:
-    """Persistent or stale: stale is what an iteration allocated that is more than `most` iterations ago."""
+    """Persistent or stale: stale buffers were allocated in an iteration more than `most` iterations ago.
 
-    def __init__(self, windows: Windows, now_ns: int, most: int) -> None:
-        self._starts = [one.began_ns for one in windows.windows] if windows.repeats else []
-        self._oldest = bisect_right(self._starts, now_ns) - most
+    The iteration of the peak is that of its position: a recording that joins a running process has its past events,
+    but all with the time at which the recording started.
+    """
+
+    def __init__(self, windows: Windows, position: int, most: int) -> None:
+        known = windows.windows if windows.repeats else ()
+        self._starts = [window.began_ns for window in known]
+        self._oldest = bisect_right([window.first for window in known], position) - most
 
     def part(self, buffer: Buffer) -> Part:
         began = bisect_right(self._starts, buffer.time_ns)
@@ -240,10 +255,12 @@ class _Age:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """The op that ran at the peak, as far as events tell: events in a row that name the same op and call site.
+    """The op that ran at the peak, as far as events show: consecutive events with the same op and call site.
 
-    Its own is what it allocated and freed again, and what it allocated since its last dispatch if it dispatches
-    another program after the peak. The rest are results: a loop that calls one op again and again looks like one op.
+    Its own buffers are those it allocated and freed again, and those it allocated since its last dispatch if it
+    dispatches another program after the peak. The rest are results. A loop that calls an op repeatedly looks like one
+    op, but each call dispatches the same program again. An op that dispatches none, such as `ttnn.empty`, has only
+    results.
     """
 
     pid: int | None
@@ -261,12 +278,14 @@ class _Running:
 
 
 def _running(history: History, peak: PeakInstant) -> _Running | None:
-    """None if nothing is known of it."""
+    """None if it is unknown."""
     at = peak.position - 1  # the record that reached the peak
     first, end = max(history.info.first, at - AROUND), min(history.info.end, at + AROUND)
     batches = list(history.recording.batches(first, end))
     tipped = [
-        one for one in batches if one.position <= at < one.position + len(one.events) // EVENT_SIZE
+        batch
+        for batch in batches
+        if batch.position <= at < batch.position + len(batch.events) // EVENT_SIZE
     ]
     if not tipped:
         return None
@@ -276,15 +295,17 @@ def _running(history: History, peak: PeakInstant) -> _Running | None:
         if batch.process.serial == process.serial:
             for number, fields in enumerate(EVENT.iter_unpack(batch.events)):
                 event = Event._make(fields)
-                known = 0 < event.time <= batch.arrived_ns
                 positions.append(batch.position + number)
-                events.append((event.time if known else batch.arrived_ns, event))
-    return _around(events, bisect_right(positions, at) - 1, process)
+                events.append((event.time_by(batch.arrived_ns), event))
+    here = bisect_right(positions, at) - 1
+    device = next((n for n, unique_id in process.devices.items() if unique_id == peak.device), None)
+    return _around(events, here, process, device)
 
 
 def _around(
-    events: Sequence[tuple[int, Event]], here: int, process: RecordedProcess
+    events: Sequence[tuple[int, Event]], here: int, process: RecordedProcess, device: int | None
 ) -> _Running | None:
+    """`device`: the process's own number of it. A mesh repeats each event for each of its chips."""
     start = here
     while start > 0 and not _named(events[start][1]):
         start -= 1
@@ -301,17 +322,22 @@ def _around(
     while end < len(events) and belongs(events[end][1]):
         end += 1
     dispatches = [
-        number for number in range(start, end) if events[number][1].op == Op.PROGRAM_DISPATCH
+        number
+        for number in range(start, end)
+        if events[number][1].op == Op.PROGRAM_DISPATCH and events[number][1].device == device
     ]
-    fresh = LATEST_NS
-    if dispatches and dispatches[-1] >= here:
-        before = [number + 1 for number in dispatches if number < here]
-        fresh = events[max([start, *before])][0]
-    freed = frozenset(one.id for _, one in events[here:end] if one.op == Op.FREE)
-    op, site = (process.strings.get(one) for one in key)
+    fresh, freed = LATEST_NS, frozenset[int]()
+    if dispatches:
+        its = next((number for number in dispatches if number >= here), dispatches[-1])
+        if its >= here:
+            fresh = events[max([start, *(n + 1 for n in dispatches if n < here)])][0]
+        same = [n for n in dispatches if n < its and events[n][1].id == events[its][1].id]
+        start = max([start, *(n + 1 for n in same)])
+        freed = frozenset(event.id for _, event in events[here:end] if event.op == Op.FREE)
+    op, site = (process.strings.get(number) for number in key)
     return _Running(process.pid, (op, site), events[start][0], fresh, freed)
 
 
 def _named(event: Event) -> tuple[int, int] | None:
-    """Op and call site of an event that names one."""
+    """Op and call site of an event that has them."""
     return (event.name, event.site) if event.name or event.site else None

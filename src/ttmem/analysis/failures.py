@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ttmem.events import Banks, MemoryKind, runtime_messages
@@ -13,7 +13,7 @@ from ttmem.probe.report import FailedAllocation, Holding, Origin
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class SiteTotal:
     """All buffers of one kind that the same code allocated."""
 
     kind: int
@@ -21,31 +21,31 @@ class Holder:
     count: int
     bytes: int
     chips: tuple[int, ...]
-    requested: int | None = None  # None if unknown for one of them
+    requested: int | None = None  # None if unknown for any of them
 
 
 def on_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[Holding]:
-    """What one kind of memory of one chip holds."""
-    return [one for one in holdings if one.kind == kind and chip in one.chips]
+    """What is allocated in one kind of memory of one chip."""
+    return [holding for holding in holdings if holding.kind == kind and chip in holding.chips]
 
 
-def on_one_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[Holder]:
-    """The holders of one kind of memory of one chip, largest first."""
-    return _grouped((one, 1) for one in on_chip(holdings, kind, chip))
+def on_one_chip(holdings: Iterable[Holding], kind: int, chip: int) -> list[SiteTotal]:
+    """The holders in one kind of memory of one chip, largest first."""
+    return _grouped((holding, 1) for holding in on_chip(holdings, kind, chip))
 
 
-def on_all_chips(holdings: Iterable[Holding]) -> list[Holder]:
-    """The holders of everything, on all chips together, largest first."""
-    return _grouped((one, len(one.chips)) for one in holdings)
+def on_all_chips(holdings: Iterable[Holding]) -> list[SiteTotal]:
+    """The holders on all chips together, largest first."""
+    return _grouped((holding, len(holding.chips)) for holding in holdings)
 
 
-def _grouped(counted: Iterable[tuple[Holding, int]]) -> list[Holder]:
-    """Each holding with the number of chips on which it counts."""
+def _grouped(counted: Iterable[tuple[Holding, int]]) -> list[SiteTotal]:
+    """Groups holdings, each with the number of chips on which it counts."""
     groups: dict[tuple[int, Origin], list[tuple[Holding, int]]] = {}
     for holding, chips in counted:
         groups.setdefault((holding.kind, holding.origin), []).append((holding, chips))
     holders = [
-        Holder(
+        SiteTotal(
             kind,
             origin,
             len(members),
@@ -63,43 +63,52 @@ def _grouped(counted: Iterable[tuple[Holding, int]]) -> list[Holder]:
 
 def _sum(figures: Iterable[int | None]) -> int | None:
     known = list(figures)
-    return None if None in known else sum(one for one in known if one is not None)
+    return None if None in known else sum(value for value in known if value is not None)
 
 
-def _largest_first(holder: Holder) -> tuple[int, str, str]:
-    """Of equal size by call site, so that the same run always reads the same."""
+def _largest_first(holder: SiteTotal) -> tuple[int, str, str]:
+    """Equal sizes are ordered by call site, so that the same run always gives the same output."""
     return -holder.bytes, holder.origin.site or "", holder.origin.op or ""
 
 
 @dataclass(frozen=True, slots=True)
+class InTheWay:
+    """Buffers of one call site that have to be freed."""
+
+    site: SiteTotal
+    addresses: tuple[int, ...]  # of these buffers, ascending
+    any_of_them: bool = False  # each single buffer of the site would do
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
-    """Bytes in one bank (L1: in one core), since it is a bank that is full."""
+    """Bytes in one bank (L1: on one core), since it is a bank that is full."""
 
     failure: FailedAllocation
     verdict: Verdict
     asked: int | None  # of a buffer, in all banks
     needed: int | None
-    at_least: bool  # `needed` is what it takes if it is spread over all banks; it may be more
+    at_least: bool  # `needed` assumes that it is spread over all banks; it may be more
     free: int | None
     largest: int | None
     size: int | None
     banks: int | None
     clash: runtime_messages.Clash | None
-    in_the_way: Holding | None  # the buffer that a program's circular buffers reach into
-    holders: tuple[Holder, ...]  # largest first
-    # The fewest sites whose buffers must be free so that it fits, and other sets of equally many; None: unknown.
-    to_free: tuple[tuple[Holder, ...], ...] | None = None
+    in_the_way: Holding | None  # the buffer that a program's circular buffers overlap
+    holders: tuple[SiteTotal, ...]  # largest first
+    # Each is one way to make it fit, with buffers of the fewest sites; the best first. None: unknown.
+    to_free: tuple[tuple[InTheWay, ...], ...] | None = None
     wasted: int | None = None  # reserved but not requested, by all holders; None: unknown
 
     @property
-    def no_room(self) -> bool:
-        """False: nothing indicates that memory was short; the runtime may have refused it for another reason."""
+    def out_of_memory(self) -> bool:
+        """False: nothing indicates that memory was short; the runtime may have refused for another reason."""
         said = runtime_messages.is_out_of_memory(self.failure.message)
         return said or self.verdict is not Verdict.UNKNOWN
 
     @property
     def short_by(self) -> int | None:
-        """What is missing in a bank, or in one piece of it; None: unknown."""
+        """What is missing in a bank, or in its largest free block; None: unknown."""
         limit = {
             Verdict.EXHAUSTED: self.largest if self.clash else self.free,
             Verdict.FRAGMENTED: self.largest,
@@ -111,18 +120,22 @@ class Explanation:
 
     @property
     def lock_step(self) -> bool:
-        """Whether it would have fitted if nothing were reserved that nobody asked for, a good part of all."""
+        """Whether it would have fitted without the bytes that were reserved but not requested, if those are a good part
+        of all.
+        """
         if self.verdict not in (Verdict.EXHAUSTED, Verdict.FRAGMENTED) or self.clash:
             return False
         if self.wasted is None or self.free is None or self.needed is None:
             return False
         if self.size is None or self.wasted < LARGE_WASTE * (self.size - self.free):
-            return False  # whole pages and alignment take a few percent everywhere
+            return False  # whole pages and alignment always take a few percent
         return self.free + self.wasted >= self.needed > self.free
 
     @property
     def region_size(self) -> int | None:
-        """What each bank of memory whose size users choose would have had to be, at least; None elsewhere."""
+        """The least size of each bank for which it would have fitted, for memory whose size users choose; None for
+        others.
+        """
         if self.failure.what != "buffer" or self.failure.kind not in USER_SIZED:
             return None
         if self.size is None or self.free is None or self.needed is None:
@@ -130,12 +143,12 @@ class Explanation:
         return self.size - self.free + self.needed
 
 
-LARGE_WASTE = 0.2  # of what is held
+LARGE_WASTE = 0.2  # of what is allocated
 USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)
 
 
 def explain(failure: FailedAllocation) -> Explanation:
-    """With the runtime's own figures where it states them, else with what was counted."""
+    """Uses the runtime's own figures if the message has them, else what was counted."""
     return _of_buffer(failure) if failure.what == "buffer" else _of_program(failure)
 
 
@@ -152,12 +165,13 @@ def _of_buffer(failure: FailedAllocation) -> Explanation:
     free = said.free if said and said.free is not None else counted.free
     largest = said.largest if said and said.largest is not None else counted.largest
     holders = _holders(failure)
-    # Sites are named only if what was counted is what the runtime's own allocator had.
+    # Sites are named only if the counts agree with the runtime's own allocator.
     complete = counted.free is not None and free == counted.free and largest == counted.largest
     to_free = None
     if complete and needed is not None and base is not None and size is not None and banks:
         held = on_chip(failure.holdings, failure.kind, failure.chips[0])
-        to_free = _named(holders, _sites_in_the_way(held, banks, base, base + size, needed))
+        sets = _smallest_sets(held, banks, base, base + size, needed)
+        to_free = _ways_to_fit(failure, holders, sets)
     return Explanation(
         failure,
         verdict(needed, free, largest, size),
@@ -191,9 +205,12 @@ def _of_program(failure: FailedAllocation) -> Explanation:
     in_the_way, to_free, holders = None, None, _holders(failure)
     if clash and failure.chips and failure.of_that_moment:
         held = on_chip(failure.holdings, MemoryKind.L1, failure.chips[0])
-        in_the_way = next((one for one in held if one.address == clash.lowest_buffer), None)
+        in_the_way = next(
+            (holding for holding in held if holding.address == clash.lowest_buffer), None
+        )
         if in_the_way is not None:
-            to_free = _named(holders, [{one.origin for one in held if one.address < clash.end}])
+            overlapped = [holding for holding in held if holding.address < clash.end]
+            to_free = _ways_to_fit(failure, holders, [(overlapped, False)])
     return Explanation(
         failure,
         Verdict.TOO_LARGE if over else verdict(needed, counted.free, largest, size),
@@ -211,60 +228,101 @@ def _of_program(failure: FailedAllocation) -> Explanation:
     )
 
 
-def _named(
-    holders: Sequence[Holder], sets: Iterable[Collection[Origin]]
-) -> tuple[tuple[Holder, ...], ...]:
-    found = (tuple(one for one in holders if one.origin in origins) for origins in sets)
-    return tuple(one for one in found if one)
+def _ways_to_fit(
+    failure: FailedAllocation,
+    holders: Sequence[SiteTotal],
+    sets: Iterable[tuple[Sequence[Holding], bool]],
+) -> tuple[tuple[InTheWay, ...], ...]:
+    """Buffers that the refused op itself allocated come last: they may be its operands."""
+    ways = []
+    for held, any_of_them in sets:
+        addresses: dict[Origin, list[int]] = {}
+        for holding in held:
+            addresses.setdefault(holding.origin, []).append(holding.address)
+        way = tuple(
+            InTheWay(holder, tuple(sorted(addresses[holder.origin])), any_of_them)
+            for holder in holders
+            if holder.origin in addresses
+        )
+        if way:
+            ways.append(way)
+    return tuple(
+        sorted(ways, key=lambda way: any(one.site.origin == failure.origin for one in way))
+    )
 
 
-def _sites_in_the_way(
-    held: Iterable[Holding], banks: int, base: int, end: int, needed: int
-) -> list[frozenset[Origin]]:
-    """The sets of fewest sites without whose buffers a bank has `needed` bytes in one piece; the smallest first.
+def _smallest_sets(
+    held: Sequence[Holding], banks: int, base: int, end: int, needed: int
+) -> list[tuple[Sequence[Holding], bool]]:
+    """The buffers of the fewest sites without which a bank has `needed` contiguous bytes: for each such set of sites
+    its fewest buffers, and whether any single buffer of the site would do. The set with the fewest bytes first.
 
-    Any range of that length will do. Moved down until it meets the end of a buffer, or the bottom, a range meets no
-    further buffer, so that only ranges that begin there have to be tried. Empty: the bank is smaller than that.
+    Any range of that length will do. A range that is moved down until it meets the end of a buffer, or the bottom,
+    overlaps no further buffer, so only ranges that start there are tried. Empty: the bank is smaller than that.
     """
-    blocks = [(one.address, one.address + one.held // banks, one.origin) for one in held]
-    by_start = deque(sorted(blocks, key=lambda block: block[0]))
+    blocks = sorted(
+        (holding.address, holding.address + holding.held // banks, at)
+        for at, holding in enumerate(held)
+    )
     by_end = deque(sorted(blocks, key=lambda block: block[1]))
-    sizes: Counter[Origin] = Counter()
-    for begin, stop, origin in blocks:
-        sizes[origin] += stop - begin
-    inside: Counter[Origin] = Counter()  # blocks that the range meets
-    best: set[frozenset[Origin]] = set()
-    fewest = len(sizes) + 1
+    by_start = deque(blocks)
+    inside: dict[
+        int, int
+    ] = {}  # bytes of the blocks that the range overlaps, by their place in `held`
+    best: dict[frozenset[Origin], tuple[int, int, tuple[int, ...]]] = {}
+    fewest = len(held) + 1
     for start in sorted({base, *(stop for _, stop, _ in blocks)}):
         if start + needed > end:
             break
         while by_start and by_start[0][0] < start + needed:
-            inside[by_start.popleft()[2]] += 1
+            begin, stop, at = by_start.popleft()
+            inside[at] = stop - begin
         while by_end and by_end[0][1] <= start:
-            inside[by_end.popleft()[2]] -= 1
-        inside = +inside
-        if len(inside) < fewest:
-            fewest, best = len(inside), set()
-        if len(inside) == fewest:
-            best.add(frozenset(inside))
-    return sorted(best, key=lambda origins: (sum(sizes[one] for one in origins), str(origins)))
+            inside.pop(by_end.popleft()[2], None)
+        origins = frozenset(held[at].origin for at in inside)
+        if len(origins) < fewest:
+            fewest, best = len(origins), {}
+        if len(origins) == fewest:
+            found = (len(inside), sum(inside.values()), tuple(inside))
+            best[origins] = min(best.get(origins, found), found)
+    gaps = _gaps_without_each(blocks, base, end)
+    enough = {origin: True for origins in best for origin in origins}
+    for at, gap in gaps.items():
+        if gap < needed:
+            enough[held[at].origin] = False
+    ordered = sorted(best.items(), key=lambda one: (one[1][1], str(one[0])))
+    return [
+        ([held[at] for at in places], count == 1 and all(enough[each] for each in origins))
+        for origins, (count, _, places) in ordered
+    ]
 
 
-def _wasted(holders: Iterable[Holder], banks: int | None) -> int | None:
-    """In a bank: all banks take the same block, also those in which a buffer has nothing."""
-    wasted = _sum(None if one.requested is None else one.bytes - one.requested for one in holders)
+def _gaps_without_each(
+    blocks: Sequence[tuple[int, int, int]], base: int, end: int
+) -> dict[int, int]:
+    """The free range in the place of each block (start, end, key), if that block alone were freed."""
+    ends = (base, *(stop for _, stop, _ in blocks))
+    starts = (*(start for start, _, _ in blocks[1:]), end)
+    return {key: starts[at] - ends[at] for at, (_, _, key) in enumerate(blocks)}
+
+
+def _wasted(holders: Iterable[SiteTotal], banks: int | None) -> int | None:
+    """In a bank: all banks reserve the same block, even those in which a buffer has no data."""
+    wasted = _sum(
+        None if holder.requested is None else holder.bytes - holder.requested for holder in holders
+    )
     return None if wasted is None or not banks else max(0, wasted) // banks
 
 
-def _counted(failure: FailedAllocation) -> FreeSpace:
+def _counted(failure: FailedAllocation) -> BankSpace:
     device = failure.device
     if device is None or not failure.of_that_moment:
-        return FreeSpace(None, None)
+        return BankSpace(None, None)
     kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
     return free_in_bank(device, kind, on_chip(failure.holdings, kind, device.logical_id))
 
 
-def _holders(failure: FailedAllocation) -> tuple[Holder, ...]:
+def _holders(failure: FailedAllocation) -> tuple[SiteTotal, ...]:
     if not failure.chips:
         return ()
     kind = failure.kind if failure.what == "buffer" else MemoryKind.L1
@@ -272,23 +330,26 @@ def _holders(failure: FailedAllocation) -> tuple[Holder, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class FreeSpace:
-    """Bytes free in one bank; None where its size or base is unknown."""
+class BankSpace:
+    """Bytes free in one bank; None if its size or base is unknown."""
 
     free: int | None
     largest: int | None
 
 
-def free_in_bank(device: DeviceDeclaration, kind: int, holdings: Sequence[Holding]) -> FreeSpace:
-    """Of a kind of memory that holds exactly these buffers. All banks are alike, because allocation is lock-step."""
+def free_in_bank(device: DeviceDeclaration, kind: int, holdings: Sequence[Holding]) -> BankSpace:
+    """For a kind of memory that contains exactly these buffers.
+
+    All banks are alike, because allocation is lock-step.
+    """
     banks, size, base = device.banks(kind)
     if not banks or size is None:
-        return FreeSpace(None, None)
-    blocks = [(one.address, one.held // banks) for one in holdings]
+        return BankSpace(None, None)
+    blocks = [(holding.address, holding.held // banks) for holding in holdings]
     free = size - sum(length for _, length in blocks)
-    if free < 0:  # it also holds buffers of another process, or some were missed
-        return FreeSpace(None, None)
-    return FreeSpace(free, None if base is None else largest_gap(blocks, base, base + size))
+    if free < 0:  # it also contains buffers of another process, or some were missed
+        return BankSpace(None, None)
+    return BankSpace(free, None if base is None else largest_gap(blocks, base, base + size))
 
 
 def largest_gap(blocks: Iterable[tuple[int, int]], start: int, end: int) -> int:

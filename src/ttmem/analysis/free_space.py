@@ -1,4 +1,4 @@
-"""The least that the largest free block ever was, in each phase: the number that predicts the next failure."""
+"""The smallest value of the largest free block in each phase: the number that predicts the next failure."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ KINDS = (MemoryKind.DRAM, MemoryKind.L1, MemoryKind.L1_SMALL, MemoryKind.TRACE)
 
 
 class LeastFree(NamedTuple):
-    """Bytes in all banks together, as `largest_free` of a snapshot; after an allocation of that phase."""
+    """Like `largest_free` of a snapshot; after an allocation in that phase."""
 
     device: str  # unique id
     kind: str
     phase: str | None
-    largest_free: int
-    position: int  # the state in which it was so
+    largest_free: int  # bytes in all banks together
+    per_bank: int  # as in the runtime's messages
+    position: int  # the state in which it was that small
     time_ns: int
 
 
 class _Gaps:
-    """The free gaps in one bank of a lock-step allocator, kept while blocks come and go."""
+    """The free list of one bank of a lock-step allocator, updated as blocks are allocated and freed."""
 
     def __init__(self, base: int, size: int, banks: int) -> None:
         self._banks = banks
-        self._starts, self._ends = [base + size], [base]  # of blocks: one before, one behind all
+        self._starts, self._ends = (
+            [base + size],
+            [base],
+        )  # blocks; one sentinel before and one after all
         self._gaps = [size]  # in ascending order
         self.fits = True  # False: these cannot be the blocks of one allocator
 
@@ -79,11 +83,11 @@ class _Gaps:
 
 
 class FreeSpace:
-    """Takes changes in their order; `least` is the answer so far."""
+    """Takes changes in order; `least` is the answer so far."""
 
     def __init__(self, history: History) -> None:
         self._gaps: dict[tuple[str, str], tuple[_Gaps, int]] = {}
-        self._least: dict[tuple[str, str, str | None], tuple[int, int, int]] = {}
+        self._least: dict[tuple[str, str, str | None], tuple[int, int, int, int]] = {}
         for device in history.devices:
             for kind in KINDS:
                 number, size, base = history.recording.banks(device, kind)
@@ -103,11 +107,11 @@ class FreeSpace:
         largest = gaps.largest * banks
         known = self._least.get(key)
         if known is None or largest < known[0]:
-            self._least[key] = largest, change.position + 1, change.time_ns
+            self._least[key] = largest, gaps.largest, change.position + 1, change.time_ns
 
     @property
     def least(self) -> list[LeastFree]:
-        """Nothing of memories in which addresses are unknown, overlap, or belong to two allocators."""
+        """Leaves out memories in which addresses are unknown, overlap, or belong to two allocators."""
         return [
             LeastFree(*key, *found)
             for key, found in self._least.items()
@@ -116,7 +120,7 @@ class FreeSpace:
 
 
 def least_free(history: History) -> list[LeastFree]:
-    """Of every device, kind of memory and phase."""
+    """For every device, kind of memory and phase."""
     space = FreeSpace(history)
     for change in history.buffers():
         space.take(change)

@@ -1,13 +1,14 @@
-"""A recording as a history: what came and went, when the most was held, and whether anything is missing.
+"""A recording as a history: what was allocated and freed, when peaks were reached, and whether anything is missing.
 
-`History` is what all questions about a run start from. It reads the recording chunk by chunk, so that memory does not
-grow with its length, and it takes states from the recording's own snapshots.
+`History` is the basis of all questions about a run. It reads the recording chunk by chunk, so that memory does not grow
+with its length, and takes states from the recording's own snapshots.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,14 +18,14 @@ from ttmem.errors import TtmemError
 from ttmem.events import KINDS, Amounts
 from ttmem.recording import BufferChange, Info, Instant, Marker, Recording, Stretch, Totals
 from ttmem.sizes import several
-from ttmem.snapshots import Device, Snapshot
+from ttmem.snapshots import Device, Question, Snapshot
 
 L1_USED = "l1_used"
-MEMORIES = (*KINDS, L1_USED)  # whatever has a peak, by its key in JSON
+MEMORIES = (*KINDS, L1_USED)  # everything that has a peak, by its key in JSON
 
 
 class Loss(TtmemError):
-    """Something is missing, so that no verdict can be given."""
+    """Something is missing, so there is no verdict."""
 
 
 def held(amounts: Amounts, memory: str) -> int:
@@ -34,14 +35,12 @@ def held(amounts: Amounts, memory: str) -> int:
 
 
 class PeakInstant(NamedTuple):
-    """The first instant at which the most of one memory of one device was held."""
+    """The first instant of the peak of one memory of one device."""
 
     device: str  # unique id
     memory: str  # one of MEMORIES
     bytes: int
-    position: (
-        int  # `Recording.snapshot(Instant(position, time_ns))` is the state in which it was held
-    )
+    position: int  # `Recording.snapshot(Instant(position, time_ns))` is the state at the peak
     time_ns: int
 
     @property
@@ -50,7 +49,7 @@ class PeakInstant(NamedTuple):
 
 
 class Window(NamedTuple):
-    """An iteration: the records from the first position to before the last."""
+    """An iteration: the records from the first position up to the last."""
 
     first: int
     end: int
@@ -80,18 +79,21 @@ _INNOCENT = {"status_backwards", "cb_map_full", "kernel_resized", "unknown_unloa
 class _Swept(NamedTuple):
     peaks: tuple[PeakInstant, ...]
     anomalies: Counter[str]
-    reached: int  # the position up to which there is no gap
-    began: int | None  # the position at which the first byte was held
-    grown: int | None  # the position after the last allocation
+    reached: int  # there is no gap up to this position
 
 
 class History:
     """One run, from a recording that stays open as long as this is used."""
 
-    def __init__(self, recording: Recording, *, lost_before: int = 0) -> None:
-        """`lost_before`: events that were lost before it began, which is known to begin with everything alive."""
+    def __init__(self, recording: Recording, *, pid: int | None = None) -> None:
+        """`pid`: buffers, marks and iterations are those of this process."""
         self.recording = recording
-        self._lost_before = lost_before
+        self._pid = pid
+
+    @property
+    def name(self) -> str:
+        """What a sentence about this history is about."""
+        return self.info.name if self._pid is None else f"pid {self._pid}"
 
     @cached_property
     def info(self) -> Info:
@@ -99,11 +101,14 @@ class History:
 
     @cached_property
     def markers(self) -> list[Marker]:
-        return self.recording.markers
+        markers = self.recording.markers
+        if self._pid is None:
+            return markers
+        return [marker for marker in markers if marker.pid in (None, self._pid)]
 
     @cached_property
     def end(self) -> Snapshot:
-        """The last state; it names every device."""
+        """The last state; it has every device."""
         return self.recording.at("end")
 
     @property
@@ -114,9 +119,11 @@ class History:
         return self.recording.stretches()
 
     def buffers(self) -> Iterator[BufferChange]:
-        """Every buffer that came or went; those that were there at the start come first."""
+        """Every buffer that was allocated or freed; those that existed at the start come first."""
         for stretch in self.stretches():
-            yield from stretch.buffers()
+            for change in stretch.buffers():
+                if self._pid is None or change.origin.process.pid == self._pid:
+                    yield change
 
     def totals(self) -> Iterator[Totals]:
         """What each device held after every change."""
@@ -124,45 +131,53 @@ class History:
             yield from stretch.totals()
 
     def at(self, position: int, *detail: str) -> Snapshot:
-        """The state before the record at a position: `peak.position`, or `change.position + 1` for after it."""
-        return self.recording.snapshot(Instant(position, self.recording.time_at(position)), detail)
+        """The state before the record at a position: `peak.position`, or `change.position + 1` for the one after it."""
+        return self.recording.snapshot(
+            Instant(position, self.recording.time_at(position)), Question(detail)
+        )
 
-    # -- what it held --------------------------------------------------------------------------------------------
+    # -- totals --------------------------------------------------------------------------------------------------
 
     @cached_property
     def _swept(self) -> _Swept:
         """Everything that takes a whole pass."""
         best: dict[tuple[str, str], tuple[int, int, int]] = {}
         found: Counter[str] = Counter()
-        reached, began, grown = self.info.first, None, None
-        before: dict[str, int] = {}
+        end = self.info.first
+        gap: int | None = None
         for stretch in self.stretches():
-            reached = stretch.end
+            if stretch.first > end and gap is None:
+                gap = end
+            end = stretch.end
             found.update(stretch.findings())
             for position, time, device, amounts in stretch.totals():
-                began = position if began is None and amounts.all else began
-                if amounts.all > before.get(device, 0):
-                    grown = position + 1
-                before[device] = amounts.all
                 for memory, bytes_ in zip(MEMORIES, (*amounts, amounts.l1_used), strict=True):
                     known = best.get((device, memory))
                     if known is None or bytes_ > known[0]:
                         best[device, memory] = bytes_, position + 1, time
-        start = self.info.first
+        ends = self._mesh_ends(position for bytes_, position, _ in best.values() if bytes_)
         peaks = tuple(
-            PeakInstant(device, memory, bytes_, max(position, start), time)
+            PeakInstant(device, memory, bytes_, ends[position], time)
             for (device, memory), (bytes_, position, time) in best.items()
             if bytes_
         )
-        return _Swept(peaks, found, reached, began, grown)
+        return _Swept(peaks, found, end if gap is None else gap)
+
+    def _mesh_ends(self, positions: Iterable[int]) -> dict[int, int]:
+        """The same positions, after the whole event of a mesh: its devices reach their peaks together."""
+        ends: dict[int, int] = {}
+        end = self.info.first
+        for position in sorted(positions):
+            end = ends[position] = end if position <= end else self.recording.mesh_end(position)
+        return ends
 
     @property
     def peaks(self) -> tuple[PeakInstant, ...]:
-        """Of every device and memory that held anything. What only counters tell is not included."""
+        """For every device and memory that held anything. What only counters report is not included."""
         return self._swept.peaks
 
     def peaks_of(self, pid: int) -> list[PeakInstant]:
-        """Of what one process holds, by kind. Circular buffers have no peak of their own here."""
+        """The peaks of one process, by kind. Circular buffers have no peak of their own here."""
         level: dict[tuple[str, str], int] = {}
         best: dict[tuple[str, str], PeakInstant] = {}
         for change in self.buffers():
@@ -172,13 +187,14 @@ class History:
                 level[key] = now
                 if now > (best[key].bytes if key in best else 0):
                     best[key] = PeakInstant(*key, now, change.position + 1, change.time_ns)
-        return list(best.values())
+        ends = self._mesh_ends(peak.position for peak in best.values())
+        return [peak._replace(position=ends[peak.position]) for peak in best.values()]
 
     # -- what is missing -----------------------------------------------------------------------------------------
 
     @cached_property
     def losses(self) -> tuple[str, ...]:
-        """What is missing in this recording, a clause each; nothing: every allocation and free is in it."""
+        """What is missing in this recording, as clauses; empty: it has every allocation and free."""
         info, end = self.info, self.end
         anomalies, reached = self._swept.anomalies, self._swept.reached
         found = []
@@ -188,10 +204,14 @@ class History:
             found.append(f"{several(len(info.damages), 'part')} of the file cannot be read")
         elif reached < info.end and not info.lost:
             found.append(f"records are missing after position {reached:,}")
-        if dropped := end.losses.dropped_events - self._lost_before:
+        # What was alive when the recording began is in its first state, whatever a probe's reader had missed by then.
+        before = sum(
+            process.dropped_events
+            for process in self.at(info.first).processes
+            if "probe" in process.sources
+        )
+        if dropped := end.losses.dropped_events - before:
             found.append(f"{several(dropped, 'event')} were lost by their program or reader")
-        elif end.losses.gaps:
-            found.append(f"{several(end.losses.gaps, 'gap')} in what programs reported")
         if overflow := sum(process.overflow for process in end.processes):
             found.append(f"{several(overflow, 'live buffer')} could not be reported again")
         for name, times in sorted(anomalies.items()):
@@ -201,7 +221,7 @@ class History:
 
     @cached_property
     def sums_only(self) -> tuple[int, ...]:
-        """Processes of which only counters are known, by pid: none of their buffers is in this history."""
+        """Processes known only from counters, by pid: none of their buffers is in this history."""
         watched = {process.pid for process in self.recording.processes}
         return tuple(
             process.pid
@@ -211,10 +231,9 @@ class History:
 
     def need_everything(self, answer: str) -> None:
         """Raises Loss, which says what is missing, unless this recording is complete."""
-        name = self.info.name
         if self.losses:
             raise Loss(
-                f"{name} is not complete, so ttmem gives no {answer}: {'; '.join(self.losses)}."
+                f"{self.name} is not complete, so ttmem gives no {answer}: {'; '.join(self.losses)}."
                 " Record again; docs/recording.md says how losses are avoided"
             )
         self.need_allocations(answer)
@@ -223,7 +242,7 @@ class History:
         """Raises Loss unless something was allocated."""
         if not self.peaks:
             raise Loss(
-                f"{self.info.name} has no allocations, so ttmem gives no {answer};"
+                f"{self.name} has no allocations, so ttmem gives no {answer};"
                 " `ttmem run -o FILE -- COMMAND` records those of a program"
             )
 
@@ -232,36 +251,43 @@ class History:
     def windows(self, by: str | None = None) -> Windows:
         """The iterations of the run.
 
-        `by`: "mark", "phase" or "window"; None: marks if there are enough, else the phase that comes most often,
-        else equal parts of the run.
+        `by`: "mark", "phase" or "window"; None: marks if there are enough, else the most frequent phase, else equal
+        parts of the run.
         """
-        marks = [one for one in self.markers if one.kind == "mark"]
+        marks = [marker for marker in self.markers if marker.kind == "mark"]
         if by == "mark" or (by is None and len(marks) > LEAST_WINDOWS):
             return Windows("mark", self._between(marks), "the marks")
-        names = Counter(one.text for one in self.markers if one.kind == "phase" and one.text)
+        names = Counter(
+            marker.text for marker in self.markers if marker.kind == "phase" and marker.text
+        )
         name, times = max(names.items(), key=lambda item: item[1], default=("", 0))
         if by == "phase" or (by is None and times > LEAST_WINDOWS):
-            again = [one for one in self.markers if one.kind == "phase" and one.text == name]
+            again = [
+                marker for marker in self.markers if marker.kind == "phase" and marker.text == name
+            ]
             return Windows("phase", self._between(again), f"phase {name}")
         return Windows("window", self._equal(), "equal parts of the run")
 
     def _between(self, marks: list[Marker]) -> tuple[Window, ...]:
-        """From each mark to the next. What comes before the first and after the last is no iteration."""
+        """From each mark to the next. What precedes the first and follows the last is not an iteration."""
         return tuple(
-            Window(one.position, after.position, one.text, one.time_ns)
-            for one, after in pairwise(marks)
-            if after.position > one.position
+            Window(mark.position, after.position, mark.text, mark.time_ns)
+            for mark, after in pairwise(marks)
+            if after.position > mark.position
         )
 
     def _equal(self) -> tuple[Window, ...]:
-        """Equal numbers of records, from the first allocation to the last: what follows is the end of the program.
+        """Equal numbers of allocations and frees, up to the last allocation: what follows is the end of the program.
 
-        Not equal times: the first iterations compile their programs, and take much longer than all others.
+        Not equal times: the first iterations compile their programs, and take much longer than the others. Nor equal
+        numbers of records: some say how the recorder read, so that two recordings of a run differ in them.
         """
-        first, last = self._swept.began or self.info.first, self._swept.grown or self.info.end
-        at = [
-            first + (last - first) * number // EQUAL_WINDOWS for number in range(EQUAL_WINDOWS + 1)
-        ]
+        changes, last = array("q"), 0
+        for change in self.buffers():
+            changes.append(change.position)
+            last = len(changes) if change.begins else last
+        at = [changes[last * number // EQUAL_WINDOWS] for number in range(EQUAL_WINDOWS) if last]
+        at += [changes[last - 1] + 1] if last else []
         return tuple(
             Window(start, end, f"{number} of {EQUAL_WINDOWS}", self.recording.time_at(start + 1))
             for number, (start, end) in enumerate(pairwise(at), 1)

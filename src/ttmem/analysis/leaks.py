@@ -1,8 +1,8 @@
 """What grows from iteration to iteration: leaks, caches, warm-up, and what dead processes left.
 
-The rule compares low-water marks: the least that one line of code held during an iteration. What an iteration
-allocates and frees again does not raise it, and at which instant one looks does not matter. A line leaks if, in the
-second half of the run, its low-water mark never falls and rises in most iterations.
+The rule compares low-water marks: the least that one line of code held during an iteration. What an iteration allocates
+and frees again does not raise it, and it does not depend on when one looks. A line leaks if, in the second half of the
+run, its low-water mark never falls and rises in most iterations.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ttmem.analysis.history import History, Loss, Window, Windows
-from ttmem.errors import BadInput
+from ttmem.analysis.leftovers import Check, CodeLine, Ignored
+from ttmem.errors import BadInput, TtmemError
 from ttmem.snapshots import Device
 
-MOST_WINDOWS = 200  # more iterations than these are taken several at a time
-LEAST_STEPS = 4  # from one window to the next; with fewer nothing is said
-RISING = 0.6  # the part of the steps that must rise
+MOST_WINDOWS = 200  # if there are more iterations, several make a window
+LEAST_STEPS = 4  # from one window to the next; with fewer there is no verdict
+RISING = 0.6  # the share of the steps that must rise
 MANY_STEPS = 8
 PROGRAMS = "programs"
-BINARIES = "kernel binaries"  # what the probe and the model call such buffers
+BINARIES = "kernel binaries"  # the label of such buffers in the probe and the model
 
 
-class Verdict(Enum):
+class LeakVerdict(Enum):
     LEAK = "leak"
     CACHE = "cache growth"
     LEFT = "left by a dead process"
@@ -35,9 +36,9 @@ class Verdict(Enum):
 
 
 class Line(NamedTuple):
-    """The code whose bytes are followed. None: unknown, or none."""
+    """The line of code that allocates. None: unknown, or none."""
 
-    serial: int  # of the process in this recording; pids are used again
+    serial: int  # serial number of the process in this recording; pids are reused
     pid: int | None
     kind: str  # DRAM, L1, L1_SMALL, TRACE; PROGRAMS for a program cache
     op: str | None
@@ -45,16 +46,16 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LeakFinding:
     """What one line of code, or the program cache, did. Bytes are those of one device."""
 
-    verdict: Verdict
+    verdict: LeakVerdict
     line: Line
-    devices: tuple[str, ...]  # unique ids; more than one: they did the same
+    devices: tuple[str, ...]  # unique ids; several if they did the same
     low_water: tuple[int, ...]  # of each window
-    steps: int  # that were judged
+    steps: int  # windows that were judged
     rises: int
-    per_iteration: float | None  # bytes; None where it does not apply
+    per_iteration: float | None  # bytes; None if it does not apply
     until_full: int | None  # iterations; None: unknown, or it does not grow
     confidence: str  # high, medium or low
     evidence: str  # a sentence
@@ -66,11 +67,11 @@ class Leaks:
 
     windows: Windows
     per_window: int  # iterations in each
-    findings: tuple[Finding, ...]  # leaks first
+    findings: tuple[LeakFinding, ...]  # leaks first
     steady: int  # lines of code that did not grow
 
-    def of(self, verdict: Verdict) -> list[Finding]:
-        return [one for one in self.findings if one.verdict is verdict]
+    def of(self, verdict: LeakVerdict) -> list[LeakFinding]:
+        return [finding for finding in self.findings if finding.verdict is verdict]
 
 
 def find_leaks(
@@ -80,9 +81,9 @@ def find_leaks(
     min_bytes: int = 0,
     ignore_phases: Sequence[str] = (),
 ) -> Leaks:
-    """`min_bytes`: growth of less in the whole run is steady. `ignore_phases`: what they allocate is not judged.
+    """`min_bytes`: less growth in the whole run is steady. `ignore_phases`: their allocations are not judged.
 
-    Loss if the recording is not complete or too short; BadInput if it has not the iterations that `by` names.
+    Loss if the recording is incomplete or too short; BadInput if it does not have the iterations that `by` names.
     """
     history.need_everything("verdict")
     windows = history.windows(by)
@@ -93,19 +94,39 @@ def find_leaks(
     caches = _Caches(history, chosen)
     judge = _Judge(history, windows, chosen, per_window, caches, min_bytes)
     found = [judge.line(line, devices, marks) for line, devices, marks in levels.lines()]
-    steady = sum(len(one.devices) > 0 and one.verdict is Verdict.STEADY for one in found)
+    steady = sum(
+        len(finding.devices) > 0 and finding.verdict is LeakVerdict.STEADY for finding in found
+    )
     named = [
-        *(one for one in found if one.verdict is not Verdict.STEADY),
+        *(finding for finding in found if finding.verdict is not LeakVerdict.STEADY),
         *judge.program_caches(),
         *levels.left_behind(),
     ]
-    order = list(Verdict)
-    named.sort(key=lambda one: (order.index(one.verdict), -(one.per_iteration or 0)))
+    order = list(LeakVerdict)
+    named.sort(key=lambda finding: (order.index(finding.verdict), -(finding.per_iteration or 0)))
     return Leaks(windows, per_window, tuple(named), steady)
 
 
+def growth(history: History, limits: Ignored) -> Check:
+    """The leak check of a run that is over, or of one of its processes."""
+    if not history.losses and not history.peaks:
+        return Check("growth")
+    try:
+        found = find_leaks(history, min_bytes=limits.min_bytes, ignore_phases=tuple(limits.phases))
+    except TtmemError as problem:
+        return Check("growth", not_judged=(str(problem),))
+    return Check(
+        "growth",
+        tuple(
+            f"{history.name} leaks {CodeLine(line.kind, line.site, line.op)}: {leak.evidence}"
+            for leak in found.of(LeakVerdict.LEAK)
+            for line in [leak.line]
+        ),
+    )
+
+
 def _too_few(history: History, windows: Windows) -> str:
-    name, found = history.info.name, len(windows.windows)
+    name, found = history.name, len(windows.windows)
     if windows.by == "mark":
         return (
             f"{name} has {found} iterations between marks, and a verdict needs {LEAST_STEPS + 1}: wrap each one in"
@@ -120,7 +141,7 @@ def _too_few(history: History, windows: Windows) -> str:
 
 
 def _merged(windows: Sequence[Window]) -> tuple[list[Window], int]:
-    """At most MOST_WINDOWS; the last iterations may be left out so that all have the same number."""
+    """At most MOST_WINDOWS; the last iterations may be left out so that all windows have the same number."""
     each = -(-len(windows) // MOST_WINDOWS)
     if each <= 1:
         return list(windows), 1
@@ -144,8 +165,8 @@ class _Levels:
     def _sweep(self, history: History, ignored: frozenset[str]) -> None:
         level: dict[tuple[Line, str], int] = defaultdict(int)
         lowest: dict[tuple[Line, str], int] = {}
-        ends = {(one.pid, one.position) for one in history.markers if one.kind == "end"}
-        at = 0  # the window that is not over yet
+        ends = {(marker.pid, marker.position) for marker in history.markers if marker.kind == "end"}
+        at = 0  # the current window
         for change in history.buffers():
             while at < len(self._windows) and change.position >= self._windows[at].end:
                 self._close(at, level, lowest)
@@ -186,7 +207,7 @@ class _Levels:
         lowest.clear()
 
     def lines(self) -> Iterator[tuple[Line, tuple[str, ...], tuple[int, ...]]]:
-        """(line, devices that did the same, low-water marks) of windows in which the process was at work."""
+        """(line, devices that did the same, low-water marks) for windows in which the process was active."""
         same: dict[tuple[Line, tuple[int, ...]], list[str]] = defaultdict(list)
         for (line, device), marks in self._marks.items():
             first, last = self._first.get(line.serial), self._last.get(line.serial, -1)
@@ -199,14 +220,14 @@ class _Levels:
         for (line, at_work), devices in same.items():
             yield line, tuple(sorted(devices)), at_work
 
-    def left_behind(self) -> Iterator[Finding]:
+    def left_behind(self) -> Iterator[LeakFinding]:
         """What processes held when they ended, by line of code."""
         same: dict[tuple[Line, int], list[str]] = defaultdict(list)
         for (line, device), held in self._left.items():
             same[line, held].append(device)
         for (line, held), devices in same.items():
-            yield Finding(
-                Verdict.LEFT,
+            yield LeakFinding(
+                LeakVerdict.LEFT,
                 line,
                 tuple(sorted(devices)),
                 (held,),
@@ -220,9 +241,9 @@ class _Levels:
 
 
 class _Caches:
-    """Kernels that programs have loaded, and bytes of their binaries in DRAM, at the end of every window, by device.
+    """Loaded kernels, and bytes of their binaries in DRAM, at the end of every window, by device.
 
-    The number of kernels is counted by events; entries of the program cache are read ten times a second only.
+    The number of kernels is counted by events; entries of the program cache are only read ten times a second.
     """
 
     def __init__(self, history: History, windows: Sequence[Window]) -> None:
@@ -237,7 +258,9 @@ class _Caches:
                     values = table[device.unique_id]
                     values += [0] * (number - len(values))
                     before = values[-1] if values else 0
-                    values.append(before if value is None else value)  # unknown while one is loaded
+                    values.append(
+                        before if value is None else value
+                    )  # unknown while a kernel is being loaded
 
 
 class _Judge:
@@ -254,22 +277,30 @@ class _Judge:
         self._per_window, self._caches, self._min_bytes = per_window, caches, min_bytes
         self._devices = history.at(chosen[-1].end)
 
-    def line(self, line: Line, devices: tuple[str, ...], marks: tuple[int, ...]) -> Finding:
+    def line(self, line: Line, devices: tuple[str, ...], marks: tuple[int, ...]) -> LeakFinding:
         judged = second_half(marks)
         steps, rises = len(judged) - 1, _rises(judged)
         grown = judged[-1] - judged[0] if judged else 0
-        verdict, evidence = Verdict.STEADY, "its low-water mark does not grow"
+        verdict, evidence = LeakVerdict.STEADY, "its low-water mark does not grow"
         if steps >= LEAST_STEPS and is_growth(judged) and grown >= max(1, self._min_bytes):
             cached = self._is_cached(line, devices[0], marks)
-            verdict = Verdict.CACHE if cached else Verdict.LEAK
-            evidence = f"its low-water mark rose in {rises} of {steps} {self._unit}, and never fell"
+            verdict = LeakVerdict.CACHE if cached else LeakVerdict.LEAK
+            judged_part = _judged_part(marks)
+            evidence = (
+                f"its low-water mark rose in {rises} of the {steps} {self._unit} {judged_part},"
+                " and never fell"
+            )
             if cached:
                 evidence += "; it belongs to cached programs"
         elif len(marks) > 1 and judged and marks[0] < judged[0] and grown == 0:
-            verdict = Verdict.WARM_UP
+            verdict = LeakVerdict.WARM_UP
             evidence = f"it rose at first, and not in the last {steps} {self._unit}"
-        per = grown / steps / self._per_window if verdict in (Verdict.LEAK, Verdict.CACHE) else None
-        return Finding(
+        per = (
+            grown / steps / self._per_window
+            if verdict in (LeakVerdict.LEAK, LeakVerdict.CACHE)
+            else None
+        )
+        return LeakFinding(
             verdict,
             line,
             devices,
@@ -285,18 +316,18 @@ class _Judge:
     @property
     def _unit(self) -> str:
         if self._windows.by == "window":
-            return "parts of the run"
+            return "steps between parts"
         return f"steps of {self._per_window} iterations" if self._per_window > 1 else "iterations"
 
     def _confidence(self, steps: int, rises: int) -> str:
-        """In real iterations, many of them, without an exception: high."""
+        """High for many real iterations without an exception."""
         clear = rises in (0, steps)
         if self._windows.repeats and steps >= MANY_STEPS and clear:
             return "high"
         return "medium" if self._windows.repeats or clear else "low"
 
     def _is_cached(self, line: Line, device: str, marks: Sequence[int]) -> bool:
-        """Kernel binaries always; L1_SMALL, where programs keep tables, if their number grows, too."""
+        """Kernel binaries always; L1_SMALL, where programs keep tables, if the number of programs grows as well."""
         if (line.op or line.site or "").endswith(BINARIES):
             return True
         kernels = self._caches.kernels.get(device, [])[-len(marks) :]
@@ -309,7 +340,7 @@ class _Judge:
         free = _free(found, kind)
         return None if free is None else int(free // per)
 
-    def program_caches(self) -> Iterator[Finding]:
+    def program_caches(self) -> Iterator[LeakFinding]:
         """Program caches that grow like a leak; what their programs hold stays until they are cleared."""
         same: dict[tuple[int, ...], list[str]] = defaultdict(list)
         for device, kernels in self._caches.kernels.items():
@@ -321,12 +352,12 @@ class _Judge:
             beside = second_half(self._caches.binaries.get(devices[0], ()))
             grown = (beside[-1] - beside[0]) / steps / self._per_window if beside else None
             text = (
-                f"kernels of cached programs: {judged[0]:,}, then {judged[-1]:,}; more in {rises} of {steps}"
-                f" {self._unit}. A new shape or argument makes a new program"
+                f"kernels of cached programs: {judged[0]:,}, then {judged[-1]:,}; more in {rises} of the"
+                f" {steps} {self._unit} {_judged_part(numbers)}. A new shape or argument makes a new program"
             )
             confidence = self._confidence(steps, rises)
-            yield Finding(
-                Verdict.CACHE,
+            yield LeakFinding(
+                LeakVerdict.CACHE,
                 Line(0, None, PROGRAMS, None, None),
                 tuple(sorted(devices)),
                 numbers,
@@ -340,8 +371,12 @@ class _Judge:
 
 
 def second_half(marks: Sequence[int]) -> Sequence[int]:
-    """The windows that are judged: the first half may be warm-up. Of few windows, all but the first."""
+    """The windows that are judged: the first half may be warm-up. If there are few, all but the first."""
     return marks[len(marks) // 2 :] if len(marks) // 2 > LEAST_STEPS else marks[1:]
+
+
+def _judged_part(marks: Sequence[int]) -> str:
+    return "of the second half" if len(marks) // 2 > LEAST_STEPS else "after the first"
 
 
 def is_growth(marks: Sequence[int]) -> bool:

@@ -1,4 +1,4 @@
-"""What is left when it should not be: the strict rule, and the comparison with an earlier dump."""
+"""Leak checks of a dump: the strict rule, and the comparison with an earlier dump."""
 
 from __future__ import annotations
 
@@ -18,28 +18,31 @@ SCHEMA = "ttmem.dump/1"
 WRITE = "`ttmem dump --json --top 0 > FILE` writes one"
 
 
-class Limits(NamedTuple):
-    """What a check does not mind."""
+class Ignored(NamedTuple):
+    """What a check ignores."""
 
-    min_bytes: int = 0  # of one line
+    min_bytes: int = 0  # for one line of code
     phases: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The outcome of a leak check; it fails if there are reasons."""
+    """The outcome of a leak check; it fails if anything leaks, or holds memory and cannot be judged."""
 
     rule: str  # growth, baseline or strict
-    reasons: tuple[str, ...]  # a clause each
+    reasons: tuple[str, ...] = ()  # a clause each
     not_judged: tuple[str, ...] = ()
+
+    def __add__(self, other: Check) -> Check:
+        return Check(self.rule, self.reasons + other.reasons, self.not_judged + other.not_judged)
 
     @property
     def failed(self) -> bool:
-        return bool(self.reasons)
+        return bool(self.reasons or self.not_judged)
 
 
-class Place(NamedTuple):
-    """Where memory is held; the same in another run."""
+class CodeLine(NamedTuple):
+    """The line of code that holds memory, comparable between runs."""
 
     kind: str
     site: str | None
@@ -50,9 +53,9 @@ class Place(NamedTuple):
         return f"{self.kind} at {where}{f' ({clean(self.op)})' if self.op else ''}"
 
 
-def held_at(snapshots: Iterable[Snapshot], limits: Limits) -> dict[Place, int]:
-    """Bytes by line of code; what only sums tell has no line."""
-    held: dict[Place, int] = defaultdict(int)
+def held_at(snapshots: Iterable[Snapshot], limits: Ignored) -> dict[CodeLine, int]:
+    """Bytes by line of code; what is known only as a sum has no line."""
+    held: dict[CodeLine, int] = defaultdict(int)
     for snapshot in snapshots:
         ids = {device.unique_id for device in snapshot.devices}
         rest = {
@@ -67,10 +70,10 @@ def held_at(snapshots: Iterable[Snapshot], limits: Limits) -> dict[Place, int]:
                 if owner in rest:
                     rest[owner] = _without(rest[owner], buffer.kind, buffer.held)
                 if buffer.phase not in limits.phases:
-                    held[Place(buffer.kind, buffer.site, buffer.name)] += buffer.held
+                    held[CodeLine(buffer.kind, buffer.site, buffer.name)] += buffer.held
         for amounts in rest.values():
             for label, bytes_ in amounts.by_label().items():
-                held[Place(label, None, None)] += max(0, bytes_)
+                held[CodeLine(label, None, None)] += max(0, bytes_)
     return {place: bytes_ for place, bytes_ in held.items() if bytes_ > 0}
 
 
@@ -79,8 +82,8 @@ def _without(amounts: Amounts, label: str, bytes_: int) -> Amounts:
     return amounts._replace(**{key: getattr(amounts, key) - bytes_})
 
 
-def strict_check(snapshots: Iterable[Snapshot], limits: Limits) -> Check:
-    """Anything that is held, or was never freed."""
+def strict_check(snapshots: Iterable[Snapshot], limits: Ignored) -> Check:
+    """Fails for anything that is allocated, or was never freed."""
     states = list(snapshots)
     found = held_at(states, limits)
     reasons = [
@@ -88,25 +91,25 @@ def strict_check(snapshots: Iterable[Snapshot], limits: Limits) -> Check:
         for place, bytes_ in sorted(found.items(), key=lambda item: -item[1])
         if bytes_ >= max(1, limits.min_bytes)
     ]
-    unlisted = sum(process.overflow for one in states for process in one.processes)
+    unlisted = sum(process.overflow for snapshot in states for process in snapshot.processes)
     if unlisted:
         reasons.append(f"{several(unlisted, 'more buffer')} of which nothing else is known")
     return Check("strict", tuple(reasons))
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
-    """What an earlier dump held."""
+class DumpBaseline:
+    """What was allocated in an earlier dump."""
 
     name: str
     boards: frozenset[str]
-    held: Mapping[Place, int]
+    held: Mapping[CodeLine, int]
 
 
-def baseline_check(snapshots: Iterable[Snapshot], limits: Limits, baseline: Baseline) -> Check:
-    """Whatever is more than in the baseline, by line of code."""
+def baseline_check(snapshots: Iterable[Snapshot], limits: Ignored, baseline: DumpBaseline) -> Check:
+    """Fails for anything that exceeds the baseline, by line of code."""
     states = list(snapshots)
-    boards = {device.board for one in states for device in one.devices if device.board}
+    boards = {device.board for snapshot in states for device in snapshot.devices if device.board}
     if boards and baseline.boards and not boards <= baseline.boards:
         raise BadInput(
             f"{baseline.name} is of {', '.join(sorted(baseline.boards))}, and this is {', '.join(sorted(boards))}:"
@@ -122,8 +125,8 @@ def baseline_check(snapshots: Iterable[Snapshot], limits: Limits, baseline: Base
     return Check("baseline", tuple(reasons))
 
 
-def read_baseline(name: str) -> Baseline:
-    """BadInput says what is wrong with the file."""
+def read_baseline(name: str) -> DumpBaseline:
+    """BadInput if the file cannot be used."""
     try:
         with open(name, encoding="utf-8") as file:
             document = json.load(file)
@@ -132,15 +135,17 @@ def read_baseline(name: str) -> Baseline:
     except ValueError:
         raise BadInput(f"{name} is not JSON; {WRITE}") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise BadInput(f"{name} is no dump of this version of ttmem; {WRITE}")
+        raise BadInput(f"{name} is not a dump that this version of ttmem can read;  {WRITE}")
     try:
         return _baseline(name, document)
     except (KeyError, TypeError, AttributeError):
-        raise BadInput(f"{name} is no dump of this version of ttmem; {WRITE}") from None
+        raise BadInput(
+            f"{name} is not a dump that this version of ttmem can read;  {WRITE}"
+        ) from None
 
 
-def _baseline(name: str, document: Mapping[str, Any]) -> Baseline:
-    held: dict[Place, int] = defaultdict(int)
+def _baseline(name: str, document: Mapping[str, Any]) -> DumpBaseline:
+    held: dict[CodeLine, int] = defaultdict(int)
     boards = set()
     for device in (*document["devices"], *document["never_freed"]):
         boards.add(device.get("board"))
@@ -150,9 +155,9 @@ def _baseline(name: str, document: Mapping[str, Any]) -> Baseline:
                     f"{name} does not list every buffer: it was written without --top 0; {WRITE}"
                 )
             listed = 0
-            for one in group["largest"] if group["kind"] != "CB" else ():
-                bytes_ = one["reserved"] or one["requested"]
-                held[Place(group["kind"], one["site"], one["name"])] += bytes_
+            for buffer in group["largest"] if group["kind"] != "CB" else ():
+                bytes_ = buffer["reserved"] or buffer["requested"]
+                held[CodeLine(group["kind"], buffer["site"], buffer["name"])] += bytes_
                 listed += bytes_
-            held[Place(group["kind"], None, None)] += max(0, group["held"] - listed)
-    return Baseline(name, frozenset(one for one in boards if one), dict(held))
+            held[CodeLine(group["kind"], None, None)] += max(0, group["held"] - listed)
+    return DumpBaseline(name, frozenset(board for board in boards if board), dict(held))

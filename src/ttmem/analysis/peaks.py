@@ -1,4 +1,4 @@
-"""Peaks beside sizes, so that users can size the regions whose size they choose themselves."""
+"""Peaks next to sizes, to help users size the regions that they configure."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from ttmem.probe.report import DeviceReport, HighWater, Refusal
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An argument of `open_device` that decides the size of a region."""
+    """An argument of `open_device` that sets the size of a region."""
 
     name: str
     value: int
-    needed: int  # at the peak; a region that is fragmented needs more
-    at_least: bool = False  # something was refused: if `needed` is up to `value`, more was needed
-    rounded: bool = False  # up, to be divided among banks: less may have been given
+    needed: int  # at the peak; a fragmented region needs more
+    at_least: bool = (
+        False  # an allocation was refused: if `needed` is at most `value`, more was needed
+    )
+    rounded: bool = False  # rounded up to whole banks: the value given may be less
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class RegionPeak:
     """The same high-water mark on one or more devices."""
 
     chips: tuple[int, ...]
     high_water: HighWater
-    size: int | None  # of that kind of memory; None where it is unknown, or does not apply
+    size: int | None  # of that kind of memory; None if unknown, or if it does not apply
     setting: Setting | None
 
 
-def peaks(devices: Iterable[DeviceReport]) -> list[Peak]:
-    """Devices of a mesh that did the same are one row."""
+def peaks(devices: Iterable[DeviceReport]) -> list[RegionPeak]:
+    """Devices of a mesh that did the same share a row."""
     rows: dict[tuple[HighWater, int | None, Setting | None], list[int]] = {}
     for device in devices:
         declared = device.declaration
@@ -42,12 +44,12 @@ def peaks(devices: Iterable[DeviceReport]) -> list[Peak]:
             if mark.bytes or size or (setting and setting.at_least):
                 key = (mark, size, setting)
                 rows.setdefault(key, []).append(declared.logical_id)
-    found = [Peak(tuple(sorted(chips)), *key) for key, chips in rows.items()]
+    found = [RegionPeak(tuple(sorted(chips)), *key) for key, chips in rows.items()]
     return sorted(found, key=lambda peak: (peak.chips, peak.high_water.kind))
 
 
 def _size_at(device: DeviceDeclaration, mark: HighWater) -> int | None:
-    """Bytes of its memory when the peak was reached."""
+    """The size of that memory when the peak was reached."""
     if mark.size is not None:
         return mark.size or None
     banks = device.banks(mark.kind)
@@ -60,7 +62,7 @@ def _setting(
     banks, size = device.banks(mark.kind).number, _size_at(device, mark)
     if not banks or size is None:
         return None
-    refused = [one for one in refusals if one.kind == mark.kind]
+    refused = [refusal for refusal in refusals if refusal.kind == mark.kind]
     value, needed, at_least = _need(size // banks, -(-mark.bytes // banks), refused)
     if mark.kind is MemoryKind.L1_SMALL:  # of each core
         return Setting("l1_small_size", value, needed, at_least)
@@ -71,11 +73,11 @@ def _setting(
 
 
 def _need(value: int, peak: int, refused: Iterable[Refusal]) -> tuple[int, int, bool]:
-    """Of one bank: its size, what was needed of it, and whether it may have been more."""
+    """For one bank: its size, what was needed, and whether that is a lower bound."""
     needed, at_least = peak, False
-    for one in refused:
-        if one.least is not None and one.bank_size is not None and one.least > needed:
-            value, needed, at_least = one.bank_size, one.least, True
-        elif one.bank_size in (None, value):  # its free memory was in pieces, or is not told
+    for refusal in refused:
+        if refusal.least is not None and refusal.bank_size is not None and refusal.least > needed:
+            value, needed, at_least = refusal.bank_size, refusal.least, True
+        elif refusal.bank_size in (None, value):  # its free memory was fragmented, or is unknown
             at_least = True
     return value, needed, at_least

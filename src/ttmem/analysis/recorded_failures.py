@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ttmem.events import EVENT_SIZE, Event, Flag, MemoryKind, Notice, runtime_messages
 from ttmem.probe.report import FailedAllocation, Holding, Origin, wanted_buffers
 from ttmem.recording import Batch, RecordedProcess, Recording
-from ttmem.snapshots import Buffer
+from ttmem.snapshots import Buffer, Question
 
 _KINDS = {kind.name: int(kind) for kind in MemoryKind}
 
@@ -18,7 +18,7 @@ class _Failed(NamedTuple):
     position: int  # of the event
     event: Event
     refused: list[Event]  # the circular buffers that it wanted
-    chips: list[int]  # on a mesh the same failure is an event on each
+    chips: list[int]  # on a mesh, the same failure is an event on each chip
 
 
 def recorded_failures(recording: Recording) -> Iterator[FailedAllocation]:
@@ -29,7 +29,7 @@ def recorded_failures(recording: Recording) -> Iterator[FailedAllocation]:
 
 
 def _failures(recording: Recording) -> list[_Failed]:
-    """A recording with a million events is searched only around its markers."""
+    """Only the surroundings of markers are searched, since a recording may have millions of events."""
     found: dict[tuple[int, int, int], _Failed] = {}
     for marker in recording.markers:
         if marker.kind != "failure":
@@ -59,16 +59,16 @@ def _last(batch: Batch, position: int) -> _Failed | None:
     places = (place for place in range(at) if ops[place] == Notice.CB_REFUSED)
     events = (Event.unpack(batch.events, place * EVENT_SIZE) for place in places)
     program = event.extra
-    refused = [one for one in events if (one.time, one.extra) == (event.time, program)]
+    refused = [other for other in events if (other.time, other.extra) == (event.time, program)]
     return _Failed(batch.process, position, event, refused, [])
 
 
 def _explained(recording: Recording, failed: _Failed, message: str) -> FailedAllocation:
     process, event = failed.process, failed.event
     chips = tuple(sorted({*failed.chips}))
-    then = recording.snapshot(recording.instant(f"#{failed.position}"), ("buffers",))
-    mine = [one for one in then.buffers or () if one.pid == process.pid]
-    sought = next((one.call_sites for one in then.processes if one.pid == process.pid), None)
+    then = recording.snapshot(recording.instant(f"#{failed.position}"), Question(("buffers",)))
+    mine = [buffer for buffer in then.buffers or () if buffer.pid == process.pid]
+    sought = next((shown.call_sites for shown in then.processes if shown.pid == process.pid), None)
     known = recording.declaration(process.devices.get(chips[0], "")) if chips else None
     return FailedAllocation(
         _what(event, failed.refused, message),
@@ -81,17 +81,19 @@ def _explained(recording: Recording, failed: _Failed, message: str) -> FailedAll
         device=known,
         time_ns=event.time,
         pid=process.pid,
-        wanted=wanted_buffers(one for one in failed.refused if one.device == event.device),
+        wanted=wanted_buffers(
+            refused for refused in failed.refused if refused.device == event.device
+        ),
     )
 
 
 def _what(event: Event, refused: list[Event], message: str) -> str:
-    """A program has a number; a buffer asks for bytes."""
+    """For a program its number; for a buffer the bytes it asked for."""
     if event.size and not event.extra:
         return "buffer"
     if runtime_messages.bank_figures(message):
         return "buffer"
-    if any(one.flags & Flag.DATAFLOW for one in refused):
+    if any(event.flags & Flag.DATAFLOW for event in refused):
         return "dataflow buffers"
     return "circular buffers"
 
@@ -105,16 +107,16 @@ def _holdings(
 ) -> Iterator[Holding]:
     """One holding for all chips of a buffer."""
     places: dict[tuple[object, ...], tuple[Buffer, list[int]]] = {}
-    for one in buffers:
-        key = (one.id, one.kind, one.address, one.held, one.site)
-        places.setdefault(key, (one, []))[1].append(chips.get(one.device or "", -1))
-    for one, where in places.values():
-        if one.kind in _KINDS:
+    for buffer in buffers:
+        key = (buffer.id, buffer.kind, buffer.address, buffer.held, buffer.site)
+        places.setdefault(key, (buffer, []))[1].append(chips.get(buffer.device or "", -1))
+    for buffer, where in places.values():
+        if buffer.kind in _KINDS:
             yield Holding(
-                _KINDS[one.kind],
+                _KINDS[buffer.kind],
                 tuple(sorted(where)),
-                one.held,
-                one.address or 0,
-                _origin(one.name, one.site, one.phase, sought),
-                one.requested,
+                buffer.held,
+                buffer.address or 0,
+                _origin(buffer.name, buffer.site, buffer.phase, sought),
+                buffer.requested,
             )

@@ -1,14 +1,17 @@
-"""Sizes to choose, from what a run needed: regions of `open_device`, and the tokens that a KV cache can have."""
+"""Sizes to choose, from what a run needed: the regions of `open_device`, and the tokens that fit into a KV cache."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ttmem.analysis.composition import composition
+from ttmem.analysis.composition import Holder, composition
+from ttmem.analysis.failures import explain
 from ttmem.analysis.history import L1_USED, History, PeakInstant
+from ttmem.analysis.recorded_failures import recorded_failures
 from ttmem.events import Event, MemoryKind, Notice
-from ttmem.snapshots import Device
+from ttmem.snapshots import Device, Snapshot
 
 TRACE_PAGE = 8192  # of each bank
 L1_ALIGNMENT = 64  # of DRAM on Blackhole; on Wormhole it is 32
@@ -31,7 +34,7 @@ class Advice:
     unit: str
     configured: int | None
     observed: int | None
-    at_least: bool  # something was refused: more than `observed` may be needed
+    at_least: bool  # an allocation was refused: more than `observed` may be needed
     advised: int | None
     not_observed: str
     reason: str | None = None
@@ -46,10 +49,20 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class KvCache:
-    """What the caller says about the KV cache."""
+    """The caller's description of the KV cache."""
 
     site: str | None = None  # part of a call site, op or label
     bytes_per_token: int | None = None
+    phase: str | None = None  # in which it was allocated
+
+    @property
+    def is_named(self) -> bool:
+        return self.site is not None or self.phase is not None
+
+    def includes(self, holder: Holder) -> bool:
+        if self.phase is not None and holder.phase != self.phase:
+            return False
+        return self.site is None or self.site in f"{holder.op or ''} {holder.site or ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +73,15 @@ class Sizes:
 
 
 def sizes(history: History, margin: float = 0.25, kv: KvCache | None = None) -> Sizes:
-    """`margin`: advised above what was observed. Loss if the recording is not complete."""
+    """`margin` is added to what was observed. Loss if the recording is incomplete."""
     history.need_everything("advice")
     device = _busiest(history)
+    small = _l1_small(history, device, margin)
     found = (
-        _l1_small(history, device, margin),
+        small,
         _trace(history, device, margin),
-        _worker_l1(history, device, margin),
-        _tokens(history, device, kv or KvCache()),
+        _worker_l1(history, device, margin, small),
+        _tokens(history, device, margin, kv or KvCache()),
     )
     board = device.board
     return Sizes(board, SKUS.get(board or "", board), found)
@@ -78,11 +92,13 @@ def _busiest(history: History) -> Device:
     sums: dict[str, int] = {}
     for peak in history.peaks:
         sums[peak.device] = sums.get(peak.device, 0) + peak.bytes
-    return history.devices[max(sums, key=lambda one: (sums[one], one))]
+    return history.devices[max(sums, key=lambda unique_id: (sums[unique_id], unique_id))]
 
 
 def _peak(history: History, device: Device, memory: str) -> PeakInstant | None:
-    found = (one for one in history.peaks if (one.device, one.memory) == (device.unique_id, memory))
+    found = (
+        peak for peak in history.peaks if (peak.device, peak.memory) == (device.unique_id, memory)
+    )
     return next(found, None)
 
 
@@ -91,7 +107,7 @@ def _up(value: float, step: int) -> int:
 
 
 def _refused(history: History, device: Device, kind: MemoryKind) -> Iterator[int]:
-    """Bytes that a region would have had to hold, in all banks: what it held, plus what was refused."""
+    """Bytes that a region would have needed, in all banks: what it held, plus what was refused."""
     for marker in history.markers:
         if marker.kind == "failure" and marker.device in (None, device.unique_id):
             for batch in history.recording.batches(marker.position, marker.position + 1):
@@ -129,10 +145,11 @@ def _trace(history: History, device: Device, margin: float) -> Advice:
     return Advice(name, unit, configured, observed, bool(refused), advised, missing)
 
 
-def _worker_l1(history: History, device: Device, margin: float) -> Advice:
-    name, unit = "worker_l1_size", "bytes per core"
+def _worker_l1(history: History, device: Device, margin: float, small: Advice) -> Advice:
+    """The runtime takes l1_small_size out of it: the larger of what is configured and what is advised."""
+    reserved = small.configured or 0
+    name, unit = "worker_l1_size", f"bytes per core, with l1_small_size={reserved} in it"
     number, size, _ = history.recording.banks(device.unique_id, MemoryKind.L1)
-    small = history.recording.banks(device.unique_id, MemoryKind.L1_SMALL).size or 0
     peak = _peak(history, device, L1_USED)
     if not number or size is None:
         return _unknown(name, unit, "the banks of the device are not recorded")
@@ -143,28 +160,68 @@ def _worker_l1(history: History, device: Device, margin: float) -> Advice:
     sets = (then.cores or {}).get(device.unique_id, ())
     if now is None or (now.memory.cb.used and not sets):
         return _unknown(name, unit, "which cores circular buffers lie on is not recorded")
-    highest = max((one.cached for one in sets), default=0)
-    buffers = -(-(now.memory.l1.held + now.memory.l1_small.held) // number)
-    observed = highest + buffers
-    advised = min(_up(observed * (1 + margin), L1_ALIGNMENT), size + small)
-    missing = f"{SEEN_ONLY}; instants other than the peak of L1 used"
-    return Advice(name, unit, size + small, observed, False, advised, missing)
-
-
-def _tokens(history: History, device: Device, kv: KvCache) -> Advice:
-    name, unit = "KV-cache tokens that fit", "tokens of all users together"
-    if kv.bytes_per_token is None and kv.site is None:
-        return _unknown(
-            name, unit, "give --kv-bytes-per-token, and --kv-site if the run has a KV cache already"
+    highest = max((core_set.cached for core_set in sets), default=0)
+    running = highest if now.memory.cb.resident is None else _fullest_core(then, device)
+    buffers = -(-now.memory.l1.held // number)
+    available = size + reserved
+    short = _short_of_l1(history, device)
+    observed = max(running + buffers + reserved, available + short if short else 0)
+    if observed > available:
+        reason = (
+            f"at the peak, buffers take {buffers} and circular buffers {running} of the {size} of each core, and what"
+            f" was refused needs {short} more; hold less in L1 (`ttmem peak` says what), unless worker_l1_size was set"
+            " below its default"
         )
+        return Advice(name, unit, available, observed, bool(short), None, SEEN_ONLY, reason)
+    missing = f"{SEEN_ONLY}; instants other than the peak of L1 used"
+    room = max(reserved, small.advised or 0)
+    advised = min(_up((highest + buffers) * (1 + margin) + room, L1_ALIGNMENT), available)
+    return Advice(name, unit, available, observed, False, advised, missing)
+
+
+def _fullest_core(then: Snapshot, device: Device) -> int:
+    """Bytes of circular buffers on the core that has most, of the program that ran last there."""
+    held: Counter[tuple[int, int]] = Counter()
+    for buffer in (then.resident or {}).get(device.unique_id, ()):
+        for core in buffer.cores:
+            held[core] += buffer.end - buffer.start
+    return max(held.values(), default=0)
+
+
+def _short_of_l1(history: History, device: Device) -> int:
+    """By how much each core was too small for the largest request that was refused; 0: none was."""
+    refused = (
+        explain(failure).short_by or 0
+        for failure in recorded_failures(history.recording)
+        if (failure.what != "buffer" or failure.kind == MemoryKind.L1)
+        and failure.device is not None
+        and failure.device.unique_id == device.unique_id
+    )
+    return max(refused, default=0)
+
+
+def _tokens(history: History, device: Device, margin: float, kv: KvCache) -> Advice:
+    """So many that the cache could be larger by the margin, beside everything else."""
+    name, unit = "KV-cache tokens that fit", "tokens of all users together"
+    if kv.bytes_per_token is None and not kv.is_named:
+        reason = "give --kv-bytes-per-token, and --kv-site or --kv-phase if the run has a KV cache already"
+        return _unknown(name, unit, reason)
     peak, capacity = _peak(history, device, "dram"), device.memory.dram.capacity
     if peak is None or capacity is None:
         return _unknown(name, unit, "the capacity of DRAM is not recorded, or none was used")
     holders = composition(history, peak).holders
-    cached = [one for one in holders if kv.site and kv.site in f"{one.op or ''} {one.site or ''}"]
-    if kv.site and not cached:
-        return _unknown(name, unit, f"nothing that {kv.site!r} made was alive at the peak of DRAM")
-    held = sum(one.bytes for one in cached)
+    cached = [holder for holder in holders if kv.is_named and kv.includes(holder)]
+    if kv.is_named and not cached:
+        what = " in phase ".join(repr(part) for part in (kv.site, kv.phase) if part is not None)
+        return _unknown(name, unit, f"nothing of {what} was alive at the peak of DRAM")
+    phases = sorted({holder.phase or "no phase" for holder in cached})
+    if len(phases) > 1:
+        reason = (
+            f"what --kv-site names was allocated in several phases: {', '.join(phases)}; say with"
+            " --kv-phase in which of them the cache was allocated"
+        )
+        return _unknown(name, unit, reason)
+    held = sum(holder.bytes for holder in cached)
     if kv.bytes_per_token is None:
         reason = f"the cache holds {held} B at the peak; --kv-bytes-per-token makes tokens of it"
         return _unknown(name, unit, reason)
@@ -173,10 +230,10 @@ def _tokens(history: History, device: Device, kv: KvCache) -> Advice:
         name,
         unit,
         None,
-        held // kv.bytes_per_token if kv.site else None,
+        held // kv.bytes_per_token if kv.is_named else None,
         False,
-        max(0, capacity - others) // kv.bytes_per_token,
-        f"{SEEN_ONLY}: activations of longer prompts need room, too",
+        int(max(0, capacity - others) / (1 + margin) // kv.bytes_per_token),
+        f"{SEEN_ONLY}: activations of longer prompts need space, too",
     )
 
 

@@ -1,7 +1,7 @@
 """Removes what dead processes left behind, and can restore it."""
 
-from ttmem.clean.acting import Restored, carry_out, undo
 from ttmem.clean.backup import Backup, Backups
+from ttmem.clean.execution import Restored, carry_out, undo
 from ttmem.clean.planning import (
     ClearSlots,
     LeftAlone,

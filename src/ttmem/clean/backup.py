@@ -63,15 +63,22 @@ class Backup:
         entry["copy"] = f"{self._copies}.bin"
         self._copies += 1
         self.entries.append(entry)
+        copied = False
         try:
             with (
                 private_folder(self.folder.parent, make=True),
                 private_folder(self.folder, make=True) as folder,
             ):
                 create(folder, entry["copy"], descriptor)
+                copied = True
                 self._write(folder)
         except (OSError, Changed) as problem:
-            self.forget(entry)
+            if copied:
+                self.forget(entry)
+            else:  # what is there may be the backup of another run that began in the same second
+                self.entries.remove(entry)
+                with suppress(OSError):
+                    os.rmdir(self.folder)
             if isinstance(problem, Changed):
                 raise
             raise TtmemError(
@@ -116,8 +123,6 @@ class Backup:
 
 
 class Backups:
-    """The backups of all runs."""
-
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or _state_folder() / "ttmem" / "clean"
 
@@ -149,7 +154,6 @@ class Backups:
             return []
 
     def open(self, id: str | None = None) -> Backup:
-        """The one with that id, or the latest."""
         try:
             known = self.ids()
         except OSError as problem:

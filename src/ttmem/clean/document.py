@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ttmem.clean.acting import Restored
 from ttmem.clean.backup import SCHEMA, Backup
+from ttmem.clean.execution import Restored
 from ttmem.clean.planning import ClearSlots, Outcome, Plan, RemoveProbe, RemoveRegion, Step
 from ttmem.clean.slots import DeadSlot
 from ttmem.sizes import human

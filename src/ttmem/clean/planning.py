@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ttmem.clean.backup import check_size
-from ttmem.clean.slots import DeadSlot, Rows, judge_rows
+from ttmem.clean.slots import DeadRows, DeadSlot, judge_rows
 from ttmem.events import Remark
 from ttmem.procfs import user_name
 from ttmem.sizes import human
@@ -190,7 +190,7 @@ class _Judge:
         self,
         file: CounterFile,
         key: Key,
-        rows: Rows,
+        rows: DeadRows,
         version: int,
         length: int,
         mappers: frozenset[int],

@@ -34,14 +34,14 @@ class DeadSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class DeadRows:
     """The rows of dead processes in one region, and whether any process is alive."""
 
     dead: tuple[DeadSlot, ...]
     live: bool
 
 
-def judge_rows(data: bytes, key: Key, states: ProcessStates, scan: ProcScan) -> Rows:
+def judge_rows(data: bytes, key: Key, states: ProcessStates, scan: ProcScan) -> DeadRows:
     """Rows that are being released are skipped."""
     dead: list[DeadSlot] = []
     live = False
@@ -54,7 +54,7 @@ def judge_rows(data: bytes, key: Key, states: ProcessStates, scan: ProcScan) -> 
             live = True
         else:
             dead.append(slot)
-    return Rows(tuple(dead), live)
+    return DeadRows(tuple(dead), live)
 
 
 def owner_of(

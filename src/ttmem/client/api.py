@@ -21,7 +21,7 @@ from ttmem.client.outbox import Outbox
 from ttmem.client.records import HIGH, WORDS, head
 from ttmem.client.sender import Sender
 from ttmem.clock import log_line
-from ttmem.events import BinaryStatus, DeviceDeclaration, Flag, KernelType, MemoryKind, Op
+from ttmem.events import BinaryStatus, DeviceDeclaration, Flag, KernelType, MemoryKind, Notice, Op
 from ttmem.fast_dataclasses import dataclass
 from ttmem.wire.socket_path import named_socket
 
@@ -35,6 +35,7 @@ _pack = WORDS.pack
 _NONE = -1
 _ALLOC = {kind: head(Op.ALLOC, kind) for kind in MemoryKind}
 _FREE = {kind: head(Op.FREE, kind, Flag.KIND_KNOWN) for kind in MemoryKind}
+_FAILED = {kind: head(Notice.ALLOCATION_FAILED, kind) for kind in MemoryKind}
 _CB_ALLOC, _CB_FREE = head(Op.CB_ALLOC), head(Op.CB_FREE)
 _GLOBAL, _DATAFLOW = head(0, 0, Flag.GLOBAL), head(0, 0, Flag.DATAFLOW)
 _KERNEL_LOAD = {kind: head(Op.KERNEL_LOAD, kind) for kind in KernelType}
@@ -249,6 +250,20 @@ class AllocationClient:
         except TypeError:
             first = _NONE
         self._report(device, first, program_id)
+
+    def report_failed_allocation(
+        self,
+        device: DeviceLike,
+        kind: MemoryKind,
+        size: int,
+        message: str,
+        site: str | None = None,
+        program_id: int = 0,
+    ) -> None:
+        """`message` is the runtime's. Only the server of `ttmem simulate -o` believes it; others reject it."""
+        names = 0 if site is None else self._string(site) << HIGH
+        told = self._string(message) << HIGH
+        self._report(device, _FAILED.get(kind, _NONE), 0, size, program_id, 0, told, names)
 
     def report_ring(
         self,

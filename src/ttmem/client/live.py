@@ -13,7 +13,7 @@ from itertools import chain, islice, starmap
 from typing import TypeAlias
 
 from ttmem.client.records import HEAD_AND_ID, HIGH, MOST_32, SIZE, WORDS, head, with_count
-from ttmem.events import EVENT_SIZE, Flag, MemoryKind, Op
+from ttmem.events import EVENT_SIZE, Flag, MemoryKind, Notice, Op
 
 # Identifies a circular buffer; equal ones stack: address, program, core set, flags, size.
 _CbKey: TypeAlias = tuple[int, int, int, int, int]
@@ -49,8 +49,6 @@ class EntryLimit:
 
 
 class _LiveBuffers:
-    """The live buffers of one kind on one device."""
-
     __slots__ = ("records", "shared")
 
     def __init__(self) -> None:
@@ -176,6 +174,7 @@ class _LivePrograms:
             Op.BINARY_STATUS: self._set_status,
             Op.RING: self._set_ring,
             Op.CACHE_ENTRIES: self._set_cache_entries,
+            Notice.ALLOCATION_FAILED: lambda first, number, record: None,  # nothing is alive
         }
 
     def alive(self) -> list[bytes]:

@@ -28,14 +28,24 @@ PAUSE = 0.01  # seconds before another attempt to connect
 
 
 class ServerConnection:
-    """A connection for queries. No wait for the server exceeds `timeout` seconds."""
+    """A connection for queries. No wait for the server exceeds `timeout` seconds.
 
-    def __init__(self, path: str | None = None, timeout: float = 5.0) -> None:
+    `through` is connected already, with a timeout of its own; `path` is then a name for it.
+    """
+
+    def __init__(
+        self,
+        path: str | None = None,
+        timeout: float = 5.0,
+        *,
+        through: socket.socket | None = None,
+    ) -> None:
         self.path = socket_path(path)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(timeout)
+        self._socket = through or socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._connect(path, timeout)
+            if through is None:
+                self._socket.settimeout(timeout)
+                self._connect(path, timeout)
             self._socket.sendall(opening(ROLE), socket.MSG_NOSIGNAL)
             self._wait_for_welcome()
         except (OSError, EOFError) as error:

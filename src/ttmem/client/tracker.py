@@ -140,7 +140,6 @@ class GraphTracker:
         cache_hit: bool | None = None,
         cores: Cores = None,
     ) -> None:
-        """`cache_hit` is None if unknown."""
         if self.enabled:
             self.client.report_program_dispatch(device, program_id, cache_hit, cores)
 

@@ -11,36 +11,38 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from ttmem.errors import TtmemError
+from ttmem.errors import BadInput, TtmemError
+from ttmem.text import wrap
 from ttmem.version import __version__
 from ttmem.views.terminal import terminal_size
 
-VERBS = (
+VERBS = (  # in the order of the help
     "demo",
     "top",
     "ps",
     "run",
     "serve",
     "dump",
-    "explain",
-    "record",
-    "mark",
-    "info",
-    "cut",
-    "export",
+    "analysis.explain",
+    "recording.record",
+    "recording.mark",
+    "recording.info",
+    "recording.cut",
+    "recording.export",
     "metrics",
-    "peak",
-    "leaks",
-    "diff",
-    "size",
+    "analysis.peak",
+    "analysis.leaks",
+    "analysis.diff",
+    "analysis.size",
     "web",
-    "report",
+    "recording.report",
     "mcp",
     "doctor",
     "clean",
     "simulate",
+    "relay",
 )
-
+MODULES = {path.rpartition(".")[2]: path for path in VERBS}
 
 QUICK = ("ps", "dump")  # they print and end
 NO_TEARDOWN = (*QUICK, "serve")
@@ -110,8 +112,10 @@ def _drop_output() -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = sys.argv[1:] if arguments is None else arguments
+    if given and not given[0].startswith("-") and given[0] not in MODULES:
+        raise BadInput(_no_verb(given[0]))
     # If the first argument is a verb, the others are not loaded, which saves 100 ms.
-    parser = _parser(given[:1] if given[:1] and given[0] in VERBS else VERBS)
+    parser = _parser(given[:1] if given[:1] and given[0] in MODULES else [*MODULES])
     options, strangers = parser.parse_known_args(given)
     if not hasattr(options, "run"):
         parser.print_help()
@@ -121,11 +125,29 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def _no_verb(given: str) -> str:
+    from difflib import get_close_matches
+
+    from ttmem.text import clean  # not above: `ttmem.commands.clean` is a verb
+
+    close = get_close_matches(given, MODULES, n=1)
+    meant = f"did you mean `ttmem {close[0]}`? " if close else ""
+    return f"there is no verb {clean(given)!r:.60}; {meant}`ttmem --help` lists them"
+
+
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Created for every option, even if no help is wanted, so the width is determined cheaply."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=terminal_size().columns - 2)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wraps each paragraph, except for examples, which are indented."""
+        paragraphs = (
+            part if part.startswith(" ") else "\n".join(wrap(" ".join(part.split()), width))
+            for part in text.split("\n\n")
+        )
+        return "\n\n".join(paragraphs)
 
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
@@ -137,7 +159,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"ttmem {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", prog="ttmem")
     for name in names:
-        module = import_module(f"ttmem.commands.{name}")
+        module = import_module(f"ttmem.commands.{MODULES[name]}")
         summary = (module.__doc__ or "").strip()
         verb = verbs.add_parser(
             name,

@@ -1,12 +1,12 @@
-"""Remove what dead processes left behind in shared memory; without --yes, only show what would be done.
+"""Remove what dead processes left in shared memory; without --yes, only show what would be done.
 
-In a region that a live process uses, only the rows of dead processes are cleared; its totals stay
-as they are. Removed are: regions in use by nobody, sockets on which nobody listens, and probe
-regions of dead processes (after which `ttmem dump` no longer shows what they never freed).
-Everything is backed up first, and --undo restores it.
-Files of other users, unknown layouts and anything that is not a regular file are left alone.
+Removes regions that no process uses, sockets without a listener, and probe regions of dead processes
+(after which `ttmem dump` no longer shows what they never freed). In a region that a live process uses,
+only the rows of dead processes are cleared; its totals stay unchanged. Everything is backed up first,
+and --undo restores it. Files of other users, unknown layouts and anything but regular files are left
+alone.
 
-Without --shm and --socket, both default places are cleaned; otherwise only those given.
+Without --shm and --socket, both default locations are cleaned; otherwise only those given.
 
 exit codes: 0 done or nothing to do, 1 a step failed or something changed in the meantime, 2 wrong
 arguments, 4 something was left alone (the output says why)
@@ -15,11 +15,9 @@ arguments, 4 something was left alone (the output says why)
 from __future__ import annotations
 
 import argparse
-import sys
+from functools import partial
 
-from ttmem.commands.options import add_output_options, path
-from ttmem.views.ink import Line, paint
-from ttmem.views.terminal import as_json, spelled, wants_color, width
+from ttmem.commands.options import add_output_options, path, print_answer
 
 FAILED = 1
 LEFT_ALONE = 4
@@ -34,7 +32,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         nargs="?",
         const=_LATEST,
-        help="restore what the run with this ID (default: the latest) removed",
+        help="restore what the cleanup with this ID removed (default: the latest)",
     )
     parser.add_argument(
         "--shm", metavar="DIR", type=path, help="clean the regions in this directory"
@@ -56,7 +54,7 @@ def _clean(options: argparse.Namespace) -> int:
     from ttmem.clean import Backups, Scope, carry_out, make_plan
     from ttmem.clean.document import plan_document
     from ttmem.sources.shm import check_directories, counter_directory
-    from ttmem.views.doctor import clean_lines
+    from ttmem.views.doctor import clean_text
     from ttmem.wire.socket_path import socket_path
 
     usual = not (options.shm or options.socket)
@@ -66,10 +64,8 @@ def _clean(options: argparse.Namespace) -> int:
     socket = socket_path(options.socket) if usual or options.socket else None
     plan = make_plan(Scope(folder, socket, options.force))
     outcomes, backup = carry_out(plan, Backups()) if options.yes else (None, None)
-    if options.json:
-        print(as_json(plan_document(plan, outcomes, backup), sys.stdout.isatty()))
-    else:
-        _print(options, clean_lines(plan, outcomes, backup, width(sys.stdout)))
+    about = plan, outcomes, backup
+    print_answer(options, lambda: plan_document(*about), partial(clean_text, *about))
     if any(outcome.problem for outcome in outcomes or ()):
         return FAILED
     return LEFT_ALONE if plan.left else 0
@@ -78,17 +74,10 @@ def _clean(options: argparse.Namespace) -> int:
 def _undo(options: argparse.Namespace) -> int:
     from ttmem.clean import Backups, undo
     from ttmem.clean.document import undo_document
-    from ttmem.views.doctor import undo_lines
+    from ttmem.views.doctor import undo_text
 
     backup = Backups().open(options.undo or None)
     outcomes = undo(backup)
-    if options.json:
-        print(as_json(undo_document(backup, outcomes), sys.stdout.isatty()))
-    else:
-        _print(options, undo_lines(backup, outcomes, width(sys.stdout)))
+    about = backup, outcomes
+    print_answer(options, lambda: undo_document(*about), partial(undo_text, *about))
     return FAILED if any(outcome.problem for outcome in outcomes) else 0
-
-
-def _print(options: argparse.Namespace, lines: list[Line]) -> None:
-    color = wants_color(sys.stdout, options.no_color)
-    print(spelled(paint(lines, width(sys.stdout), color), sys.stdout))

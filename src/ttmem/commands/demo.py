@@ -1,9 +1,9 @@
-"""Try ttmem without a card or a server: simulated devices, a real server, and the table.
+"""Try ttmem without a card: simulated devices, a private server, and a live table.
 
 Starts a private server and two applications on a model of the runtime: a transformer on four p150
-chips, and two processes that serve requests on the first of them. On a terminal the table follows them
-live, and --top shows them in the live monitor until you press q; otherwise two snapshots are printed.
-A summary comes last. Nothing is left behind. --report writes an example of `ttmem report` instead.
+chips, and two processes that serve requests on the first of them. On a terminal, the table is updated
+live; otherwise two snapshots are printed. --top opens the live monitor instead, until you press q. A
+summary follows, and everything is removed. --report writes an example of `ttmem report` instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,11 +18,13 @@ import time
 from contextlib import ExitStack
 
 from ttmem.api import snapshot
-from ttmem.commands.options import path
-from ttmem.commands.simulate import end_all, how_it_ended
+from ttmem.commands.children import end_all, how_it_ended
+from ttmem.commands.options import ended_by_signals, path
 from ttmem.errors import BadInput, TtmemError
+from ttmem.own_python import module_command
 from ttmem.sizes import human, several
 from ttmem.snapshots import Device, Snapshot
+from ttmem.text import wrap
 from ttmem.views.ps import render
 from ttmem.views.terminal import Screen, spelled, wants_color, width
 
@@ -31,12 +32,13 @@ LONGEST = 24 * 3600.0
 PERIOD = 0.25  # seconds between two snapshots
 STARTING = 20.0  # seconds
 RATE = 20  # steps per second
+NEXT = "next: `ttmem run -- python model.py` watches your own program, `ttmem top` all of them"
 WORKLOADS = (("transformer",), ("serving", "--processes", "2"))
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--seconds", type=float, default=8.0, help="how long it runs (default %(default)g)"
+        "--seconds", type=float, default=8.0, help="how long to run (default %(default)g)"
     )
     parser.add_argument(
         "--top", action="store_true", help="show the live monitor instead of the table; q quits"
@@ -47,7 +49,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="ttmem-demo.html",
         type=path,
-        help="write a report of a simulated run instead, to look at in a browser (default %(const)s)",
+        help="write a report of a simulated run, for a browser, instead (default %(const)s)",
     )
 
 
@@ -57,12 +59,10 @@ def run(options: argparse.Namespace) -> int:
     if options.report:
         return _report(options.report)
     if options.top:
-        from ttmem.commands.top import check_terminal  # before starting anything
+        from ttmem.commands.options import check_terminal  # before starting anything
 
         check_terminal()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)  # leaves through the `with`, which ends all processes
-    with DemoProcesses() as processes:
+    with ended_by_signals(), DemoProcesses() as processes:
         begun = time.monotonic()
         if options.top:
             last = _monitor(processes)
@@ -70,21 +70,19 @@ def run(options: argparse.Namespace) -> int:
             last = _follow(processes, begun + options.seconds)
         else:
             last = _print_snapshots(processes, options.seconds)
-    print(spelled(summary(last, time.monotonic() - begun), sys.stdout))
+    print(spelled(summary(last, time.monotonic() - begun, width(sys.stdout)), sys.stdout))
     return 0
 
 
 def _report(target: str) -> int:
-    """Of a simulated server whose requests come and go."""
-    from ttmem.commands.report import check_target, write_report
+    """A report of the simulated workload `serving`."""
+    from ttmem.commands.recording.report import check_target, write_report
 
     check_target(target, overwrite=False)
     with tempfile.TemporaryDirectory(prefix="ttmem-demo-") as folder:
         file = os.path.join(folder, "demo.ttmem")
         workload = ["simulate", "serving", "--steps", "300", "--rate", "0", "-o", file]
-        done = subprocess.run(
-            [sys.executable, "-m", "ttmem", *workload], capture_output=True, text=True
-        )
+        done = subprocess.run(module_command("ttmem", *workload), capture_output=True, text=True)
         if done.returncode:
             raise TtmemError(
                 f"the demo's workload {how_it_ended(done.returncode)}: {done.stderr.strip()}"
@@ -93,17 +91,20 @@ def _report(target: str) -> int:
     return 0
 
 
-def summary(last: Snapshot, seconds: float) -> str:
-    """What happened on each device, up to the last snapshot."""
+def summary(last: Snapshot, seconds: float, columns: int = 80) -> str:
+    """The text at the end: peaks and counts of each device."""
     lines = [
         f"\nafter {seconds:.0f} s: {several(len(last.processes), 'process', 'processes')}"
         f" on {several(len(last.devices), 'device')}"
     ]
-    for device in sorted(last.devices, key=lambda one: one.logical_id or 0):
-        lines.append(_story(device))
+    for device in sorted(last.devices, key=lambda device: device.logical_id or 0):
+        lines += wrap(_story(device), columns - 1)
     lost = last.losses.dropped_events
-    lines.append(f" {lost or 'no'} events were lost; server, processes and socket are gone")
-    return "\n".join(lines)
+    lines += wrap(
+        f"{lost or 'no'} events were lost; server, processes and socket are gone", columns - 1
+    )
+    lines += wrap(NEXT, columns - 1)
+    return "\n".join([lines[0], *(f" {line}" for line in lines[1:])])
 
 
 def _story(device: Device) -> str:
@@ -111,14 +112,10 @@ def _story(device: Device) -> str:
     hits, misses = kernels.cache_hits or 0, kernels.cache_misses or 0
     cached = "N/A" if kernels.cache_entries is None else f"{kernels.cache_entries:,}"
     return (
-        f" device {device.logical_id}: peak DRAM {human(device.memory.dram.peak)}, "
+        f"device {device.logical_id}: peak DRAM {human(device.memory.dram.peak)}, "
         f"peak L1 {human(device.l1_peak)}; {cached} programs cached, "
         f"{kernels.dispatches:,} dispatches ({hits:,} cache hits, {misses:,} misses, the others replayed from a trace)"
     )
-
-
-def _leave(number: int, _: object) -> None:
-    sys.exit(128 + number)
 
 
 def _monitor(processes: DemoProcesses) -> Snapshot:
@@ -208,7 +205,7 @@ class DemoProcesses:
 
     def _start(self, name: str, *arguments: str) -> None:
         """Output goes to a file, because the terminal shows the table; the last line is used if the process fails."""
-        command = [sys.executable, "-m", "ttmem", *arguments, "--socket", self.socket]
+        command = module_command("ttmem", *arguments, "--socket", self.socket)
         if name != "server":
             command += ["--parent", str(os.getpid())]
         with open(self._log(name), "wb") as log:

@@ -1,4 +1,4 @@
-"""Check this host: what is there, what is wrong, and which command fixes it.
+"""Check this host: what was found, what is wrong, and which command fixes it.
 
 Examines cards, driver, the ttnn versions loaded by processes, the regions in shared memory and the
 processes that map them, probe regions, and the server's socket. Changes nothing. docs/doctor.md
@@ -10,10 +10,9 @@ exit codes: 0 nothing is wrong, 1 there is a warning or an error, 2 wrong argume
 from __future__ import annotations
 
 import argparse
-import sys
+from functools import partial
 
-from ttmem.commands.options import add_output_options, path
-from ttmem.views.terminal import as_json, spelled, wants_color, width
+from ttmem.commands.options import add_output_options, path, print_answer
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +37,6 @@ def run(options: argparse.Namespace) -> int:
     folder, socket = counter_directory(options.shm), socket_path(options.socket)
     facts = gather(folder, socket)
     findings = examine(facts, make_plan(Scope(folder, socket)))
-    if options.json:
-        print(as_json(document(facts, findings), sys.stdout.isatty()))
-    else:
-        color = wants_color(sys.stdout, options.no_color)
-        text = doctor_sheet(facts, findings, width=width(sys.stdout), color=color)
-        print(spelled(text, sys.stdout))
+    about = facts, findings
+    print_answer(options, lambda: document(*about), partial(doctor_sheet, *about))
     return 1 if (worst(findings) or Level.INFO) > Level.INFO else 0

@@ -1,22 +1,24 @@
 """Show what is still allocated, by call site, largest first.
 
-Each row shows what one line of code holds: kind of memory, bytes held (reserved in all banks, where
-known), the number of buffers, the chips, and the process. Copies of a tensor on the chips of a mesh
-count once. --all lists single buffers with age and address instead. Processes known only from shared
-memory have totals but no call sites. After that comes what dead processes left behind.
+Each row is a call site: kind of memory, bytes held (reserved in all banks, where known), number of
+buffers, devices, process. The copies of a tensor on the devices of a mesh count once. --all lists single
+buffers with age and address. Processes known only from the counters have totals but no call sites.
+What dead processes left behind follows.
 
-For processes that ran under the probe and have ended, it shows what they never freed, with the
-operation and line that allocated it. This is kept for an hour, until `ttmem clean`, or until a new
-`ttmem run` needs the space.
+For processes that ran under the probe and have ended, it shows what they never freed, with the op and
+line that allocated it. This is kept for an hour, until `ttmem clean`, or until a new `ttmem run` needs
+the space. With FILE it shows what was never freed by processes that had ended at that instant.
 
-For leak checks there is --exit-code. It fails for what grew from iteration to iteration (`ttmem leaks`
-explains the rule) and for what a killed process left. It does not fail for what a program keeps until its
-end, such as weights. --baseline FILE instead fails for what is more than in an earlier `ttmem dump --json
---top 0`; --strict for everything that is allocated or was never freed. Only processes of this user count;
---pid checks one of them, whatever ran before.
+--exit-code makes it a leak check: it fails if memory grew from iteration to iteration (see `ttmem
+leaks --help`) or if a killed process left any, but not for memory that a program keeps to its end, such
+as weights. It also fails if memory was never freed and there is no verdict, because events are missing
+or the run was too short. With --baseline FILE it fails if more is held than in an earlier `ttmem dump
+--json --top 0`, with --strict if anything is allocated or was never freed. All processes of this user
+count that ended within the last hour, or the one that --pid names. To check a single run, use
+`ttmem run --check-leaks`.
 
-exit codes: 0 done, 1 failed (with --exit-code: or the check failed, or nothing can be read), 2 wrong
-arguments, 3 neither server nor shared memory, 4 the server refused
+exit codes: 0 done, 1 failed (with --exit-code: or the check failed, or you may not read any of the
+memory), 2 wrong arguments, 3 nothing is running: neither server nor shared memory, 4 the server refused
 """
 
 from __future__ import annotations
@@ -24,28 +26,35 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from ttmem.analysis.leftovers import Check, Limits, baseline_check, read_baseline, strict_check
+from ttmem.analysis.leftovers import (
+    Check,
+    Ignored,
+    baseline_check,
+    read_baseline,
+    strict_check,
+)
 from ttmem.clock import now_ns
-from ttmem.commands.options import add_snapshot_options, path, size
+from ttmem.commands.options import add_check_options, add_snapshot_options, drawn, path
 from ttmem.errors import BadInput, NoServer, TtmemError
-from ttmem.events import CLOSED
+from ttmem.events import CLOSED, Amounts
 from ttmem.procfs import user_name
-from ttmem.snapshots import Device, Losses, Snapshot, to_json
-from ttmem.snapshots.convert import write
+from ttmem.sizes import human
+from ttmem.snapshots import Device, Losses, Snapshot
 from ttmem.views.dump import render_check, render_dump
-from ttmem.views.dump_groups import DeviceDump, Group, dump_groups
+from ttmem.views.dump_document import dump_document
 from ttmem.views.selection import NotThere, select
-from ttmem.views.terminal import as_json, spelled, wants_color, width
+from ttmem.views.terminal import as_json
 
 if TYPE_CHECKING:
-    from ttmem.feeds.ended_feed import Ended
+    from ttmem.feeds.past import Ended
 
-SCHEMA = "ttmem.dump/1"
+LATER = "`ttmem run --check-leaks -- COMMAND` judges a run of any length"
 TOP = 10  # rows, or in JSON entries per group
 
 
@@ -58,40 +67,27 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--top",
         metavar="N",
         type=int,
-        help="how many rows to show (default 10, with --all all of them; 0: all); with --json, single"
+        help="rows to show (default 10, with --all all of them; 0: all); with --json, single"
         " entries per group",
     )
     parser.add_argument(
         "--exit-code",
         action="store_true",
-        help="exit with 1 on a leak, or if a killed process left something",
+        help="exit with 1 if memory leaks, or if a killed process left any",
     )
     rule = parser.add_mutually_exclusive_group()
     rule.add_argument(
         "--strict",
         action="store_true",
-        help="with --exit-code: 1 if anything is allocated or was never freed",
+        help="with --exit-code: fail if anything is allocated or was never freed",
     )
     rule.add_argument(
         "--baseline",
         metavar="DUMP",
         type=path,
-        help="with --exit-code: 1 if more is held than in this file, which `ttmem dump --json --top 0` wrote",
+        help="with --exit-code: fail if more is held than in this output of `ttmem dump --json --top 0`",
     )
-    parser.add_argument(
-        "--min-bytes",
-        metavar="SIZE",
-        type=size,
-        default=0,
-        help="with --exit-code: ignore less than this of one line",
-    )
-    parser.add_argument(
-        "--ignore-phase",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="with --exit-code: ignore what this phase allocated; may be repeated",
-    )
+    add_check_options(parser, "--exit-code")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,57 +95,47 @@ def run(options: argparse.Namespace) -> int:
     if top < 0:
         raise BadInput("--top must be 0 (all) or more")
     if not options.exit_code and (options.strict or options.baseline):
-        raise BadInput("--strict and --baseline choose the rule of --exit-code; give that, too")
+        raise BadInput("--strict and --baseline need --exit-code")
     snapshot, ended = _snapshots(options)
-    entries = top if options.json else 0  # text groups them itself
-    dumps = dump_groups(snapshot, entries)
-    never_freed = dump_groups(ended.snapshot, entries, ended.ended_ns) if ended else []
-    left = ended.snapshot.processes if ended else ()
-    unlisted = {one.pid: one.overflow for one in left if one.overflow}
     check = _check(options, snapshot, ended) if options.exit_code else None
+    gone = (ended.snapshot, ended.ended_ns) if ended else (None, {})
     if options.json:
-        document = _document(snapshot, dumps, never_freed, sum(unlisted.values()))
+        document = dump_document(snapshot, *gone, top=top)
         if check is not None:
             document["check"] = asdict(check)
         print(as_json(document, sys.stdout.isatty()))
     else:
-        color = wants_color(sys.stdout, options.no_color)
-        text = render_dump(
+        draw = partial(
+            render_dump,
             snapshot,
-            dumps,
-            never_freed=never_freed,
+            *gone,
             single=options.all,
             top=top,
-            user=user_name(os.geteuid()),
-            unlisted=unlisted,
-            width=width(sys.stdout),
-            color=color,
+            user=user_name(os.geteuid()) if options.file is None else None,
             chosen=bool(options.device or options.pid),
         )
-        print(spelled(text, sys.stdout))
+        print(drawn(options, draw))
         if check is not None:
-            print(spelled(render_check(check, width(sys.stdout), color), sys.stdout))
+            print(drawn(options, partial(render_check, check)))
     if check is None:
         return 0
     if not check.failed and _is_blind(snapshot, ended):
         raise TtmemError(
-            "whether anything is allocated is not known: no region here is yours to read"
+            "it is unknown whether anything is allocated: you may not read any of the regions here"
         )
     return 1 if check.failed else 0
 
 
 def _check(options: argparse.Namespace, snapshot: Snapshot, ended: Ended | None) -> Check:
-    from ttmem.commands.leak_check import growth_check
-
-    limits = Limits(options.min_bytes, frozenset(options.ignore_phase))
-    mine = _of_this_user(ended)
+    limits = Ignored(options.min_bytes, frozenset(options.ignore_phase))
+    mine = _of_this_user(ended) if options.file is None else set(ended.ended_ns if ended else ())
     states = [snapshot]
     if ended is not None:
         held = ended.snapshot
         states.append(
             replace(
                 held.with_rows_of(mine),
-                processes=tuple(one for one in held.processes if one.pid in mine),
+                processes=tuple(process for process in held.processes if process.pid in mine),
             )
         )
     if options.strict:
@@ -162,51 +148,18 @@ def _check(options: argparse.Namespace, snapshot: Snapshot, ended: Ended | None)
 def _of_this_user(ended: Ended | None) -> set[int]:
     """What other users never freed is shown, but it does not fail this user's check."""
     user = user_name(os.geteuid())
-    return {one.pid for one in ended.snapshot.processes if one.user == user} if ended else set()
+    return (
+        {process.pid for process in ended.snapshot.processes if process.user == user}
+        if ended
+        else set()
+    )
 
 
 def _is_blind(snapshot: Snapshot, ended: Ended | None) -> bool:
-    """Whether there is something to read, but all of it is closed to this user."""
+    """Whether there are regions, but this user may read none of them."""
     closed = any(remark.kind in CLOSED for remark in snapshot.remarks)
     seen = snapshot.devices or snapshot.processes or (ended and ended.ended_ns)
     return closed and not seen
-
-
-def _document(
-    snapshot: Snapshot,
-    dumps: Sequence[DeviceDump],
-    never_freed: Sequence[DeviceDump],
-    unlisted: int,
-) -> dict[str, Any]:
-    whole = to_json(snapshot)
-    return {
-        "schema": SCHEMA,
-        "time_ns": snapshot.time_ns,
-        "host": whole["host"],
-        "devices": _devices(dumps),
-        "never_freed": _devices(never_freed, counted=False),
-        "never_freed_unlisted": unlisted,
-        "left_behind": whole["left_behind"],
-        "losses": whole["losses"],
-        "remarks": whole["remarks"],
-    }
-
-
-def _devices(dumps: Sequence[DeviceDump], **own: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "unique_id": dump.device.unique_id,
-            "logical_id": dump.device.logical_id,
-            "board": dump.device.board,
-            "memory": [_group(group) | own for group in dump.memory],
-            "kernels": [_group(group) for group in dump.kernels],
-        }
-        for dump in dumps
-    ]
-
-
-def _group(group: Group) -> dict[str, Any]:
-    return asdict(group) | {"largest": [write(row) for row in group.largest]}
 
 
 def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Ended | None]:
@@ -229,11 +182,16 @@ def _snapshots(options: argparse.Namespace) -> tuple[Snapshot, Ended | None]:
 
 
 def _ended(options: argparse.Namespace) -> Ended | None:
-    """None if the command line names a server or a recording, which is then the only source."""
-    if options.socket or options.file:
+    """None if the command line names a server, which is then the only source."""
+    if options.socket:
         return None
-    from ttmem.feeds.ended_feed import never_freed
+    from ttmem.feeds.past import never_freed, never_freed_in
 
+    if options.file is not None:
+        from ttmem.recording import Recording
+
+        with Recording(options.file) as recording:
+            return never_freed_in(recording, "end" if options.at is None else options.at)
     return never_freed(options.shm, ("buffers",))
 
 
@@ -277,9 +235,63 @@ def _named(device: Device, now: Snapshot) -> Device:
 
 
 def _part(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Snapshot, NotThere | None]:
-    """An empty snapshot, and the reason, if it contains nothing that was chosen."""
+    """If nothing matches the selection: an empty snapshot, and the reason."""
     try:
         return select(snapshot, options.device, options.pid), None
     except NotThere as problem:
         empty = replace(snapshot.without_details(), devices=(), processes=(), left_behind=())
         return empty, problem
+
+
+def growth_check(
+    options: argparse.Namespace,
+    snapshot: Snapshot,
+    ended: Ended | None,
+    mine: set[int],
+    limits: Ignored,
+) -> Check:
+    """`mine`: ended processes of this user. Memory of a running process is not a leak in itself."""
+    # What counters still list of a process is in its region, too.
+    known = {process.pid for process in ended.snapshot.processes} if ended else set()
+    check = Check("growth", tuple(_left_behind(snapshot, limits, known)))
+    if options.file is not None:
+        from ttmem.analysis.history import History
+        from ttmem.analysis.leaks import growth
+        from ttmem.recording import Recording
+
+        with Recording(options.file) as recording:
+            return check + growth(History(recording), limits)
+    for process in ended.snapshot.processes if ended else ():
+        held = Amounts.total(process.devices.values()).all
+        if process.pid not in mine or held < max(1, limits.min_bytes):
+            continue
+        if ended and process.pid in ended.killed:
+            check += Check("growth", (f"pid {process.pid} was killed, and left {human(held)}",))
+        else:
+            check += _judge_ended(options.shm, process.pid, held, limits)
+    return check
+
+
+def _left_behind(snapshot: Snapshot, limits: Ignored, known: Container[int]) -> Iterator[str]:
+    user = user_name(os.geteuid())
+    for left in snapshot.left_behind:
+        held = Amounts.total(left.devices.values()).all
+        mine = left.user in (None, user) and left.pid not in known
+        if mine and held >= max(1, limits.min_bytes):
+            yield f"pid {left.pid} died, and left {human(held)}"
+
+
+def _judge_ended(shm: str | None, pid: int, held: int, limits: Ignored) -> Check:
+    from ttmem.analysis.history import History
+    from ttmem.analysis.leaks import growth
+    from ttmem.feeds import of_ended
+
+    recording = of_ended(pid, shm)
+    if recording is None:
+        text = (
+            f"pid {pid} never freed {human(held)}, and too few of its events are left to tell"
+            f" whether that is a leak; {LATER}"
+        )
+        return Check("growth", not_judged=(text,))
+    with recording:
+        return growth(History(recording, pid=pid), limits)

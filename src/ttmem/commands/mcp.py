@@ -1,11 +1,11 @@
-"""Answer questions of agents about device memory, by the Model Context Protocol over standard input and output.
+"""Serve read-only tools for agents over the Model Context Protocol, on standard input and output.
 
     {"mcpServers": {"ttmem": {"command": "ttmem", "args": ["mcp"]}}}
 
-The tools are the verbs of ttmem that only read: snapshot (ps), peak, leaks, diff, size and explain. Each answer
-is the text that the verb prints.
+The tools are snapshot (`ttmem ps`), peak, leaks, diff, size and explain. Each returns the text that the verb
+prints.
 
-exit codes: 0 the agent has closed the connection
+exit codes: 0 the agent closed the connection
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+from ttmem.own_python import module_command
 from ttmem.version import __version__
 
 PROTOCOL = "2025-06-18"
@@ -29,7 +30,7 @@ PARSE_ERROR, BAD_REQUEST, NO_METHOD, BAD_PARAMETERS = -32700, -32600, -32601, -3
 
 class Argument(NamedTuple):
     about: str
-    option: str | None = None  # None: it is given by its place
+    option: str | None = None  # None: positional
     choices: tuple[str, ...] = ()
     needed: bool = False
     kind: str = "string"
@@ -44,7 +45,7 @@ class Tool(NamedTuple):
     verb: str
     about: str
     arguments: Mapping[str, Argument]
-    text: str | None = None  # the argument that goes to standard input
+    text: str | None = None  # the argument that is passed on standard input
 
 
 FILE = Argument("Path of a recording (ttmem run -o, ttmem record).", needed=True)
@@ -61,7 +62,7 @@ TOOLS = {
     ),
     "peak": Tool(
         "peak",
-        "What was alive when the most memory was held.",
+        "What was alive at the peak of each memory.",
         {"file": FILE, "by": Argument("Group the live set by this.", "--by", SITES)},
     ),
     "leaks": Tool(
@@ -85,7 +86,7 @@ TOOLS = {
     ),
     "explain": Tool(
         "explain",
-        "Why allocations failed: of a recording, or from the text of a log.",
+        "Why allocations failed, in a recording or in the text of a log.",
         {
             "file": FILE._replace(needed=False),
             "log": Argument("Output of the runtime with its error messages, instead of a file."),
@@ -96,7 +97,7 @@ TOOLS = {
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """There are no options."""
+    """No options."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -105,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def serve(source: BinaryIO, out: BinaryIO) -> None:
-    """One JSON-RPC message a line, until the source ends."""
+    """One JSON-RPC message per line, until the source ends."""
     for line in _lines(source):
         answer = _answer(line)
         if answer is not None:
@@ -128,9 +129,9 @@ def _answer(line: bytes) -> dict[str, Any] | None:
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
-        return _error(None, PARSE_ERROR, "this is no JSON, or longer than 4 MiB")
+        return _error(None, PARSE_ERROR, "this is not JSON, or longer than 4 MiB")
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-        return _error(None, BAD_REQUEST, "this is no request")
+        return _error(None, BAD_REQUEST, "this is not a request")
     if "id" not in message:
         return None
     number, method, given = message["id"], message["method"], message.get("params") or {}
@@ -139,7 +140,7 @@ def _answer(line: bytes) -> dict[str, Any] | None:
     if method == "ping":
         return {"id": number, "result": {}}
     if method == "tools/list":
-        return {"id": number, "result": {"tools": [_described(*one) for one in TOOLS.items()]}}
+        return {"id": number, "result": {"tools": [_described(*tool) for tool in TOOLS.items()]}}
     if method == "tools/call":
         return _called(number, given)
     return _error(number, NO_METHOD, f"there is no method {method!r:.60}")
@@ -164,8 +165,8 @@ def _described(name: str, tool: Tool) -> dict[str, Any]:
         "description": tool.about,
         "inputSchema": {
             "type": "object",
-            "properties": {key: one.schema for key, one in tool.arguments.items()},
-            "required": [key for key, one in tool.arguments.items() if one.needed],
+            "properties": {key: argument.schema for key, argument in tool.arguments.items()},
+            "required": [key for key, argument in tool.arguments.items() if argument.needed],
             "additionalProperties": False,
         },
         "annotations": {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": False},
@@ -187,25 +188,29 @@ def _called(number: Any, given: Any) -> dict[str, Any]:
 
 def _problem(tool: Tool, given: Mapping[str, Any]) -> str | None:
     for name, value in given.items():
-        one = tool.arguments.get(name)
-        if one is None:
+        argument = tool.arguments.get(name)
+        if argument is None:
             return f"there is no argument {name!r:.60}; there are {', '.join(tool.arguments)}"
-        if type(value) is not (int if one.kind == "integer" else str) or value == "":
-            return f"{name} is a {one.kind}"
-        if one.choices and value not in one.choices:
-            return f"{name} is one of {', '.join(one.choices)}"
-    missing = [name for name, one in tool.arguments.items() if one.needed and name not in given]
+        if type(value) is not (int if argument.kind == "integer" else str) or value == "":
+            return f"{name} is a {argument.kind}"
+        if argument.choices and value not in argument.choices:
+            return f"{name} is one of {', '.join(argument.choices)}"
+    missing = [
+        name for name, argument in tool.arguments.items() if argument.needed and name not in given
+    ]
     return f"{missing[0]} is needed" if missing else None
 
 
 def _answer_of(tool: Tool, given: Mapping[str, Any]) -> tuple[bool, str]:
-    """In a process of its own: whatever happens to it, the connection stays."""
-    command = [sys.executable, "-m", "ttmem", tool.verb]
-    for name, one in tool.arguments.items():
-        if name in given and one.option is not None:
-            command.append(f"{one.option}={given[name]}")
+    """Runs the verb in a process of its own, so that no failure of it ends the connection."""
+    command = module_command("ttmem", tool.verb)
+    for name, argument in tool.arguments.items():
+        if name in given and argument.option is not None:
+            command.append(f"{argument.option}={given[name]}")
         elif name in given and name != tool.text:
-            command.append(os.path.abspath(given[name]))  # no name can be taken for an option
+            command.append(
+                os.path.abspath(given[name])
+            )  # absolute, so that no name is taken for an option
     try:
         done = subprocess.run(
             command,
@@ -221,5 +226,5 @@ def _answer_of(tool: Tool, given: Mapping[str, Any]) -> tuple[bool, str]:
         return True, f"ttmem {tool.verb} took longer than {PATIENCE_S} s and was ended"
     text = done.stdout.strip() or done.stderr.strip()
     if len(text) > LONGEST_ANSWER:
-        text = f"{text[:LONGEST_ANSWER]}\n... {len(text) - LONGEST_ANSWER:,} characters more"
+        text = f"{text[:LONGEST_ANSWER]}\n... {len(text) - LONGEST_ANSWER:,} more characters"
     return done.returncode != 0 and not done.stdout.strip(), text

@@ -1,12 +1,12 @@
-"""Print metrics for Prometheus, keep a textfile, or send them to an OpenTelemetry collector.
+"""Print metrics for Prometheus, write a textfile, or send them to an OpenTelemetry collector.
 
     ttmem metrics                                        print them once
     ttmem metrics --textfile /var/lib/node_exporter --every 15s
                                                          for the textfile collector of node_exporter
     ttmem metrics --otlp http://collector:4318 --every 15s
 
-What is unknown has no sample. --per-process adds the memory of processes, labelled by user, program,
-pod, namespace, container and Slurm job; processes with the same labels are added up. docs/metrics.md
+Unknown values have no sample. --per-process adds the memory of processes, labelled by user, program,
+pod, namespace, container and Slurm job; processes with the same labels are summed. docs/metrics.md
 explains each metric.
 
 exit codes: 0 done, 1 failed, 2 wrong arguments, 3 neither server nor shared memory, 4 the server
@@ -22,7 +22,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import add_telemetry_options, path
+from ttmem.clock import now_ns
+from ttmem.commands.options import add_compat_option, add_telemetry_options, path
 from ttmem.errors import BadInput, NothingToRead, Refused, TtmemError
 
 if TYPE_CHECKING:
@@ -47,11 +48,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="add the memory of processes, by user, program, pod and job",
     )
-    parser.add_argument(
-        "--compat",
-        choices=("tt-exporter",),
-        help="add the metrics under the names of this exporter, for dashboards that know it",
-    )
+    add_compat_option(parser.add_argument)
     parser.add_argument(
         "--textfile", metavar="DIR", type=path, help=f"write DIR/{FILE} instead of printing"
     )
@@ -59,7 +56,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--otlp",
         metavar="URL",
         type=path,
-        help="send them to this collector by OTLP/HTTP instead of printing",
+        help="send to this collector by OTLP/HTTP instead of printing",
     )
     parser.add_argument(
         "--every",
@@ -84,7 +81,7 @@ def _period(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     if options.textfile and options.otlp:
-        raise BadInput("--textfile and --otlp exclude each other; run ttmem metrics twice")
+        raise BadInput("--textfile and --otlp cannot be combined; run ttmem metrics twice")
     if options.every and not (options.textfile or options.otlp):
         raise BadInput(
             "--every needs --textfile or --otlp; Prometheus itself scrapes `ttmem serve --http`"
@@ -93,13 +90,13 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(
             f"{options.textfile} is not a directory; create it, or name another with --textfile"
         )
-    feed = _feed(options)
+    feed, since_ns = _feed(options), now_ns()
     said = ""
     try:
         while True:
             began = time.monotonic()
             try:
-                _once(options, feed)
+                _once(options, feed, since_ns)
                 said = ""
             except TtmemError as problem:
                 if options.every is None or isinstance(problem, (BadInput, Refused)):
@@ -125,19 +122,19 @@ def _feed(options: argparse.Namespace) -> Feed:
     return feed
 
 
-def _once(options: argparse.Namespace, feed: Feed) -> None:
+def _once(options: argparse.Namespace, feed: Feed, since_ns: int) -> None:
     from ttmem.exporters.openmetrics import families, render
 
     try:
         snapshot = feed.read()
-    except NothingToRead:  # an idle host has metrics too: no device is in use
+    except NothingToRead:  # an idle host has metrics, too: zero devices in use
         from ttmem.feeds import idle_host
 
         snapshot = idle_host()
     if options.otlp:
         from ttmem.exporters.otlp import send
 
-        send(snapshot, options.otlp, per_process=options.per_process)
+        send(snapshot, options.otlp, per_process=options.per_process, since_ns=since_ns)
         return
     found = families(
         snapshot, per_process=options.per_process, compat=options.compat == "tt-exporter"
@@ -149,7 +146,7 @@ def _once(options: argparse.Namespace, feed: Feed) -> None:
 
 
 def _replace(name: str, found: list[Family]) -> None:
-    """All at once, so that a collector never reads half of it."""
+    """Replaces the file atomically, so that a collector never reads half of it."""
     from ttmem.exporters.openmetrics import render
 
     part = f"{name}.{os.getpid()}"
@@ -165,7 +162,7 @@ def _replace(name: str, found: list[Family]) -> None:
 
 
 def _complain(problem: TtmemError, said: str) -> str:
-    """Once, until something else is wrong."""
+    """Prints a problem once, until it changes."""
     text = f"ttmem: {problem} (trying again)"
     if text != said:
         print(text, file=sys.stderr, flush=True)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ttmem.errors import BadInput
 from ttmem.sizes import parse_size
+from ttmem.text import clean
+from ttmem.views.terminal import as_json, spelled, terminal_size, wants_color, width
+
+if TYPE_CHECKING:
+    from ttmem.recording import Recording
+    from ttmem.views.ink import Line
+
+SIZE_OF_A_PIPE = (120, 40)  # columns and lines of a screen that is printed
 
 
 def path(text: str) -> str:
-    """Rejects an empty path, such as an unset variable gives: it would be taken for the default."""
+    """Rejects an empty path, as from an unset variable, which would select the default."""
     if not text:
-        raise argparse.ArgumentTypeError("it is empty; leave out the option to use the default")
+        raise argparse.ArgumentTypeError("it is empty; omit the option to use the default")
     return text
 
 
@@ -38,19 +50,101 @@ def seconds(text: str, least: float, most: float) -> float:
     return number
 
 
+@contextmanager
+def open_recording(file: str) -> Iterator[Recording]:
+    """Warns on standard error if the file was not closed or is damaged."""
+    from ttmem.recording import Recording
+
+    with Recording(file) as recording:
+        if (text := recording.unfinished) and sys.stderr is not None:
+            print(f"ttmem: {clean(file)}: {clean(text)}", file=sys.stderr)
+        yield recording
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP leave through every `with`, as Ctrl-C does: what is half done is removed on the way."""
+
+    def leave(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    wanted = (signal.SIGTERM, signal.SIGHUP)
+    before = {n: signal.getsignal(n) for n in wanted if signal.getsignal(n) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def add_overwrite(parser: argparse.ArgumentParser, output: str = "FILE") -> None:
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {output} if it exists")
+
+
+def add_recording_options(parser: argparse.ArgumentParser) -> None:
+    """For verbs that write a recording to FILE."""
+    add_overwrite(parser)
+    parser.add_argument(
+        "--confidential",
+        action="store_true",
+        help="leave command lines and directories out of the recording",
+    )
+
+
+def add_check_options(parser: argparse.ArgumentParser, option: str) -> None:
+    """What a leak check ignores."""
+    parser.add_argument(
+        "--min-bytes",
+        metavar="SIZE",
+        type=size,
+        default=0,
+        help=f"with {option}: ignore call sites that hold less than this",
+    )
+    parser.add_argument(
+        "--ignore-phase",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help=f"with {option}: ignore what this phase allocated; may be repeated",
+    )
+
+
+def drawn(options: argparse.Namespace, draw: Callable[..., str]) -> str:
+    """Text for standard output; `draw` is told its width, and whether it has colours."""
+    out, plain = sys.stdout, options.no_color
+    return spelled(draw(width=width(out), color=wants_color(out, plain)), out)
+
+
+def print_answer(
+    options: argparse.Namespace, document: Callable[[], object], draw: Callable[..., str]
+) -> None:
+    """As JSON with --json, else as text."""
+    if options.json:
+        print(as_json(document(), sys.stdout.isatty()))
+    else:
+        print(drawn(options, draw))
+
+
+def add_recording(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=path, help="a recording")
+
+
 def add_source_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
         nargs="?",
         type=path,
-        help="show this recording instead of the present",
+        help="show this recording instead of the current state",
     )
     parser.add_argument(
         "--at",
         metavar="WHEN",
         type=path,
-        help="with FILE: the instant to show: 12.5s or 2m30s after the start, end (default), peak:l1, oom, 14:05:30",
+        help="with FILE: the time to show: 12.5s or 2m30s after the start, end (default), peak:l1, oom,"
+        " oom:last, 14:05:30",
     )
     parser.add_argument(
         "--socket", metavar="PATH", type=path, help="ask only the server at this socket"
@@ -74,11 +168,10 @@ def add_umd_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_telemetry_options(parser: argparse.ArgumentParser) -> None:
-    """Whether to read sensors, and from where."""
     parser.add_argument(
         "--telemetry",
         action="store_true",
-        help="add temperature, power, clocks, ... of every card, from the driver, without accessing a chip",
+        help="add temperature, power and clocks of every card, as the driver reports them; no chip is accessed",
     )
     add_umd_option(parser)
     parser.add_argument(
@@ -89,7 +182,15 @@ def add_telemetry_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_choice_options(parser: argparse.ArgumentParser) -> None:
+def add_compat_option(add: Callable[..., object]) -> None:
+    add(
+        "--compat",
+        choices=("tt-exporter",),
+        help="also use the metric names of this exporter, for dashboards made for it",
+    )
+
+
+def add_device_option(parser: argparse.ArgumentParser, ids: str) -> None:
     parser.add_argument(
         "--device",
         "--devices",
@@ -97,8 +198,12 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
         action="extend",
         type=_ids,
         default=[],
-        help="only this device: logical or unique id, or T1:N3 on a Galaxy; separate several with commas, or repeat",
+        help=f"only this device: {ids}; separate several with commas, or repeat",
     )
+
+
+def add_choice_options(parser: argparse.ArgumentParser) -> None:
+    add_device_option(parser, "logical or unique id, or T1:N3 on a Galaxy")
     parser.add_argument(
         "--pid", metavar="PID", type=int, action="append", default=[], help="only this process"
     )
@@ -114,7 +219,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_snapshot_options(parser: argparse.ArgumentParser) -> None:
-    """For verbs that print a snapshot: where it comes from, and what of it to show."""
+    """For verbs that print a snapshot: its source, and the selection."""
     add_source_options(parser)
     add_choice_options(parser)
     add_output_options(parser)
@@ -123,12 +228,12 @@ def add_snapshot_options(parser: argparse.ArgumentParser) -> None:
 def _ids(text: str) -> list[str]:
     found = [part.strip() for part in text.split(",") if part.strip()]
     if not found:
-        raise argparse.ArgumentTypeError("it names no device")
+        raise argparse.ArgumentTypeError("no device is named")
     return found
 
 
 def progress_line(first: int, last: int, quiet: bool) -> Callable[[int], None]:
-    """Shows on stderr which position was reached, a few times a second; nothing where nobody watches."""
+    """Shows progress on standard error a few times a second, if it is a terminal."""
     if quiet or not sys.stderr.isatty():
         return lambda position: None
     total, shown = max(1, last - first), 0.0
@@ -141,3 +246,21 @@ def progress_line(first: int, last: int, quiet: bool) -> Callable[[int], None]:
             print(f"\r{(position - first) / total:4.0%}", end="\r", file=sys.stderr, flush=True)
 
     return show
+
+
+def print_screen(options: argparse.Namespace, screen: Callable[[int, int], list[Line]]) -> None:
+    """One page of the monitor as text."""
+    from ttmem.views.ink import paint
+
+    columns, lines = terminal_size(SIZE_OF_A_PIPE)
+    color = wants_color(sys.stdout, options.no_color)
+    print(paint(screen(columns, lines), columns, color).rstrip("\n"))
+
+
+def check_terminal() -> None:
+    """Raises BadInput, which says what to use instead, where the live monitor cannot run."""
+    instead = "use `ttmem top --once` to print a page as text, or `ttmem ps --watch`"
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadInput(f"the live monitor needs a terminal; {instead}")
+    if os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        raise BadInput(f"this terminal (TERM) cannot move the cursor; {instead}")

@@ -1,14 +1,19 @@
 """Show who uses the memory of each device, as a table or as JSON.
 
-A snapshot of all devices and processes, from the server (`ttmem serve`) if there is one, else from
-the counters that stock ttnn publishes in shared memory. Sizes in the table are binary (KiB, MiB,
-GiB); JSON has bytes. Kernel code is shown separately and not included in totals. docs/numbers.md
-explains each number.
+Takes a snapshot of all devices and processes, from the server (`ttmem serve`) if one runs, else from
+the counters that stock ttnn publishes in shared memory. Sizes in the table are binary (KiB, MiB, GiB);
+JSON has bytes. Kernel code is listed separately and is not part of any total. docs/numbers.md explains
+each number. Without --at, a recording (FILE) opens where `ttmem top FILE` does: at its end or, if nothing is
+allocated then, just before the last process ended or at the peak.
 
---telemetry also reads temperature, power and clocks from the driver's files on this host, including
-cards that no process uses (docs/telemetry.md). This needs neither root nor a server.
+--telemetry adds temperature, power and clocks from the driver's files on this host, including cards
+that no process uses (docs/telemetry.md). It needs neither root nor a server. With FILE, it shows what
+was recorded at that time.
 
-With --watch on a terminal, the output is cut to the window, and a last line names what is left out.
+--prometheus URL lists all hosts that a Prometheus scrapes, worst first, and the fullest devices; --host NAME shows
+one of them. --host USER@BOX alone runs ttmem there over SSH (docs/fleet.md).
+
+With --watch on a terminal, the output is cut to the window, and the last line says what was left out.
 
 exit codes: 0 done, 1 failed, 2 wrong arguments, 3 neither server nor shared memory, 4 the server
 refused
@@ -17,24 +22,26 @@ refused
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from ttmem.commands.options import add_snapshot_options, add_telemetry_options, seconds
+from ttmem.commands.fleet import add_fleet_options, check_fleet, fleet_text, remote_feed
+from ttmem.commands.options import add_snapshot_options, add_telemetry_options, drawn, seconds
 from ttmem.errors import BadInput, Refused, TtmemError
-from ttmem.snapshots import Snapshot, to_json
+from ttmem.fast_dataclasses import replace
+from ttmem.snapshots import Anomaly, Snapshot, to_json
 from ttmem.text import clean, wrap
 from ttmem.views.selection import BY, NotThere, select
-from ttmem.views.terminal import Screen, as_json, spelled, wants_color, width
+from ttmem.views.terminal import Screen, as_json, width
 
 if TYPE_CHECKING:
     from ttmem.feeds import Feed
+    from ttmem.feeds.recording_feed import RecordingFeed
     from ttmem.hw.umd import Discovery
 
 TREND_NS = 10_000_000_000  # over a second or less, 'growing' and 'flat' would alternate
@@ -62,46 +69,83 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --watch: also show what changed since the previous refresh",
     )
-    parser.add_argument("--kernels", action="store_true", help="add the kernel table by type")
+    parser.add_argument(
+        "--kernels",
+        action="store_true",
+        help="add a table of kernels by type, and the largest kernels",
+    )
     add_telemetry_options(parser)
+    add_fleet_options(parser)
     parser.add_argument(
         "--tt-smi",
         action="store_true",
-        help="print JSON in the form of `tt-smi -s`, with memory added to each device and process",
+        help="print the JSON of `tt-smi -s`, with memory added to each device and process",
     )
     parser.add_argument(
         "--by",
         choices=tuple(BY),
-        help="group live bytes by call site, operation, phase (these need the probe) or process instead",
+        help="group live bytes by call site, op, phase (these need the probe) or process",
     )
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.prometheus is not None:
+        return _print_fleet(options)
     from ttmem.feeds import open_feed
 
-    options.telemetry |= options.tt_smi and options.file is None
+    options.telemetry |= options.tt_smi and options.file is None and options.host is None
     options.json |= options.tt_smi
     _check(options)
     once = options.watch is None
-    feed = open_feed(
-        options.socket,
-        options.shm,
-        file=options.file,
-        at=options.at,
-        discovery=_discovery(options.umd, once),
-    )
+    feed: Feed
+    opened = ""
+    if options.host is not None:
+        feed = remote_feed(options)
+    else:
+        feed = open_feed(
+            options.socket,
+            options.shm,
+            file=options.file,
+            at=options.at,
+            discovery=_discovery(options.umd, once),
+        )
+        if options.file is not None and options.at is None and once:
+            opened = cast("RecordingFeed", feed).go_to_last_use()
     if options.telemetry:
         from ttmem.feeds.telemetry import telemetry_feed
 
         feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=once)
     try:
         if options.watch is None:
-            print(_shown(options, _look(options, feed)))
+            print(_shown(options, _remarked(_look(options, feed), opened)))
         else:
-            with suppress(KeyboardInterrupt):  # the way to end a watch
+            with suppress(KeyboardInterrupt):  # how a watch ends
                 _watch(options, feed)
     finally:
         feed.close()
+    return 0
+
+
+def _print_fleet(options: argparse.Namespace) -> int:
+    names = (
+        "at",
+        "socket",
+        "shm",
+        "detail",
+        "device",
+        "pid",
+        "by",
+        "kernels",
+        "delta",
+        "telemetry",
+    )
+    given = {f"--{name}": getattr(options, name) for name in (*names, "umd", "sysfs")}
+    check_fleet(options, {"a recording": options.file, **given, "--tt-smi": options.tt_smi})
+    if options.watch is None:
+        print(fleet_text(options))
+    else:
+        with suppress(KeyboardInterrupt):
+            _repeat(options, partial(fleet_text, options))
     return 0
 
 
@@ -123,15 +167,13 @@ def _check(options: argparse.Namespace) -> None:
     if options.tt_smi and (options.by or options.kernels or options.detail):
         raise BadInput("--tt-smi cannot be combined with --by, --kernels or --detail")
     if options.detail and not options.json:
-        raise BadInput("--detail adds to the JSON document; give --json too")
+        raise BadInput("--detail needs --json")
     if options.delta and (options.watch is None or options.json or options.by):
-        raise BadInput(
-            "--delta adds changes to the table of --watch; --json and --by do not have them"
-        )
+        raise BadInput("--delta needs --watch, and cannot be combined with --json or --by")
     if options.kernels and options.json:
-        raise BadInput("--kernels is for the table; with --json use --detail programs")
+        raise BadInput("--kernels adds a table; with --json use --detail programs")
     if options.sysfs and not options.telemetry:
-        raise BadInput("--sysfs is for telemetry; give --telemetry too")
+        raise BadInput("--sysfs needs --telemetry")
     if options.by and options.telemetry:
         raise BadInput("--by and --telemetry cannot be combined")
     if options.by and (options.detail or options.kernels):
@@ -144,6 +186,14 @@ def _check(options: argparse.Namespace) -> None:
 def _look(options: argparse.Namespace, feed: Feed) -> Snapshot:
     detail = ("buffers",) if options.by else ("programs",) if options.kernels else options.detail
     return select(feed.read(detail), options.device, options.pid)
+
+
+def _remarked(snapshot: Snapshot, opened: str) -> Snapshot:
+    """Says where a recording was opened, if that is not its end."""
+    if not opened:
+        return snapshot
+    remark = Anomaly("instant", f"{opened} (--at end shows that)")
+    return replace(snapshot, remarks=(*snapshot.remarks, remark))
 
 
 def _shown(
@@ -164,17 +214,16 @@ def _shown(
         return as_json(document, sys.stdout.isatty() and options.watch is None)
     from ttmem.views.ps import render  # 15 ms that JSON does not need
 
-    text = render(
+    draw = partial(
+        render,
         snapshot,
-        width=width(sys.stdout),
-        color=wants_color(sys.stdout, options.no_color),
         kernels=options.kernels,
         earlier=past[0] if past else None,
         previous=past[-1] if past and options.delta else None,
         height=height,
         chosen=bool(options.device or options.pid),
     )
-    return spelled(text, sys.stdout)
+    return drawn(options, draw)
 
 
 def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
@@ -186,41 +235,46 @@ def _grouped(options: argparse.Namespace, snapshot: Snapshot) -> str:
     if options.json:
         document = group_document(snapshot, grouped) | {"remarks": to_json(snapshot)["remarks"]}
         return as_json(document, sys.stdout.isatty() and options.watch is None)
-    columns, color = width(sys.stdout), wants_color(sys.stdout, options.no_color)
     chosen = bool(options.device or options.pid)
-    text = render_groups(
-        snapshot if chosen else without_idle(snapshot)[0],
-        grouped,
-        width=columns,
-        color=color,
-        chosen=chosen,
-    )
-    return spelled(text, sys.stdout)
+    shown = snapshot if chosen else without_idle(snapshot)[0]
+    return drawn(options, partial(render_groups, shown, grouped, chosen=chosen))
 
 
 def _watch(options: argparse.Namespace, feed: Feed) -> None:
+    past: deque[Snapshot] = deque()
+
+    def look(height: int | None) -> str:
+        snapshot = _look(options, feed)
+        text = _shown(options, snapshot, past, height)
+        _remember(past, snapshot)
+        return text
+
+    _repeat(options, look)
+
+
+def _repeat(options: argparse.Namespace, look: Callable[[int | None], str]) -> None:
+    """Refreshes until Ctrl-C; `look` gets the height of the terminal."""
     in_place = sys.stdout.isatty() and not options.json
     if in_place:
+        import signal
+
         signal.signal(signal.SIGTERM, _leave)
     with Screen(sys.stdout) if in_place else nullcontext() as screen:
-        past: deque[Snapshot] = deque()
         said = ""
         while True:
             began = time.monotonic()
             try:
-                snapshot = _look(options, feed)
+                text = look(None if screen is None else screen.height)
             except TtmemError as problem:
                 said = _complain(screen, problem, said)
             else:
                 said = ""
-                height = None if screen is None else screen.height
-                _show(screen, _shown(options, snapshot, past, height), options.json)
-                _remember(past, snapshot)
+                _show(screen, text, options.json)
             time.sleep(max(0.0, options.watch - (time.monotonic() - began)))
 
 
 def _leave(number: int, _: object) -> None:
-    """Leaves through the `with`, which restores the cursor."""
+    """Raises, so that the `with` block restores the cursor."""
     sys.exit(128 + number)
 
 
@@ -238,7 +292,7 @@ def _show(screen: Screen | None, text: str, as_json: bool) -> None:
 
 
 def _complain(screen: Screen | None, problem: TtmemError, said: str) -> str:
-    """Says what is missing and goes on, since it may appear later. Errors that cannot change end the watch."""
+    """Prints a problem that may go away, such as a missing server; others end the watch."""
     if isinstance(problem, (BadInput, Refused)) and not isinstance(problem, NotThere):
         raise problem
     text = clean(f"ttmem: {problem}")

@@ -1,18 +1,22 @@
-"""Run a command and track every allocation of stock ttnn in it and in its children.
+"""Run a command and track every allocation that stock ttnn makes in it and its children.
 
     ttmem run -- python model.py
 
 While it runs, `ttmem top` and `ttmem ps` show its buffers, circular buffers, programs and kernels
 with the op and the line of Python that created them. A failed allocation is explained immediately:
 what was requested, what is free, the largest free block, and what holds the rest. At the end, a
-summary on standard error shows peaks, the lines that caused them, and what was never freed. Exit
-code and signals are those of the command.
+summary on standard error shows peaks, the lines that caused them, and what was never freed. The exit
+code is that of the command, and signals are passed on.
 
-Where the command line cannot be changed (MPI, pytest, a notebook), environment variables have the
-same effect, without the summary, and with two lines per failed allocation: eval "$(ttmem run --env)"
+--check-leaks also judges whether memory grew from iteration to iteration (see `ttmem leaks --help`), and
+exits with 1 if the command succeeded but leaks, if a killed process left memory, or if memory was never
+freed and there is no verdict.
 
-exit codes: those of the command; 2 wrong arguments, 6 the probe was not built, 126 the command
-cannot be run, 127 there is no such command
+Where the command line cannot be changed (MPI, pytest, a notebook), set environment variables instead:
+eval "$(ttmem run --env)". There is no summary then, and two lines per failed allocation.
+
+exit codes: those of the command; 1 the check of --check-leaks failed, 2 wrong arguments, 6 the probe was
+not built, 126 the command cannot be run, 127 there is no such command
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import sys
 from contextlib import suppress
 
 from ttmem.clock import now_ns
+from ttmem.commands.options import add_check_options, add_recording_options
 from ttmem.errors import BadInput
 
 LOOK_EVERY_S = 0.1
@@ -38,7 +43,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--stacks", action="store_true", help="record whole Python stacks instead of one line"
     )
     parser.add_argument(
-        "--events", metavar="N", type=int, help="events the ring can hold (default 131072)"
+        "--events", metavar="N", type=int, help="size of the ring, in events (default 131072)"
     )
     parser.add_argument(
         "--live",
@@ -55,29 +60,30 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="record everything to this file (%%p pid, %%h host, %%r MPI rank); `ttmem top FILE` shows it",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
-    parser.add_argument(
-        "--confidential",
-        action="store_true",
-        help="leave command lines and directories out of the recording",
-    )
+    add_recording_options(parser)
     parser.add_argument("--log", metavar="FILE", help="write the probe's own messages to this file")
     parser.add_argument(
         "--log-kernels",
         action="store_true",
-        help="print a line for each kernel load, with the calling frames (turns --stacks on)",
+        help="print a line for each kernel load, with the calling frames (implies --stacks)",
     )
     parser.add_argument(
         "--quiet", action="store_true", help="print neither failed allocations nor a summary"
     )
+    parser.add_argument(
+        "--check-leaks",
+        action="store_true",
+        help="exit with 1 if the command succeeds but leaks, or if there is no verdict",
+    )
+    add_check_options(parser, "--check-leaks")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
-        "--env", action="store_true", help="run nothing: print the variables for a shell to eval"
+        "--env", action="store_true", help="run nothing; print the variables for a shell to eval"
     )
     instead.add_argument(
-        "--print-preload", action="store_true", help="run nothing: print the path of the library"
+        "--print-preload", action="store_true", help="run nothing; print the path of the library"
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run, after --")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command to run, after --")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -89,15 +95,13 @@ def run(options: argparse.Namespace) -> int:
         if command:
             raise BadInput("--env and --print-preload run no command")
         if options.log_kernels:
-            raise BadInput(
-                "--log-kernels is printed by `ttmem run` itself; it needs a command to run"
-            )
+            raise BadInput("--log-kernels needs a command to run")
         print(_exports(environment(_kept()) | variables) if options.env else library_path())
         return 0
     if options.output is None and (options.overwrite or options.confidential):
-        raise BadInput("--overwrite and --confidential are for a recording; give -o FILE, too")
+        raise BadInput("--overwrite and --confidential need -o FILE")
     if not command:
-        raise BadInput("no command; write it after --: ttmem run -- python model.py")
+        raise BadInput("no command; give it after --: ttmem run -- python model.py")
     ours = {"TTMEM": "1", "TTMEM_LAUNCHER": str(os.getpid())}
     return _run(command, environment({**os.environ, **variables, **ours}), options)
 
@@ -115,8 +119,8 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     )
     recording = None
     told = heard and not options.quiet
-    if options.output is not None or told:
-        from ttmem.commands.record import RunRecording
+    if options.output is not None or told or options.check_leaks:
+        from ttmem.commands.recording.record import RunRecording
 
         recording = RunRecording(command, options)
     launched = Launched(command, variables)
@@ -132,11 +136,17 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     watch.end(recording.recording if recording is not None and told else None)
     if outcome and told:
         print(f"ttmem: {outcome}", file=sys.stderr)
+    if recording is not None and options.check_leaks:
+        from ttmem.analysis.leftovers import Ignored
+
+        limits = Ignored(options.min_bytes, frozenset(options.ignore_phase))
+        if not watch.passes_leak_check(recording.recording, limits):
+            code = code or 1
     return _without_leak_check(end_like(code))
 
 
 def _without_leak_check(code: int) -> int:
-    """Where a sanitizer is preloaded, it is in this Python too, whose leaks would change the exit code."""
+    """A preloaded sanitizer also runs in this Python, whose own leaks would change the exit code."""
     if "asan" in os.environ.get("LD_PRELOAD", ""):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
@@ -146,15 +156,15 @@ def _without_leak_check(code: int) -> int:
 
 
 def _kept() -> dict[str, str]:
-    """What a shell has that is added to, not replaced."""
-    from ttmem.probe.library import ASAN_VARIABLE
+    """Variables to which --env appends instead of replacing them."""
+    from ttmem.probe.launch import ASAN_VARIABLE
 
     given = os.environ.get(ASAN_VARIABLE)
     return {ASAN_VARIABLE: given} if given else {}
 
 
 def _variables(options: argparse.Namespace) -> dict[str, str]:
-    """Only for the options given; for the others, the environment applies."""
+    """For the options that were given; otherwise the environment applies."""
     given = {
         "TTMEM_SITES": "0" if options.no_sites else None,
         "TTMEM_STACKS": "1" if _stacks(options) else None,
@@ -167,7 +177,7 @@ def _variables(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _stacks(options: argparse.Namespace) -> bool:
-    """--log-kernels needs whole stacks, unless call sites are switched off."""
+    """--log-kernels needs whole stacks, unless call sites are off."""
     return bool(options.stacks or (options.log_kernels and not options.no_sites))
 
 
@@ -178,7 +188,7 @@ def _positive(name: str, number: int | None) -> str | None:
 
 
 def _folder(given: str | None) -> str:
-    """The same as for `ttmem ps` and `top`, by the same variables."""
+    """The directory that `ttmem ps` and `top` read, from the same variables."""
     from ttmem.sources.shm import check_directories, probe_directory
 
     check_directories(given)
@@ -196,14 +206,14 @@ def _log(options: argparse.Namespace) -> str | None:
 
 
 def _check_log(how: str, path: str) -> None:
-    """Done here, because the library could not report that it has nowhere to report to."""
+    """Checked here, because the library would have nowhere to report the problem."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.exists(path):
         usable = not os.path.isdir(path) and os.access(path, os.W_OK)
     else:
         usable = bool(path) and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
     if not usable:
-        raise BadInput(f"{how} cannot be written; it names the file for the probe's own lines")
+        raise BadInput(f"{how} cannot be written; it names the file for the probe's own messages")
 
 
 def _exports(variables: dict[str, str]) -> str:

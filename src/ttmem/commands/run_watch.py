@@ -9,12 +9,13 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from ttmem.analysis.failures import explain
+from ttmem.analysis.leftovers import Check, Ignored
 from ttmem.client.tracker import FRAMES, frame_line, headline
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
 from ttmem.probe.layout import Option
 from ttmem.probe.report import Origin, ProcessReport
-from ttmem.sizes import several
+from ttmem.sizes import human, several
 from ttmem.sources.probe.cleanup import free_and_total, prune_dead_regions, take_unwatched
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, RegionScan, find_regions
@@ -22,7 +23,8 @@ from ttmem.sources.probe.report import ReportReader
 from ttmem.sources.probe.ring import RingBatch
 from ttmem.sources.shm import clean_command
 from ttmem.text import clean
-from ttmem.views.failures import SITES_OFF, UNKNOWN_SITE, render_failure
+from ttmem.views.analysis.failures import SITES_OFF, UNKNOWN_SITE, render_failure
+from ttmem.views.dump import render_check
 from ttmem.views.summary import PROCESSES, PeakOf, Unwatched, render_summary
 from ttmem.views.terminal import spelled, wants_color, width
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from ttmem.recording import Recording
 
 NAMED = 8  # pids in one line
-PLACES = 5  # per process, whose failures are explained in full
+PLACES = 5  # call sites per process whose failures are explained in full
 PER_PLACE = 3  # different failures; some programs retry with smaller sizes until one fits
 
 
@@ -51,11 +53,13 @@ class RunWatch:
         self._seen_until: dict[str, int] = {}  # time of the last failure per region
         self._told: dict[str, dict[Origin, set[object]]] = {}
         self._alive: set[str] = set()
+        self._final: list[ProcessReport] = []
+        self._unwatched: Unwatched | None = None
         take_unwatched(directory, os.getpid())  # left by an earlier process with this pid
         self._forgotten = prune_dead_regions(directory)
 
     def begin(self) -> None:
-        """Names processes whose leaks had to be discarded for this run, since a leak check would now pass."""
+        """Names processes whose leaks were discarded to make space: a leak check would now pass."""
         if self._forgotten and not self._quiet:
             _say(_removed(self._forgotten))
 
@@ -78,26 +82,47 @@ class RunWatch:
                     self._tell_failures(path)
 
     def end(self, recorded: Callable[[], Recording] | None = None) -> None:
-        """Prints the rest of what happened, and the summary, with what `recorded` tells of the peaks."""
+        """Prints what is left, and the summary, with the holders at each peak from `recorded`."""
         self._find(find_regions(self._directory))  # all at once, however many files there are
         self._print_news()
-        unwatched = self._unwatched()
+        self._unwatched = self._find_unwatched()
+        self._final = list(self._reports())
         if not self._quiet:
-            reports = list(self._reports())
-            held = _held_at_peaks(reports, recorded) if recorded is not None else {}
-            columns = width(sys.stderr)
-            _say(render_summary(reports, unwatched, held=held, width=columns, color=_color()))
+            held = _held_at_peaks(self._final, recorded) if recorded is not None else {}
+            _say(
+                render_summary(
+                    self._final,
+                    self._unwatched,
+                    held=held,
+                    width=width(sys.stderr),
+                    color=_color(),
+                )
+            )
         for region in self._ours.values():
             region.close()
 
-    def _unwatched(self) -> Unwatched | None:
-        """Processes that found no space for a region, or a directory in which none can be created."""
+    def passes_leak_check(self, recorded: Callable[[], Recording], limits: Ignored) -> bool:
+        """Judges each process that left memory, and prints the outcome; after `end`."""
+        check = Check("growth")
+        if self._unwatched is not None:
+            pids = ", ".join(map(str, self._unwatched.pids[:NAMED])) or "N/A"
+            check += Check("growth", not_judged=(f"pid {pids} could not be watched",))
+        for report in self._final:
+            held = sum(one.held * len(one.chips) for one in report.never_freed)
+            if held >= max(1, limits.min_bytes):
+                check += _growth_of(report, held, recorded, limits)
+        if sys.stderr is not None:
+            _say(render_check(check, width=width(sys.stderr), color=_color()))
+        return not check.failed
+
+    def _find_unwatched(self) -> Unwatched | None:
+        """Processes that could not create a region: no space, or no permission."""
         pids = tuple(take_unwatched(self._directory, os.getpid()))
         writable = os.access(self._directory, os.W_OK | os.X_OK)
         if not pids and writable:
             return None
-        room = free_and_total(self._directory)
-        return Unwatched(pids, self._directory, writable, room, clean_command(self._directory))
+        space = free_and_total(self._directory)
+        return Unwatched(pids, self._directory, writable, space, clean_command(self._directory))
 
     def _find(self, names: Iterable[RegionEntry]) -> None:
         for name in names:
@@ -108,7 +133,7 @@ class RunWatch:
                     continue
                 self._forget(
                     name.path
-                )  # by `exec` another program has come; it has a name of its own now
+                )  # after `exec` it is another program, with a name of its own
             try:
                 region = ProbeRegion(name.path)
             except BadRegion:
@@ -170,12 +195,28 @@ def _held_at_peaks(
     from ttmem.analysis.history import History
 
     found: dict[PeakOf, tuple[Holder, ...]] = {}
-    with suppress(Exception), recorded() as recording:  # the summary is more than this part of it
+    with suppress(Exception), recorded() as recording:  # without it, the summary is still useful
         history = History(recording)
-        for report in [one for one in reports if one.devices][:PROCESSES]:
+        for report in [report for report in reports if report.devices][:PROCESSES]:
             for (chip, kind), holders in peaks_of_process(history, report.pid).items():
                 found[report.pid, chip, kind] = holders
     return found
+
+
+def _growth_of(
+    report: ProcessReport, held: int, recorded: Callable[[], Recording], limits: Ignored
+) -> Check:
+    from ttmem.analysis.history import History
+    from ttmem.analysis.leaks import growth
+
+    if not report.running and not report.in_order:
+        return Check("growth", (f"pid {report.pid} was killed, and left {human(held)}",))
+    try:
+        with recorded() as recording:
+            return growth(History(recording, pid=report.pid), limits)
+    except Exception as problem:  # a full disk, or a file that somebody removed
+        why = str(problem) or type(problem).__name__
+        return Check("growth", not_judged=(f"pid {report.pid} was not recorded: {why}",))
 
 
 def _is_of_this_user(region: ProbeRegion) -> bool:

@@ -3,17 +3,18 @@
 Listens on a Unix socket for runtimes with the allocation client (TT_ALLOC_TRACKING_ENABLED=1) and for
 programs that use ttmem.client, and reads the counters that stock ttnn publishes in shared memory.
 `ttmem ps` shows the result. SIGUSR1 logs a summary; SIGTERM and Ctrl-C stop the server.
---record DIR keeps the last hours in recordings of at most --keep bytes; when an allocation fails, and
-on `ttmem mark`, the minutes around it are kept in a file of their own.
-Output of --log-events that is not read fast enough is dropped and counted.
+--record DIR records continuously, into at most --keep bytes; the minutes around a failed allocation or
+a `ttmem mark` are kept in a file of their own. Output of --log-events that is not read fast enough is
+dropped and counted.
 
-exit codes: 0 stopped, 2 wrong arguments, 5 another server has the socket
+exit codes: 0 stopped, 2 wrong arguments, 5 another server uses the socket
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,13 @@ from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 
 from ttmem.commands.options import add_umd_option, path
+from ttmem.commands.web import add_http_options, checked_address, http_arguments
 from ttmem.errors import BadInput
+from ttmem.events import DeviceDeclaration
+from ttmem.fast_dataclasses import replace
+from ttmem.hw import Cluster, device_spec, read_cluster
+from ttmem.hw import board as board_by_name
+from ttmem.own_python import module_command
 from ttmem.sizes import human, parse_size
 from ttmem.wire.socket_path import socket_path
 
@@ -35,12 +42,12 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--socket", metavar="PATH", type=path, help=f"where to listen (default {socket_path()})"
     )
     parser.add_argument(
-        "--group", metavar="NAME", help="let members of this group report and query, too"
+        "--group", metavar="NAME", help="also let members of this group report and query"
     )
     parser.add_argument(
         "--board",
         metavar="NAME",
-        help="board of clients that do not declare one: n150, n300, p150, ...",
+        help="the board of clients that do not declare one: n150, n300, p150, ...",
     )
     parser.add_argument(
         "--cluster",
@@ -80,34 +87,35 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--summary",
         metavar="SECONDS",
         type=float,
-        help="log a summary at this interval; one is always logged at the end",
+        help="log a summary at this interval, besides the one at the end",
     )
     parser.add_argument(
         "--record",
         metavar="DIR",
         type=path,
-        help="always record, into a directory that only you can read",
+        help="record continuously, into a directory that only you can read",
     )
     parser.add_argument(
         "--keep",
         metavar="SIZE",
         type=parse_size,
         default=2 << 30,
-        help="bytes in DIR at most; the oldest recordings are removed (default 2GiB)",
+        help="the most that DIR may hold; the oldest recordings are removed (default 2GiB)",
     )
     parser.add_argument(
         "--keep-for",
         metavar="TIME",
         default="24h",
-        help="remove recordings that are older, unless they were kept (default %(default)s)",
+        help="remove recordings older than this, except those kept for a failure or mark (default %(default)s)",
     )
     parser.add_argument(
         "--http",
         metavar="ADDR",
         type=path,
-        help="also serve pages, the HTTP API and /metrics at HOST:PORT, in a process of their own;"
+        help="also serve the live page, the HTTP API and /metrics at HOST:PORT, from a separate process;"
         " each user gets a link with `ttmem web --link`. Needs the extra `web`",
     )
+    add_http_options(parser.add_argument_group("with --http").add_argument)
     parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
 
 
@@ -117,16 +125,24 @@ def run(options: argparse.Namespace) -> int:
     if options.summary is not None and not 0.1 <= options.summary <= MAX_PERIOD:
         raise BadInput(f"--summary must be from 0.1 to {MAX_PERIOD:,} seconds")
     if options.summary is not None and options.quiet:
-        raise BadInput("--summary logs summaries and --quiet does not; give one of them")
+        raise BadInput("--summary and --quiet cannot be combined")
     if options.shm and options.no_shm:
-        raise BadInput("--shm reads shared memory and --no-shm does not; give one of them")
+        raise BadInput("--shm and --no-shm cannot be combined")
     if options.record and options.keep < SMALLEST_KEEP:
         raise BadInput(f"--keep must be {human(SMALLEST_KEEP)} or more")
-    if options.http and find_spec("uvicorn") is None:
-        raise BadInput("--http needs starlette and uvicorn: pip install 'ttmem[web]'")
+    for_pages = http_arguments(options)
+    if for_pages and not options.http:
+        raise BadInput(f"{for_pages[0].partition('=')[0]} needs --http ADDR")
+    if options.http:
+        checked_address(options)
+        if find_spec("uvicorn") is None:
+            raise BadInput("--http needs starlette and uvicorn: pip install 'ttmem[web]'")
+        if options.key_file:
+            from ttmem.wire.tokens import kept_key
+
+            kept_key(options.key_file)
     from ttmem.hw.umd import discovery
     from ttmem.recording.when import parse_duration
-    from ttmem.server.device_options import DeviceOptions
     from ttmem.server.log import LOG_LIMIT, LogHandler, Output
     from ttmem.server.server import Server
     from ttmem.sources.shm import check_directories, counter_directory, probe_directory
@@ -139,37 +155,54 @@ def run(options: argparse.Namespace) -> int:
         level=logging.WARNING if options.quiet else logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
     )
-    server = Server(
-        socket_path(options.socket),
-        group=options.group,
-        shm=None if options.no_shm else counter_directory(options.shm),
-        discovery=discovery(wanted=options.umd),
-        probes=None if options.no_shm else probe_directory(options.shm),
-        defaults=DeviceOptions(options.board, options.cluster, options.l1_capacity),
-        log_events=options.log_events or options.log_dispatches,
-        log_dispatches=options.log_dispatches,
-        summary_period=options.summary,
-        max_live=options.max_live,
-        stdout=None if sys.stdout is None else sys.stdout.fileno(),
-        log=log,
-    )
-    if options.record:
-        try:
-            server.record_always(options.record, options.keep, parse_duration(options.keep_for))
-        except BadInput:
-            server.close()
-            raise
-    server.handle_signals()
+    # A signal that comes as soon as the socket is there must not end the process without a clean shutdown.
+    with _held(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        server = Server(
+            socket_path(options.socket),
+            group=options.group,
+            shm=None if options.no_shm else counter_directory(options.shm),
+            discovery=discovery(wanted=options.umd),
+            probes=None if options.no_shm else probe_directory(options.shm),
+            defaults=DeviceOptions(options.board, options.cluster, options.l1_capacity),
+            log_events=options.log_events or options.log_dispatches,
+            log_dispatches=options.log_dispatches,
+            summary_period=options.summary,
+            max_live=options.max_live,
+            stdout=None if sys.stdout is None else sys.stdout.fileno(),
+            log=log,
+        )
+        if options.record:
+            from ttmem.feeds.recorded_telemetry import TelemetrySampler
+
+            try:
+                age_ns = parse_duration(options.keep_for)
+                server.recordings.record_always(
+                    options.record, options.keep, age_ns, TelemetrySampler
+                )
+            except BadInput:
+                server.close()
+                raise
+        server.handle_signals()
     with _pages(options) if options.http else nullcontext():
         server.run()
     return 0
 
 
 @contextmanager
+def _held(*signals: signal.Signals) -> Iterator[None]:
+    """They are delivered at the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def _pages(options: argparse.Namespace) -> Iterator[None]:
-    """`ttmem web` beside the server; it ends when its standard input does, even if the server is killed."""
-    command = [sys.executable, "-m", "ttmem", "web", "--http", options.http, "--until-eof"]
-    command += ["--socket", socket_path(options.socket)]
+    """Runs `ttmem web` next to the server. It exits when its standard input closes, even if the server is killed."""
+    command = module_command("ttmem", "web", "--http", options.http)
+    command += [*http_arguments(options), "--until-eof", "--socket", socket_path(options.socket)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as pages:
         try:
             yield
@@ -180,3 +213,62 @@ def _pages(options: argparse.Namespace) -> Iterator[None]:
                 pages.wait(PAGES_PATIENCE_S)
             except subprocess.TimeoutExpired:
                 pages.kill()
+
+
+class DeviceOptions:
+    """`--board`, `--cluster` and `--l1-capacity`, for clients that declare none."""
+
+    def __init__(
+        self, board: str | None = None, cluster: str | None = None, l1_capacity: int | None = None
+    ) -> None:
+        self._board = board_by_name(board) if board else None
+        self._cluster: Cluster | None = read_cluster(cluster) if cluster else None
+        self._l1_capacity = l1_capacity
+        self._made: dict[int, DeviceDeclaration | None] = {}
+
+    def known_ids(self) -> list[int]:
+        """Logical ids of devices that are known to exist: those of the cluster."""
+        return [chip.logical_id for chip in self._cluster.chips] if self._cluster else []
+
+    def chips(self) -> int:
+        """The chips of a single board; the number of boards is unknown."""
+        return self._board.chips if self._board else 0
+
+    def declaration(self, logical_id: int) -> DeviceDeclaration | None:
+        """What the options say about a device; None if nothing."""
+        if logical_id not in self._made:
+            self._made[logical_id] = self._make(logical_id)
+        return self._made[logical_id]
+
+    def _make(self, logical_id: int) -> DeviceDeclaration | None:
+        declared = self._hardware(logical_id)
+        if self._l1_capacity is not None:
+            return replace(declared or DeviceDeclaration(logical_id), l1_capacity=self._l1_capacity)
+        return declared
+
+    def _hardware(self, logical_id: int) -> DeviceDeclaration | None:
+        if self._cluster is not None:
+            chips = {chip.logical_id: chip for chip in self._cluster.chips}
+            if logical_id in chips:
+                chip = chips[logical_id]
+                unique_id = None if chip.unique_id is None else str(chip.unique_id)
+                declared = DeviceDeclaration.from_spec(
+                    self._cluster.spec(chip),
+                    logical_id,
+                    unique_id,
+                    chip.pci,
+                    remote=chip.is_remote,
+                    position=chip.position,
+                )
+                return _undivided(declared)
+        if self._board is not None:
+            usual = DeviceDeclaration.from_spec(device_spec(self._board), logical_id)
+            said = self._board.note and f"{self._board.note}; --cluster FILE says which"
+            notes = [note for note in (usual.note, said) if note]
+            return _undivided(replace(usual, note="; ".join(notes) or None))
+        return None
+
+
+def _undivided(full: DeviceDeclaration) -> DeviceDeclaration:
+    """The hardware is known; how the application divided it into L1_SMALL and trace regions is not."""
+    return replace(full, l1_bank_size=None, l1_small_bank_size=None, trace_bank_size=None)

@@ -2,10 +2,11 @@
 
 A model of the runtime allocates, compiles, caches and dispatches, and reports each step to the server
 (`ttmem serve`), like an application with TT_ALLOC_TRACKING_ENABLED=1. `--list` describes the workloads.
-With `-o FILE` a private server records the run; `ttmem top FILE` and `ttmem ps FILE` show it.
+With `-o FILE` a private server records the run; `ttmem top FILE` and `ttmem ps FILE` show it, and `ttmem explain FILE`
+says why an allocation failed (oom-fragmented, clash, leak).
 
-exit codes: 0 done, 1 the workload failed, or the server is closed to you, 2 wrong arguments, 130 or
-143 stopped by Ctrl-C or SIGTERM
+exit codes: 0 done, 1 the workload failed, or the server refused you, 2 wrong arguments, 130 or 143
+stopped by Ctrl-C or SIGTERM
 """
 
 from __future__ import annotations
@@ -16,30 +17,29 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import path
+from ttmem.commands.children import run_children
+from ttmem.commands.options import add_overwrite, path
 from ttmem.errors import BadInput, ClosedToYou, NoServer, TtmemError
+from ttmem.own_python import module_command
 from ttmem.wire.socket_path import socket_path
 
 if TYPE_CHECKING:  # loaded when a workload runs, not for every `ttmem --help`
     from ttmem.client import AllocationClient
     from ttmem.model import MeshDevice
-    from ttmem.model.workloads import Steps, Workload
+    from ttmem.model.workloads import ModelWorkload, Steps
 
 SIZES = ("small", "medium", "large")
 MOST_PROCESSES = 256
 MOST_SAID = 10  # messages of a workload that are printed; the others are counted
 ANSWER_TIME = 1.0  # seconds for a server to answer
 CLOSE_TIME = 5.0  # seconds for the server to read the last events
-GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,12 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     add("--list", action="store_true", help="describe the workloads")
     add("--board", metavar="NAME", help="n150, n300, p150, galaxy, ... (default: p150, or galaxy)")
     add("--mesh", metavar="RxC", type=_mesh, help="rows and columns of chips, such as 1x4")
-    add("--steps", type=int, default=200, help="0 = until stopped (default %(default)s)")
+    add(
+        "--steps",
+        type=int,
+        default=200,
+        help="how many steps to run, 0 = until stopped (default %(default)s)",
+    )
     add(
         "--rate",
         type=float,
@@ -59,13 +64,13 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--processes",
         type=int,
         default=1,
-        help="how many processes run it at once (default %(default)s)",
+        help="how many processes run it in parallel (default %(default)s)",
     )
     add(
         "--seed",
         type=int,
         default=1,
-        help="a run with the same seed does the same (default %(default)s)",
+        help="the same seed gives the same run (default %(default)s)",
     )
     add(
         "--size", choices=SIZES, default="medium", help="size of the workload (default %(default)s)"
@@ -83,7 +88,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         type=path,
         help="record the run in FILE instead of reporting to a server (%%p pid, %%h host, %%r MPI rank)",
     )
-    add("--overwrite", action="store_true", help="replace FILE if it exists")
+    add_overwrite(parser)
     add("--first-device", type=int, default=0, help=argparse.SUPPRESS)
     add(
         "--parent", type=int, help=argparse.SUPPRESS
@@ -95,15 +100,21 @@ def run(options: argparse.Namespace) -> int:
 
     if options.list:
         width = max(map(len, WORKLOADS))
-        print("\n".join(f"{one.name:<{width}}  {one.about}" for one in WORKLOADS.values()))
+        print(
+            "\n".join(
+                f"{workload.name:<{width}}  {workload.about}" for workload in WORKLOADS.values()
+            )
+        )
         return 0
     if options.name is None:
-        raise BadInput("name a workload; `ttmem simulate --list` explains them")
+        raise BadInput("name a workload; `ttmem simulate --list` describes them")
     found = workload(options.name)
     _check(options)
     if options.output and options.socket:
-        raise BadInput("-o records without a server, and --socket names one; give one of them")
+        raise BadInput("-o and --socket cannot be combined")
     stop = _Stop(options.parent)
+    if options.parent is None:
+        _announce(options)
     if not options.output:
         return _simulate(options, found, stop)
     with _RecordingServer(options) as server:
@@ -112,7 +123,17 @@ def run(options: argparse.Namespace) -> int:
     return code or server.code
 
 
-def _simulate(options: argparse.Namespace, found: Workload, stop: _Stop) -> int:
+def _announce(options: argparse.Namespace) -> None:
+    """On a terminal, how long it will take."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return
+    steps = f"{options.steps:,} steps" if options.steps else "steps until you stop it"
+    rate = f", {options.rate:g} per second" if options.rate else ""
+    takes = f": {options.steps / options.rate:,.0f} s" if options.steps and options.rate else ""
+    print(f"{options.name}: {steps}{rate}{takes}; Ctrl-C ends it", file=sys.stderr)
+
+
+def _simulate(options: argparse.Namespace, found: ModelWorkload, stop: _Stop) -> int:
     from ttmem.model.opening import is_system
 
     if options.processes > 1:
@@ -120,7 +141,8 @@ def _simulate(options: argparse.Namespace, found: Workload, stop: _Stop) -> int:
         mesh.close()
         one_system = is_system(options.board or found.board)
         own = 0 if found.shared or one_system else mesh.get_num_devices()
-        return _run_children(options, own, stop.wait) or stop.code
+        commands = (_command(options, number, own) for number in range(options.processes))
+        return run_children(commands, stop.wait) or stop.code
     return _Simulation(options, found, stop).run()
 
 
@@ -141,7 +163,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 class _Stop:
-    """Makes Ctrl-C and SIGTERM take effect between two steps, so that the accounts are right at the end."""
+    """Makes Ctrl-C and SIGTERM take effect between two steps, so that final numbers are consistent."""
 
     def __init__(self, parent: int | None = None) -> None:
         self.code = 0
@@ -164,7 +186,7 @@ class _Stop:
 
 
 def _open_mesh(
-    options: argparse.Namespace, found: Workload, client: AllocationClient | None
+    options: argparse.Namespace, found: ModelWorkload, client: AllocationClient | None
 ) -> MeshDevice:
     """The requested mesh, or the workload's default. Without a client it reports nothing."""
     from ttmem.client import GraphTracker
@@ -188,7 +210,7 @@ class _RecordingServer:
     """A private server in a thread, which records what the workload reports until the `with` block ends."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from ttmem.commands.record import expanded
+        from ttmem.commands.recording.record import expanded
         from ttmem.recording.recorder import described
         from ttmem.recording.writer import FileSink
         from ttmem.server.server import Server
@@ -198,8 +220,8 @@ class _RecordingServer:
         sink = FileSink(self._name, overwrite=options.overwrite)
         self._folder = tempfile.TemporaryDirectory(prefix="ttmem-simulate-")
         self.socket = os.path.join(self._folder.name, "server.sock")
-        self._server = Server(self.socket)
-        self._recorder = self._server.record(sink, described(shlex.join(sys.argv)))
+        self._server = Server(self.socket, believes_failures=True)
+        self._recorder = self._server.recordings.record(sink, described(shlex.join(sys.argv)))
         self._thread = threading.Thread(target=self._server.run, name="server")
 
     def __enter__(self) -> _RecordingServer:
@@ -207,10 +229,12 @@ class _RecordingServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        from ttmem.commands.record import outcome
+        from ttmem.commands.recording.record import outcome
 
         end = time.monotonic() + CLOSE_TIME
-        while self._server.connected and time.monotonic() < end:  # it still reads the last events
+        while (
+            self._server.connected and time.monotonic() < end
+        ):  # it is still reading the last events
             time.sleep(0.01)
         self._server.stop()
         self._thread.join()
@@ -223,7 +247,7 @@ class _RecordingServer:
 class _Simulation:
     """One run of a workload in this process."""
 
-    def __init__(self, options: argparse.Namespace, found: Workload, stop: _Stop) -> None:
+    def __init__(self, options: argparse.Namespace, found: ModelWorkload, stop: _Stop) -> None:
         from ttmem.client import AllocationClient
 
         self._options = options
@@ -241,6 +265,10 @@ class _Simulation:
         options = self._options
         with _open_mesh(options, self._workload, self._client) as mesh:
             begun = time.perf_counter()
+            if options.output:  # a server that others share would not believe it
+                mesh.on_failure = lambda failed: self._client.report_failed_allocation(
+                    mesh, *failed
+                )
             try:
                 steps = self._workload.run(mesh, Random(options.seed), SCALES[options.size])
                 self._drive(steps)
@@ -300,69 +328,9 @@ class _Simulation:
         return f"the server at {place} came too late"
 
 
-def _run_children(options: argparse.Namespace, chips: int, stopped: Callable[[float], bool]) -> int:
-    """Starts the processes together and waits for them, or ends them; none outlives this one.
-
-    Returns the exit code of one that failed. Each gets `chips` chips of its own; with 0, all use the same.
-    """
-    children: list[subprocess.Popen[bytes]] = []
-    told: set[int] = set()
-    worst = 0
-    try:
-        for number in range(options.processes):
-            # A session of its own, so that Ctrl-C reaches only this process, which then ends each child once.
-            command = _command(options, number, chips)
-            children.append(subprocess.Popen(command, start_new_session=True))
-        running = True
-        while running:
-            ending = stopped(0.05)
-            running = bool(
-                [child for child in children if child.poll() is None]
-            )  # poll() every one
-            worst = _judge(children, told) or worst
-            if ending:
-                break
-    finally:
-        end_all(children)
-    # Catches a child that was killed just before the end. SIGTERM came from here.
-    killed = [child for child in children if (child.returncode or 0) < 0]
-    return _judge([one for one in killed if one.returncode != -signal.SIGTERM], told) or worst
-
-
-def end_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Sends SIGTERM to all, then SIGKILL to those still running."""
-    try:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait(GRACE)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        pass
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
-
-
-def how_it_ended(code: int) -> str:
-    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-
-
-def _judge(children: Sequence[subprocess.Popen[bytes]], told: set[int]) -> int:
-    """Reports each child that failed once, as soon as that is known."""
-    worst = 0
-    for child in children:
-        code = child.returncode
-        if code and child.pid not in told:
-            told.add(child.pid)
-            print(f"ttmem: process {child.pid} {how_it_ended(code)}", file=sys.stderr)
-            worst = worst or (code if code > 0 else 1)
-    return worst
-
-
 def _command(options: argparse.Namespace, number: int, chips: int) -> list[str]:
-    """The same workload, with its own seed and chips."""
-    command = [sys.executable, "-m", "ttmem", "simulate", options.name]
+    """The same workload, with its own seed, and with so many chips of its own; with 0, all use the same."""
+    command = module_command("ttmem", "simulate", options.name)
     if options.board:
         command += ["--board", options.board]
     if options.mesh:

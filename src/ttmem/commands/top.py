@@ -1,45 +1,50 @@
 """Watch the memory of all devices live.
 
 Digits switch pages: overview, device with history, cores, kernels and programs, buffers, events.
-`h` lists all keys and explains how each number is made; `q` quits. The monitor asks the server
-(`ttmem serve`) if one runs, and otherwise reads this host's shared memory. If nothing is running
-yet, it waits. The space bar and `{` go back in time, End returns to the present: the last hour is kept,
-at most 256 MiB of it.
+`h` lists all keys and explains the numbers; `q` quits. The monitor asks the server (`ttmem serve`) if
+one runs, and otherwise reads this host's shared memory. If nothing is running yet, it waits. Space
+pauses, `{` goes back in time, and End returns to the present. The last hour is kept, in up to 256 MiB.
 
-`ttmem top FILE` shows a recording, with a time bar. It opens at the end, or, if all processes had ended by
-then, just before the last one did; --at chooses another instant.
+`ttmem top FILE` shows a recording, with a time bar. It opens at the end; if all processes had exited by then, just
+before the last one did; and if nothing was allocated there either, at the peak of DRAM, or else of L1. --at selects
+another time.
 
---once prints one page as text, for a file or a script; `ttmem ps --json` has the same numbers as data.
+--prometheus URL shows all hosts that a Prometheus scrapes, worst first; Enter opens one. --host USER@BOX shows
+another machine, by running ttmem there over SSH; no port is opened (docs/fleet.md).
+
+--once prints one page as text; `ttmem ps --json` has the same numbers for programs.
 
 exit codes: 0 done, 1 failed, 2 wrong arguments or no terminal, 3 nothing to read (with --once),
-4 the server refused
+4 the server, Prometheus or the other host refused
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ttmem.commands.fleet import add_fleet_options, check_fleet, remote_feed, watch_fleet
 from ttmem.commands.options import (
     add_choice_options,
     add_color_option,
     add_source_options,
     add_telemetry_options,
+    check_terminal,
+    print_screen,
     seconds,
 )
 from ttmem.errors import BadInput
 
 if TYPE_CHECKING:  # loaded when the monitor runs, not for every `ttmem --help`
     from ttmem.feeds import Feed
+    from ttmem.views.monitor.live_data import LiveData
     from ttmem.views.monitor.monitor import Monitor
     from ttmem.views.monitor.timeline import Timeline
-    from ttmem.views.monitor.watch import Watch
 
-SIZE_OF_A_PIPE = (120, 40)
+INTERVAL_S = 1.0
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +54,9 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--interval",
         metavar="SECONDS",
         type=partial(seconds, least=0.1, most=3600.0),
-        default=1.0,
-        help="seconds between two refreshes (default 1, at least 0.1)",
+        help="time between refreshes (default 1, at least 0.1; with --prometheus 5)",
     )
+    add_fleet_options(parser)
     add_choice_options(parser)
     parser.add_argument(
         "--page", metavar="NAME", default="1", help="the page to start with: its name or digit"
@@ -64,6 +69,25 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.prometheus is not None:
+        check_fleet(
+            options,
+            {
+                "a recording": options.file,
+                "--at": options.at,
+                "--socket": options.socket,
+                "--shm": options.shm,
+                "--device": options.device,
+                "--pid": options.pid,
+                "--telemetry": options.telemetry,
+                "--umd": options.umd,
+                "--sysfs": options.sysfs,
+                "--page": options.page != "1",
+            },
+        )
+        return watch_fleet(options)
+    if options.host is not None:
+        return _watch_remote(options)
     from ttmem.feeds import open_feed
     from ttmem.hw.umd import discovery
 
@@ -72,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         options.socket, options.shm, file=options.file, at=options.at, discovery=found
     )
     feed = source
-    if options.telemetry:
+    if options.telemetry or _has_telemetry(source, options):
         from ttmem.feeds.telemetry import telemetry_feed
 
         feed = telemetry_feed(feed, options.sysfs, umd=options.umd, settled=options.once)
@@ -81,8 +105,26 @@ def run(options: argparse.Namespace) -> int:
     return _print_once(feed, options) if options.once else watch_live(feed, options)
 
 
+def _has_telemetry(source: Feed, options: argparse.Namespace) -> bool:
+    """Whether a recording has samples; showing them then costs nothing."""
+    if options.file is None:
+        return False
+    from ttmem.feeds.recording_feed import RecordingFeed
+
+    return isinstance(source, RecordingFeed) and source.has_telemetry
+
+
+def _watch_remote(options: argparse.Namespace) -> int:
+    feed = remote_feed(options)
+    if options.once:
+        return _print_once(feed, options)
+    check_terminal()
+    feed.read()  # ssh may ask for a password while the terminal is still a plain one
+    return watch_live(feed, options)
+
+
 def keeping_past(feed: Feed, source: Feed) -> Feed:
-    """The feed with its recent past; of a recording there is no other."""
+    """Wraps a live feed so that its recent past is kept; a recording has its own."""
     from ttmem.feeds import HostFeed, ServerFeed
     from ttmem.feeds.past import PastFeed
 
@@ -96,16 +138,16 @@ def keeping_past(feed: Feed, source: Feed) -> Feed:
 def watch_live(feed: Feed, options: argparse.Namespace) -> int:
     """Runs the monitor on this terminal until the user quits."""
     from ttmem.views.monitor.app import run_session
+    from ttmem.views.monitor.live_data import Choice, FeedPoller, LiveData
     from ttmem.views.monitor.theme import depth_of
-    from ttmem.views.monitor.watch import Choice, Follower, Watch
 
     check_terminal()
-    watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
+    watch = LiveData(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch)
     monitor.timeline = _timeline(feed, options)
     monitor.notice = _opened(feed, options)
-    follower = Follower(feed, monitor.question, lambda: monitor.interval)
-    return run_session(monitor, watch, follower, depth_of(options.no_color))
+    poller = FeedPoller(feed, monitor.question, lambda: monitor.interval)
+    return run_session(monitor, watch, poller, depth_of(options.no_color))
 
 
 def _timeline(feed: Feed, options: argparse.Namespace) -> Timeline | None:
@@ -122,28 +164,24 @@ def _timeline(feed: Feed, options: argparse.Namespace) -> Timeline | None:
 
 
 def _print_once(feed: Feed, options: argparse.Namespace) -> int:
-    from ttmem.views.ink import paint
-    from ttmem.views.monitor.watch import Choice, Reading, Watch
-    from ttmem.views.terminal import terminal_size, wants_color
+    from ttmem.views.monitor.live_data import Choice, LiveData, Reading
 
-    watch = Watch(Choice(tuple(options.device), tuple(options.pid)))
+    watch = LiveData(Choice(tuple(options.device), tuple(options.pid)))
     monitor = _monitor(options, feed, watch, paper=True)
     monitor.notice = _opened(feed, options)
     try:
         for _ in range(2):  # the second brings history, and the details of the first device
             question = monitor.question()
-            snapshot = feed.read(question.detail, device=question.device, limit=question.limit)
+            snapshot = feed.answer(question)
             watch.take([Reading(question, time.monotonic(), snapshot)])
     finally:
         feed.close()
-    width, height = terminal_size(SIZE_OF_A_PIPE)
-    lines = monitor.screen(width, height)
-    print(paint(lines, width, wants_color(sys.stdout, options.no_color)).rstrip("\n"))
+    print_screen(options, monitor.screen)
     return 0
 
 
 def _opened(feed: Feed, options: argparse.Namespace) -> str:
-    """Goes to an instant of a recording with something to see; says which, unless it is the end."""
+    """Seeks to where memory was allocated, and says so unless that is the end."""
     if options.file is None or options.at is not None:
         return ""
     from ttmem.feeds.recording_feed import RecordingFeed
@@ -151,7 +189,9 @@ def _opened(feed: Feed, options: argparse.Namespace) -> str:
     return feed.go_to_last_use() if isinstance(feed, RecordingFeed) else ""
 
 
-def _monitor(options: argparse.Namespace, feed: Feed, watch: Watch, paper: bool = False) -> Monitor:
+def _monitor(
+    options: argparse.Namespace, feed: Feed, watch: LiveData, paper: bool = False
+) -> Monitor:
     from ttmem.views.monitor.monitor import Monitor
     from ttmem.views.monitor.pages import PAGES
     from ttmem.views.terminal import lacks_signs
@@ -160,20 +200,11 @@ def _monitor(options: argparse.Namespace, feed: Feed, watch: Watch, paper: bool 
         lambda: feed.name,
         watch,
         PAGES,
-        interval=options.interval,
+        interval=options.interval or INTERVAL_S,
         page=_page(options.page, [page.name for page in PAGES]),
         ascii_only=options.ascii or lacks_signs(sys.stdout),
         paper=paper,
     )
-
-
-def check_terminal() -> None:
-    """BadInput, saying what to use instead, where the live monitor cannot run."""
-    instead = "use `ttmem top --once` to print a page as text, or `ttmem ps --watch`"
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput(f"the live monitor needs a terminal; {instead}")
-    if os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
-        raise BadInput(f"this terminal (TERM) cannot move the cursor; {instead}")
 
 
 def _page(text: str, names: list[str]) -> int:

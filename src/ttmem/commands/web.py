@@ -1,14 +1,21 @@
-"""Show the memory of this host in a browser, and serve it to programs over HTTP.
+"""Show this host's memory or a recording in a browser, and serve it over HTTP.
 
     ttmem web                          prints a link to open
+    ttmem web run.ttmem                the same page, with this recording
     ttmem web --http 127.0.0.1:7417    where to listen
-    ttmem web --link                   a link of your own to the page of `ttmem serve --http`
+    ttmem web --prometheus URL         adds a page of all hosts that a Prometheus scrapes
+    ttmem web --link                   prints your own link to the page of `ttmem serve --http`
+    ttmem web --key-file KEY --metrics-token
+                                       prints a token for Prometheus, which opens /metrics alone
 
-The link contains a token, which stands for you: whoever has it sees what you may see. Programs send it as a
-bearer token (`Authorization: Bearer TOKEN`); docs/http-api.md describes the API, and /metrics is for Prometheus.
-Command lines and paths of other users are shown to them and to root only.
+The link contains a token that identifies you: anyone who has it sees what you can see. Programs send it as a
+bearer token (`Authorization: Bearer TOKEN`). docs/http-api.md describes the API; /metrics is for Prometheus.
+Command lines and paths are shown only to their owner and to root.
 
-An address that is not loopback needs --tls-cert and --tls-key, or --insecure.
+The page can go back through the last hour and open recordings. FILE is visible only to you and root; other
+recordings can be dropped onto the page.
+
+Addresses other than loopback need --tls-cert and --tls-key, or --insecure.
 
 exit codes: 0 stopped, 1 failed, 2 wrong arguments, 3 no server
 """
@@ -18,28 +25,36 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ttmem.commands.options import path, seconds
+from ttmem.commands.options import add_compat_option, path, seconds, size
 from ttmem.errors import BadInput, TtmemError
 
+if TYPE_CHECKING:
+    from ttmem.feeds import PastFeed
+    from ttmem.web.http.fleet import FleetPages
+
 ADDRESS = "127.0.0.1:7417"
+MAX_UPLOAD = 256 << 20
 MISSING = "ttmem web needs starlette and uvicorn: pip install 'ttmem[web]'"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add("file", metavar="FILE", type=path, nargs="?", help="a recording to show")
     add(
         "--http",
         metavar="ADDR",
         type=path,
         default=ADDRESS,
-        help="HOST:PORT to listen on (default %(default)s); port 0: any that is free",
+        help="HOST:PORT to listen on (default %(default)s); port 0: any free port",
     )
     add("--socket", metavar="PATH", type=path, help="ask only the server at this socket")
     add(
@@ -48,72 +63,140 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         type=path,
         help="ask no server; read shared memory in this directory",
     )
-    add("--link", action="store_true", help="ask the server for a link of your own, and print it")
+    add("--link", action="store_true", help="ask the server for your own link, and print it")
+    add(
+        "--metrics-token",
+        action="store_true",
+        help="print the token that opens /metrics wherever the key of --key-file is used",
+    )
+    add_http_options(add)
+    add("--until-eof", action="store_true", help=argparse.SUPPRESS)  # `ttmem serve --http`
+
+
+def add_http_options(add: Callable[..., object]) -> None:
+    """For this verb and for `ttmem serve --http`, which passes them on."""
+    add(
+        "--prometheus",
+        metavar="URL",
+        type=path,
+        help="also serve a page of all hosts that this Prometheus scrapes, at /fleet (docs/fleet.md)",
+    )
     add(
         "--interval",
         metavar="SECONDS",
         type=partial(seconds, least=0.1, most=60.0),
         default=1.0,
-        help="between two looks (default 1)",
+        help="time between updates (default 1)",
+    )
+    add("--telemetry", action="store_true", help="add temperature, power and clocks of every card")
+    add(
+        "--key-file",
+        metavar="FILE",
+        type=path,
+        help="make tokens with the key in this file, so that they outlast a restart; a missing file is made, mode 0600",
     )
     add(
         "--allow-host",
         metavar="NAME",
         action="append",
         default=[],
-        help="a name under which browsers may ask for this page, besides localhost and addresses",
+        help="a host name by which browsers may open this page, besides localhost and IP addresses",
     )
     add(
         "--per-process",
         action="store_true",
-        help="/metrics has the memory of processes, by user, program, pod and job",
+        help="add the memory of processes to /metrics, by user, program, pod and job",
     )
+    add_compat_option(add)
     add(
         "--public-metrics",
         action="store_true",
-        help="/metrics needs no token; it then has no series of processes",
+        help="serve /metrics without a token, and without processes",
+    )
+    add(
+        "--max-upload",
+        metavar="SIZE",
+        type=size,
+        default=MAX_UPLOAD,
+        help="the largest recording that may be dropped onto the page (default 256 MiB; 0: none)",
     )
     add("--tls-cert", metavar="FILE", type=path, help="certificate (PEM)")
-    add("--tls-key", metavar="FILE", type=path, help="its key (PEM)")
+    add("--tls-key", metavar="FILE", type=path, help="private key (PEM)")
     add("--insecure", action="store_true", help="listen beyond loopback without TLS")
-    add("--telemetry", action="store_true", help="add temperature, power and clocks of every card")
-    add("--until-eof", action="store_true", help=argparse.SUPPRESS)  # `ttmem serve --http`
+
+
+def http_arguments(options: argparse.Namespace) -> list[str]:
+    """The options to pass on to `ttmem web`: those that are not the defaults."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_http_options(parser.add_argument)
+    arguments: list[str] = []
+    for name, default in vars(parser.parse_args([])).items():
+        given, option = getattr(options, name), f"--{name.replace('_', '-')}"
+        if given is True:
+            arguments.append(option)
+        elif given != default:
+            several = given if isinstance(given, list) else [given]
+            arguments += [f"{option}={value}" for value in several]
+    return arguments
+
+
+def checked_address(options: argparse.Namespace) -> tuple[str, int]:
+    host, port = _address(options.http)
+    if bool(options.tls_cert) != bool(options.tls_key):
+        raise BadInput("--tls-cert and --tls-key must be given together")
+    if not (_is_loopback(host) or options.tls_cert or options.insecure):
+        raise BadInput(
+            f"{host} can be reached from other machines: give --tls-cert and --tls-key, or --insecure"
+        )
+    return host, port
 
 
 def run(options: argparse.Namespace) -> int:
     if options.link:
         return _print_link(options)
-    host, port = _address(options.http)
-    if bool(options.tls_cert) != bool(options.tls_key):
-        raise BadInput("--tls-cert and --tls-key belong together")
-    if not (_is_loopback(host) or options.tls_cert or options.insecure):
-        raise BadInput(
-            f"{host} can be reached from other machines: give --tls-cert and --tls-key, or --insecure"
-        )
+    from ttmem.wire.tokens import Tokens, kept_key
+
+    key = kept_key(options.key_file) if options.key_file else None
+    if options.metrics_token:
+        if key is None:
+            raise BadInput("--metrics-token needs --key-file FILE, the same as that of the page")
+        print(Tokens(key).for_metrics())
+        return 0
+    host, port = checked_address(options)
     try:
         import uvicorn
 
         from ttmem.web.http.app import Site
+        from ttmem.web.http.connection import HttpConnection
     except ImportError as problem:
         raise TtmemError(f"{MISSING} ({problem})") from problem
     from ttmem.web.http.live import Live
-    from ttmem.wire.tokens import Tokens
+    from ttmem.web.http.recordings import Recordings
 
-    tokens = Tokens()
-    live = Live(_feed(options), options.interval)
+    tokens = Tokens(key)
+    feed = _feed(options)
+    recordings = Recordings(options.file, feed, most_bytes=options.max_upload)
+    live = Live(feed, options.interval)
     names = [*options.allow_host, *([] if _is_number(host) else [host])]
     listener = _listen(host, port)
     scheme = "https" if options.tls_cert else "http"
     address = f"{scheme}://{_shown(listener.getsockname())}"
-    if not options.until_eof:  # else a server has started this one, and says where it is
-        print(f"{address}/#token={tokens.issue(os.geteuid())}", flush=True)
+    fleet = _fleet(options)
+    if not options.until_eof:  # else `ttmem serve` started this process, and logs the address
+        page = "fleet" if fleet else ""
+        print(f"{address}/{page}#token={tokens.issue(os.geteuid())}", flush=True)
         print("ttmem: open this link in a browser; Ctrl-C ends", file=sys.stderr)
     site = Site(
         live,
         tokens,
         partial(_doctor, options),
         per_process=options.per_process,
-        register=None if options.shm else partial(_register, options, address, tokens.key),
+        compat=options.compat == "tt-exporter",
+        register=None
+        if options.shm or options.file
+        else partial(_register, options, address, tokens.key),
+        recordings=recordings,
+        fleet=fleet,
     )
     config = uvicorn.Config(
         site.app(names, public_metrics=options.public_metrics),
@@ -122,7 +205,7 @@ def run(options: argparse.Namespace) -> int:
         server_header=False,
         date_header=False,
         ws="none",
-        http="h11",
+        http=HttpConnection,
         loop="asyncio",
         backlog=128,
         limit_concurrency=1024,
@@ -135,6 +218,8 @@ def run(options: argparse.Namespace) -> int:
     server = uvicorn.Server(config)
     if options.until_eof:
         threading.Thread(target=_await_eof, args=(server,), daemon=True).start()
+    # uvicorn raises the signal that ended it again, for the previous handler.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
@@ -144,26 +229,38 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _feed(options: argparse.Namespace) -> Any:
-    from ttmem.feeds import open_feed
+def _feed(options: argparse.Namespace) -> PastFeed:
+    from ttmem.commands.top import keeping_past
+    from ttmem.feeds import PastFeed, open_feed
 
-    feed = open_feed(options.socket, options.shm)
+    feed = source = open_feed(options.socket, options.shm)
     if options.telemetry:
         from ttmem.feeds.telemetry import telemetry_feed
 
-        return telemetry_feed(feed)
-    return feed
+        feed = telemetry_feed(feed)
+    found = keeping_past(feed, source)
+    assert isinstance(found, PastFeed), "a recording has no recent past"
+    return found
+
+
+def _fleet(options: argparse.Namespace) -> FleetPages | None:
+    if options.prometheus is None:
+        return None
+    from ttmem.fleet.prometheus import Prometheus
+    from ttmem.web.http.fleet import FleetPages
+
+    return FleetPages(Prometheus(options.prometheus))
 
 
 def _await_eof(server: Any) -> None:
-    """The server that has started this process holds the other end."""
+    """The server that started this process holds the other end."""
     while os.read(0, 4096):
         pass
     server.should_exit = True
 
 
 def _register(options: argparse.Namespace, address: str, key: bytes) -> None:
-    """Tells the accounting server where this is, so that it can hand out links to its users."""
+    """Tells `ttmem serve` the address of this page, so that it can give links to its users."""
     from ttmem.client.query import ServerConnection
 
     with suppress(TtmemError), ServerConnection(options.socket) as server:
@@ -195,7 +292,7 @@ def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdigit() or int(port) > 65_535:
-        raise BadInput(f"{text!r:.80} is no address; write HOST:PORT, such as {ADDRESS}")
+        raise BadInput(f"{text!r:.80} is not an address; write HOST:PORT, such as {ADDRESS}")
     return host, int(port)
 
 

@@ -1,8 +1,7 @@
 """What is wrong on a host, how serious it is, and which command fixes it."""
 
-from ttmem.doctor.document import document
 from ttmem.doctor.examination import examine
-from ttmem.doctor.finding import Finding, Level, worst
+from ttmem.doctor.finding import Finding, Level, document, worst
 from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts
 from ttmem.sources.socket.knock import SocketFacts, SocketState
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
+from typing import Any
 
 from ttmem.events import COUNTERS_CLOSED, Remark
+from ttmem.sources.host import HostFacts, RegionFacts
 
 CLEAN = "ttmem clean --yes"
 
 
 class Level(IntEnum):
-    """INFO: every figure is right. WARNING: some figure is missing or misleading. ERROR: something fails."""
+    """INFO: all figures are right. WARNING: a figure is missing or misleading. ERROR: something fails."""
 
     INFO = 0
     WARNING = 1
@@ -114,3 +116,52 @@ def _filled(text: str | None, remark: Remark) -> str | None:
     if text is None:
         return None
     return text.format(path=shlex.quote(remark.path or "?"), pid=remark.pid)
+
+
+SCHEMA = "ttmem.doctor/1"
+
+
+def document(facts: HostFacts, findings: tuple[Finding, ...]) -> dict[str, Any]:
+    """Unknown values are null."""
+    level = worst(findings)
+    return {
+        "schema": SCHEMA,
+        "time_ns": facts.time_ns,
+        "worst": None if level is None else level.word,
+        "findings": [asdict(each) | {"level": each.level.word} for each in findings],
+        "driver": facts.driver,
+        "cards": [asdict(each) for each in facts.cards],
+        "runtimes": [asdict(each) for each in facts.runtimes],
+        "shared_memory": asdict(facts.folder),
+        "regions": [_region(each) for each in facts.regions],
+        "sockets": [asdict(each) | {"state": each.state.value} for each in facts.sockets],
+        "probe_regions": [
+            asdict(each) | {"features": dict(each.features)} for each in facts.probes
+        ],
+        "containers": [asdict(each) for each in facts.containers],
+        "surroundings": asdict(facts.surroundings),
+    }
+
+
+def _region(region: RegionFacts) -> dict[str, Any]:
+    sample = region.sample
+    return {
+        "path": sample.path,
+        "unique_id": sample.unique_id,
+        "version": sample.version,
+        "kernel_counters": sample.counts_kernels,
+        "size": region.size,
+        "mode": f"{region.mode:04o}",
+        "user": region.user,
+        "references": sample.references,
+        "mapped_by": region.mapped_by,
+        "processes": [
+            {
+                "pid": process.pid,
+                "name": process.name,
+                "owner": process.owner.value,
+                "bytes": process.counters.all,
+            }
+            for process in sample.processes
+        ],
+    }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+
+from ttmem.fast_dataclasses import NamedTuple
 
 
 class MemoryKind(IntEnum):

@@ -137,7 +137,7 @@ def _sum(base: int | None, size: int | None) -> int | None:
 
 
 _TEXT = ("unique_id", "board", "arch", "pci", "note")
-_POSITION = re.compile(r"T[1-4]:N[1-8]")
+_POSITION = r"T[1-4]:N[1-8]"
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -146,7 +146,7 @@ def _checked(name: str, value: Any) -> Any:
             raise ValueError(f"{name} must be short printable text, not {value!r:.60}")
         return value
     if name == "position":
-        if not isinstance(value, str) or not _POSITION.fullmatch(value):
+        if not isinstance(value, str) or not re.fullmatch(_POSITION, value):
             raise ValueError(f"position must be tray and chip, such as T1:N3, not {value!r:.60}")
         return value
     if name == "remote":

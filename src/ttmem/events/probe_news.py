@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from ttmem.events.device import DeviceDeclaration
-from ttmem.fast_dataclasses import dataclass, field
+from ttmem.fast_dataclasses import NamedTuple, dataclass, field
 from ttmem.procfs import ProcessFacts
 
 
@@ -64,10 +63,12 @@ class ProbeNews:
     unseen: int = 0  # buffers allocated while it was off
     ended: bool = False  # the process is gone, and this is its final report
     container_pid: int | None = None  # what the process calls itself, if that is another pid
-    first: bool = False  # the first look at the region, or the first after it was refused
-    refused: bool = False  # the region is not read for a while, so nothing is known of its process
-    more: bool = False  # the next look goes on where this one ends; counters come with the last
-    most_live: int | None = None  # live entries that the accounts keep of it; None: all
+    first: bool = False  # first reading of the region, or the first after it was refused
+    refused: bool = False  # the region is not read for a while, so its process is unknown
+    more: bool = (
+        False  # the next reading continues where this one ends; counters come with the last
+    )
+    most_live: int | None = None  # live entries of it that the accounts keep; None: all
 
     @property
     def identity(self) -> tuple[int, int | None]:

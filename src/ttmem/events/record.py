@@ -52,12 +52,15 @@ Invariant: `native/event.hpp` has the same layout, which a test compares; `make 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum, IntFlag
 from struct import Struct
-from typing import NamedTuple
+
+from ttmem.fast_dataclasses import NamedTuple
 
 EVENT = Struct("<BBHIQQQQQIIII")
 EVENT_SIZE = EVENT.size
+BLANK = 126  # the op that stands in a recording for an event on a device that was not selected
 UPPER_FLAGS = 3  # offset of a byte that is 1 in an event with the flag SAME_SLOT
 
 
@@ -156,6 +159,10 @@ class Flag(IntFlag):
     SAME_SLOT = 256  # the probe has reported it once for all devices of a mesh; this is not the first of them
 
 
+OP_NAMES: dict[int, str] = {int(op): op.name for op in (*Op, *Notice)}
+OF_NO_DEVICE = frozenset(int(notice) for notice in Notice if not notice.of_device)
+
+
 class Event(NamedTuple):
     """One decoded record. Where there are many, they are kept as bytes."""
 
@@ -173,6 +180,15 @@ class Event(NamedTuple):
     name: int = 0
     site: int = 0
 
+    def time_by(self, arrived: int) -> int:
+        """An event without a time, or with one in the future, gets the time at which it arrived."""
+        return self.time if 0 < self.time <= arrived else arrived
+
+    @property
+    def is_freed_with_device(self) -> bool:
+        """The program never freed this buffer: closing the device did."""
+        return self.op == Op.FREE and bool(self.flags & Flag.WITH_DEVICE)
+
     def pack(self) -> bytes:
         return EVENT.pack(*self)
 
@@ -181,8 +197,17 @@ class Event(NamedTuple):
         return cls._make(EVENT.unpack_from(data, offset))
 
 
+def places(events: bytes, op: int) -> Iterator[int]:
+    """The numbers of the events with this op. Most events need not be decoded to find them."""
+    ops = events[::EVENT_SIZE]
+    at = ops.find(op)
+    while at >= 0:
+        yield at
+        at = ops.find(op, at + 1)
+
+
 def of_source(events: bytes | memoryview, begin: int = 0, end: int | None = None) -> int:
-    """How many events of their source lie between two offsets: one of a mesh stands there once for each device."""
+    """The number of source events between two offsets: an event of a mesh occurs once per device."""
     end = len(events) if end is None else end
     return (end - begin) // EVENT_SIZE - bytes(
         events[begin + UPPER_FLAGS : end : EVENT_SIZE]
@@ -190,7 +215,7 @@ def of_source(events: bytes | memoryview, begin: int = 0, end: int | None = None
 
 
 def end_of(events: bytes | memoryview, number: int) -> int:
-    """The number of events here that are the first `number` events of their source."""
+    """How many of these events make up the first `number` events of their source."""
     flags = bytes(events[UPPER_FLAGS::EVENT_SIZE])
     begins = [at for at, upper in enumerate(flags) if upper != 1]
     return begins[number] if number < len(begins) else len(flags)

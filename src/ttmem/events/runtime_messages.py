@@ -9,30 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import NamedTuple
 
-from ttmem.fast_dataclasses import dataclass
+from ttmem.fast_dataclasses import NamedTuple, dataclass
 
-_NEEDED = re.compile(
+_NEEDED = (
     r"allocate (\d+) B (\w+)(?: buffer)? across (\d+) banks"
     r"(?:, where each bank needs to store (\d+) B| \((\d+) B per bank\))"
     r"(?:,(?: but)? bank size is (?:only )?(\d+) B)?"
     r"(?: \(allocated: \d+ B, free: (\d+) B, largest free block: (\d+) B)?"
 )
-_CLASH = re.compile(
+_CLASH = (
     r"clash with L1 buffers\s+on core range (\[[^\]]*\])\.?\s+"
     r"L1 buffer allocated at (\d+) and static \w+ buffer region ends at (\d+)"
 )
-_OUT_OF_MEMORY = re.compile(r"out of memory|not enough (?:space|memory)", re.IGNORECASE)
-_TOO_LARGE = re.compile(
+_OUT_OF_MEMORY = r"(?i)out of memory|not enough (?:space|memory)"
+_TOO_LARGE = (
     r"on core range (\[[^\]]*\]|\S+) grow to (\d+) B\s+which is beyond max L1 size of (\d+)"
 )
-_TRACE = re.compile(
+_TRACE = (
     r"Creating trace buffers of size (\d+)\s?B(?: on \w+ \d+)?,\s+"
     r"but only (\d+)\s?B is allocated for trace region"
 )
-_RING = re.compile(r"Program size \((\d+)\) too large for kernel config buffer \((\d+)\)")
-_UNSAFE = re.compile(
+_RING = r"Program size \((\d+)\) too large for kernel config buffer \((\d+)\)"
+_UNSAFE = (
     r"Allocating device buffers is (potentially )?unsafe due to the existence of an active trace"
 )
 
@@ -118,12 +117,12 @@ def verdict(needed: int | None, free: int | None, largest: int | None, size: int
 
 def is_out_of_memory(message: str) -> bool:
     """False if the allocation failed for another reason, or the wording is unknown."""
-    return _OUT_OF_MEMORY.search(message) is not None
+    return re.search(_OUT_OF_MEMORY, message) is not None
 
 
 def bank_figures(message: str) -> BankFigures | None:
     """For a buffer that did not fit."""
-    found = _NEEDED.search(message)
+    found = re.search(_NEEDED, message)
     return _bank_figures(found) if found else None
 
 
@@ -142,7 +141,7 @@ def _bank_figures(found: re.Match[str]) -> BankFigures:
 
 def clash(message: str) -> Clash | None:
     """For a program whose circular or dataflow buffers overlap an L1 buffer."""
-    found = _CLASH.search(message)
+    found = re.search(_CLASH, message)
     return _clash(found) if found else None
 
 
@@ -158,7 +157,7 @@ def end_in_each_core(message: str) -> int | None:
 
 def too_large(message: str) -> TooLarge | None:
     """For a program whose circular or dataflow buffers extend past the end of L1."""
-    found = _TOO_LARGE.search(message)
+    found = re.search(_TOO_LARGE, message)
     return _too_large(found) if found else None
 
 
@@ -174,24 +173,24 @@ _GRAMMAR = (
     (_RING, lambda found: RingTooSmall(int(found[1]), int(found[2]))),
     (_UNSAFE, lambda found: UnsafeAllocation(not found[1])),
 )
-_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_COLOURS = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
 # Open MPI's --tag-output and its newer forms, mpirun's and prterun's: '[1,3]<stdout>:', '[job,3]<stderr>: '.
-_RANK = re.compile(r"^\s*\[[^\]\s]*?,(\d+)\](?:<std(?:out|err|diag)>)?:?\s?")
-_WRAPPED = 3  # lines after the first that a message may take
-_LONGEST = 4000  # letters of a line
+_RANK = r"^\s*\[[^\]\s]*?,(\d+)\](?:<std(?:out|err|diag)>)?:?\s?"
+_WRAPPED = 3  # further lines that a message may take
+_LONGEST = 4000  # characters of a line
 
 
 class LogMessage(NamedTuple):
-    """What the runtime said, once or several times."""
+    """A message of the runtime, which may occur several times."""
 
     said: Said
-    line: int  # where it stands first; the first line is 1
-    times: int  # equal messages: a runtime logs it and throws it, on each rank
-    ranks: tuple[int, ...]  # of MPI, where lines are tagged with them
+    line: int  # its first occurrence; lines count from 1
+    times: int  # occurrences: a runtime logs a message and throws it, on each rank
+    ranks: tuple[int, ...]  # MPI ranks, if lines are tagged with them
 
 
 def found_in(lines: Iterable[str]) -> list[LogMessage]:
-    """All messages of a log that have figures, in the order in which they first appear."""
+    """All messages in a log that have figures, in the order of their first occurrence."""
     found: dict[Said, tuple[int, int, set[int]]] = {}
     for number, rank, said in _messages(lines):
         first, times, ranks = found.get(said, (number, 0, set()))
@@ -205,7 +204,9 @@ def found_in(lines: Iterable[str]) -> list[LogMessage]:
 
 
 def _messages(lines: Iterable[str]) -> Iterator[tuple[int, int | None, Said]]:
-    recent: list[tuple[int | None, str]] = []  # ranks and lines: people and loggers wrap messages
+    recent: list[
+        tuple[int | None, str]
+    ] = []  # per rank, and across lines: people and loggers wrap messages
     for number, raw in enumerate(lines, 1):
         rank, text = _plain(raw)
         here = _said(text)
@@ -217,17 +218,19 @@ def _messages(lines: Iterable[str]) -> Iterator[tuple[int, int | None, Said]]:
 
 
 def _plain(line: str) -> tuple[int | None, str]:
-    """Without colours and the prefix of MPI, which names the rank."""
-    text = _COLOURS.sub("", line[:_LONGEST]).rstrip()
-    tagged = _RANK.match(text)
+    """Removes colours and the MPI prefix, which names the rank."""
+    text = re.sub(_COLOURS, "", line[:_LONGEST]).rstrip()
+    tagged = re.match(_RANK, text)
     return (int(tagged[1]), text[tagged.end() :]) if tagged else (None, text)
 
 
 def _said(text: str) -> list[Said]:
-    """In the order of the text; most lines of a log have none of these words."""
+    """In the order of the text; most lines of a log contain none of these words."""
     if not any(word in text for word in ("llocat", "grow to", "Program size")):
         return []
     found = [
-        (match.start(), made(match)) for words, made in _GRAMMAR for match in words.finditer(text)
+        (match.start(), made(match))
+        for words, made in _GRAMMAR
+        for match in re.finditer(words, text)
     ]
-    return [said for _, said in sorted(found, key=lambda one: one[0])]
+    return [said for _, said in sorted(found, key=lambda pair: pair[0])]

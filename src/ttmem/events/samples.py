@@ -1,15 +1,14 @@
-"""What a reader finds at one moment where there are no events: counters of processes and devices, sensors of cards."""
+"""What a reader finds where there are no events: counters of processes and devices, sensors of cards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
 
 from ttmem.events.amounts import Amounts
 from ttmem.events.device import DeviceDeclaration
-from ttmem.fast_dataclasses import dataclass, field
+from ttmem.fast_dataclasses import NamedTuple, dataclass, field
 
 
 class Owner(Enum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -9,30 +10,32 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import BinaryIO, NamedTuple
 
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, TtmemError
 from ttmem.events import MemoryKind
-from ttmem.exporters.events import EventRow, ExportRange, Progress, batches, event_rows
-from ttmem.recording import Batch, Recording, Totals
+from ttmem.exporters.events import EventRow, ExportRange, Progress, event_rows
+from ttmem.feeds.recorded_telemetry import SensorRow, sensor_rows
+from ttmem.recording import Batch, Marker, Recording, Totals
 from ttmem.snapshots import Snapshot
 
 
-class Request(NamedTuple):
+class ExportRequest(NamedTuple):
     """What to export: a span for what happened, an instant for what was alive."""
 
     recording: Recording
     span: ExportRange
     at: int  # a position
+    times: tuple[int, int]  # of the span: the sensors are read while nothing happens, too
     progress: Progress = lambda position: None
 
-    def rows(self, span: ExportRange | None = None, *, state: bool = False) -> Iterator[EventRow]:
-        """`state`: with what was alive before somebody looked, which is told as events too."""
-        for batch in self.batches(span, state=state):
+    def rows(self, span: ExportRange | None = None) -> Iterator[EventRow]:
+        for batch in self.batches(span):
             yield from event_rows(batch)
 
-    def batches(self, span: ExportRange | None = None, *, state: bool = False) -> Iterator[Batch]:
-        """What `rows` gives, by the batch."""
-        for batch in batches(self.recording, span or self.span, self.progress):
-            if state or batch.source_position is not None:
+    def batches(self, span: ExportRange | None = None) -> Iterator[Batch]:
+        """The rows in batches, without what was alive before recording started, which is reported as events too."""
+        for batch in self.recording.batches(*(span or self.span)):
+            self.progress(batch.position)
+            if batch.source_position is not None:
                 yield batch
 
     def totals(self) -> Iterator[Totals]:
@@ -40,49 +43,88 @@ class Request(NamedTuple):
             self.progress(stretch.first)
             yield from stretch.totals()
 
-    def live(self, at: int | None = None) -> Snapshot:
-        """With every live buffer."""
-        return self.recording.at(f"#{self.at if at is None else at}", ["buffers"])
+    def samples(self) -> Iterator[HeldSample]:
+        """What each device held, one each second: of processes that only counters know, too."""
+        first, last = self.times
+        reached: dict[str, int] = {}
+        for device, time, amounts in self.recording.samples():
+            if max(first, reached.get(device, 0) + 1) <= time <= last:  # one may occur twice
+                reached[device] = time
+                yield HeldSample(device, time, amounts)
+
+    def marked(self) -> Iterator[tuple[Marker, Snapshot]]:
+        """What was alive at failed allocations, marks, starts and ends, and where each phase began first.
+
+        A program may enter a phase thousands of times; with thousands of buffers, that would be more than a disk holds.
+        """
+        seen = set[tuple[int | None, str]]()
+        for mark in self.recording.markers:
+            if mark.kind == "phase":
+                if (mark.pid, mark.text) in seen:
+                    continue
+                seen.add((mark.pid, mark.text))
+            if self.span.first <= mark.position <= self.span.last:
+                self.progress(mark.position)
+                yield mark, self.live(mark.position)
+
+    def sensors(self) -> Iterator[SensorRow]:
+        return sensor_rows(self.recording, *self.times)
+
+    def live(self, at: int | None = None, detail: str = "buffers") -> Snapshot:
+        """With every live buffer, or another detail."""
+        return self.recording.at(f"#{self.at if at is None else at}", [detail])
 
     def about(self) -> dict[str, str]:
-        """What a file says of its origin."""
+        """What a file says about its origin."""
         described = self.recording.info().recorded
         host = described.get("host")
         return {"exporter": "ttmem", "recording": self.recording.name, "host": str(host or "")}
 
     def banks(self, device: str, memory: str) -> int:
-        """How many banks a device has for a kind of memory; 1 if nobody declared that."""
+        """The number of banks that a device has for a kind of memory; 1 if it was not declared."""
         return self.recording.banks(device, MemoryKind[memory]).number or 1
 
 
+class HeldSample(NamedTuple):
+    """What a device held at a time, in the order of `SAMPLED`."""
+
+    device: str
+    time_ns: int
+    amounts: tuple[int, ...]
+
+
 class Format(NamedTuple):
-    """How to write one format: into a stream, or into a file or directory of its own."""
+    """How to write a format: to a stream, or to a file or directory of its own."""
 
     about: str
-    stream: Callable[[Request, BinaryIO], None] | None = None
-    path: Callable[[Request, str], None] | None = None
+    stream: Callable[[ExportRequest, BinaryIO], None] | None = None
+    path: Callable[[ExportRequest, str], None] | None = None
 
 
-def _perfetto(request: Request, out: BinaryIO) -> None:
-    from ttmem.exporters.operations import operations
+def _perfetto(request: ExportRequest, out: BinaryIO) -> None:
+    from ttmem.exporters.events import operations
     from ttmem.exporters.perfetto import TraceWriter, clocks, heap_profiles
-    from ttmem.exporters.pprof import in_use
+    from ttmem.exporters.profiles import in_use
 
     recording, span = request.recording, request.span
     end = request.live(span.last)
     first_ns = recording.time_at(span.first)
     trace = TraceWriter(end.devices)
     out.write(clocks(first_ns))
-    for totals in recording.totals(span.first, span.last):
+    for totals in request.totals():
         out.writelines(trace.totals(totals))
-    for one in operations(batches(recording, span, request.progress)):
+    for sample in request.samples():
+        out.writelines(trace.sample(sample.device, sample.time_ns, sample.amounts))
+    for row in request.sensors():
+        out.writelines(trace.sensors(row))
+    for one in operations(request.batches()):
         out.writelines(trace.operation(one))
     out.writelines(trace.close(end.time_ns))
     out.write(heap_profiles(in_use(end), end.time_ns))
 
 
-def _pprof(request: Request, out: BinaryIO) -> None:
-    from ttmem.exporters.pprof import allocated, in_use, profile
+def _pprof(request: ExportRequest, out: BinaryIO) -> None:
+    from ttmem.exporters.profiles import allocated, in_use, profile
 
     snapshot = request.live()
     made = allocated(request.rows())
@@ -92,22 +134,20 @@ def _pprof(request: Request, out: BinaryIO) -> None:
     out.write(profile(in_use(snapshot), made, snapshot.time_ns, duration, comment))
 
 
-def _speedscope(request: Request, out: BinaryIO) -> None:
-    from ttmem.exporters.pprof import in_use
-    from ttmem.exporters.stacks import speedscope
+def _speedscope(request: ExportRequest, out: BinaryIO) -> None:
+    from ttmem.exporters.profiles import in_use, speedscope
 
     document = speedscope(in_use(request.live()), request.recording.name)
     out.write(json.dumps(document).encode())
 
 
-def _collapsed(request: Request, out: BinaryIO) -> None:
-    from ttmem.exporters.pprof import in_use
-    from ttmem.exporters.stacks import collapsed
+def _collapsed(request: ExportRequest, out: BinaryIO) -> None:
+    from ttmem.exporters.profiles import collapsed, in_use
 
     out.write(collapsed(in_use(request.live())).encode())
 
 
-def _csv(request: Request, out: BinaryIO) -> None:
+def _csv(request: ExportRequest, out: BinaryIO) -> None:
     from ttmem.exporters.tables import write_csv
 
     text = io.TextIOWrapper(out, encoding="utf-8", newline="")
@@ -115,7 +155,7 @@ def _csv(request: Request, out: BinaryIO) -> None:
     text.detach()
 
 
-def _json_lines(request: Request, out: BinaryIO) -> None:
+def _json_lines(request: ExportRequest, out: BinaryIO) -> None:
     from ttmem.exporters.tables import write_json_lines
 
     text = io.TextIOWrapper(out, encoding="utf-8", newline="")
@@ -123,38 +163,68 @@ def _json_lines(request: Request, out: BinaryIO) -> None:
     text.detach()
 
 
-def _memory_viz(request: Request, out: BinaryIO) -> None:
+def _memory_viz(request: ExportRequest, out: BinaryIO) -> None:
     from ttmem.exporters.memory_viz import WINDOW, memory_viz
 
     first = max(request.span.first, request.at - WINDOW)
     last = min(request.span.last, max(request.at + 1, first + WINDOW))
-    rows = request.rows(ExportRange(first, last), state=True)
-    document = memory_viz(request.live(first), rows, request.live(last), cache(request.banks))
+    failures = (
+        row for row in request.rows(ExportRange(first, last)) if row.event == "allocation_failed"
+    )
+    stretches = request.recording.stretches(first, last)
+    document = memory_viz(request.live(last), stretches, failures, cache(request.banks))
     out.write(json.dumps(document, separators=(",", ":")).encode())
 
 
-def _parquet(request: Request, path: str) -> None:
-    from ttmem.exporters.tables import write_events, write_live, write_totals
+def _parquet(request: ExportRequest, path: str) -> None:
+    from ttmem.exporters.tables import (
+        write_events,
+        write_live,
+        write_samples,
+        write_telemetry,
+        write_totals,
+    )
 
-    recording, span, about = request.recording, request.span, request.about()
-    marks = [m for m in recording.markers if span.first <= m.position <= span.last]
+    about = request.about()
     os.mkdir(path, 0o700)
-    with open(os.path.join(path, "events.parquet"), "xb") as out:
+
+    def table(name: str) -> BinaryIO:
+        return _private(os.path.join(path, f"{name}.parquet"))
+
+    with table("events") as out:
         write_events(out, request.batches(), about)
-    with open(os.path.join(path, "totals.parquet"), "xb") as out:
+    with table("totals") as out:
         write_totals(out, request.totals(), about)
-    with open(os.path.join(path, "live.parquet"), "xb") as out:
-        write_live(out, ((mark, request.live(mark.position)) for mark in marks), about)
+    with table("samples") as out:
+        write_samples(out, request.samples(), about)
+    with table("live") as out:
+        write_live(out, request.marked(), about)
+    with table("telemetry") as out:
+        write_telemetry(out, request.sensors(), about)
 
 
-def _visualizer(request: Request, path: str) -> None:
-    from ttmem.exporters.operations import operations
+def _visualizer(request: ExportRequest, path: str) -> None:
+    import sqlite3
+
     from ttmem.exporters.visualizer import write_database
 
-    steps = operations(batches(request.recording, request.span, request.progress))
-    before, after = request.live(request.span.first), request.live(request.span.last)
+    ends = [request.live(position, "programs") for position in request.span]
     os.mkdir(path, 0o700)
-    write_database(os.path.join(path, "db.sqlite"), before, steps, after, cache(request.banks))
+    file = os.path.join(path, "db.sqlite")
+    _private(file).close()
+    try:
+        write_database(
+            file,
+            ends[-1].devices,
+            (cb for end in ends for cb in end.circular_buffers or ()),
+            cache(request.banks),
+            (
+                (stretch, request.batches(ExportRange(stretch.first, stretch.end)))
+                for stretch in request.recording.stretches(*request.span)
+            ),
+        )
+    except sqlite3.Error as problem:  # a full disk, say
+        raise OSError(errno.EIO, str(problem)) from None
 
 
 FORMATS = {
@@ -170,8 +240,8 @@ FORMATS = {
 }
 
 
-def export(request: Request, name: str, path: str | None, out: BinaryIO) -> None:
-    """Writes to `path`, which must not exist, or to `out` where that is None and the format allows it."""
+def export(request: ExportRequest, name: str, path: str | None, out: BinaryIO) -> None:
+    """Writes to `path`, which must not exist, or to `out` if `path` is None and the format allows it."""
     form = FORMATS[name]
     if path is None and form.stream is None:
         raise BadInput(f"{name} is a directory and cannot be printed; name one with -o")
@@ -179,19 +249,27 @@ def export(request: Request, name: str, path: str | None, out: BinaryIO) -> None
         assert form.stream is not None
         form.stream(request, out)
         return
-    part = f"{path}.part-{os.getpid()}"  # nobody finds half an export under its name
+    part = f"{path}.part-{os.getpid()}"  # a partial export never has the final name
     try:
         if form.stream is not None:
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with _private(part) as file:
                 form.stream(request, file)
         elif form.path is not None:
             form.path(request, part)
         if os.path.lexists(path):
             raise BadInput(f"{path} exists; remove it, or name another place with -o")
         os.rename(part, path)
+    except OSError as problem:
+        _remove(part)
+        raise TtmemError(f"{path} cannot be written: {problem.strerror}") from None
     except BaseException:
         _remove(part)
         raise
+
+
+def _private(path: str) -> BinaryIO:
+    """A new file that nobody else may read: exports contain paths and command lines, as recordings do."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _remove(path: str) -> None:

@@ -1,22 +1,24 @@
-"""The events of a recording as rows with names instead of numbers: what all tables are made of."""
+"""The events of a recording as rows with names instead of numbers: the basis of all tables."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ttmem._native import event_columns as native_columns
 from ttmem._native import looked_up
 from ttmem.events import EVENT, Event, Flag, MemoryKind, Notice, Op
+from ttmem.events.record import OF_NO_DEVICE, OP_NAMES
 from ttmem.exporters.parquet import Numbers, Texts
-from ttmem.recording import Batch, RecordedProcess, Recording
+from ttmem.recording import Batch, RecordedProcess
 
 Progress = Callable[[int], None]  # the position reached
 
 
 class ExportRange(NamedTuple):
-    """The part of a recording to export, as positions: from the first to before the last."""
+    """The part of a recording to export, as positions: from the first up to the last."""
 
     first: int
     last: int
@@ -42,7 +44,7 @@ class EventRow(NamedTuple):
     phase: str | None
 
 
-_NAMES: dict[int, str] = {int(op): op.name.lower() for op in (*Op, *Notice)}
+_NAMES = {op: name.lower() for op, name in OP_NAMES.items()}
 _MEMORY: dict[int, str] = {int(kind): kind.name for kind in MemoryKind}
 _BUFFER = {int(Op.ALLOC), int(Op.FREE)}
 _CIRCULAR = {int(Op.CB_ALLOC), int(Op.CB_FREE)}
@@ -60,16 +62,6 @@ _PROGRAM = {
     )
 }
 _FAILED = int(Notice.ALLOCATION_FAILED)
-_NO_DEVICE = {int(notice) for notice in Notice if not notice.of_device}
-
-
-def batches(
-    recording: Recording, span: ExportRange, progress: Progress = lambda position: None
-) -> Iterator[Batch]:
-    """The batches of a span; `progress` hears where each begins."""
-    for batch in recording.batches(span.first, span.last):
-        progress(batch.position)
-        yield batch
 
 
 def event_rows(batch: Batch) -> Iterator[EventRow]:
@@ -77,11 +69,6 @@ def event_rows(batch: Batch) -> Iterator[EventRow]:
     position, process, arrived = batch.position, batch.process, batch.arrived_ns
     for number, fields in enumerate(EVENT.iter_unpack(batch.events)):
         yield event_row(position + number, process, arrived, Event._make(fields))
-
-
-def event_time(event: Event, arrived: int) -> int:
-    """An event without a time, or with one in the future, happened when it arrived."""
-    return event.time if 0 < event.time <= arrived else arrived
 
 
 def event_row(position: int, process: RecordedProcess, arrived: int, event: Event) -> EventRow:
@@ -104,9 +91,9 @@ def event_row(position: int, process: RecordedProcess, arrived: int, event: Even
         id_, program = None, event.id or None
     return EventRow(
         position,
-        event_time(event, arrived),
+        event.time_by(arrived),
         process.pid,
-        None if op in _NO_DEVICE else process.devices.get(event.device),
+        None if op in OF_NO_DEVICE else process.devices.get(event.device),
         _NAMES.get(op, str(op)),
         memory,
         id_,
@@ -122,10 +109,10 @@ def event_row(position: int, process: RecordedProcess, arrived: int, event: Even
 
 
 def _class(op: int) -> int:
-    """As `EventClass` in src/native/event_columns.hpp numbers them."""
+    """Numbered like `EventClass` in src/native/event_columns.hpp."""
     groups = ({int(Op.ALLOC)}, {int(Op.FREE)}, {_FAILED}, _CIRCULAR, _KERNEL, _PROGRAM)
     found = next((number for number, ops in enumerate(groups, 1) if op in ops), 0)
-    return found | (128 if op in _NO_DEVICE else 0)
+    return found | (128 if op in OF_NO_DEVICE else 0)
 
 
 _CLASSES = bytes(map(_class, range(256)))
@@ -135,7 +122,7 @@ TABLE = tuple("time" if name == "time_ns" else name for name in EventRow._fields
 
 
 def event_columns(found: Sequence[Batch]) -> dict[str, Numbers | Texts]:
-    """What `event_rows` gives, as columns and sorted by time."""
+    """The same as `event_rows`, as columns and sorted by time."""
     processes = list({batch.process.serial: batch.process for batch in found}.values())
     numbers = {process.serial: number for number, process in enumerate(processes)}
     runs = [
@@ -172,3 +159,112 @@ def event_columns(found: Sequence[Batch]) -> dict[str, Numbers | Texts]:
         table = array("I", [_NONE if one is None else known[one] for one in texts])
         columns[name] = Texts(*looked_up(indices, table.tobytes()), [*known])
     return columns
+
+
+_DISPATCHED, _FAILURE = _NAMES[Op.PROGRAM_DISPATCH], _NAMES[Notice.ALLOCATION_FAILED]
+_TRACE = {name for name in _NAMES.values() if name.startswith("trace_")}
+_OF_PROGRAM = {_NAMES[op] for op in (Op.CB_ALLOC, Notice.PROGRAM_CREATED, Notice.CB_REFUSED)}
+_OF_PROGRAM |= {_DISPATCHED, *_TRACE}
+_ENDING = {_DISPATCHED, _FAILURE, *_TRACE}
+# Other events do not tell what is executed: a free has the op that allocated, a kernel has a name of its own.
+_STARTING = {_NAMES[Op.ALLOC], *_OF_PROGRAM, *_ENDING}
+MOST_ROWS = 65_536  # of one operation, so that memory stays bounded
+
+
+@dataclass(slots=True)
+class Operation:
+    """A program that was dispatched, with what its op allocated before; or an allocation without a program.
+
+    Events do not say where an op begins and ends: one that dispatches three programs is three operations. Events
+    that follow, such as frees, are among the rows up to the next operation, but do not prolong it.
+    """
+
+    process: RecordedProcess
+    name: str | None
+    site: str | None
+    rows: list[EventRow] = field(default_factory=list)
+
+    @property
+    def own(self) -> list[EventRow]:
+        """The rows that the op caused; none: these are events that belong to no operation."""
+        return [row for row in self.rows if self.owns(row)]
+
+    def owns(self, row: EventRow) -> bool:
+        """A source that does not know ops names at most call sites, of allocations."""
+        known = (self.name, self.site), (None, None)
+        return row.event in _STARTING and (row.op, row.site) in known
+
+    @property
+    def title(self) -> str:
+        return self.name or (self.site or "").split("\n")[0] or "(no op)"
+
+
+class _Open:
+    """What a process is executing."""
+
+    def __init__(self, process: RecordedProcess, first: EventRow) -> None:
+        named = first.event in _STARTING
+        self._now = Operation(process, *((first.op, first.site) if named else (None, None)))
+        self._has_program = False
+        self._ended_on: set[str | None] = set()  # devices
+        self.add(first)
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self._ended_on)
+
+    def add(self, row: EventRow) -> None:
+        self._now.rows.append(row)
+        if self._now.owns(row):
+            self._has_program |= row.event in _OF_PROGRAM
+            if row.event in _ENDING:
+                self._ended_on.add(row.device)
+
+    def continues_with(self, row: EventRow) -> bool:
+        if len(self._now.rows) >= MOST_ROWS:
+            return False
+        if row.event not in _STARTING:
+            return True
+        if not self._now.owns(row):
+            return False
+        # A mesh has one event for each of its devices.
+        again = row.event == self._now.rows[-1].event and row.device not in self._ended_on
+        return not self.has_ended or again
+
+    def close(self) -> Iterator[Operation]:
+        """Without a program, each allocation is an operation."""
+        whole = self._now
+        if self._has_program:
+            yield whole
+            return
+        part, last = Operation(whole.process, whole.name, whole.site), whole.rows[0]
+        devices: set[str | None] = set()
+        for row in whole.rows:
+            if whole.owns(row):
+                same = (row.event, row.time_ns) == (last.event, last.time_ns)
+                if part.rows and not (same and row.device not in devices):
+                    yield part
+                    part, devices = Operation(whole.process, whole.name, whole.site), set()
+                devices.add(row.device)
+                last = row
+            part.rows.append(row)
+        yield part
+
+
+def operations(batches: Iterable[Batch]) -> Iterator[Operation]:
+    """In the order in which they end; every event is in exactly one of them."""
+    current: dict[int, _Open] = {}
+    for batch in batches:
+        serial = batch.process.serial
+        for row in event_rows(batch):
+            now = current.get(serial)
+            if now is not None and now.continues_with(row):
+                now.add(row)
+                continue
+            begins = row.event in _STARTING
+            for each, other in list(current.items()):
+                if each == serial or (begins and other.has_ended):
+                    yield from current.pop(each).close()
+            current[serial] = _Open(batch.process, row)
+    for last in current.values():
+        yield from last.close()

@@ -9,18 +9,20 @@ together. The blocks of a segment must tile it in order, and every live block mu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from heapq import merge
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ttmem.events import MemoryKind, Op
+from ttmem.events import MemoryKind
 from ttmem.exporters.events import EventRow
 from ttmem.exporters.frames import frames
+from ttmem.recording import BufferChange, Stretch
 from ttmem.snapshots import Snapshot
 
 WINDOW = 20_000  # events
 Banks = Callable[[str, str], int]  # how many banks a device has for a kind of memory
 _SHIFT = 44  # addresses are smaller; 5 << 44 is below 2^53, the largest exact number of JavaScript
 _KINDS = {kind.name: int(kind) for kind in MemoryKind if kind is not MemoryKind.SYSTEM_MEMORY}
-_ALLOC, _FREE = Op.ALLOC.name.lower(), Op.FREE.name.lower()
 
 
 class _Block(NamedTuple):
@@ -35,63 +37,57 @@ class _Block(NamedTuple):
         return self.address + self.size
 
 
-_Key = tuple[int | None, str, str, int]  # pid, device, memory, buffer id
+_Key = tuple[int, str, str, int]  # serial number of the process, device, memory, buffer id
 
 
 class _Window:
-    """Follows the blocks of a window, and remembers how far their addresses reach."""
+    """Tracks the blocks of a window, and the highest address of each kind."""
 
     def __init__(self, banks: Banks) -> None:
         self._banks = banks
         self.live: dict[_Key, _Block] = {}
         self.reach: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def add(
-        self, key: _Key, address: int | None, held: int | None, site: str | None
-    ) -> _Block | None:
-        """None if the page cannot show it: its address is unknown."""
-        _, device, memory, _ = key
-        if not address or not held or memory not in _KINDS:
+    def change(self, one: BufferChange) -> _Block | None:
+        """The block that begins or ends; None if the page cannot show it, because its address is unknown."""
+        key = (one.origin.process.serial, one.device, one.kind, one.id)
+        if not one.begins:
+            return self.live.pop(key, None)
+        if not one.address or not one.held:
             return None
-        at = (_KINDS[memory] << _SHIFT) + address * self._banks(device, memory)
-        block = self.live[key] = _Block(device, memory, at, held, site)
-        low, high = self.reach.get((device, memory), (at, at))
-        self.reach[device, memory] = (min(low, at), max(high, block.end))
+        at = (_KINDS[one.kind] << _SHIFT) + one.address * self._banks(one.device, one.kind)
+        block = _Block(one.device, one.kind, at, one.held, one.origin.site)
+        self.live[key] = block
+        low, high = self.reach.get((one.device, one.kind), (at, at))
+        self.reach[one.device, one.kind] = (min(low, at), max(high, block.end))
         return block
-
-    def free(self, row: EventRow) -> _Block | None:
-        """The historical protocol frees a buffer without naming its kind."""
-        kinds = (row.memory,) if row.memory else tuple(_KINDS)
-        keys = ((row.pid, row.device or "", kind, row.id or 0) for kind in kinds)
-        return next((self.live.pop(key) for key in keys if key in self.live), None)
 
 
 def memory_viz(
-    before: Snapshot, rows: Iterable[EventRow], after: Snapshot, banks: Banks
+    after: Snapshot, stretches: Iterable[Stretch], failures: Iterable[EventRow], banks: Banks
 ) -> dict[str, Any]:
-    """`rows` are the events between the two snapshots, which have the detail `buffers`."""
+    """`stretches` begin with what was alive before the window, and lead to `after`."""
     devices = [device.unique_id for device in after.devices]
     traces: dict[str, list[dict[str, Any]]] = {device: [] for device in devices}
     window = _Window(banks)
-    for b in before.buffers or ():
-        if b.device in traces:
-            window.add((b.pid, b.device or "", b.kind, b.id), b.address, b.held, b.site)
-    for row in rows:
-        trace = traces.get(row.device or "")
+    before, *rest = stretches
+    for change in before.buffers():
+        window.change(change)
+    changes = (change for stretch in rest for change in stretch.buffers())
+    happened: Iterable[BufferChange | EventRow] = merge(
+        changes, failures, key=attrgetter("position")
+    )
+    for one in happened:
+        trace = traces.get(one.device or "")
         if trace is None:
             continue
-        if row.event == _ALLOC:
-            key = (row.pid, row.device or "", row.memory or "", row.id or 0)
-            held = row.reserved or row.requested
-            if block := window.add(key, row.address, held, row.site):
-                trace.append(_entry("alloc", row, block.address, block.size))
-        elif row.event == _FREE:
-            if freed := window.free(row):
-                trace.append(_entry("free_requested", row, freed.address, freed.size))
-                trace.append(_entry("free_completed", row, freed.address, freed.size))
-        elif row.event == "allocation_failed":
-            free = _free_bytes(after, row)
-            trace.append({**_entry("oom", row, 0, row.requested or 0), "device_free": free})
+        if isinstance(one, EventRow):
+            oom = _entry("oom", one.time_ns, one.op, one.site, 0, one.requested or 0)
+            trace.append({**oom, "device_free": _free_bytes(after, one)})
+        elif block := window.change(one):
+            actions = ("alloc",) if one.begins else ("free_requested", "free_completed")
+            code = (one.time_ns, one.origin.op, one.origin.site)
+            trace += [_entry(action, *code, block.address, block.size) for action in actions]
     return {
         "segments": [
             _segment(
@@ -107,15 +103,17 @@ def memory_viz(
     }
 
 
-def _entry(action: str, row: EventRow, address: int, size: int) -> dict[str, Any]:
+def _entry(
+    action: str, time_ns: int, op: str | None, site: str | None, address: int, size: int
+) -> dict[str, Any]:
     return {
         "action": action,
         "addr": address,
         "size": size,
         "stream": 0,
-        "time_us": row.time_ns // 1000,
-        "frames": _frames(row.site),
-        "user_metadata": row.op or "",
+        "time_us": time_ns // 1000,
+        "frames": _frames(site),
+        "user_metadata": op or "",
     }
 
 

@@ -6,11 +6,12 @@ of what identifies it. Processes are added up by user, program, pod and job, so 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ttmem.events import Amounts
+from ttmem.events import Amounts, CardSample, Telemetry
 from ttmem.snapshots import Device, MemoryUse, Process, Snapshot
 from ttmem.text import program_name
 from ttmem.version import __version__
@@ -23,13 +24,21 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 
 
+UNITS = ("bytes", "seconds", "celsius", "watts", "volts", "amperes", "hertz")
+
+
 class Family(NamedTuple):
     """A metric. The name of a counter ends in `_total`."""
 
     name: str
     about: str
     samples: list[Sample]
-    unit: str = ""  # the last part of the name, without `_total`
+
+    @property
+    def unit(self) -> str:
+        """The last part of the name, without `_total`; empty if that is no unit."""
+        last = self.name.removesuffix("_total").rpartition("_")[2]
+        return last if last in UNITS else ""
 
     @property
     def is_counter(self) -> bool:
@@ -61,7 +70,7 @@ def _number(value: Number) -> str:
 
 
 def labels(**given: str | int | None) -> str:
-    """As they stand in a sample; an unknown one is left out."""
+    """The labels of a sample; unknown ones are left out."""
     return ",".join(
         f'{name}="{_escaped(str(value))}"' for name, value in given.items() if value is not None
     )
@@ -70,7 +79,7 @@ def labels(**given: str | int | None) -> str:
 def _escaped(text: str) -> str:
     if '"' not in text and "\\" not in text and text.isprintable():
         return text
-    clean = text.encode("utf-8", "replace").decode()  # lone surrogates are no UTF-8
+    clean = text.encode("utf-8", "replace").decode()  # lone surrogates are not valid UTF-8
     return clean.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
@@ -124,8 +133,7 @@ def _host(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def _plain(name: str, about: str, value: Number) -> Family:
-    unit = name.removesuffix("_total").rpartition("_")[2]
-    return Family(name, about, [("", value)], unit if unit == "seconds" else "")
+    return Family(name, about, [("", value)])
 
 
 # -- devices -----------------------------------------------------------------------------------------------------
@@ -140,11 +148,7 @@ class _Table:
     def add(self, name: str, about: str, where: str, value: Number) -> None:
         family = self._families.get(name)
         if family is None:
-            unit = name.removesuffix("_total").rpartition("_")[2]
-            known = (
-                unit if unit in ("bytes", "celsius", "watts", "volts", "amperes", "hertz") else ""
-            )
-            family = self._families[name] = Family(name, about, [], known)
+            family = self._families[name] = Family(name, about, [])
         family.samples.append((where, value))
 
     def families(self) -> Iterator[Family]:
@@ -292,32 +296,24 @@ def _processes(processes: Iterable[Process]) -> Family:
         for kind, size in Amounts.total(parts)._asdict().items():
             samples.append((f'{given},memory="{kind}"', size))
     about = "Bytes held by live processes, added up over processes with the same labels."
-    return Family("ttmem_process_memory_bytes", about, samples, "bytes")
+    return Family("ttmem_process_memory_bytes", about, samples)
 
 
 # -- other names -------------------------------------------------------------------------------------------------
 
 
 def _as_tt_exporter(snapshot: Snapshot, per_process: bool) -> Iterator[Family]:
-    """The names and labels of tt-exporter, as far as the figures are known here."""
+    """The names and labels of tt-exporter, as far as the figures are known here exactly.
+
+    It has more: the percentage of the fan, and fields of the shared memory that ttmem does not rely on, such as the
+    reference count, which stays too high after a crash.
+    """
     table = _Table()
     where = {device.unique_id: _asic(device) for device in snapshot.devices}
     ghosts = {unique_id for one in snapshot.left_behind if one.ghost for unique_id in one.devices}
     used = {unique_id for process in snapshot.processes for unique_id in process.devices}
     for device in snapshot.devices:
-        here = labels(**where[device.unique_id])
-        about = "DRAM in use."
-        table.add("tenstorrent_dram_used_bytes", about, here, device.memory.dram.held)
-        about = "L1 in use: L1, L1_SMALL and circular buffers."
-        table.add("tenstorrent_l1_used_bytes", about, here, device.l1_used)
-        phantom = device.unique_id in ghosts and device.unique_id not in used
-        about = "1: only dead processes are listed in shared memory."
-        table.add("tenstorrent_mem_phantom", about, here, int(phantom))
-        read = device.telemetry
-        if read is not None:
-            table.add("tenstorrent_power_watts", "Power.", here, read.power_w)
-            table.add("tenstorrent_temperature_celsius", "Of the ASIC.", here, read.temperature_c)
-            table.add("tenstorrent_aiclk_mhz", "Clock of the Tensix cores.", here, read.aiclk_mhz)
+        _region(table, device, device.unique_id in ghosts - used)
     for process in snapshot.processes if per_process else ():
         for unique_id, amounts in process.devices.items():
             if unique_id in where:
@@ -325,7 +321,48 @@ def _as_tt_exporter(snapshot: Snapshot, per_process: bool) -> Iterator[Family]:
                 here = labels(**where[unique_id], pid=process.pid, process_name=name)
                 about = "DRAM held by a process."
                 table.add("tenstorrent_proc_dram_used_bytes", about, here, amounts.dram)
+    for pci, told in _sensors(snapshot).items():
+        _card(table, labels(device_id=pci), told)
     yield from table.families()
+
+
+def _region(table: _Table, device: Device, phantom: bool) -> None:
+    here = labels(**_asic(device))
+    if not phantom:  # else the original has no used bytes either
+        about = "DRAM in use."
+        table.add("tenstorrent_dram_used_bytes", about, here, device.memory.dram.held)
+        about = "L1 in use: L1, L1_SMALL and circular buffers."
+        table.add("tenstorrent_l1_used_bytes", about, here, device.l1_used)
+    if any(anomaly.kind == "elsewhere" for anomaly in device.anomalies):
+        about = "1: a container holds memory whose processes cannot be found."
+        table.add("tenstorrent_shm_liveness_unverifiable", about, here, 1)
+    else:
+        about = "1: only dead processes are listed in shared memory."
+        table.add("tenstorrent_mem_phantom", about, here, int(phantom))
+    for provenance in device.provenance.values():
+        if match := re.fullmatch(r"shared memory v(\d+)", provenance.source):
+            about = "The layout of the counters in shared memory."
+            table.add("tenstorrent_shm_version", about, here, int(match[1]))
+            about = "What is known about the counters in shared memory; always 1."
+            known = labels(**_asic(device), metal_device_id=device.logical_id)
+            table.add("tenstorrent_shm_info", about, known, 1)
+            break
+
+
+def _sensors(snapshot: Snapshot) -> dict[str, Telemetry]:
+    """By PCI address, also of idle cards."""
+    every: tuple[CardSample | Device, ...] = (*snapshot.cards, *snapshot.devices)
+    return {one.pci: one.telemetry for one in every if one.pci and one.telemetry}
+
+
+def _card(table: _Table, here: str, read: Telemetry) -> None:
+    table.add("tenstorrent_power_watts", "Power.", here, read.power_w)
+    table.add("tenstorrent_temperature_celsius", "Of the ASIC.", here, read.temperature_c)
+    table.add("tenstorrent_aiclk_mhz", "Clock of the Tensix cores.", here, read.aiclk_mhz)
+    if read.power_w is not None and read.limits.power_w:
+        about = "Power, as a percentage of its limit."
+        share = 100 * read.power_w / read.limits.power_w
+        table.add("tenstorrent_utilization_percent", about, here, share)
 
 
 def _asic(device: Device) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
-"""A writer for Parquet files: integers, timestamps and text, compressed with zstd.
+"""A writer for Parquet files: numbers, timestamps and text, compressed with zstd.
 
-Integers are stored as BYTE_STREAM_SPLIT (all first bytes, then all second bytes, ...), which compresses them better
+Numbers are stored as BYTE_STREAM_SPLIT (all first bytes, then all second bytes, ...), which compresses them better
 than the usual encodings do. Text is dictionary-encoded in each row group. DuckDB, pyarrow, polars, Spark and ClickHouse
 read both; fastparquet does not read BYTE_STREAM_SPLIT.
 
@@ -31,41 +31,42 @@ _LEVEL = 3
 # Thrift's compact protocol
 _TRUE, _FALSE, _I8, _I16, _I32, _I64, _BINARY, _LIST, _STRUCT = 1, 2, 3, 4, 5, 6, 8, 9, 12
 # Parquet
-_INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
+_INT32, _INT64, _DOUBLE, _BYTE_ARRAY = 1, 2, 5, 6
 _REQUIRED, _OPTIONAL = 0, 1
 _PLAIN, _RLE, _RLE_DICTIONARY, _BYTE_STREAM_SPLIT = 0, 3, 8, 9
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _ZSTD = 6
 
 
-class Kind(Enum):
+class ColumnType(Enum):
     """The type of a column."""
 
     U32 = "u32"
     U64 = "u64"
+    F64 = "f64"
     TIME = "ns since 1970"
     TEXT = "text"
 
 
-class Column(NamedTuple):
+class ParquetColumn(NamedTuple):
     """A column: its name and type, and whether values may be missing (None)."""
 
     name: str
-    kind: Kind
+    kind: ColumnType
     optional: bool = False
 
 
 class Numbers(NamedTuple):
-    """Integers of a column, packed: those that are present, and a byte for each row that says whether it has one."""
+    """Numbers of a column, packed: the values that are present, and a byte per row that says whether it has one."""
 
     packed: bytes
     present: bytes
-    lowest: int
+    lowest: int  # of integers
     highest: int
 
 
 class Texts(NamedTuple):
-    """Texts of a column: packed indices (u32) of those that are present, and what they stand for."""
+    """Texts of a column: packed indices (u32) of those that are present, and the texts."""
 
     indices: bytes
     present: bytes
@@ -73,7 +74,12 @@ class Texts(NamedTuple):
 
 
 Values = (
-    Sequence[int] | Sequence[int | None] | Sequence[str] | Sequence[str | None] | Numbers | Texts
+    Sequence[float]
+    | Sequence[float | None]
+    | Sequence[str]
+    | Sequence[str | None]
+    | Numbers
+    | Texts
 )
 
 
@@ -81,7 +87,11 @@ class ParquetWriter:
     """Writes row groups, then the footer with `close`."""
 
     def __init__(
-        self, out: BinaryIO, columns: Sequence[Column], sorted_by: str, about: Mapping[str, str]
+        self,
+        out: BinaryIO,
+        columns: Sequence[ParquetColumn],
+        sorted_by: str,
+        about: Mapping[str, str],
     ) -> None:
         self._out = out
         self._columns = columns
@@ -122,7 +132,7 @@ class ParquetWriter:
         self._rows += rows
 
     def close(self) -> None:
-        """Without it nobody can read the file."""
+        """Writes the footer, without which the file cannot be read."""
         root = _struct((4, _BINARY, b"ttmem"), (5, _I32, len(self._columns)))
         about = [
             _struct((1, _BINARY, key.encode()), (2, _BINARY, value.encode()))
@@ -140,8 +150,8 @@ class ParquetWriter:
         )
         self._put(footer + len(footer).to_bytes(4, "little") + MAGIC)
 
-    def _column(self, column: Column, values: Numbers | Texts) -> tuple[bytes, int]:
-        """Writes the pages of one column; its description, and its size before compression."""
+    def _column(self, column: ParquetColumn, values: Numbers | Texts) -> tuple[bytes, int]:
+        """Writes the pages of one column; returns its description, and its size before compression."""
         began, rows, count = self._at, len(values.present), values.present.count(1)
         levels = _levels(values.present, count) if column.optional else b""
         size, dictionary_at, bounds = 0, None, None
@@ -151,9 +161,10 @@ class ParquetWriter:
             size += self._page(_DICTIONARY_PAGE, entries, len(values.entries), _PLAIN)
             page, encoding = _indices(values.indices), _RLE_DICTIONARY
         else:
-            width = 4 if column.kind is Kind.U32 else 8
+            width = 4 if column.kind is ColumnType.U32 else 8
             page, encoding = transposed(values.packed, width), _BYTE_STREAM_SPLIT
-            bounds = (values.lowest, values.highest) if count else None
+            if count and column.kind is not ColumnType.F64:
+                bounds = values.lowest, values.highest
         data_at = self._at
         size += self._page(_DATA_PAGE, levels + page, rows, encoding)
         encodings = [_RLE, encoding, *([_PLAIN] if dictionary_at is not None else [])]
@@ -192,19 +203,25 @@ class ParquetWriter:
         return len(header) + len(data)
 
 
-_PHYSICAL = {Kind.U32: _INT32, Kind.U64: _INT64, Kind.TIME: _INT64, Kind.TEXT: _BYTE_ARRAY}
-_CONVERTED = {Kind.U32: 13, Kind.U64: 14, Kind.TEXT: 0}
+_PHYSICAL = {
+    ColumnType.U32: _INT32,
+    ColumnType.U64: _INT64,
+    ColumnType.F64: _DOUBLE,
+    ColumnType.TIME: _INT64,
+    ColumnType.TEXT: _BYTE_ARRAY,
+}
+_CONVERTED = {ColumnType.U32: 13, ColumnType.U64: 14, ColumnType.TEXT: 0}
 
 
-def _schema(column: Column) -> bytes:
-    kind = column.kind
-    if kind is Kind.TIME:  # UTC, in nanoseconds
+def _schema(column: ParquetColumn) -> bytes:
+    kind, logical = column.kind, None
+    if kind is ColumnType.TIME:  # UTC, in nanoseconds
         unit = _struct((3, _STRUCT, _struct()))
         logical = _struct((8, _STRUCT, _struct((1, _TRUE, None), (2, _STRUCT, unit))))
-    elif kind is Kind.TEXT:
+    elif kind is ColumnType.TEXT:
         logical = _struct((1, _STRUCT, _struct()))
-    else:
-        bits = 32 if kind is Kind.U32 else 64
+    elif kind is not ColumnType.F64:
+        bits = 32 if kind is ColumnType.U32 else 64
         logical = _struct((10, _STRUCT, _struct((1, _I8, bits), (2, _FALSE, None))))
     fields: list[tuple[int, int, object]] = [
         (1, _I32, _PHYSICAL[kind]),
@@ -213,14 +230,15 @@ def _schema(column: Column) -> bytes:
     ]
     if kind in _CONVERTED:
         fields.append((6, _I32, _CONVERTED[kind]))
-    fields.append((10, _STRUCT, logical))
+    if logical is not None:
+        fields.append((10, _STRUCT, logical))
     return _struct(*fields)
 
 
-def _statistics(column: Column, missing: int, bounds: tuple[int, int] | None) -> bytes:
+def _statistics(column: ParquetColumn, missing: int, bounds: tuple[int, int] | None) -> bytes:
     fields: list[tuple[int, int, object]] = [(3, _I64, missing)]
     if bounds is not None:
-        width = 4 if column.kind is Kind.U32 else 8
+        width = 4 if column.kind is ColumnType.U32 else 8
         lowest, highest = (bound.to_bytes(width, "little") for bound in bounds)
         fields += [(5, _BINARY, highest), (6, _BINARY, lowest)]
     return _struct(*fields)
@@ -229,21 +247,23 @@ def _statistics(column: Column, missing: int, bounds: tuple[int, int] | None) ->
 # -- encodings -----------------------------------------------------------------------------------------
 
 
-def _packed(column: Column, values: Values) -> Numbers | Texts:
+def _packed(column: ParquetColumn, values: Values) -> Numbers | Texts:
     if isinstance(values, (Numbers, Texts)):
         return values
     given = [value for value in values if value is not None]
     present = bytes([value is not None for value in values])
-    if column.kind is Kind.TEXT:
+    if column.kind is ColumnType.TEXT:
         known = {text: number for number, text in enumerate(dict.fromkeys(map(str, given)))}
         indices = array("I", [known[str(text)] for text in given])
         return Texts(indices.tobytes(), present, [*known])
-    numbers = array("I" if column.kind is Kind.U32 else "Q", map(int, given))
+    if column.kind is ColumnType.F64:
+        return Numbers(array("d", map(float, given)).tobytes(), present, 0, 0)
+    numbers = array("I" if column.kind is ColumnType.U32 else "Q", map(int, given))
     return Numbers(numbers.tobytes(), present, min(numbers, default=0), max(numbers, default=0))
 
 
 def _utf8(text: str) -> bytes:
-    """Somebody may have recorded what is no text: half a surrogate pair."""
+    """A recording may contain invalid text: half a surrogate pair."""
     return text.encode("utf-8", "replace")
 
 

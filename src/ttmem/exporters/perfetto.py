@@ -1,5 +1,5 @@
-"""A Perfetto trace: counters for each device and kind of memory, ops and phases as slices, failed allocations, and a
-heap profile for each kind of memory.
+"""A Perfetto trace: counters for each device and kind of memory, and for its sensors, ops and phases as slices, failed
+allocations, and a heap profile for each kind of memory.
 
 The file is a sequence of packets, so it can be written to a pipe. Times are those of the events, in nanoseconds
 since 1970; clocks are declared so that trace_processor accepts them as they are. Heap profiles are dated in
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ttmem.exporters.frames import Frame, frames
-from ttmem.exporters.operations import Operation
-from ttmem.exporters.pprof import Stack
+from ttmem.exporters.events import Operation
+from ttmem.exporters.frames import CallFrame, frames
+from ttmem.exporters.profiles import Stack
 from ttmem.exporters.protobuf import field
+from ttmem.feeds.recorded_telemetry import SensorRow
 from ttmem.recording import RecordedProcess, Totals
 from ttmem.snapshots import Device
 
@@ -23,6 +24,17 @@ _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _BYTES = 3  # CounterDescriptor.unit
 _REALTIME, _MONOTONIC_COARSE, _BOOTTIME = 1, 4, 6
 _KINDS = ("dram", "l1", "l1_small", "trace", "cb", "l1_used")
+_UNITS = {
+    "temperature_c": "°C",
+    "power_w": "W",
+    "current_a": "A",
+    "voltage_mv": "mV",
+    "aiclk_mhz": "MHz",
+    "axiclk_mhz": "MHz",
+    "arcclk_mhz": "MHz",
+    "fan_rpm": "rpm",
+    "heartbeat": "beats",
+}
 
 
 def _packet(*fields: bytes) -> bytes:
@@ -45,7 +57,8 @@ class TraceWriter:
         self._tracks: dict[tuple[object, ...], int] = {}
         self._devices = {device.unique_id: device for device in devices}
         self._last: dict[tuple[str, int], int] = {}  # counter values, by device and kind
-        self._phases: dict[int, RecordedProcess] = {}  # those in a phase, by serial
+        self._by_events: set[str] = set()  # devices on which events have allocated something
+        self._phases: dict[int, RecordedProcess] = {}  # processes in a phase, by serial number
 
     def _track(self, *key: object) -> tuple[int, bool]:
         """The id of a track, and whether it is new: its descriptor precedes its first event."""
@@ -60,35 +73,66 @@ class TraceWriter:
     def totals(self, now: Totals) -> Iterator[bytes]:
         """The counters that have changed."""
         values = (*now.amounts, now.amounts.l1_used)
+        self._by_events |= {now.device} if now.amounts.all else set()
+        yield from self._amounts(now.device, now.time_ns, values)
+
+    def sample(self, device: str, time_ns: int, values: tuple[int, ...]) -> Iterator[bytes]:
+        """The counters of a device that no event is about: only counters know its processes."""
+        if device not in self._by_events:
+            yield from self._amounts(device, time_ns, values)
+
+    def _amounts(self, device: str, time_ns: int, values: tuple[int, ...]) -> Iterator[bytes]:
         for kind, value in enumerate(values):
-            key = (now.device, kind)
+            key = (device, kind)
             if self._last.get(key) != value:
                 self._last[key] = value
-                track, is_new = self._track("counter", now.device, kind)
+                track, is_new = self._track("counter", device, kind)
                 if is_new:
-                    yield from self._counter_track(now.device, kind, track)
+                    unit = field(3, _BYTES)
+                    yield from self._counter_track(device, kind, _KINDS[kind], unit, track)
                 event = field(9, _COUNTER) + field(11, track) + field(30, value)
-                yield _packet(field(8, now.time_ns), field(11, event))
+                yield _packet(field(8, time_ns), field(11, event))
 
-    def _counter_track(self, unique_id: str, kind: int, track: int) -> Iterator[bytes]:
+    def sensors(self, row: SensorRow) -> Iterator[bytes]:
+        """The known values of one chip."""
+        chip = row.device or row.card.pci or f"/dev/tenstorrent/{row.card.number}"
+        for rank, (name, unit) in enumerate(_UNITS.items(), len(_KINDS)):
+            value = getattr(row.card.telemetry, name)
+            if value is not None:
+                track, is_new = self._track("sensor", chip, name)
+                if is_new:
+                    board, measure = row.card.board, field(6, unit)
+                    yield from self._counter_track(chip, rank, name, measure, track, board)
+                event = field(9, _COUNTER) + field(11, track) + field(44, float(value))
+                yield _packet(field(8, row.time_ns), field(11, event))
+
+    def _counter_track(
+        self,
+        unique_id: str,
+        rank: int,
+        name: str,
+        unit: bytes,
+        track: int,
+        board: str | None = None,
+    ) -> Iterator[bytes]:
         parent, is_new = self._track("device", unique_id)
         if is_new:
             device = self._devices.get(unique_id)
-            board = (device.board or device.arch if device else None) or "device"
+            board = (device.board or device.arch if device else None) or board or "device"
             yield _packet(field(60, field(1, parent) + field(2, f"{board} {unique_id}")))
-        unit = field(8, field(3, _BYTES))
-        name = field(2, _KINDS[kind]) + field(12, kind)  # in this order on screen
-        yield _packet(field(60, field(1, track) + field(5, parent) + name + unit))
+        shown = field(2, name) + field(12, rank) + field(8, unit)  # by rank on screen
+        yield _packet(field(60, field(1, track) + field(5, parent) + shown))
 
     # -- slices ------------------------------------------------------------------------------------------
 
     def operation(self, one: Operation) -> Iterator[bytes]:
-        """The op as a slice; phases and failures among its events."""
-        if one.name is not None:
-            notes = _notes(site=one.site, phase=one.rows[-1].phase, device=one.rows[-1].device)
-            name = field(23, one.name) + notes
-            yield from self._slice(one.process, "ops", _BEGIN, one.first_ns, name)
-            yield from self._slice(one.process, "ops", _END, one.last_ns)
+        """The op as a slice, with the phases and failures among its events."""
+        if own := one.own:
+            phase = next((row.phase for row in own if row.phase), None)
+            notes = _notes(site=one.site, phase=phase, device=own[0].device)
+            name, began = field(23, one.title) + notes, own[0].time_ns
+            yield from self._slice(one.process, "ops", _BEGIN, began, name)
+            yield from self._slice(one.process, "ops", _END, max(began, own[-1].time_ns))
         for row in one.rows:
             if row.event == "phase_entered":
                 yield from self._phase(one.process, row.time_ns, row.op)
@@ -99,7 +143,7 @@ class TraceWriter:
                 yield from self._slice(one.process, "failures", _INSTANT, row.time_ns, name)
 
     def _phase(self, process: RecordedProcess, time_ns: int, name: str | None) -> Iterator[bytes]:
-        """A phase lasts until the next one is entered; no name: the outermost was left."""
+        """A phase lasts until the next one is entered; without a name, the outermost phase was left."""
         if self._phases.pop(process.serial, None) is not None:
             yield from self._slice(process, "phases", _END, time_ns)
         if name:
@@ -134,7 +178,7 @@ def _notes(**texts: str | None) -> bytes:
 
 class _Interned(NamedTuple):
     strings: dict[str, int]
-    frames: dict[Frame, int]
+    frames: dict[CallFrame, int]
     stacks: dict[tuple[int, ...], int]
 
 
@@ -161,7 +205,7 @@ def heap_profiles(live: Mapping[Stack, tuple[int, int]], time_ns: int) -> bytes:
             field(3, field(1, number) + b"".join(field(2, frame) for frame in path))
             for path, number in names.stacks.items()
         ),
-        field(4, field(1, 1)),  # the mapping that every frame names
+        field(4, field(1, 1)),  # the mapping that every frame refers to
     ]
     heaps = [
         field(5, field(1, pid) + _samples(heap) + field(9, time_ns) + field(11, memory))
@@ -177,6 +221,6 @@ def _samples(heap: Mapping[int, tuple[int, int]]) -> bytes:
     )
 
 
-def _interned_frame(names: _Interned, frame: Frame) -> int:
+def _interned_frame(names: _Interned, frame: CallFrame) -> int:
     names.strings.setdefault(frame.text, len(names.strings) + 1)
     return names.frames.setdefault(frame, len(names.frames) + 1)

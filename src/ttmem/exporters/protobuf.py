@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
-_VARINT, _BYTES = 0, 2
+_VARINT, _DOUBLE, _BYTES = 0, 1, 2
 
 
 def varint(value: int) -> bytes:
@@ -18,10 +19,12 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def field(number: int, value: int | str | bytes) -> bytes:
-    """One field: an integer, a string, or an encoded message."""
+def field(number: int, value: float | str | bytes) -> bytes:
+    """One field: a number, a string, or an encoded message."""
     if isinstance(value, int):
         return varint(number << 3 | _VARINT) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | _DOUBLE) + struct.pack("<d", value)
     data = value.encode() if isinstance(value, str) else value
     return varint(number << 3 | _BYTES) + varint(len(data)) + data
 

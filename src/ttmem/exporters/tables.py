@@ -5,70 +5,99 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import BinaryIO, TextIO
 
 from ttmem.events import EVENT_SIZE
+from ttmem.events.samples import VALUES
 from ttmem.exporters.events import EventRow, event_columns
-from ttmem.exporters.parquet import ROW_GROUP, Column, Kind, ParquetWriter
+from ttmem.exporters.parquet import ROW_GROUP, ColumnType, ParquetColumn, ParquetWriter
+from ttmem.feeds.recorded_telemetry import SensorRow
 from ttmem.recording import Batch, Marker, Totals
 from ttmem.snapshots import Snapshot
+from ttmem.text import clean
 
 EVENTS = (
-    Column("position", Kind.U64),
-    Column("time", Kind.TIME),
-    Column("pid", Kind.U32),
-    Column("device", Kind.TEXT, optional=True),
-    Column("event", Kind.TEXT),
-    Column("memory", Kind.TEXT, optional=True),
-    Column("id", Kind.U64, optional=True),
-    Column("requested", Kind.U64, optional=True),
-    Column("reserved", Kind.U64, optional=True),
-    Column("address", Kind.U64, optional=True),
-    Column("program", Kind.U64, optional=True),
-    Column("number", Kind.U32, optional=True),
-    Column("op", Kind.TEXT, optional=True),
-    Column("site", Kind.TEXT, optional=True),
-    Column("phase", Kind.TEXT, optional=True),
+    ParquetColumn("position", ColumnType.U64),
+    ParquetColumn("time", ColumnType.TIME),
+    ParquetColumn("pid", ColumnType.U32),
+    ParquetColumn("device", ColumnType.TEXT, optional=True),
+    ParquetColumn("event", ColumnType.TEXT),
+    ParquetColumn("memory", ColumnType.TEXT, optional=True),
+    ParquetColumn("id", ColumnType.U64, optional=True),
+    ParquetColumn("requested", ColumnType.U64, optional=True),
+    ParquetColumn("reserved", ColumnType.U64, optional=True),
+    ParquetColumn("address", ColumnType.U64, optional=True),
+    ParquetColumn("program", ColumnType.U64, optional=True),
+    ParquetColumn("number", ColumnType.U32, optional=True),
+    ParquetColumn("op", ColumnType.TEXT, optional=True),
+    ParquetColumn("site", ColumnType.TEXT, optional=True),
+    ParquetColumn("phase", ColumnType.TEXT, optional=True),
 )
 LIVE = (
-    Column("time", Kind.TIME),
-    Column("mark", Kind.TEXT),
-    Column("pid", Kind.U32, optional=True),
-    Column("device", Kind.TEXT, optional=True),
-    Column("memory", Kind.TEXT),
-    Column("id", Kind.U64),
-    Column("address", Kind.U64, optional=True),
-    Column("requested", Kind.U64),
-    Column("reserved", Kind.U64, optional=True),
-    Column("allocated", Kind.TIME),
-    Column("op", Kind.TEXT, optional=True),
-    Column("site", Kind.TEXT, optional=True),
-    Column("phase", Kind.TEXT, optional=True),
+    ParquetColumn("time", ColumnType.TIME),
+    ParquetColumn("mark", ColumnType.TEXT),
+    ParquetColumn("pid", ColumnType.U32, optional=True),
+    ParquetColumn("device", ColumnType.TEXT, optional=True),
+    ParquetColumn("memory", ColumnType.TEXT),
+    ParquetColumn("id", ColumnType.U64),
+    ParquetColumn("address", ColumnType.U64, optional=True),
+    ParquetColumn("requested", ColumnType.U64),
+    ParquetColumn("reserved", ColumnType.U64, optional=True),
+    ParquetColumn("allocated", ColumnType.TIME),
+    ParquetColumn("op", ColumnType.TEXT, optional=True),
+    ParquetColumn("site", ColumnType.TEXT, optional=True),
+    ParquetColumn("phase", ColumnType.TEXT, optional=True),
 )
 TOTALS = (
-    Column("time", Kind.TIME),
-    Column("position", Kind.U64),
-    Column("device", Kind.TEXT),
-    Column("dram", Kind.U64),
-    Column("l1", Kind.U64),
-    Column("l1_small", Kind.U64),
-    Column("trace", Kind.U64),
-    Column("cb", Kind.U64),
-    Column("l1_used", Kind.U64),
+    ParquetColumn("time", ColumnType.TIME),
+    ParquetColumn("position", ColumnType.U64),
+    ParquetColumn("device", ColumnType.TEXT),
+    ParquetColumn("dram", ColumnType.U64),
+    ParquetColumn("l1", ColumnType.U64),
+    ParquetColumn("l1_small", ColumnType.U64),
+    ParquetColumn("trace", ColumnType.U64),
+    ParquetColumn("cb", ColumnType.U64),
+    ParquetColumn("l1_used", ColumnType.U64),
+)
+SAMPLES = tuple(column for column in TOTALS if column.name != "position")
+TELEMETRY = (
+    ParquetColumn("time", ColumnType.TIME),
+    ParquetColumn("device", ColumnType.TEXT, optional=True),
+    ParquetColumn("card", ColumnType.U32, optional=True),
+    ParquetColumn("pci", ColumnType.TEXT, optional=True),
+    ParquetColumn("board", ColumnType.TEXT, optional=True),
+    ParquetColumn("temperature_c", ColumnType.F64, optional=True),
+    ParquetColumn("power_w", ColumnType.F64, optional=True),
+    ParquetColumn("current_a", ColumnType.F64, optional=True),
+    ParquetColumn("voltage_mv", ColumnType.U32, optional=True),
+    ParquetColumn("aiclk_mhz", ColumnType.U32, optional=True),
+    ParquetColumn("axiclk_mhz", ColumnType.U32, optional=True),
+    ParquetColumn("arcclk_mhz", ColumnType.U32, optional=True),
+    ParquetColumn("fan_rpm", ColumnType.U32, optional=True),
+    ParquetColumn("heartbeat", ColumnType.U32, optional=True),
+    ParquetColumn("firmware", ColumnType.TEXT, optional=True),
 )
 
 
 def write_csv(out: TextIO, rows: Iterable[EventRow]) -> None:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(EventRow._fields)
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow([_csv_text(cell) if isinstance(cell, str) else cell for cell in row])
+
+
+@lru_cache(65_536)
+def _csv_text(text: str) -> str:
+    """Readers disagree about NUL and lone carriage returns, and a terminal obeys escapes: they are spelled out."""
+    return "\n".join(map(clean, text.split("\n")))
 
 
 def write_json_lines(out: TextIO, rows: Iterable[EventRow]) -> None:
     """Integers beyond 2^53 are exact here, but not in readers that keep numbers as doubles."""
-    encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+    encode = json.JSONEncoder(separators=(",", ":")).encode
     for row in rows:
         out.write(encode(row._asdict()) + "\n")
 
@@ -95,11 +124,34 @@ def write_totals(out: BinaryIO, totals: Iterable[Totals], about: Mapping[str, st
     _write(out, TOTALS, rows, about, time=0)
 
 
+def write_samples(
+    out: BinaryIO, samples: Iterable[tuple[str, int, tuple[int, ...]]], about: Mapping[str, str]
+) -> None:
+    """(device, time, what it held)."""
+    rows = ((time, device, *amounts) for device, time, amounts in samples)
+    _write(out, SAMPLES, rows, about, time=0)
+
+
 def write_live(
     out: BinaryIO, marked: Iterable[tuple[Marker, Snapshot]], about: Mapping[str, str]
 ) -> None:
     """What was alive at each marker: snapshots with the detail `buffers`."""
     _write(out, LIVE, _live_rows(marked), about, time=0)
+
+
+def write_telemetry(out: BinaryIO, rows: Iterable[SensorRow], about: Mapping[str, str]) -> None:
+    found = (
+        (
+            one.time_ns,
+            one.device,
+            one.card.number,
+            one.card.pci,
+            one.card.board,
+            *(getattr(one.card.telemetry, name) for name in VALUES),
+        )
+        for one in rows
+    )
+    _write(out, TELEMETRY, found, about, time=0)
 
 
 def _live_rows(marked: Iterable[tuple[Marker, Snapshot]]) -> Iterator[tuple[object, ...]]:
@@ -112,12 +164,12 @@ def _live_rows(marked: Iterable[tuple[Marker, Snapshot]]) -> Iterator[tuple[obje
 
 def _write(
     out: BinaryIO,
-    columns: tuple[Column, ...],
+    columns: tuple[ParquetColumn, ...],
     rows: Iterable[tuple[object, ...]],
     about: Mapping[str, str],
     time: int,
 ) -> None:
-    """In row groups that are sorted by time: a query for a second reads one or two of them."""
+    """In row groups sorted by time: a query for one second reads one or two of them."""
     writer = ParquetWriter(out, columns, columns[time].name, about)
     remaining = iter(rows)
     while group := list(islice(remaining, ROW_GROUP)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -20,11 +21,11 @@ _DRIVER = "/sys/module/tenstorrent/version"
 
 
 def tt_smi(snapshot: Snapshot) -> dict[str, Any]:
-    """`snapshot` has telemetry where it was asked for."""
+    """`snapshot` has telemetry if it was requested."""
     devices = {device["unique_id"]: device for device in to_json(snapshot)["devices"]}
     return {
         "time": datetime.fromtimestamp(snapshot.time_ns / 1e9).isoformat(),
-        "host_info": _host(),
+        "host_info": _host(snapshot.host),
         "host_sw_vers": {
             "tt_smi": UNKNOWN,
             "pyluwen": UNKNOWN,
@@ -50,7 +51,12 @@ def _texts(process: Process) -> tuple[tuple[str, str | None], ...]:
     return (("user", process.user), ("cmdline", process.command))
 
 
-def _host() -> dict[str, str]:
+def _host(shown: Mapping[str, Any]) -> dict[str, str]:
+    """Of the host that a snapshot shows; of another than this one, or of a recording, only the name is known."""
+    name = str(shown.get("name") or UNKNOWN)
+    if "recording" in shown or name != platform.node():
+        keys = ("OS", "Distro", "Kernel", "Hostname", "Platform", "Python", "Memory", "Driver")
+        return {**dict.fromkeys(keys, UNKNOWN), "Hostname": name}
     try:
         distribution = platform.freedesktop_os_release().get("PRETTY_NAME", UNKNOWN)
     except OSError:

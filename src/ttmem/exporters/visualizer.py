@@ -1,4 +1,4 @@
-"""The database that ttnn-visualizer opens: what was alive after each operation.
+"""The database that ttnn-visualizer opens: what was alive after each operation, just before the next one began.
 
 It shows addresses and sizes in one bank, so buffers without an address are left out. Tensors, arguments and the
 graph of operations are unknown to ttmem; their tables are empty.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
+from ttmem.exporters.events import Operation, operations
 from ttmem.exporters.memory_viz import Banks
-from ttmem.exporters.operations import Operation
-from ttmem.snapshots import Device, Snapshot
+from ttmem.recording import Batch, BufferChange, Stretch
+from ttmem.snapshots import CircularBuffer, Device
 
 SCHEMA_VERSION = "3.5"  # of ttnn 0.81.1
 MOST_ROWS = 20_000_000  # of live buffers: some 2 GB; the visualizer gives up earlier
@@ -45,22 +47,29 @@ _TABLES = {
     " desired_pcc float, actual_pcc float",
     "report_metadata": "key text, value text",
 }
-_Key = tuple[int | None, str, str, int]
+_Key = tuple[int, str, str, int]  # serial number of the process, device, memory, buffer id
 
 
 def write_database(
-    path: str, before: Snapshot, steps: Iterable[Operation], after: Snapshot, banks: Banks
+    path: str,
+    devices: Iterable[Device],
+    circular_buffers: Iterable[CircularBuffer],
+    banks: Banks,
+    parts: Iterable[tuple[Stretch, Iterable[Batch]]],
 ) -> int:
-    """How many operations it has. `before` has the detail `buffers`; `steps` follow it."""
+    """Returns the number of operations. `parts` are what changed, with the events of the same positions."""
     database = sqlite3.connect(path)
     try:
         for name, columns in _TABLES.items():
             database.execute(f"create table {name} ({columns}, rank int default 0)")
-        numbers = {device.unique_id: n for n, device in enumerate(after.devices)}
-        _insert(database, "devices", (_device(n, d) for n, d in enumerate(after.devices)))
+        numbers = {}
+        for number, device in enumerate(devices):
+            numbers[device.unique_id] = number
+            _insert(database, "devices", [_device(number, device)])
         metadata = {"schema_version": SCHEMA_VERSION, "exporter": "ttmem"}
         _insert(database, "report_metadata", metadata.items())
-        count = _Steps(database, numbers, banks, before, after).write(steps)
+        steps = _Steps(database, numbers, banks, circular_buffers)
+        count = steps.write(parts)
         database.commit()
     finally:
         database.close()
@@ -73,64 +82,71 @@ class _Steps:
         database: sqlite3.Connection,
         numbers: dict[str, int],
         banks: Banks,
-        before: Snapshot,
-        after: Snapshot,
+        circular_buffers: Iterable[CircularBuffer],
     ) -> None:
         self._database = database
         self._numbers = numbers
         self._banks = banks
         self._rows = 0
+        self._changes: deque[BufferChange] = deque()  # that are not in `_live` yet
         self._live: dict[_Key, tuple[int, int, int, int, int]] = {}
-        # Events have the size on all cores together; on how many they are is known of those that are alive.
+        # Events have the size on all cores together; the number of cores is known only for live circular buffers.
         self._per_core = {
-            (cb.device, cb.program, cb.address): cb.per_core
-            for cb in (*(before.circular_buffers or ()), *(after.circular_buffers or ()))
+            (cb.device, cb.program, cb.address): cb.per_core for cb in circular_buffers
         }
-        for b in before.buffers or ():
-            self._add((b.pid, b.device or "", b.kind, b.id), b.address, b.held)
 
-    def _add(self, key: _Key, address: int | None, held: int | None) -> None:
-        number, kind = self._numbers.get(key[1]), MemoryKind.__members__.get(key[2])
-        if number is not None and kind is not None and address and held:
-            per_bank = held // self._banks(key[1], key[2])
-            self._live[key] = (number, address, per_bank, int(kind), 0)
-
-    def write(self, steps: Iterable[Operation]) -> int:
+    def write(self, parts: Iterable[tuple[Stretch, Iterable[Batch]]]) -> int:
         number = 0
-        for step in steps:
-            if step.name is None and not any(r.event in ("alloc", "free") for r in step.rows):
+        last: Operation | None = None
+        for step in operations(self._events(parts)):
+            if not step.own:
                 continue
+            if last is not None:
+                number += 1
+                self._advance(step.own[0].position)
+                self._write(number, last)
+            last = step
+        self._advance(None)
+        if last is not None:
             number += 1
-            self._apply(step, number)
-            self._rows += len(self._live)
-            if self._rows > MOST_ROWS:
-                raise BadInput(
-                    f"more than {MOST_ROWS:,} rows of live buffers after {number:,} operations;"
-                    " choose a shorter range with --from and --until"
-                )
-            seconds = (step.last_ns - step.first_ns) / 1e9
-            _insert(self._database, "operations", [(number, step.name or "(no op)", seconds)])
-            _insert(self._database, "stack_traces", [(number, step.site or "")])
-            _insert(self._database, "captured_graph", [(number, json.dumps(self._graph(step)))])
-            _insert(self._database, "buffers", ((number, *row) for row in self._live.values()))
+            self._write(number, last)
         return number
 
-    def _apply(self, step: Operation, number: int) -> None:
-        for row in step.rows:
-            if row.event == "alloc":
-                key = (row.pid, row.device or "", row.memory or "", row.id or 0)
-                self._add(key, row.address, row.reserved or row.requested)
-            elif row.event == "free":
-                kinds = (row.memory,) if row.memory else tuple(MemoryKind.__members__)
-                for kind in kinds:
-                    self._live.pop((row.pid, row.device or "", kind, row.id or 0), None)
-            elif row.event == "allocation_failed":
-                message = f"allocation of {row.requested or 0} bytes of {row.memory} failed"
-                error = (number, row.op or "", "out of memory", message, row.site or "", "")
-                _insert(self._database, "errors", [error])
+    def _write(self, number: int, step: Operation) -> None:
+        self._rows += len(self._live)
+        if self._rows > MOST_ROWS:
+            raise BadInput(
+                f"more than {MOST_ROWS:,} rows of live buffers after {number:,} operations;"
+                " choose a shorter range with --from and --until"
+            )
+        seconds = (step.own[-1].time_ns - step.own[0].time_ns) / 1e9
+        _insert(self._database, "operations", [(number, step.title, max(0.0, seconds))])
+        _insert(self._database, "stack_traces", [(number, step.site or "")])
+        _insert(self._database, "captured_graph", [(number, json.dumps(self._graph(step)))])
+        _insert(self._database, "errors", _errors(number, step))
+        _insert(self._database, "buffers", ((number, *row) for row in self._live.values()))
+
+    def _events(self, parts: Iterable[tuple[Stretch, Iterable[Batch]]]) -> Iterator[Batch]:
+        """What is alive is the ledger's answer: events do not tell that a process was killed, for example."""
+        for stretch, batches in parts:
+            self._changes.extend(stretch.buffers())
+            yield from batches
+
+    def _advance(self, end: int | None) -> None:
+        """Up to a position, or to the last change."""
+        while self._changes and (end is None or self._changes[0].position < end):
+            change = self._changes.popleft()
+            key = (change.origin.process.serial, change.device, change.kind, change.id)
+            number = self._numbers.get(change.device)
+            if not change.begins:
+                self._live.pop(key, None)
+            elif number is not None and change.address and change.held:
+                per_bank = change.held // self._banks(change.device, change.kind)
+                kind = int(MemoryKind[change.kind])
+                self._live[key] = (number, change.address, per_bank, kind, 0)
 
     def _graph(self, step: Operation) -> list[dict[str, Any]]:
-        """Circular buffers that the operation's programs allocated, as the runtime's graph has them."""
+        """Circular buffers that the operation's programs allocated, in the form of the runtime's graph."""
         nodes: list[dict[str, Any]] = [
             {"counter": 0, "node_type": "capture_start", "params": {}, "connections": []}
         ]
@@ -148,6 +164,13 @@ class _Steps:
                 nodes.append({"counter": len(nodes), **node, "connections": []})
         end = {"node_type": "capture_end", "params": {}, "connections": []}
         return [*nodes, {"counter": len(nodes), **end}]
+
+
+def _errors(number: int, step: Operation) -> Iterator[tuple[object, ...]]:
+    for row in step.rows:
+        if row.event == "allocation_failed":
+            message = f"allocation of {row.requested or 0} bytes of {row.memory} failed"
+            yield (number, row.op or "", "out of memory", message, row.site or "", "")
 
 
 def _device(number: int, device: Device) -> tuple[object, ...]:

@@ -1,22 +1,25 @@
-"""What every feed can do."""
+"""The interface of every feed."""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Protocol
 
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput
-from ttmem.snapshots import DETAILS, Losses, Snapshot
+from ttmem.snapshots import DETAILS, Losses, Question, Snapshot
 from ttmem.sources.shm import counter_directory
 from ttmem.version import __version__
 
 
-class Feed(Protocol):
-    """Gives snapshots, again and again. Problems raise a TtmemError; the next `read` tries again."""
+class Feed(ABC):
+    """Returns snapshots, repeatedly. Problems raise a TtmemError; the next `read` tries again."""
+
+    telemetry: bool | None = None  # of a recording: whether to add its samples of the sensors
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """What it reads, for display: 'server /tmp/...', 'shared memory /dev/shm'."""
 
@@ -27,20 +30,21 @@ class Feed(Protocol):
         device: str | None = None,
         limit: int | None = None,
     ) -> Snapshot:
-        """Everything at this instant. `detail` names what to add in full.
+        """A snapshot of this moment. `detail` names the lists to include; `Question` explains the rest."""
+        return self.answer(Question(checked(detail), device, limit))
 
-        `device` (a unique id) and `limit` narrow the details, never the devices, processes and sums:
-        rows of that device only; of buffers, circular buffers and kernels the largest `limit`, of
-        programs and events the latest, of L1 buffers beside the cores those of the lowest addresses.
-        """
+    @abstractmethod
+    def answer(self, question: Question) -> Snapshot:
+        """As `read`, with details that are known to exist."""
 
+    @abstractmethod
     def close(self) -> None:
-        """Releases what it holds; a later `read` opens it again."""
+        """Releases files and connections; a later `read` opens them again."""
 
 
-def checked(detail: Iterable[str]) -> list[str]:
-    """The names of details, each known, once."""
-    wanted = sorted(set(detail))
+def checked(detail: Iterable[str]) -> tuple[str, ...]:
+    """The names of details without duplicates; BadInput if one is unknown."""
+    wanted = tuple(sorted(set(detail)))
     unknown = [name for name in wanted if name not in DETAILS]
     if unknown:
         raise BadInput(f"there is no detail {unknown[0]!r}; known are {', '.join(DETAILS)}")
@@ -48,6 +52,6 @@ def checked(detail: Iterable[str]) -> list[str]:
 
 
 def idle_host() -> Snapshot:
-    """Of a host on which nothing uses a device."""
+    """A snapshot of a host on which nothing uses a device."""
     host = {"name": os.uname().nodename, "ttmem": __version__, "shared_memory": counter_directory()}
     return Snapshot(now_ns(), host, (), (), (), Losses(0, 0, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -9,36 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.clock import now_ns
 from ttmem.errors import NothingToRead
-from ttmem.events import Remark
-from ttmem.feeds.feed import checked
-from ttmem.snapshots import Snapshot
+from ttmem.events import DeviceDeclaration, Remark
+from ttmem.fast_dataclasses import replace
+from ttmem.feeds.feed import Feed
+from ttmem.snapshots import Question, Snapshot
 from ttmem.sources.shm import has_regions, probe_directory
 from ttmem.version import __version__
 
 if TYPE_CHECKING:
+    from ttmem.events.probe_news import ProbeNews
     from ttmem.hw.umd import Discovery
-    from ttmem.recording.memory import Memory
+    from ttmem.recording.memory import ChunkMemory
     from ttmem.recording.recorder import Recorder
     from ttmem.recording.writer import Sink
     from ttmem.sources.probe.reader import RegionReader
     from ttmem.sources.probe.watcher import ProbeWatcher
 
 SECOND_NS = 1_000_000_000
-LONGEST_READING_S = 10.0  # of the processor, for all regions
-SLACK_NS = 50_000_000  # a caller that comes once a second comes a little early at times
+LONGEST_READING_S = 10.0  # CPU time for all regions
+SLACK_NS = 50_000_000  # a caller that polls once a second is sometimes a little early
 
 
 def is_blank(snapshot: Snapshot) -> bool:
-    """Nothing was found."""
+    """Whether nothing was found."""
     return not (snapshot.devices or snapshot.processes or snapshot.left_behind or snapshot.remarks)
 
 
-class LocalFeed:
-    """Reads counters and probe regions in `folder` (None: the usual ones), and keeps a history of them.
+class LocalFeed(Feed):
+    """Reads counters and probe regions in `folder` (None: the default ones), and keeps a history of them.
 
-    Counters have sums only: where no process is watched by the probe, of the details there is history,
-    and no other key. `alone`: nobody else is asked, so a folder with nothing to read is an error.
-    `discovery`: asks the user-mode driver what chips there are. `wanted`: reads no counters, and only these regions.
+    Counters are sums: if the probe watches no process, history is the only detail. `alone`: there is no other feed, so
+    a folder with nothing to read is an error. `discovery`: asks the user-mode driver which chips exist. `wanted`: reads
+    no counters, and only these regions. `launched`: this process started those of the regions.
     """
 
     def __init__(
@@ -48,56 +51,55 @@ class LocalFeed:
         alone: bool = False,
         discovery: Discovery | None = None,
         wanted: Callable[[RegionReader], bool] | None = None,
+        launched: bool = False,
     ) -> None:
-        # Imported here, since asking a server needs neither ledger nor native code.
+        # Imported here, because querying a server needs neither ledger nor native code.
         from ttmem.hw.discovery import Capacities
         from ttmem.ledger import Books
+        from ttmem.sources.containers import containers_beside
         from ttmem.sources.counters.proc_scan import ProcScanner
         from ttmem.sources.counters.source import CounterSource
         from ttmem.sources.shm import counter_directory
 
         self.folder = counter_directory(folder)
+        self._containers = containers_beside(self.folder) if wanted is None else None
         self._make_books = partial(Books, watchful=False)
         self._books = self._make_books()
+        self._capacities = Capacities(discovery=discovery)
         self._source = CounterSource(
             self.folder,
             scanner=ProcScanner(hurried=True),
-            capacities=Capacities(discovery=discovery),
+            capacities=self._capacities,
+            containers=self._containers,
         )
         self._probe_folder = probe_directory(folder)
         self._probes: ProbeWatcher | None = None  # until there is a region to read
+        self._since_ns = now_ns()
         self._wanted = wanted
+        # Of a process that has ended there is no environment to look at, but it had that of its launcher.
+        self._launcher = ((os.getpid(), None),) if launched else ()
         self.recorder: Recorder | None = None  # of what is read
         self._ticked = 0
         self._alone = alone
 
     @property
     def name(self) -> str:
-        """'shared memory /dev/shm'."""
         return f"shared memory {self.folder}"
 
-    def read(
-        self,
-        detail: Iterable[str] = (),
-        *,
-        device: str | None = None,
-        limit: int | None = None,
-        remarks: Iterable[Remark] = (),
-    ) -> Snapshot:
-        """See `Feed.read`; `remarks` are added to those of the host."""
-        wanted = checked(detail)
+    def answer(self, question: Question, remarks: Iterable[Remark] = ()) -> Snapshot:
+        """`remarks` are added to those of the host."""
         now = self.poll(remarks)
         snapshot = self._books.snapshot(now, self._host)
         if self._alone and is_blank(snapshot):
-            raise NothingToRead(self.why_blank())
-        return self._with_details(snapshot, wanted, device, limit)
+            raise NothingToRead.because(self.why_blank())
+        return self._with_details(snapshot, question)
 
     @property
     def _host(self) -> dict[str, str]:
         return {"ttmem": __version__, "shared_memory": self.folder}
 
     def poll(self, remarks: Iterable[Remark] = ()) -> int:
-        """Reads what is new, and says when."""
+        """Reads what is new; returns the time."""
         now = self._look(remarks)
         if abs(now - self._ticked) >= SECOND_NS - SLACK_NS:
             self._books.tick(now)
@@ -109,17 +111,17 @@ class LocalFeed:
     def record(
         self, sink: Sink, about: Mapping[str, Any], *, confidential: bool = False
     ) -> Recorder:
-        """Records whatever is read from now on; `poll` reads."""
+        """Records everything that is read from now on; `poll` reads."""
         from ttmem.recording.recorder import Recorder
 
-        self._books.watchful = True  # whoever records reads counters all the time
+        self._books.watchful = True  # a recording needs all readings of the counters
         self.recorder = Recorder(
             self._books, sink, about, host=self._host, confidential=confidential
         )
         return self.recorder
 
-    def remember(self, memory: Memory) -> Recorder:
-        """As `record`, for somebody who reads what was recorded, too."""
+    def remember(self, memory: ChunkMemory) -> Recorder:
+        """Like `record`, for a caller that also reads what was recorded."""
         from ttmem.recording.memory import MemoryRecorder
         from ttmem.recording.recorder import described
 
@@ -127,11 +129,11 @@ class LocalFeed:
         return self.recorder
 
     def watches(self, pid: int) -> bool:
-        """Whether the last look has found a live process that tells its events."""
+        """Whether the last poll found a live process that reports events."""
         return any(process.pid == pid for process in self._books.processes.values())
 
     def end_recording(self) -> None:
-        """Ends what `record` began; reading goes on."""
+        """Ends what `record` began; reading continues."""
         recorder, self.recorder = self.recorder, None
         if recorder is not None:
             recorder.close()
@@ -146,22 +148,48 @@ class LocalFeed:
         self._books.sample(counters.devices, said, now)
         return now
 
+    def _with_boards(self, news: ProbeNews) -> ProbeNews:
+        """A region does not say on which board a device is. Where counters are read, they do."""
+        if self._wanted is None or not news.devices:
+            return news
+        devices = tuple(self._on_board(declared, news.identity) for declared in news.devices)
+        return replace(news, devices=devices)
+
+    def _on_board(
+        self, declared: DeviceDeclaration, process: tuple[int, int | None]
+    ) -> DeviceDeclaration:
+        from ttmem.ledger.devices import filled
+        from ttmem.sources.counters.source import declaration
+
+        number = declared.unique_id or ""
+        if declared.board is not None or not number.isdecimal():
+            return declared
+        found = self._capacities.of(int(number), (process, *self._launcher))
+        if found is None:
+            return declared
+        return filled(declared, declaration(found, int(number), declared.logical_id))
+
     def _look_at_probes(self) -> Sequence[Remark]:
-        """Takes what watched processes did into the books; what there is to remark on them."""
+        """Accounts the events of watched processes; returns the remarks on them."""
         if self._probes is None:
-            if not has_regions(self._probe_folder):
+            inside = () if self._containers is None else self._containers.look()
+            if not (
+                any(container.regions for container in inside) or has_regions(self._probe_folder)
+            ):
                 return ()
-            # Imported here, since most hosts have none, and `ttmem ps` should start fast.
+            # Imported here, because most hosts have none, and `ttmem ps` should start fast.
             from ttmem.sources.probe.cleanup import remove_expired
             from ttmem.sources.probe.watcher import ProbeWatcher
 
             remove_expired(self._probe_folder)
-            self._probes = ProbeWatcher(self._probe_folder, self._wanted)
+            self._probes = ProbeWatcher(
+                self._probe_folder, self._wanted, self._containers, self._since_ns
+            )
         began, behind = time.thread_time(), None
         while behind is None or behind:
             reading, books = self._probes.read(), self._books.probed
-            books.take(reading.news, now_ns(), reading.killed)
-            # One look takes so much of each user's regions; a snapshot covers everything, so it takes some more.
+            books.take(map(self._with_boards, reading.news), now_ns(), reading.killed)
+            # One poll reads a limited amount per user. A snapshot must cover everything, so it polls again.
             behind = {*reading.behind} if behind is None else behind & {*reading.behind}
             if time.thread_time() - began > LONGEST_READING_S:
                 books.give_up(behind, now_ns())
@@ -172,20 +200,16 @@ class LocalFeed:
             self._probes.rebuild(path)
         return reading.remarks
 
-    def _with_details(
-        self, snapshot: Snapshot, wanted: list[str], device: str | None, limit: int | None
-    ) -> Snapshot:
-        # The events of a process that has ended are what one wants to read of it.
+    def _with_details(self, snapshot: Snapshot, question: Question) -> Snapshot:
+        # The events of a process that has ended are still of interest.
         listed = self._books.processes or self._books.recent
-        known = wanted if listed else [key for key in wanted if key == "history"]
-        if not known:
-            return snapshot
-        from ttmem.ledger.details import Narrow
-
-        return self._books.details(known, Narrow(device, limit)).add_all(snapshot)
+        if not listed:
+            kept = tuple(key for key in question.detail if key == "history")
+            question = question._replace(detail=kept)
+        return self._books.details(question).add_all(snapshot) if question.detail else snapshot
 
     def why_blank(self) -> str:
-        """Why a snapshot contains nothing."""
+        """Why a snapshot is empty."""
         if has_regions(self._probe_folder):
             return (
                 f"all watched processes with a region in {self._probe_folder} have ended;"
@@ -197,8 +221,10 @@ class LocalFeed:
         )
 
     def close(self) -> None:
-        """Gives the probe's regions back; what was known of them goes too, for a later `read` finds them anew."""
+        """Closes the probe's regions and forgets their contents, since a later `read` starts over."""
         if self._probes is not None:
             self._probes.close()
+        if self._containers is not None:
+            self._containers.close()
         self._books = self._make_books()
         self.recorder = None

@@ -1,15 +1,14 @@
-"""Which feed the options of a command name."""
+"""Chooses the feed that the options of a command name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ttmem.errors import BadInput, ClosedToYou, NoServer, NothingToRead
 from ttmem.events import Remark
 from ttmem.feeds.feed import Feed
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import Question, Snapshot
 from ttmem.sources.shm import check_directories
 from ttmem.wire.socket_path import SOCKET_VARIABLE
 
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from ttmem.hw.umd import Discovery
 
 
-class HostFeed:
-    """The server at the default path while there is one, else shared memory; each `read` decides anew."""
+class HostFeed(Feed):
+    """The server at the default path while there is one, else shared memory; decided anew at each `read`."""
 
     def __init__(
         self, server: ServerFeed | None = None, *, discovery: Discovery | None = None
@@ -30,54 +29,40 @@ class HostFeed:
         self._server = server or ServerFeed()
         self._discovery = discovery
         self._local: LocalFeed | None = None
-        self.current: ServerFeed | LocalFeed = self._server  # which was read last
+        self.current: ServerFeed | LocalFeed = self._server  # the feed that was read last
 
     @property
     def name(self) -> str:
-        """Of the feed that was read last."""
+        """The name of the feed that was read last."""
         return self.current.name
 
-    def read(
-        self,
-        detail: Iterable[str] = (),
-        *,
-        device: str | None = None,
-        limit: int | None = None,
-    ) -> Snapshot:
-        """See `Feed.read`."""
-        wanted = tuple(detail)
+    def answer(self, question: Question) -> Snapshot:
         try:
-            snapshot = self._server.read(wanted, device=device, limit=limit)
+            snapshot = self._server.answer(question)
         except (NoServer, ClosedToYou) as problem:
-            snapshot = self._without_server(wanted, device, limit, problem)
-            self.current = self._local or self._server
+            snapshot = self._without_server(question, problem)
         else:
             self.current = self._server
         return snapshot
 
-    def _without_server(
-        self,
-        detail: Iterable[str],
-        device: str | None,
-        limit: int | None,
-        problem: NoServer | ClosedToYou,
-    ) -> Snapshot:
+    def _without_server(self, question: Question, problem: NoServer | ClosedToYou) -> Snapshot:
         if self._local is None:
             from ttmem.feeds.local_feed import LocalFeed
 
             self._local = LocalFeed(discovery=self._discovery)
+        self.current = self._local
         closed = isinstance(problem, ClosedToYou)
         said = [Remark("server_closed", str(problem))] if closed else []
-        snapshot = self._local.read(detail, device=device, limit=limit, remarks=said)
+        snapshot = self._local.answer(question, said)
         if not (snapshot.devices or snapshot.processes) and len(snapshot.remarks) == len(said):
             why = self._local.why_blank()
             if closed:
                 raise type(problem)(f"{problem}; and {why}")
-            raise NothingToRead(f"{NothingToRead.idle}: {why}; {NothingToRead.advice}")
+            raise NothingToRead.because(why)
         return snapshot
 
     def close(self) -> None:
-        """Ends the connection to the server, if there is one."""
+        """Closes the connection to the server, if there is one."""
         self._server.close()
 
 
@@ -91,9 +76,9 @@ def open_feed(
 ) -> Feed:
     """The feed that the options of a command name.
 
-    `file`: a recording, and `at` an instant of it. `socket`, or TTMEM_SOCKET: that server. `shm`: that directory.
-    None of them: the server at the default path if there is one, else this host's shared memory. `discovery` asks
-    the user-mode driver which chips there are, where no server is asked.
+    `file`: a recording, and `at` an instant in it. `socket`, or TTMEM_SOCKET: that server. `shm`: that directory.
+    Otherwise the server at the default path if there is one, else this host's shared memory. `discovery` asks the
+    user-mode driver which chips exist, unless a server is asked.
     """
     if file is not None:
         if socket is not None or shm is not None:

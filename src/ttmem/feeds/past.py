@@ -1,30 +1,36 @@
-"""The recent past of a live feed, recorded in memory."""
+"""The recent past of a live feed, recorded in memory; and what processes that have ended never freed."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ttmem.clock import now_ns
 from ttmem.errors import NothingToRead, Refused
-from ttmem.events import EVENT_SIZE, Op
+from ttmem.events import EVENT_SIZE, Amounts, Op
+from ttmem.fast_dataclasses import replace
 from ttmem.feeds.feed import Feed, checked
 from ttmem.feeds.opening import HostFeed
 from ttmem.feeds.server_feed import ServerFeed
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import Anomaly, Buffer, Process, Question, Snapshot
+from ttmem.version import __version__
 
-if TYPE_CHECKING:  # loaded when there is something to keep, after the first picture of a monitor
+if TYPE_CHECKING:  # loaded after the first screen of a monitor
     from ttmem.feeds.local_feed import LocalFeed
-    from ttmem.recording import Instant, Marker, Recording
-    from ttmem.recording.memory import Memory, MemorySource
+    from ttmem.feeds.recording_feed import PastSpan
+    from ttmem.recording import Instant, Recording
+    from ttmem.recording.memory import ChunkMemory, MemorySource
+
 
 POLL_S = 0.1
 LIVE = "live"
 LAST_EVENT, LAST_MARKER = "last event", "last marker"
-KEEP_AFTER_S = 0.8  # the first picture of a monitor comes first
-RETRY_S = 5.0  # after a server that could not be recorded
+KEEP_AFTER_S = 0.8  # the first screen of a monitor comes first
+RETRY_S = 5.0  # before retrying a server that could not be recorded
 NOT_YET = "the past is not kept yet"
 FORGOTTEN = "what was before is forgotten: an hour is kept, and at most 256 MiB"
 
@@ -36,17 +42,17 @@ def recorded(
     shm: str | None = None,
     stop: threading.Event | None = None,
 ) -> Recording:
-    """What happens on this host from now on, for so long, in memory; or what one process under `ttmem run` does.
+    """Records in memory what happens on this host, or in one process under `ttmem run`, for that long.
 
-    It ends early with that process, or when `stop` is set. Of more than 256 MiB (about 30 million events), the
-    beginning is lost. NothingToRead if there is no such process.
+    Ends early with that process, or when `stop` is set. Beyond 256 MiB (about 30 million events), the beginning is
+    dropped. NothingToRead if there is no such process.
     """
     from ttmem.feeds.local_feed import LocalFeed
     from ttmem.recording import Recording
-    from ttmem.recording.memory import Memory, MemorySource
+    from ttmem.recording.memory import ChunkMemory, MemorySource
 
     stop = stop or threading.Event()
-    memory = Memory()
+    memory = ChunkMemory()
     wanted = None if pid is None else lambda region: region.facts.pid == pid
     with closing(LocalFeed(shm, wanted=wanted)) as feed:
         recorder = feed.remember(memory)
@@ -68,21 +74,22 @@ def recorded(
 
 
 def of_ended(pid: int, shm: str | None = None) -> Recording | None:
-    """All that a watched process did which has ended, from its region; None if the region has not all of it.
+    """Everything a watched process did before it ended, from its region; None if the region is incomplete.
 
-    That is so for a minute, and if it made no more events than the ring holds.
+    It is complete for a minute if the process made no more events than the ring holds, and for an hour if it made at
+    most 16,384 (`compact.MOST_EVENTS`).
     """
     from ttmem.feeds.local_feed import LocalFeed
     from ttmem.recording import Recording
-    from ttmem.recording.memory import Memory, MemorySource
+    from ttmem.recording.memory import ChunkMemory, MemorySource
 
-    memory = Memory()
+    memory = ChunkMemory()
     with closing(LocalFeed(shm, wanted=lambda region: region.facts.pid == pid)) as feed:
         recorder = feed.remember(memory)
         feed.poll()
         recorder.close()
     recording = Recording(MemorySource(memory))
-    told, listed = False, False  # events as they happened; entries of the live table instead
+    told, listed = False, False  # events as they happened, not entries of the live table
     for batch in recording.batches():
         allocates = Op.ALLOC in bytes(batch.events[::EVENT_SIZE])
         told |= batch.source_position is not None
@@ -91,32 +98,32 @@ def of_ended(pid: int, shm: str | None = None) -> Recording | None:
 
 
 class _Kept(Protocol):
-    """What is recorded of a feed."""
+    """A recording of a feed, in memory."""
 
     feed: ServerFeed | LocalFeed
-    memory: Memory
-    problem: str  # why it is not, or no more
+    memory: ChunkMemory
+    problem: str  # why there is none, or no longer one
 
     @property
     def over(self) -> bool:
-        """Nothing more comes."""
+        """Whether nothing more will come."""
 
     def go_on(self) -> None:
-        """Records the present while the past is shown."""
+        """Keeps recording while the past is shown."""
 
     def close(self) -> None: ...
 
 
 class _LocalMemory:
-    """What this process reads itself."""
+    """Records what this process reads itself."""
 
     problem = ""
 
     def __init__(self, feed: LocalFeed) -> None:
-        from ttmem.recording.memory import Memory
+        from ttmem.recording.memory import ChunkMemory
 
         self.feed: ServerFeed | LocalFeed = feed
-        self.memory = Memory()
+        self.memory = ChunkMemory()
         self._local = feed
         self._recorder = feed.remember(self.memory)
 
@@ -133,13 +140,13 @@ class _LocalMemory:
 
 
 class _ServerMemory:
-    """What a server sees; a thread receives it."""
+    """Records what a server sees; a thread receives it."""
 
     def __init__(self, feed: ServerFeed) -> None:
-        from ttmem.recording.memory import Memory
+        from ttmem.recording.memory import ChunkMemory
 
         self.feed: ServerFeed | LocalFeed = feed
-        self.memory = Memory()
+        self.memory = ChunkMemory()
         self.problem = ""
         self._given = feed.given
         self._begun = time.monotonic()
@@ -150,7 +157,7 @@ class _ServerMemory:
 
     @property
     def over(self) -> bool:
-        """Another attempt is worth while."""
+        """Whether another attempt is worthwhile."""
         ended = not self._thread.is_alive() and not self._refused
         return ended and time.monotonic() > self._begun + RETRY_S
 
@@ -173,24 +180,15 @@ class _ServerMemory:
             self._refused = isinstance(problem, Refused)
 
     def close(self) -> None:
-        """It ends within a second; nobody waits for that."""
+        """The thread ends within a second; nobody waits for it."""
         self._ended.set()
 
 
-class Span(NamedTuple):
-    """The part of the past that is there."""
+class PastFeed(Feed):
+    """A live feed that can also show its recent past: `at` is LIVE, or an instant as in `Recording.instant`.
 
-    started_ns: int
-    ended_ns: int
-    markers: Sequence[Marker]
-    forgotten: bool  # there was more before it
-
-
-class PastFeed:
-    """A live feed that can be asked for its recent past: `at` is LIVE, or an instant as in `Recording.instant`.
-
-    LAST_EVENT and LAST_MARKER are instants, too, and "@" and a number of ns: the beginning of the past moves.
-    `live` may be `source` with something around it that only the present has.
+    LAST_EVENT and LAST_MARKER are instants too, and so is "@" with a number of ns: relative ones would move with the
+    beginning of the past. `live` may be a wrapper of `source` with data that exists only live.
     """
 
     growing = False  # the present is not shown as the end of a file
@@ -198,32 +196,29 @@ class PastFeed:
     def __init__(self, live: Feed, source: HostFeed | ServerFeed | LocalFeed) -> None:
         self.at: str | float = LIVE
         self.reached: tuple[int, int] | None = None  # position and time of the last snapshot
-        self.span: Span | None = None  # of the past, as it was when it was last looked at
-        self.note = ""  # what there is to say about the instant
+        self.span: PastSpan | None = None  # the available past, as of the last check
+        self.note = ""  # remark about the instant
         self.missing = NOT_YET  # why there is no past; empty: there is
         self._live, self._source = live, source
         self._since = 0.0  # the first reading
         self._kept: _Kept | None = None
         self._opened: tuple[MemorySource, Recording] | None = None
-        self._shown: tuple[object, Snapshot] | None = None  # what was asked, and the answer
+        self._shown: tuple[object, Snapshot] | None = None  # the query, and its answer
 
     @property
     def name(self) -> str:
         return self._live.name
 
-    def read(
-        self,
-        detail: Iterable[str] = (),
-        *,
-        device: str | None = None,
-        limit: int | None = None,
-    ) -> Snapshot:
-        """See `Feed.read`."""
-        wanted = checked(detail)
+    @property
+    def memory(self) -> ChunkMemory | None:
+        """What is kept; None if nothing is. Another thread may read it."""
+        return None if self._kept is None else self._kept.memory
+
+    def answer(self, question: Question) -> Snapshot:
         if self.at != LIVE and self._kept is not None and self._kept.memory.end:
             self._kept.go_on()
-            return self._read_past(self._kept.memory, wanted, device, limit)
-        snapshot = self._live.read(wanted, device=device, limit=limit)
+            return self._read_past(self._kept.memory, question)
+        snapshot = self._live.answer(question)
         now = time.monotonic()
         self._since = self._since or now
         if now >= self._since + KEEP_AFTER_S:
@@ -233,7 +228,7 @@ class PastFeed:
         return snapshot
 
     def _keep(self) -> None:
-        """Begins to record what was just read, unless that is being done."""
+        """Starts recording what was just read, unless that has been done."""
         source, kept = self._source, self._kept
         current = source.current if isinstance(source, HostFeed) else source
         if kept is not None and (kept.feed is not current or kept.over):
@@ -251,21 +246,19 @@ class PastFeed:
         self._kept = self._opened = self._shown = None
         self.missing = NOT_YET
 
-    def _read_past(
-        self, memory: Memory, wanted: list[str], device: str | None, limit: int | None
-    ) -> Snapshot:
+    def _read_past(self, memory: ChunkMemory, question: Question) -> Snapshot:
         recording, span = self._recording(memory)
-        question = str(self.at), tuple(wanted), device, limit
-        if self._shown is not None and self._shown[0] == question:
+        asked = str(self.at), question
+        if self._shown is not None and self._shown[0] == asked:
             return self._shown[1]
-        instant = self._instant(recording, span, question[0])
-        found = recording.snapshot(instant, wanted, device=device, limit=limit)
+        instant = self._instant(recording, span, asked[0])
+        found = recording.snapshot(instant, question)
         self.reached = instant.position, instant.time_ns
-        # The past does not change, but its end comes half a second late.
-        self._shown = (question, found) if instant.time_ns < span.ended_ns else None
+        # The past does not change, but its end is half a second late.
+        self._shown = (asked, found) if instant.time_ns < span.ended_ns else None
         return found
 
-    def _instant(self, recording: Recording, span: Span, at: str) -> Instant:
+    def _instant(self, recording: Recording, span: PastSpan, at: str) -> Instant:
         from ttmem.recording import Instant
 
         self.note = ""
@@ -280,8 +273,8 @@ class PastFeed:
             self.note = FORGOTTEN if span.forgotten else "nothing was kept before"
         return Instant(recording.position_at(time_ns), time_ns, time_ns)
 
-    def _recording(self, memory: Memory) -> tuple[Recording, Span]:
-        """What is there now; its beginning goes from time to time."""
+    def _recording(self, memory: ChunkMemory) -> tuple[Recording, PastSpan]:
+        """The current recording; its beginning is dropped from time to time."""
         from ttmem.recording import Recording
         from ttmem.recording.memory import MemorySource
 
@@ -293,9 +286,120 @@ class PastFeed:
         if recording.refresh() or new or self.span is None:
             info = recording.info()
             markers = recording.markers
-            self.span = Span(info.started_ns, info.ended_ns, markers, memory.forgotten)
+            from ttmem.feeds.recording_feed import PastSpan
+
+            self.span = PastSpan(info.started_ns, info.ended_ns, markers, memory.forgotten)
         return recording, self.span
 
 
 def _begun(feed: ServerFeed | LocalFeed) -> _Kept:
     return _ServerMemory(feed) if isinstance(feed, ServerFeed) else _LocalMemory(feed)
+
+
+class Ended(NamedTuple):
+    snapshot: Snapshot  # its buffers are those that were never freed
+    ended_ns: Mapping[
+        int, int | None
+    ]  # by pid, including those that freed everything; None: unknown
+    killed: frozenset[int] = frozenset()  # pids; the others reported their end
+
+
+def never_freed(folder: str | None = None, detail: Iterable[str] = ()) -> Ended | None:
+    """What ended processes never freed; None if none has ended.
+
+    The remarks of the snapshot name regions that cannot be read. A region is kept for an hour, until `ttmem clean`, or
+    until a new `ttmem run` needs the space.
+    """
+    # Imported here, because querying a server needs neither ledger nor native code.
+    from ttmem.ledger import Books
+    from ttmem.sources.probe.ended import ended_processes, unreadable_regions
+    from ttmem.sources.shm import probe_directory
+
+    books = Books()
+    now = now_ns()
+    place = probe_directory(folder)
+    closed = unreadable_regions(place)
+    told = list(ended_processes(place, closed))
+    if not told and not closed:
+        return None
+    books.probed.take([ended.news for ended in told], now)
+    snapshot = books.snapshot(now, {"ttmem": __version__, "shared_memory": place})
+    snapshot = replace(
+        snapshot,
+        processes=tuple(
+            _ended(process) for process in snapshot.processes if process.devices or process.overflow
+        ),
+        remarks=(
+            *(Anomaly(remark.kind, remark.text, remark.pid, remark.bytes) for remark in closed),
+            *(_full(ended.news.facts.pid) for ended in told if ended.news.table_full),
+        ),
+    )
+    return Ended(
+        books.details(Question(checked(detail))).add_all(snapshot),
+        {ended.news.facts.pid: ended.ended_ns for ended in told},
+        frozenset(ended.news.facts.pid for ended in told if not ended.in_order),
+    )
+
+
+def never_freed_in(recording: Recording, at: str | float = "end") -> Ended | None:
+    """What the processes of a recording that had ended at that instant never freed; None if none had."""
+    from ttmem.recording.unfreed import never_freed as ends_of_unfreed
+
+    instant = recording.instant(at)
+    markers = (one for one in recording.markers if one.position < instant.position)
+    ended = {one.pid: one.time_ns for one in markers if one.kind == "end" and one.pid is not None}
+    if not ended:
+        return None
+    buffers = tuple(
+        Buffer(
+            change.origin.process.pid,
+            change.device,
+            change.kind,
+            change.id,
+            change.address,
+            change.requested,
+            change.reserved,
+            time_ns=change.since_ns,
+            name=change.origin.op,
+            site=change.origin.site,
+            phase=change.origin.phase,
+        )
+        for change in ends_of_unfreed(recording, instant.position)
+    )
+    held: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for one in buffers:
+        held[one.pid or 0][one.device or "", one.kind.lower()] += one.held
+    known = {one.pid: one for one in recording.processes}
+    processes = tuple(
+        Process(
+            pid,
+            None,
+            known[pid].user if pid in known else None,
+            known[pid].command if pid in known else None,
+            alive=False,
+            sources=("recording",),
+            connected=False,
+            devices={
+                device: Amounts(**{kind: sums[one, kind] for one, kind in sums if one == device})
+                for device in dict.fromkeys(device for device, _ in sums)
+            },
+        )
+        for pid, sums in sorted(held.items())
+    )
+    snapshot = recording.snapshot(instant, Question()).without_details()
+    return Ended(
+        replace(snapshot, processes=processes, left_behind=(), remarks=(), buffers=buffers),
+        ended,
+    )
+
+
+def _full(pid: int) -> Anomaly:
+    text = (
+        f"pid {pid}: its probe's table was full for a while: there may be more that was never freed"
+        " (`ttmem run --live` enlarges it)"
+    )
+    return Anomaly("probe_table", text, pid)
+
+
+def _ended(process: Process) -> Process:
+    return replace(process, alive=False, start_time_ns=None)

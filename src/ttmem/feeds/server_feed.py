@@ -1,21 +1,19 @@
-"""Snapshots from a server, over one lasting connection."""
+"""Snapshots from a server, over a persistent connection."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from ttmem.client.query import ServerConnection
 from ttmem.errors import TtmemError
 from ttmem.fast_dataclasses import replace
-from ttmem.feeds.feed import checked
-from ttmem.snapshots import Snapshot, from_json
+from ttmem.feeds.feed import Feed
+from ttmem.snapshots import Question, Snapshot, from_json
 from ttmem.snapshots.convert import Earlier
-from ttmem.snapshots.detail import received
+from ttmem.snapshots.native_rows import received
 from ttmem.wire.socket_path import socket_path
 
 
-class ServerFeed:
-    """Asks the server at `socket`; connects when it is first asked, and again after trouble."""
+class ServerFeed(Feed):
+    """Queries the server at `socket`; connects on first use, and again after an error."""
 
     def __init__(self, socket: str | None = None, timeout: float = 5.0) -> None:
         self.path = socket_path(socket)
@@ -26,33 +24,28 @@ class ServerFeed:
 
     @property
     def name(self) -> str:
-        """'server /tmp/tt_allocation_server.sock'."""
         return f"server {self.path}"
 
-    def read(
-        self,
-        detail: Iterable[str] = (),
-        *,
-        device: str | None = None,
-        limit: int | None = None,
-    ) -> Snapshot:
-        """See `Feed.read`."""
-        wanted = checked(detail)
+    def answer(self, question: Question) -> Snapshot:
         if self._server is None:
-            self._server = ServerConnection(self.given, self._timeout)
+            self._server = self._connected()
         try:
-            answer, attachments = self._server.query(
-                "snapshot", detail=wanted, device=device, limit=limit
-            )
+            answer, attachments = self._server.query("snapshot", **question._asdict())
         except TtmemError:
-            self.close()
+            self._disconnect()
             raise
         document = answer["snapshot"]
         snapshot = from_json(document, self._earlier)
         self._earlier = Earlier(document, snapshot)
         return replace(snapshot, **received(answer, attachments)) if attachments else snapshot
 
+    def _connected(self) -> ServerConnection:
+        return ServerConnection(self.given, self._timeout)
+
     def close(self) -> None:
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._server is not None:
             self._server.close()
             self._server = None

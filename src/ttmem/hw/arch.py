@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from enum import Enum
 from reprlib import repr as short_repr
-from typing import NamedTuple
 
 from ttmem.errors import BadInput
+from ttmem.fast_dataclasses import NamedTuple
 
 
 class Arch(str, Enum):

@@ -158,7 +158,7 @@ def is_on_board(unique_id: int, board_id: int) -> bool:
 # lower half is the chip.
 _TRAYS = {"galaxy": (0xC0, 0x80, 0x00, 0x40), "bh-galaxy": (0x00, 0x40, 0xC0, 0x80)}
 _CHIPS = 8
-_PCI = re.compile(r"[0-9a-f]{4,8}:([0-9a-f]{2}):[0-9a-f]{2}\.[0-7]", re.ASCII)
+_PCI = r"[0-9a-f]{4,8}:([0-9a-f]{2}):[0-9a-f]{2}\.[0-7]"
 
 
 def galaxy_position(board: Board | None, bus: int | None) -> str | None:
@@ -179,5 +179,5 @@ def galaxy_bus(board: Board, number: int) -> int | None:
 
 def bus_of(pci: str | None) -> int | None:
     """The bus in a PCI address such as 0000:c1:00.0, or None."""
-    address = _PCI.fullmatch(pci or "")
+    address = re.fullmatch(_PCI, pci) if pci else None
     return int(address[1], 16) if address else None

@@ -22,8 +22,8 @@ CARDS = "class/tenstorrent"
 MOST_BYTES = 64  # the longest value that the driver writes, a version or an id, has 17
 MOST_ENTRIES = 256  # no host has more cards
 
-_NAME = re.compile(r"tenstorrent!([0-9]{1,6})")  # for /dev/tenstorrent/0: sysfs cannot have a slash
-_ID = re.compile(r"[0-9A-Fa-f]{1,16}")
+_NAME = r"tenstorrent!([0-9]{1,6})"  # for /dev/tenstorrent/0: sysfs cannot have a slash
+_ID = r"[0-9A-Fa-f]{1,16}"
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
 _REASONS = {
     errno.ENOENT: "the driver has no such sensor for this card",
@@ -52,7 +52,6 @@ class Card:
     pci: str | None
 
     def has(self, unique_id: int) -> bool:
-        """Whether a chip with that unique id is on this card."""
         if unique_id == self.asic_id:
             return True
         return bool(self.serial) and is_on_board(unique_id, self.serial or 0)
@@ -77,7 +76,8 @@ def cards(folder: str | None = None) -> tuple[Card, ...]:
 
 def card_folders(parent: str) -> list[tuple[int, str]]:
     """(number, directory) of each card, by number."""
-    found = [(int(name[1]), name[0]) for name in map(_NAME.fullmatch, names(parent)) if name]
+    matches = (re.fullmatch(_NAME, name) for name in names(parent))
+    found = [(int(match[1]), match[0]) for match in matches if match]
     return [(number, os.path.join(parent, name)) for number, name in sorted(found)]
 
 
@@ -100,7 +100,7 @@ def _word(folder: str, name: str) -> str:
 
 
 def _hexadecimal(word: str) -> int | None:
-    return int(word, 16) if _ID.fullmatch(word) else None
+    return int(word, 16) if re.fullmatch(_ID, word) else None
 
 
 def address(folder: str) -> str | None:

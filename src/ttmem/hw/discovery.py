@@ -154,7 +154,7 @@ class Capacities:
                     board=board,
                 )
         except BadInput:
-            pass  # no product has this harvesting, so nothing can be said
+            pass  # no product has this harvesting, so nothing is known
         return None
 
     def _card(self, number: int) -> Card | None:
@@ -184,7 +184,6 @@ class Descriptors:
         return self._read(path, None, None)
 
     def read_named(self, path: str, uid: int | None) -> Cluster | None:
-        """A descriptor named by a process of user `uid`."""
         return self._read(path, _LARGEST, uid)
 
     def _read(self, path: str, largest: int | None, uid: int | None) -> Cluster | None:
@@ -210,16 +209,15 @@ class Descriptors:
             self._parsed.clear()
         from ttmem.hw.descriptor import read_cluster  # most hosts name none, and need none of it
 
-        begun = time.monotonic()
+        begun = time.thread_time()  # not the clock: on a busy machine it counts the work of others
         try:
             self._parsed[state] = (
                 read_cluster(path) if largest is None else read_cluster(path, largest)
             )
         except BadInput:
             self._parsed[state] = None
-        ended = time.monotonic()
-        due = max(ended, self._not_before.get(uid, 0))
-        self._not_before[uid] = due + _SHARE * (ended - begun)
+        due = max(time.monotonic(), self._not_before.get(uid, 0))
+        self._not_before[uid] = due + _SHARE * (time.thread_time() - begun)
 
 
 def chip_of(cluster: Cluster, number: int) -> Chip | None:

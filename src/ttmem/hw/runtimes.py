@@ -11,8 +11,8 @@ from ttmem.procfs import environ, maps, user_id
 
 _MAX_KNOWN = 4096
 _MOST_NAMES = 20_000  # of packages beside ttnn; a process can map a file of any directory
-_LIBRARY = re.compile(rb"(/\S.*/(?:_ttnn[^/\n]*\.so[^/\n]*|libtt_metal\.so[^/\n]*))$", re.MULTILINE)
-_DIST_INFO = re.compile(r"ttnn-([0-9][\w.+-]{0,40})\.dist-info", re.ASCII)
+_LIBRARY = rb"(?m)(/\S.*/(?:_ttnn[^/\n]*\.so[^/\n]*|libtt_metal\.so[^/\n]*))$"
+_DIST_INFO = r"(?a)ttnn-([0-9][\w.+-]{0,40})\.dist-info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def loaded_runtime(pid: int) -> tuple[str, str | None] | None:
     mapped = maps(pid) or b""
     if b"_ttnn" not in mapped and b"libtt_metal" not in mapped:
         return None
-    found = [os.fsdecode(match[1]) for match in _LIBRARY.finditer(mapped)]
+    found = [os.fsdecode(match[1]) for match in re.finditer(_LIBRARY, mapped)]
     # The Python module rather than the library below it: it is next to the version.
     found.sort(key=lambda path: not os.path.basename(path).startswith("_ttnn"))
     return _installation(pid, found[0]) if found else None
@@ -87,5 +87,5 @@ def _version(folder: str) -> str | None:
             names = sorted(entry.name for entry in islice(entries, _MOST_NAMES))
     except OSError:
         return None
-    matches = (_DIST_INFO.fullmatch(name) for name in names)
+    matches = (re.fullmatch(_DIST_INFO, name) for name in names)
     return next((match[1] for match in matches if match), None)

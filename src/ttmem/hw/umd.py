@@ -7,7 +7,6 @@ block it.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from ttmem.errors import BadInput
 from ttmem.hw import Cluster, read_cluster
 from ttmem.hw.cards import NODES
+from ttmem.own_python import script_command
 
 if TYPE_CHECKING:
     pass
@@ -58,7 +58,7 @@ class Discovery:
             path = os.path.join(folder, "cluster.yaml")
             try:
                 subprocess.run(
-                    [sys.executable, "-c", self._script, path],
+                    script_command(self._script, path),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

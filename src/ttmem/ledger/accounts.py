@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ttmem.events import (
     EVENT_SIZE,
@@ -29,10 +29,10 @@ from ttmem.ledger.devices import (
 from ttmem.ledger.journal import Journal, JournaledLedger
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
 from ttmem.ledger.rows import device_sums, event_rows, held, with_counter_rows
-from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Shares
+from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Say, Shares
 from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
-from ttmem.wire.rows import AccountRow, FindingRow, flat_rows
+from ttmem.wire.rows import AccountRow, FindingCode, FindingRow, flat_rows
 
 MAX_CORE_SETS = 16_384
 Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
@@ -42,12 +42,15 @@ OF_A_DECLARATION = 2048
 
 
 class Accounts:
-    """Every live thing of every process. `say(key, sentence)` hears what goes wrong; it limits repetition by key."""
+    """Everything that is alive, by process.
+
+    `say(key, sentence)` is called when something goes wrong; it limits repetition by key.
+    """
 
     def __init__(
         self,
         defaults: DeviceDefaults | None = None,
-        say: Callable[[str, str], None] = lambda key, sentence: None,
+        say: Say = lambda key, sentence, user=None: None,
         max_live: int = 4_000_000,
     ) -> None:
         self.native = JournaledLedger(max_live, seed=int.from_bytes(os.urandom(8), "little"))
@@ -62,7 +65,7 @@ class Accounts:
         self.rejected_outside = 0  # records that never became events
         self.dead_losses: Counter[str] = Counter()
         self._say = say
-        self._core_sets: dict[int, set[int]] = {}  # the numbers that each account has given
+        self._core_sets: dict[int, set[int]] = {}  # ids that each account has defined
         self._rejected_seen = 0
         self._findings_said: set[tuple[int, int, int]] = set()
         self.recent = RecentEvents()
@@ -70,13 +73,13 @@ class Accounts:
 
     @property
     def journal(self) -> Journal | None:
-        """Gets a record of everything that changes the native ledger; see `JournaledLedger.attach`."""
+        """Receives a record of every change to the native ledger; see `JournaledLedger.attach`."""
         return self.native.journal
 
     def open_process(
         self, facts: ProcessFacts, source: str = "socket", part_of: ProcessRecord | None = None
     ) -> ProcessRecord:
-        """A new account, of a new process or of one more reporter; identity is the caller's business."""
+        """A new account, for a new process or for another connection of one. The caller has checked its identity."""
         index = self.native.open_process(self._shares.number(facts.user))
         process = ProcessRecord(index, facts, {source}, part_of=part_of)
         if part_of is not None:
@@ -85,7 +88,7 @@ class Accounts:
         return process
 
     def overrule(self, winner: ProcessRecord) -> None:
-        """What other accounts have of the same process counts no more."""
+        """From now on, the other accounts of the same process do not count."""
         for process in self.processes.values():
             if process is not winner and same(
                 process.facts, winner.pid, winner.facts.start_time_ns
@@ -94,8 +97,10 @@ class Accounts:
                 self.empty(process)
 
     def release(self, process: ProcessRecord, now: int) -> LeftBehind | None:
-        """A dead process holds nothing; what it held is kept for show, if it was anything."""
-        rows = with_counter_rows(self._rows_of(process), self.counters.contexts(self.processes))
+        """Frees everything that a dead process held. What it held is remembered, and shown as left behind."""
+        rows = with_counter_rows(
+            self._rows_of(process.accounts), self.counters.contexts(self.processes)
+        )
         had = {
             self.devices[row.device].unique_id: held(row)
             for row in rows
@@ -106,7 +111,7 @@ class Accounts:
         for other in self.processes.values():
             if other.counted_as is process:
                 other.counted_as = None
-                other.incomplete = "the probe tells no more of this process"
+                other.incomplete = "the probe no longer reports this process"
         self.counters.released(process)
         if not (left_over := holding(had)):
             return None
@@ -117,7 +122,7 @@ class Accounts:
         return left
 
     def close_account(self, account: ProcessRecord) -> None:
-        """Whatever it holds is gone."""
+        """Frees everything that the account holds."""
         self.native.release_process(account.index)
         del self.processes[account.index]
         user = account.facts.user
@@ -133,11 +138,11 @@ class Accounts:
         self.dead_losses.update(dropped=account.lost, gaps=account.gaps)
 
     def live(self, process: ProcessRecord) -> int:
-        """How many entries it has, in all its accounts."""
+        """The number of live entries in all accounts of the process."""
         return sum(self.native.process_live(account.index) for account in process.accounts)
 
     def empty(self, account: ProcessRecord) -> None:
-        """What it reported so far is no more."""
+        """Discards what the process has reported so far."""
         self.native.begin_resync(account.index)
         self.native.end_resync(account.index)
 
@@ -149,16 +154,16 @@ class Accounts:
         return out
 
     def rows_of(self, process: ProcessRecord) -> list[AccountRow]:
-        """What one process has by its events, where it has any memory or kernel."""
-        rows = self._rows_of(process)
+        """The rows of one process by its events, without empty ones."""
+        rows = self._rows_of(process.accounts)
         return [r for r in rows if any(r.counts) or r.cb_count or any(r.kernels)]
 
-    def _rows_of(self, process: ProcessRecord) -> list[AccountRow]:
-        found = b"".join(self.native.accounts(account.index) for account in process.accounts)
-        return self._event_rows(found)
+    def _rows_of(self, accounts: Iterable[ProcessRecord]) -> list[AccountRow]:
+        found = b"".join(self.native.accounts(account.index) for account in accounts)
+        return self._event_rows(found) if found else []
 
     def count_lost(self, process: ProcessRecord, dropped: int, overflow: int) -> None:
-        """A client's own tally of what it could not send or remember; it only grows."""
+        """Takes a client's own count of what it could not send or remember; the count only grows."""
         if dropped > process.dropped:
             process.gaps += 1
         process.dropped = max(process.dropped, dropped)
@@ -167,7 +172,7 @@ class Accounts:
     def declare(
         self, process: ProcessRecord, declaration: DeviceDeclaration, by: str = "client"
     ) -> None:
-        """A client says what its device is; ValueError if it cannot be one."""
+        """Takes a client's declaration of a device; ValueError if no device can be like that."""
         if declaration.logical_id > MAX_LOGICAL_ID:
             raise ValueError(f"logical id {declaration.logical_id} is above {MAX_LOGICAL_ID}")
         if declaration.logical_id not in process.declared and not self._shares.take(
@@ -183,17 +188,16 @@ class Accounts:
         number = declaration.logical_id
         record = self._register.declared(declaration, by, process.facts.user)
         if record is None or not self._may_bind(process, number):
-            process.without_room.add(number)
+            process.refused_devices.add(number)
             return False
         before = process.devices.get(number, record.unique_id)
         if before != record.unique_id and self.native.process_live(process.index):
             process.incomplete = f"device {number} is {record.unique_id}, no longer {before}"
-        record.declare(process.index, declaration, by)
+        record.declare(process.index, self._shares.key(process.facts.user), declaration, by)
         self._bind(process, number, record)
         return True
 
     def _may_bind(self, process: ProcessRecord, logical_id: int) -> bool:
-        """The account of a process on a device is one of those that its user may have."""
         return logical_id in process.devices or self._shares.take(
             process.facts.user, "accounts", 1, ACCOUNTS
         )
@@ -203,12 +207,13 @@ class Accounts:
         if self.counters.samples.accounts and process.devices.get(logical_id) != record.unique_id:
             events = device_sums(self.native.devices(), ())[record.index]
             self.counters.begin_mixing(record, events, self.processes)
+        record.open(process.index, self._shares.key(process.facts.user))
         process.devices[logical_id] = record.unique_id
-        process.without_room.discard(logical_id)
+        process.refused_devices.discard(logical_id)
         record.vacated = False
 
     def _bind_late(self, process: ProcessRecord, logical_id: int) -> bool:
-        """For an event on a device that has no place yet: it was not declared, or there was no room."""
+        """Binds a device that an event names, but that was not declared or could not be bound before."""
         declared = process.declared.get(logical_id)
         if declared is not None:
             return self._place(
@@ -219,21 +224,21 @@ class Accounts:
             self._bind(process, logical_id, record)
             return True
         if logical_id <= MAX_LOGICAL_ID:
-            process.without_room.add(logical_id)
+            process.refused_devices.add(logical_id)
         return False
 
     def incomplete(self) -> list[tuple[ProcessRecord, str]]:
-        """Accounts that should be told again, now that there is room for what they lack, and why."""
+        """Accounts that should report everything again, now that the tables have space for it, and why."""
         for process in self.processes.values():
-            for logical_id in tuple(process.without_room):
+            for logical_id in tuple(process.refused_devices):
                 if self._bind_late(process, logical_id):
-                    process.incomplete = f"there is room for device {logical_id} now"
+                    process.incomplete = f"device {logical_id} fits into the table now"
         for row in self.findings():
-            full = row.anomaly == anomalies.FindingCode.TABLE_FULL
+            full = row.anomaly == FindingCode.TABLE_FULL
             if full and self.native.process_room(row.process) >= min(
                 row.times, max(1, self.max_live // 10)
             ):
-                self.processes[row.process].incomplete = "the table of live entries has room again"
+                self.processes[row.process].incomplete = "the table of live entries has space again"
         return [
             (process, process.incomplete)
             for process in self.processes.values()
@@ -241,12 +246,12 @@ class Accounts:
         ]
 
     def device_indices(self, process: ProcessRecord) -> dict[int, int]:
-        """Where the devices of a process stand among all, by the numbers that it uses."""
+        """Indices of a process's devices, by the numbers that the process uses."""
         found = {number: self._register.find(id_) for number, id_ in process.devices.items()}
         return {number: record.index for number, record in found.items() if record is not None}
 
     def places(self, process: ProcessRecord) -> list[tuple[str, int]]:
-        """Unique id and index of the devices that a process has opened."""
+        """Unique ids and indices of the devices that a process has opened."""
         found = (self._register.find(unique_id) for unique_id in set(process.devices.values()))
         return [(record.unique_id, record.index) for record in found if record is not None]
 
@@ -259,14 +264,13 @@ class Accounts:
         now: int,
         apply: Apply | None = None,
     ) -> None:
-        """Accounts a batch, in its order, and remembers it; of an overruled process it does neither."""
+        """Accounts a batch of events in order and keeps it for the event list. Overruled processes are ignored."""
         if process.counted_as is None:
             first = process.position
             process.position += of_source(events, offset, offset + length)
             self.account(process, events, now, apply, offset, offset + length, first)
-            if 2 * length >= len(
-                events
-            ):  # copying it takes longer than to keep all of it for a while
+            # Keeping all of it for a while is cheaper than copying more than half of it.
+            if 2 * length >= len(events):
                 self.recent.add(process, memoryview(events)[offset : offset + length], now)
             else:
                 self.recent.add(process, events[offset : offset + length], now)
@@ -281,35 +285,36 @@ class Accounts:
         end: int | None = None,
         position: int = NO_POSITION,
     ) -> None:
-        """Accounts events; no list of events shows them. `apply` stands in for that of the native ledger.
+        """Accounts events without adding them to the event list; `apply` replaces that of the native ledger.
 
-        `position` is that of the first event in its source; what is not part of the source has none.
+        `position` is that of the first event in its source; None for events that the source does not contain.
         """
         apply = apply or self.native.apply
-        now = max(0, now)  # before 1970 times are unknown
+        now = max(0, now)  # a time before 1970 means unknown
         end = len(events) if end is None else end
         begin, recorded = at, self.native.journal is not None
         while True:
             if recorded:
-                self.native.position = min(position + of_source(events, begin, at), NO_POSITION)
+                taken = of_source(events, begin, at) if at > begin else 0
+                self.native.position = min(position + taken, NO_POSITION)
             at += EVENT_SIZE * apply(process.index, events, at, end - at, now)
             if at + EVENT_SIZE > end:
                 break
             logical_id = Event.unpack(events, at).device
             if not self._bind_late(process, logical_id):
                 full = self._register.full.get(process.facts.user, FULL)
-                self.reject(f"device/{process.pid}", _no_device(logical_id, process, full))
+                sentence = _no_device(logical_id, process, full)
+                self.reject(f"device/{process.pid}", sentence, process.facts.user)
                 at += EVENT_SIZE
         if self.native.rejected() != self._rejected_seen:
             self._say_rejections()
 
-    def reject(self, key: str, sentence: str, records: int = 1) -> None:
-        """Records that could not become events, or events on no device."""
+    def reject(self, key: str, sentence: str, user: str | None, records: int = 1) -> None:
+        """Counts records of a user that could not be decoded, and events without a device."""
         self.rejected_outside += records
-        self._say(key, sentence)
+        self._say(key, sentence, user)
 
     def define_cores(self, process: ProcessRecord, number: int, mask: int) -> None:
-        """A client names a set of cores."""
         known = self._core_sets.setdefault(process.index, set())
         if number in known or (
             len(known) < MAX_CORE_SETS
@@ -319,8 +324,8 @@ class Accounts:
             self.native.define_cores(process.index, number, mask.to_bytes(128, "little"))
 
     def define_string(self, process: ProcessRecord, number: int, text: str) -> None:
-        """Keeps a declared string while there is room; beyond it the name is unknown."""
-        grown = process.string_room(number, text)
+        """Keeps a declared string while the user's share lasts. Beyond that, the name is unknown."""
+        grown = process.string_cost(number, text)
         if grown is not None and self._shares.take(process.facts.user, "names", grown, TEXT):
             process.strings[number] = text
             process.string_bytes += grown
@@ -334,14 +339,15 @@ class Accounts:
             self._say(
                 f"rejected/{process.pid}/{reason}",
                 anomalies.rejection(reason, record, process.title),
+                process.facts.user,
             )
 
     def account_rows(self) -> list[AccountRow]:
-        """What each process holds on each device, as rows: by its events, else by counters."""
+        """What each process holds on each device: by its events, else by counters."""
         return with_counter_rows(self.event_rows(), self.counters.contexts(self.processes))
 
     def event_rows(self) -> list[AccountRow]:
-        """What each process holds on each device by its events alone, whichever of its reporters told."""
+        """What each process holds on each device by events alone, from all of its connections."""
         return self._event_rows(self.native.accounts())
 
     def _event_rows(self, data: bytes) -> list[AccountRow]:
@@ -354,7 +360,7 @@ class Accounts:
         )
 
     def findings(self) -> list[FindingRow]:
-        """Anomalies that live processes made."""
+        """Anomalies caused by live processes."""
         return list(flat_rows(FindingRow, self.native.findings()))
 
 

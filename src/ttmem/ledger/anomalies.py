@@ -1,10 +1,10 @@
-"""What is wrong, in sentences: anomalies, failed allocations, and faults and limits of single inputs."""
+"""Anomalies, in sentences: findings of the ledger, failed allocations, and faults and limits of single inputs."""
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
-from enum import IntEnum
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 from ttmem.events import (
     EVENT_SIZE,
@@ -25,49 +25,32 @@ from ttmem.events.runtime_messages import (
     too_large,
     verdict,
 )
-from ttmem.fast_dataclasses import dataclass
-from ttmem.ledger.context import ProcessContext
+from ttmem.fast_dataclasses import dataclass, replace
+from ttmem.ledger.context import Context, DeviceContext, ProcessContext
 from ttmem.ledger.processes import ProcessRecord
+from ttmem.ledger.shares import Say
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, CrossCheck
-from ttmem.wire.rows import FindingRow
-
-
-class FindingCode(IntEnum):
-    """Numbered as in `native/ledger.hpp`."""
-
-    UNKNOWN_FREE = 1
-    BUFFER_RESIZED = 2
-    UNKNOWN_CB_FREE = 3
-    UNKNOWN_UNLOAD = 4
-    KERNEL_RESIZED = 5
-    TABLE_FULL = 6
-    STATUS_BACKWARDS = 7
-    CB_MAP_FULL = 8
-    REJECTED = 9
-    DOUBLE_FREE = 10
-    DOUBLE_CB_FREE = 11
-    DOUBLE_UNLOAD = 12
-
+from ttmem.wire.rows import FindingCode, FindingRow, Reject
 
 _SENTENCES = {
     FindingCode.UNKNOWN_FREE: "buffers freed that were never seen allocated (older than the server, or freed long ago)",
-    FindingCode.BUFFER_RESIZED: "buffer ids reused with another size while alive (the old buffers were ended)",
+    FindingCode.BUFFER_RESIZED: "buffer ids reused with another size while alive (the old buffers count as freed)",
     FindingCode.UNKNOWN_CB_FREE: "circular buffers freed that were never seen allocated",
     FindingCode.UNKNOWN_UNLOAD: "kernels or programs unloaded that were never seen loaded",
-    FindingCode.KERNEL_RESIZED: "kernel ids reused with another size while alive (the old kernels were ended)",
-    FindingCode.TABLE_FULL: "reports for which the table of live entries had no room (they are in no sum)",
+    FindingCode.KERNEL_RESIZED: "kernel ids reused with another size while alive (the old kernels count as unloaded)",
+    FindingCode.TABLE_FULL: "reports that did not fit into the table of live entries (they are not counted)",
     FindingCode.STATUS_BACKWARDS: "programs whose binary status went backwards",
-    FindingCode.CB_MAP_FULL: "circular-buffer maps beyond the limit (the demand counts, not the union)",
-    FindingCode.DOUBLE_FREE: "buffers freed that were freed already, and not allocated since",
-    FindingCode.DOUBLE_CB_FREE: "circular buffers freed that were freed already, and not allocated since",
-    FindingCode.DOUBLE_UNLOAD: "kernels or programs unloaded that were unloaded already, and not loaded since",
-    FindingCode.REJECTED: "reports with impossible values (they are in no sum)",
+    FindingCode.CB_MAP_FULL: "circular-buffer maps beyond the limit (their demand is counted, not the union)",
+    FindingCode.DOUBLE_FREE: "buffers freed twice",
+    FindingCode.DOUBLE_CB_FREE: "circular buffers freed twice",
+    FindingCode.DOUBLE_UNLOAD: "kernels or programs unloaded twice",
+    FindingCode.REJECTED: "reports with impossible values (they are not counted)",
 }
 
 
 def finding_anomaly(row: FindingRow, who: str, pid: int) -> Anomaly:
-    """One sort of trouble that one process made on one device."""
+    """An anomaly of one kind that one process caused on one device."""
     finding = FindingCode(row.anomaly)
     times = "once" if row.times == 1 else f"{row.times:,} times"
     text = f"{who}: {_SENTENCES[finding]}: {times}, last id {row.last_id:#x}"
@@ -75,20 +58,20 @@ def finding_anomaly(row: FindingRow, who: str, pid: int) -> Anomaly:
 
 
 def remark_anomaly(remark: Remark) -> Anomaly:
-    """What the reader of a source found."""
+    """An anomaly that the reader of a source found."""
     return Anomaly(remark.kind, remark.text, remark.pid, remark.bytes)
 
 
 def cross_check_anomaly(check: CrossCheck, process: ProcessContext) -> Anomaly | None:
-    """Counters miss a lot, and events may be ahead of them. More than the events have is odd."""
-    # Without circular buffers: counters keep their highest value, or mean something else by them.
+    """Counters that exceed the events. The other way round is normal: counters miss a lot, and may lag behind."""
+    # Circular buffers are left out: counters keep their maximum, or count something else.
     amounts = check.difference._replace(cb=0).by_label()
     more = {kind: amount for kind, amount in amounts.items() if amount > 0}
     if not more:
         return None
     listed = ", ".join(f"{human(amount)} {kind}" for kind, amount in more.items())
     text = (
-        f"{process.title}: {check.source} says {listed} more than its events, which count;"
+        f"{process.title}: {check.source} says {listed} more than its events; the events are used;"
         " it may hold buffers that are older than the server, or that its client does not report"
     )
     return Anomaly("cross_check", text, process.pid, sum(more.values()))
@@ -97,7 +80,10 @@ def cross_check_anomaly(check: CrossCheck, process: ProcessContext) -> Anomaly |
 def over_capacity(
     what: str, used: int, capacity: int, culprit: tuple[str, int, int] | None, demand: int
 ) -> Anomaly:
-    """Reports that add up to more than the hardware has. `demand`: bytes of CBs that were counted by demand."""
+    """Reports that add up to more than the hardware has.
+
+    `demand`: bytes of circular buffers that were counted by demand.
+    """
     text = (
         f"{what}: reports add up to {human(used)}, {human(used - capacity)} more than the"
         f" {human(capacity)} that can be allocated"
@@ -106,18 +92,18 @@ def over_capacity(
         text += f"; {culprit[0]} holds most of it, {human(culprit[2])}"
     if demand:
         text += (
-            f"; {human(demand)} of it are circular buffers whose cores are unknown, so that all cached programs are"
+            f"; {human(demand)} of it are circular buffers whose cores are unknown, so all cached programs are"
             " added up although they share addresses"
         )
     return Anomaly("over_capacity", text, culprit[1] if culprit else None, used - capacity)
 
 
 def peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) -> Anomaly:
-    """They did so once, or less can be allocated since: `largest` was in force before."""
+    """A peak above the capacity: the reports once exceeded it, or the capacity, once `largest`, has shrunk since."""
     if peak <= largest:
         text = (
-            f"{what}: the peak of {human(peak)} is of a time when {human(largest)} could be allocated;"
-            f" who has the device open now set aside {human(capacity)}"
+            f"{what}: the peak of {human(peak)} is from a time when {human(largest)} could be allocated;"
+            f" the processes that have the device open now left {human(capacity)}"
         )
     else:
         text = (
@@ -127,41 +113,63 @@ def peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) ->
     return Anomaly("peak_over_capacity", text, bytes=peak - capacity)
 
 
+def disputed(who: str, user: str | None, pid: int, what: str) -> Anomaly:
+    """A declaration that does not count, because another user's does."""
+    text = (
+        f"{who} of user {user} declares this device otherwise ({what}) than the host or the user who had it open"
+        " before; that is ignored"
+    )
+    return Anomaly("declaration", text, pid)
+
+
 _REASONS = {
-    1: "its type is unknown",
-    2: "its kind is unknown",
-    3: "its size is 0",
-    4: "its size is larger than 1 TiB",
-    5: "its core set was never declared, or does not divide its size",
+    Reject.OP: "its type is unknown",
+    Reject.KIND: "its kind is unknown",
+    Reject.SIZE_ZERO: "its size is 0",
+    Reject.SIZE_HUGE: "its size is larger than 1 TiB",
+    Reject.CORES: "its core set was never declared, or does not divide its size",
 }
 
 
 def rejection(reason: int, record: bytes, who: str) -> str:
-    """The log line for an event that was not accounted."""
+    """The log line for an event that the ledger rejected."""
     event = Event.unpack(record)
     op = Op(event.op).name if event.op in set(Op) else f"type {event.op}"
     advice = ""
-    if reason == 3 and event.op == Op.KERNEL_LOAD:
-        advice = (
-            " (the runtime reports the size in the config buffer; the size of the binary is wanted)"
-        )
-    elif reason == 2:
+    if reason == Reject.SIZE_ZERO and event.op == Op.KERNEL_LOAD:
+        advice = " (the runtime reports the size in the config buffer; the size of the binary is expected)"
+    elif reason == Reject.KIND:
         known = KernelType if event.op == Op.KERNEL_LOAD else MemoryKind
         advice = f" ({event.kind}; known are {', '.join(f'{k.value} {k.name}' for k in known)})"
-    return f"{op} on device {event.device} of {event.size} bytes rejected: {_REASONS[reason]}{advice}; from {who}"
+    what = f"{op} on device {event.device} of {event.size} bytes"
+    return f"{what} rejected: {_REASONS[Reject(reason)]}{advice}; from {who}"
 
 
+FAILED = "allocation_failed"
 KEPT_NS = 600 * 1_000_000_000
 MOST_FAILED = 64  # processes and devices
 MOST_OF_A_LOOK = 4096
 MOST_COUNTED = 1024  # devices
 
 
+class FailingProcess(Protocol):
+    """A process that had a failure: a live one, or one of a recording."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def strings(self) -> Mapping[int, str]: ...
+    @property
+    def messages(self) -> Mapping[int, str]: ...
+
+
 @dataclass(slots=True)
 class _Failed:
-    """The failures of one process on one device; of the last one what was asked for."""
+    """The failures of one process on one device, and the request of the last one."""
 
-    process: ProcessRecord
+    process: FailingProcess
     device: str
     seen_ns: int
     last: Event
@@ -169,7 +177,7 @@ class _Failed:
 
 
 class FailedAllocations:
-    """What the watched processes could not get in the last ten minutes."""
+    """Allocations of watched processes that failed in the last ten minutes."""
 
     def __init__(self) -> None:
         self._failed: OrderedDict[tuple[int, str], _Failed] = OrderedDict()
@@ -177,19 +185,19 @@ class FailedAllocations:
         self._counts: dict[str, int] = {}  # by device, since it was first watched
 
     def look(self, process: ProcessRecord, news: ProbeNews, now: int) -> None:
-        """Failures are rare: events are searched only if a message came with them, or just before."""
+        """Failures are rare, so events are searched only if a message came with them or with the batch before."""
         for unique_id in process.devices.values():
             if unique_id not in self._counts and len(self._counts) < MOST_COUNTED:
                 self._counts[unique_id] = 0
         if news.messages or process.index in self._awaited:
             self._take(process, news.earlier + news.events, now)
-        # The probe writes the message first, so that its event may come with the next look.
+        # The probe writes the message first, so its event may only come with the next batch.
         self._awaited.discard(process.index)
         if news.messages and not news.ended:
             self._awaited.add(process.index)
 
     def _take(self, process: ProcessRecord, events: bytes, now: int) -> None:
-        for event in _failures_in(events):
+        for event in failures_in(events):
             device = process.devices.get(event.device)
             if device is None:
                 continue
@@ -202,25 +210,62 @@ class FailedAllocations:
                 self._failed.popitem(last=False)
 
     def count(self, unique_id: str) -> int | None:
-        """How many there were on a device; None if no process on it was watched."""
+        """The number of failures on a device; None if no process on it was watched."""
         return self._counts.get(unique_id)
 
     def forget_old(self, now: int) -> None:
-        """Of what happened long ago nobody needs to hear."""
+        """Drops failures older than ten minutes."""
         while self._failed and now - next(iter(self._failed.values())).seen_ns > KEPT_NS:
             self._failed.popitem(last=False)
 
     def of(
         self, unique_id: str, device: DeviceDeclaration, l1_base: int | None = None
     ) -> Iterator[Anomaly]:
-        """Those on one device; the memory that can be allocated in its cores begins at `l1_base`."""
-        for one in self._failed.values():
-            if one.device == unique_id:
-                yield _anomaly(one, device, l1_base)
+        """The failures on one device; `l1_base` is the start of allocatable L1."""
+        for failed in self._failed.values():
+            if failed.device == unique_id:
+                yield _anomaly(failed, device, l1_base)
 
 
-def _failures_in(events: bytes) -> list[Event]:
-    """In their order; a runtime that fails takes 100 us, so that more than the last of them come from no runtime."""
+def with_failures(
+    context: Context, failures: Iterable[tuple[FailingProcess, str, Event]]
+) -> Context:
+    """A context with what failed after it was written: (process, device, event), in order."""
+    latest: dict[tuple[int, str], _Failed] = {}
+    for process, device, event in failures:
+        known = latest.get((process.pid, device))
+        times = known.times + 1 if known else 1
+        latest[process.pid, device] = _Failed(process, device, event.time, event, times)
+    if not latest:
+        return context
+    return replace(
+        context, devices=tuple(_with_failed(device, latest.values()) for device in context.devices)
+    )
+
+
+def _with_failed(device: DeviceContext, latest: Iterable[_Failed]) -> DeviceContext:
+    mine = [failed for failed in latest if failed.device == device.unique_id]
+    count = (device.failed_allocations or 0) + sum(failed.times for failed in mine)
+    anomalies = list(device.anomalies)
+    for failed in mine:
+        for old in [
+            each for each in anomalies if (each.kind, each.pid) == (FAILED, failed.process.pid)
+        ]:
+            failed.times += _times(old)
+            anomalies.remove(old)
+        l1_map = device.l1_map
+        anomalies.append(_anomaly(failed, device.declaration, l1_map.base if l1_map else None))
+    return replace(device, anomalies=tuple(anomalies), failed_allocations=count) if mine else device
+
+
+def _times(anomaly: Anomaly) -> int:
+    """How many failures it is about; see `_anomaly`."""
+    number = anomaly.text.partition(" ")[0].replace(",", "")
+    return int(number) if number.isdecimal() else 1
+
+
+def failures_in(events: bytes) -> list[Event]:
+    """The last ones, in order. A failure takes the runtime 100 us, so more in one batch do not come from a runtime."""
     ops, found = events[::EVENT_SIZE], list[Event]()
     at = ops.rfind(Notice.ALLOCATION_FAILED)
     while at >= 0 and len(found) < MOST_OF_A_LOOK:
@@ -230,7 +275,7 @@ def _failures_in(events: bytes) -> list[Event]:
 
 
 def _anomaly(failed: _Failed, device: DeviceDeclaration, l1_base: int | None) -> Anomaly:
-    """What was asked for stands first, since views cut lines at their end."""
+    """The request comes first, because views cut lines at their end."""
     event, strings = failed.last, failed.process.strings
     times = "an allocation" if failed.times == 1 else f"{failed.times:,} allocations"
     last = "" if failed.times == 1 else "the last one "
@@ -242,14 +287,14 @@ def _anomaly(failed: _Failed, device: DeviceDeclaration, l1_base: int | None) ->
     where = f" for {origin}" if origin else ""
     why = _why(event, message, device)
     text = f"{times} FAILED: {last}{asked}{where}; {why}{failed.process.title}"
-    time_ns = event.time if 0 < event.time < 1 << 63 else None  # beyond it: a clock before 1970
-    return Anomaly("allocation_failed", text, failed.process.pid, size or None, time_ns)
+    time_ns = event.time if 0 < event.time < 1 << 63 else None  # later times: a clock before 1970
+    return Anomaly(FAILED, text, failed.process.pid, size or None, time_ns)
 
 
 def _why(event: Event, message: str, device: DeviceDeclaration) -> str:
-    """What is known from the runtime's own figures, ending in '; '."""
+    """What the runtime's own figures tell, ending in '; '."""
     if clash(message):
-        return "its circular buffers reach into L1 buffers; "
+        return "its circular buffers overlap L1 buffers; "
     if too_large(message):
         return "more than a core has; "
     said = bank_figures(message)
@@ -266,7 +311,7 @@ def _why(event: Event, message: str, device: DeviceDeclaration) -> str:
 
 
 def _asked(kind_number: int, size: int, message: str, l1_base: int | None) -> str:
-    """A program asks for no sum, but for the same addresses in each core; only the runtime's message has them."""
+    """A program asks for the same addresses in each core, not for a sum; only the runtime's message has them."""
     known = kind_number in set(MemoryKind)
     kind = MemoryKind(kind_number).name if known else "unknown memory"
     if size:
@@ -277,14 +322,14 @@ def _asked(kind_number: int, size: int, message: str, l1_base: int | None) -> st
     return f"{human(end - l1_base)} of {kind} on each core"
 
 
-MOST = 64  # things that are told apart
-LONGEST = 200  # letters of an error
+MOST = 64  # sources that are told apart
+LONGEST = 200  # characters of an error
 
 
 class Faults:
-    """Counts them by what was handled, and tells of each."""
+    """Counts errors by connection, region or device, and reports each."""
 
-    def __init__(self, say: Callable[[str, str], None]) -> None:
+    def __init__(self, say: Say) -> None:
         self._say = say
         self._times: Counter[str] = Counter()
         self._last: dict[str, str] = {}
@@ -298,7 +343,7 @@ class Faults:
         self._say(f"fault/{what}", self._sentence(what))
 
     def anomalies(self) -> list[Anomaly]:
-        """For every picture, because something is missing in it."""
+        """For every snapshot, because something is missing from it."""
         return [Anomaly("fault", self._sentence(what)) for what in self._times]
 
     def _sentence(self, what: str) -> str:

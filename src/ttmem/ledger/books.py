@@ -1,11 +1,11 @@
-"""The books: accounts by every source, and the questions that they answer."""
+"""The books: the accounts from all sources, and the questions they answer."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ttmem.events import (
     Amounts,
@@ -14,13 +14,13 @@ from ttmem.events import (
     Remark,
 )
 from ttmem.events.probe_news import ProbeNews
-from ttmem.fast_dataclasses import replace
+from ttmem.fast_dataclasses import NamedTuple, replace
 from ttmem.ledger import anomalies
 from ttmem.ledger.accounts import Accounts
 from ttmem.ledger.build import build
 from ttmem.ledger.context import Context, DeviceContext
 from ttmem.ledger.counters import locate
-from ttmem.ledger.details import EVERYTHING, Details, Narrow
+from ttmem.ledger.details import Details
 from ttmem.ledger.devices import (
     DeviceDefaults,
     DeviceRecord,
@@ -28,15 +28,16 @@ from ttmem.ledger.devices import (
 from ttmem.ledger.peaks import with_peaks
 from ttmem.ledger.probed import ProbedProcesses
 from ttmem.ledger.processes import ProcessRecord
-from ttmem.ledger.rows import CounterRow, device_sums
+from ttmem.ledger.rows import device_sums, with_counter_rows
+from ttmem.ledger.shares import Say
 from ttmem.procfs import ProcessFacts
-from ttmem.snapshots import Anomaly, MemoryHistory, Snapshot
-from ttmem.snapshots.detail import Names
+from ttmem.snapshots import Anomaly, MemoryHistory, Question, Snapshot
+from ttmem.snapshots.native_rows import Names
 from ttmem.wire.rows import AccountRow, DeviceRow
 
 
 class DeviceUse(NamedTuple):
-    """What is held on one device, and what is in its ring; unknown is None."""
+    """What is allocated on one device, and what its ring contains; None if unknown."""
 
     held: tuple[int, ...]  # by MemoryKind
     cb_used: int
@@ -48,7 +49,7 @@ class DeviceUse(NamedTuple):
 
 
 class Books(Accounts):
-    """Accounts by events, by counters and by probes together, at any instant.
+    """The accounts from events, counters and probes together, at any time.
 
     `watchful`: counters are read all the time, so the highest reading is their peak.
     """
@@ -56,7 +57,7 @@ class Books(Accounts):
     def __init__(
         self,
         defaults: DeviceDefaults | None = None,
-        say: Callable[[str, str], None] = lambda key, sentence: None,
+        say: Say = lambda key, sentence, user=None: None,
         max_live: int = 4_000_000,
         watchful: bool = True,
     ) -> None:
@@ -67,54 +68,60 @@ class Books(Accounts):
     def open_process(
         self, facts: ProcessFacts, source: str = "socket", part_of: ProcessRecord | None = None
     ) -> ProcessRecord:
-        """A process that the probe watches already is counted by that."""
+        """Opens an account. A process that the probe already watches is counted by the probe."""
         process = super().open_process(facts, source, part_of)
         process.counted_as = self.probed.overruled_by(facts)
         return process
 
     def sample(self, devices: Iterable[DeviceSample], remarks: Iterable[Remark], now: int) -> None:
-        """Takes a reading of counters, in place of the one before."""
+        """Replaces the last reading of the counters."""
         self._register.full.clear()
         self.counters.take(devices, remarks, now)
         for process, logical_id, record in locate(self.counters.samples, self.processes):
             self._move(process, logical_id, record, now)
-        rows = self.account_rows()
+        rows = self._counted_rows()
         self.counters.compare(self.processes, rows)
         events, sums = device_sums(self.native.devices(), ()), self._sums(rows)
         for device in self.devices:
+            told, total = events[device.index], sums[device.index]
             if device.sample is not None:
-                device.polled.raise_to(sums[device.index], events[device.index], now)
-        for row in rows:
-            if isinstance(row, CounterRow) and any((*row.held, row.cb_used)):
-                self.devices[row.device].counted = True
+                device.polled.raise_to(total, told, now)
+            if (told.held, told.cb_used) != (total.held, total.cb_used):
+                device.counted = True
 
     def _move(
         self, process: ProcessRecord, logical_id: int, record: DeviceRecord, now: int
     ) -> None:
-        """What a process reported of a number belongs to this device."""
+        """Assigns what a process has reported under a number to this device."""
         old = self._register.find(process.devices[logical_id])
         if old is not None and self.native.move_account(
             process.index, old.index, record.index, max(0, now)
         ):
             record.by_counters = False
             self._bind(process, logical_id, record)
-            if (declared := old.by_process.get(process.index)) and old.declared_by:
-                old.withdraw(process.index)
-                record.declare(process.index, declared, old.declared_by)
+            if (declared := old.withdraw(process.index)) is not None:
+                record.declare(process.index, self._shares.key(process.facts.user), *declared)
             old.vacated = not any(row.device == old.index for row in self.account_rows())
 
     def device_rows(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
-        """Sums and peaks, by device index; `rows` are all accounts of this instant."""
+        """Sums and peaks by device index; `rows` are those of processes with counters, or more."""
         pairs = zip(self.devices, self._sums(rows), strict=True)
         return [with_peaks(row, device.polled.context())[0] for device, row in pairs]
+
+    def _counted_rows(self) -> list[AccountRow]:
+        """The current accounts of processes that have counters: others are in the native sums of a device."""
+        counted = self.counters.contexts(self.processes)
+        known = (self.processes.get(index) for index in {each.process for each in counted})
+        accounts = [account for process in known if process for account in process.accounts]
+        return with_counter_rows(self._rows_of(accounts), counted)
 
     def _sums(self, rows: Iterable[AccountRow]) -> list[DeviceRow]:
         return device_sums(self.native.devices(), rows)
 
     def tick(self, now: int) -> None:
-        """Once a second: takes the history's sample, and says each new anomaly once."""
+        """To be called once a second: adds a sample to the history, and logs each new anomaly once."""
         self._register.full.clear()
-        rows = self.account_rows() if self.counters.samples.accounts else []
+        rows = self._counted_rows()
         for device, row in zip(self.devices, self.device_rows(rows), strict=True):
             if device.shown:
                 device.history.add(now, row)
@@ -127,12 +134,13 @@ class Books(Accounts):
                 self._say(
                     f"finding/{key}",
                     f"device {self.devices[row_.device].unique_id}: {anomaly.text}",
+                    process.facts.user,
                 )
 
     def reset_peak(self, unique_id: str | None = None) -> bool:
-        """Peaks start again at what is held now; False if there is no such device."""
+        """Resets peaks to what is allocated now; False if there is no such device."""
         chosen = [device for device in self.devices if unique_id in (None, device.unique_id)]
-        sums = self._sums(self.account_rows())
+        sums = self._sums(self._counted_rows())
         for device in chosen:
             self.native.reset_peak(device.index)
             device.polled.reset(sums[device.index])
@@ -140,7 +148,7 @@ class Books(Accounts):
         return bool(chosen)
 
     def snapshot(self, now: int, host: Mapping[str, Any] | None = None) -> Snapshot:
-        """Everything at this instant, without details."""
+        """A snapshot without details."""
         found: list[str] = []
 
         def fault(what: str, problem: Exception) -> None:
@@ -172,6 +180,8 @@ class Books(Accounts):
         found: dict[int, list[Anomaly]] = defaultdict(list)
         for place, anomaly in self.probed.checks.odd(self.processes):
             found[place[1]].append(anomaly)
+        for device in self.devices:
+            found[device.index] += map(self._disputed, device.ignored)
         for process in self.processes.values():
             for unique_id, index in self.places(process):
                 found[index] += process.probe.anomalies(process.title, process.pid, unique_id)
@@ -183,17 +193,21 @@ class Books(Accounts):
             count = self.probed.failures.count(device.unique_id)
             yield device.context((*found[device.index], *failed, *said), count)
 
+    def _disputed(self, ignored: tuple[int, str]) -> Anomaly:
+        process = self.processes[ignored[0]]
+        return anomalies.disputed(process.title, process.facts.user, process.pid, ignored[1])
+
     def _remarks(self) -> tuple[Anomaly, ...]:
         said = self._relevant(self.counters.samples.remarks)
         return (*said, *self.faults.anomalies(), *self.limits.anomalies())
 
     def _relevant(self, remarks: Iterable[Remark]) -> Iterator[Anomaly]:
-        for one in remarks:
-            if not (one.of_silence and self.probed.watches(one.pid)):
-                yield anomalies.remark_anomaly(one)
+        for remark in remarks:
+            if not (remark.of_silence and self.probed.watches(remark.pid)):
+                yield anomalies.remark_anomaly(remark)
 
     def device(self, logical_id: int) -> tuple[DeviceDeclaration | None, DeviceUse | None]:
-        """What is known of a number that clients use, and what is held on its device, if there is one."""
+        """The declaration and use of the device that clients know by that number; None if unknown."""
         found = (d for d in self.devices if d.logical_id == logical_id and d.shown)
         device = next(found, None)
         if device is None:
@@ -201,10 +215,10 @@ class Books(Accounts):
         return device.declaration, self._use(device)
 
     def _use(self, device: DeviceRecord) -> DeviceUse:
-        """As a picture has it, without making one."""
+        """The figures of a snapshot, without making one."""
         held, cb_used, footprint, time, occupied, ring, programs = self.native.usage(device.index)
         if any(account.device is device for account in self.counters.samples.accounts):
-            sums = self._sums(self.account_rows())[device.index]
+            sums = self._sums(self._counted_rows())[device.index]
             held, cb_used = sums.held, sums.cb_used
         declared = device.declaration.ring_capacity
         return DeviceUse(
@@ -218,18 +232,17 @@ class Books(Accounts):
         )
 
     def device_count(self) -> int:
-        """How many devices a monitor has to ask for that knows them by number only."""
+        """How many devices a client should ask for that knows them only by number."""
         return self._register.count()
 
-    def details(self, wanted: Sequence[str], narrow: Narrow = EVERYTHING) -> Details:
-        """The lists that a snapshot of this instant may have."""
+    def details(self, question: Question) -> Details:
+        """The lists that a snapshot may include."""
         return Details(
             self.native,
             self._names(),
-            wanted,
-            narrow,
+            question,
             self.recent,
-            self.history(narrow.device) if "history" in wanted else {},
+            self.history(question.device) if "history" in question.detail else {},
         )
 
     def _names(self) -> Names:
@@ -246,7 +259,7 @@ class Books(Accounts):
         )
 
     def history(self, unique_id: str | None = None) -> dict[str, MemoryHistory]:
-        """The last hour of every device, or of one."""
+        """The last hour of all devices, or of one."""
         return {
             device.unique_id: device.history.columns()
             for device in self.devices
@@ -255,6 +268,6 @@ class Books(Accounts):
 
 
 def _held_at_the_end(news: ProbeNews) -> dict[str, Amounts] | None:
-    """What a process held when it ended, by the last news of it; None if there was nothing."""
+    """What a process held when it ended, by its last report; None if nothing."""
     ended = Books().probed.take([news], 0)
     return dict(ended[0][1].devices) if ended else None

@@ -1,4 +1,4 @@
-"""Makes a snapshot of the native ledger and of the context, and of nothing else."""
+"""Makes a snapshot from the native ledger and the context, and from nothing else."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from ttmem.ledger.processes import in_words
 from ttmem.ledger.provenance import device_provenance
 from ttmem.ledger.rows import (
     RESIDENT_SINCE,
+    AccountKey,
     CounterRow,
-    Place,
     device_sums,
     differences,
     event_rows,
     held,
     with_counter_rows,
 )
+from ttmem.sizes import human
 from ttmem.snapshots import (
     Anomaly,
     CircularBuffers,
@@ -50,10 +51,10 @@ Fault = Callable[[str, Exception], None]
 
 
 def build(native: Ledger, context: Context, now: int, fault: Fault | None = None) -> Snapshot:
-    """Everything at this instant.
+    """A snapshot of everything.
 
-    A device that cannot be described is left out and passed to `fault`. Without it, native ledger and context come from
-    a file: BadInput if they do not belong together.
+    A device that cannot be described is left out and passed to `fault`. Without `fault`, ledger and context come from a
+    file: BadInput if they do not belong together.
     """
     if fault is not None:
         return _Builder(native, context).snapshot(now, fault)
@@ -79,8 +80,8 @@ class _Builder:
         self.context = context
         self.processes = {process.index: process for process in context.processes}
         self.rows = account_rows(native, context)
-        self.checks: dict[Place, CrossCheck] = {}
-        self.odd: set[Place] = set()
+        self.checks: dict[AccountKey, CrossCheck] = {}
+        self.odd: set[AccountKey] = set()
         for counter, difference in differences(context.counters, self.rows):
             place = (counter.process, counter.device)
             source = source_of(counter.version)
@@ -205,11 +206,11 @@ class _Builder:
         )
 
     def _count(self, device: DeviceContext, row: AccountRow, kind: MemoryKind) -> int:
-        """Buffers beyond a probe's table are one entry in all lists, but the probe has counted them."""
+        """Buffers that did not fit into a probe's table are one entry in all lists, but the probe has counted them."""
         return self.processes[row.process].alive.get(device.unique_id, row.counts)[kind]
 
     def _largest_free(self, index: int, device: DeviceContext, kind: MemoryKind) -> int | None:
-        """What the runtime's memory view calls 'largest contiguous free per bank', in all banks together."""
+        """The runtime's 'largest contiguous free per bank', times the number of banks."""
         region = device.region(kind)
         if region is None:
             return None
@@ -235,7 +236,7 @@ class _Builder:
         )
 
     def _residency_known(self, device: int, rows: list[AccountRow]) -> bool:
-        """Has every core on which cached programs have circular buffers been seen to run something since?"""
+        """Whether each core that has circular buffers of cached programs was seen running a program since."""
         events = [row.process for row in rows if not isinstance(row, CounterRow)]
         missed = {index for index in events if self.processes[index].missed}
         if not missed:
@@ -269,7 +270,7 @@ class _Builder:
         )
 
     def _hides_kernels(self, device: DeviceContext, row: AccountRow) -> bool:
-        """Has that process, or may it have, kernels that nobody has reported?"""
+        """Whether the process has, or may have, kernels that were not reported."""
         process = self.processes[row.process]
         return (
             isinstance(row, CounterRow)
@@ -300,14 +301,14 @@ class _Builder:
             elif use.peak is not None and use.peak > use.capacity:
                 largest = device.largest[kind]
                 out.append(peak_over_capacity(kind.name, use.peak, use.capacity, largest))
-        # Where it is unknown how the device was opened, there is still what it cannot have more than.
+        # If it is unknown how the device was opened, the total is still an upper bound.
         l1 = device.l1_capacity if device.l1_capacity is not None else device.declaration.l1_most
         if l1 is not None and sums.l1_used > l1:
             by_demand = sum(row.cb_demand for row in rows if row.cb_unplaced or row.cb_map_full)
             culprit = self._culprit(rows, [held(row).l1_used for row in rows])
             anomaly = over_capacity(_L1_USED, sums.l1_used, l1, culprit, by_demand)
             if not by_demand and memory.cb.used and memory.l1.held:
-                anomaly = replace(anomaly, text=anomaly.text + _BOTH_COUNT)
+                anomaly = replace(anomaly, text=anomaly.text + _BOTH_COUNT + _running(memory, l1))
             out.append(anomaly)
         elif l1 is not None and l1_peak is not None and l1_peak > l1:
             anomaly = peak_over_capacity(_L1_USED, l1_peak, l1)
@@ -320,7 +321,7 @@ class _Builder:
         return process.title, process.pid, most
 
     def _processes(self) -> Iterator[Process]:
-        """Those that send events, then those that only counters name."""
+        """First the processes that send events, then those that only counters know."""
         ids = [device.unique_id for device in self.context.devices]
         devices: dict[int, dict[str, Amounts]] = defaultdict(dict)
         checks: dict[int, dict[str, CrossCheck]] = defaultdict(dict)
@@ -336,35 +337,36 @@ class _Builder:
                 sources[counter.process].add(source_of(counter.version))
             if counter.kernels is not None:
                 kernels[counter.process][ids[counter.device]] = counter.kernels
-        for one in self.context.processes:
-            accounts[one.whole].append(one)
-            if one.counted_as is not None:
-                sources[one.counted_as].update(one.sources)
-        for one in self.context.processes:
-            if one.counted_as is None and one.whole == one.index:
-                parts = accounts[one.index]
+        for account in self.context.processes:
+            accounts[account.whole].append(account)
+            if account.counted_as is not None:
+                sources[account.counted_as].update(account.sources)
+        for account in self.context.processes:
+            if account.counted_as is None and account.whole == account.index:
+                parts = accounts[account.index]
                 yield Process(
-                    pid=one.pid,
-                    start_time_ns=one.start_time_ns,
-                    user=one.user,
-                    command=one.command,
+                    pid=account.pid,
+                    start_time_ns=account.start_time_ns,
+                    user=account.user,
+                    command=account.command,
                     alive=True,
-                    sources=in_words({*one.sources, *sources[one.index]}),
+                    sources=in_words({*account.sources, *sources[account.index]}),
                     connected=any(part.connected for part in parts),
-                    devices=devices[one.index],
+                    devices=devices[account.index],
                     dropped_events=sum(part.dropped for part in parts),
                     overflow=sum(part.overflow for part in parts),
-                    container_pid=one.container_pid,
-                    cross_check=checks[one.index],
-                    kernels_counted=kernels[one.index],
-                    call_sites=one.call_sites,
+                    container_pid=account.container_pid,
+                    cross_check=checks[account.index],
+                    kernels_counted=kernels[account.index],
+                    call_sites=account.call_sites,
                     position=_position_of(parts),
-                    workload=one.workload,
+                    workload=account.workload,
+                    earlier_unknown=account.missed and not account.dropped,
                 )
 
 
 def _position_of(parts: Iterable[ProcessContext]) -> int | None:
-    """Events that were accounted from all its connections."""
+    """The number of events that were accounted from all its connections."""
     positions = [part.position for part in parts]
     known = [position for position in positions if position is not None]
     return sum(known) if known and len(known) == len(positions) else None
@@ -378,12 +380,12 @@ def _union(masks: Iterable[bytes]) -> int:
 
 
 def _by_counters(device: DeviceContext, rows: list[AccountRow]) -> bool:
-    """Do counters report some of it, so that only sums of requested bytes can be known?"""
+    """Whether part of it comes from counters, so that only sums of requested bytes are known."""
     return any(isinstance(row, CounterRow) for row in rows) or (device.by_counters and not rows)
 
 
 def _unwatched(device: DeviceContext, rows: list[AccountRow]) -> frozenset[int]:
-    """Counters have no past: whoever reads them now and then does not know what they said in between."""
+    """Counters have no history: whoever reads them occasionally does not know what they were in between."""
     everything = frozenset(range(L1 + 1))
     return everything if device.counted or _by_counters(device, rows) else frozenset()
 
@@ -393,7 +395,7 @@ def _position(declared: DeviceDeclaration) -> str | None:
 
 
 def _cache_entries(sums: DeviceRow, rows: list[AccountRow]) -> int | None:
-    """Known where hits and misses are, unless somebody reports only those; a process that is gone has none."""
+    """Known if hits and misses are, unless a process reports only those. A process that has ended has none."""
     told = [row for row in rows if row.cache_entries_known]
     silent = any(row.cache_seen and not row.cache_entries_known for row in rows)
     return (
@@ -425,7 +427,7 @@ def _ring(device: DeviceContext, rows: list[AccountRow]) -> Ring:
     declared = device.declaration.ring_capacity
     if not reported:
         return Ring(declared, None, None, None, None)
-    # The ring is one piece of hardware: who wrote last says what is in it. Wraps and syncs happened to each.
+    # There is one ring per core, so its contents are those of the last writer. Wraps and syncs add up.
     latest = max(reported, key=lambda row: row.ring_time)
     return Ring(
         capacity=declared if declared is not None else latest.ring_capacity or None,
@@ -437,4 +439,19 @@ def _ring(device: DeviceContext, rows: list[AccountRow]) -> Ring:
 
 
 _L1_USED = "L1 with L1_SMALL and circular buffers"
-_BOTH_COUNT = "; L1 buffers may lie where cached programs have circular buffers, and both count"
+_BOTH_COUNT = (
+    "; L1 buffers may lie where cached programs that are not running have circular buffers, which is legal, and both"
+    " count"
+)
+
+
+def _running(memory: Memory, capacity: int) -> str:
+    """What L1 is in use with the circular buffers of the programs that ran last alone, if that fits."""
+    if memory.cb.resident is None:
+        return ""
+    used = memory.l1.held + memory.l1_small.held + memory.cb.resident
+    return (
+        f"; with those of programs that ran last alone it is {human(used)}"
+        if used <= capacity
+        else ""
+    )

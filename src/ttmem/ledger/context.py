@@ -1,14 +1,14 @@
-"""What a snapshot needs besides the native ledger, as plain values that can be written to a file and read again."""
+"""What a snapshot needs besides the native ledger, as plain values that can be saved to a file."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ttmem.events import Amounts, DeviceDeclaration, DeviceSample, MemoryKind
-from ttmem.fast_dataclasses import dataclass
+from ttmem.fast_dataclasses import NamedTuple, dataclass
 from ttmem.snapshots import Anomaly, L1Map, LeftBehind, Provenance
+from ttmem.text import clip, short_command
 from ttmem.workloads import Workload
 
 T = TypeVar("T")
@@ -26,15 +26,22 @@ class Declared:
     """What follows from the declaration of a device."""
 
     __slots__ = ()
-    declaration: DeviceDeclaration
-    one_layout: bool
+
+    @property
+    def declaration(self) -> DeviceDeclaration:
+        raise NotImplementedError
+
+    @property
+    def one_layout(self) -> bool:
+        """Whether all processes that have it open divide its banks in the same way."""
+        raise NotImplementedError
 
     def capacity(self, kind: MemoryKind) -> int | None:
-        """What can be allocated of one kind, in all banks together."""
+        """The allocatable bytes of one kind, in all banks together."""
         return self.declaration.banks(kind).capacity
 
     def region(self, kind: MemoryKind) -> AddressRange | None:
-        """Where the allocator of one kind gives out addresses; None if nobody declared that."""
+        """The addresses that the allocator of one kind hands out; None if nobody declared them."""
         banks, size, base = self.declaration.banks(kind)
         if not self.one_layout or base is None or size is None or not banks:
             return None
@@ -67,7 +74,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class SampleContext:
-    """What the latest reading of counters says about one device."""
+    """What the latest reading of the counters says about one device."""
 
     version: int
     counts_kernels: bool
@@ -93,41 +100,41 @@ def source_of(version: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PeakContext:
-    """Peaks that were seen by polling; one number for each MemoryKind, then one for L1 used."""
+    """Peaks found by polling: one number for each MemoryKind, then one for L1 used."""
 
-    seen: tuple[int, ...]  # of everything together
+    seen: tuple[int, ...]  # everything together
     seen_ns: tuple[int, ...]
-    told: tuple[int, ...]  # of events, by a probe
+    told: tuple[int, ...]  # events, from a probe
     told_ns: tuple[int, ...]
-    counted: tuple[int, ...]  # of counters alone
+    counted: tuple[int, ...]  # counters alone
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceContext(Declared):
-    """One device; its place in `Context.devices` is its index in the native ledger."""
+    """One device; its index in `Context.devices` is its index in the native ledger."""
 
     unique_id: str
     logical_id: int | None
-    shown: bool  # False: nothing is known about it any more
+    shown: bool  # False: no longer known
     declaration: DeviceDeclaration
-    one_layout: bool  # all processes that have it open split its banks in the same way
+    one_layout: bool
     identity: Provenance
     capacity_provenance: Provenance
-    by_counters: bool  # nothing but counters has reported it
-    counted: bool  # counters have reported bytes in it since its peaks began
+    by_counters: bool  # known from counters only
+    counted: bool  # counters have reported bytes on it since its peaks began
     l1_peak_missed: bool
-    largest: tuple[int, ...]  # the largest capacity that each MemoryKind has had
+    largest: tuple[int, ...]  # the largest capacity of each MemoryKind so far
     peaks: PeakContext
     sample: SampleContext | None
-    anomalies: tuple[Anomaly, ...]  # all that do not follow from the native ledger
+    anomalies: tuple[Anomaly, ...]  # those that do not follow from the native ledger
     failed_allocations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessContext:
-    """One account: what one source, or one of several connections, reports of a process."""
+    """One account: what one source, or one of several connections, reports about a process."""
 
-    index: int  # in the native ledger; negative: only counters name the process
+    index: int  # in the native ledger; negative: known from counters only
     pid: int
     start_time_ns: int | None
     user: str | None
@@ -139,16 +146,16 @@ class ProcessContext:
     dropped: int
     overflow: int
     whole: int  # the first account of the process; this one is a part of it
-    counted_as: int | None  # the account of the same process that counts instead
+    counted_as: int | None  # the account that counts instead for the same process
     devices: Mapping[str, str]  # logical id to unique id
     binaries: Mapping[str, int | None]  # in DRAM, as its probe saw them; by unique id
     missing: tuple[str, ...]  # what its probe cannot see
     untracked: bool  # it may hold something that nobody has seen
     call_sites: bool | None  # whether operations and call sites are recorded
     missed: bool  # events were overwritten before they were read
-    lower_bound: tuple[str, ...]  # devices with programs that may not be reported
-    alive: Mapping[str, tuple[int, ...]]  # buffers by MemoryKind, where lists do not have all
-    uncounted: tuple[int, ...]  # programs that ran unseen
+    lower_bound: tuple[str, ...]  # devices with programs that may not have been reported
+    alive: Mapping[str, tuple[int, ...]]  # buffers by MemoryKind, where lists are incomplete
+    uncounted: tuple[int, ...]  # programs that ran unobserved
     workload: Workload | None = None
 
     @property
@@ -158,9 +165,7 @@ class ProcessContext:
 
 def title(pid: int, command: str | None) -> str:
     """For sentences: 'pid 42 (python model.py)'."""
-    program, _, arguments = (command or "command unknown").partition(" ")
-    short = f"{os.path.basename(program)} {arguments}".strip()
-    return f"pid {pid} ({short if len(short) <= 60 else short[:59] + '…'})"
+    return f"pid {pid} ({clip(short_command(command or 'command unknown'), 60)})"
 
 
 class CounterContext(NamedTuple):
@@ -169,17 +174,17 @@ class CounterContext(NamedTuple):
     process: int  # index of its account
     device: int  # index
     amounts: Amounts
-    version: int  # of the layout of the counters
+    version: int  # layout of the counters
     counts_kernels: bool
     updated_ns: int
     kernels: int | None
-    has_events: bool  # the account has events too
-    odd: bool  # counters have been above the events for a while
+    has_events: bool  # the account has events as well
+    odd: bool  # counters have exceeded the events for a while
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Everything that a snapshot needs besides the native ledger. Values that have not changed are the same objects."""
+    """Everything that a snapshot needs besides the native ledger. Unchanged values are the same objects."""
 
     host: Mapping[str, Any]
     watchful: bool  # counters are read all the time, so the highest reading is their peak

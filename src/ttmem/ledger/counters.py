@@ -1,4 +1,4 @@
-"""The counters of stock ttnn: readings, whose they are, and how they add up with events."""
+"""The counters of stock ttnn: readings, their owners, and how they add up with events."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from ttmem.fast_dataclasses import dataclass, field
 from ttmem.ledger.context import CounterContext, source_of
 from ttmem.ledger.devices import MAX_DEVICES, DeviceRecord, DeviceRegister, made_up_id
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
-from ttmem.ledger.rows import Place, counter_row, differences, with_counters
-from ttmem.procfs import ProcessFacts, is_alive, process_facts
+from ttmem.ledger.rows import AccountKey, counter_row, differences, with_counters
+from ttmem.procfs import (
+    ProcessFacts,
+    command_line,
+    is_alive,
+    user_id,
+    user_name,
+    workload_of,
+)
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow, DeviceRow
 
 NOTHING = Amounts()
 
-# pid, start time; where that is unknown, name and user
+# pid and start time; if that is unknown, name and user
 Identity = tuple[int, int | None, str | None, str | None]
 
 
 @dataclass(slots=True)
 class Account:
-    """One process on one device."""
-
     process: ProcessRecord
     device: DeviceRecord
     sample: DeviceSample
     slot: ProcessSample
-    _context: CounterContext | None = None  # made once for each reading
+    _context: CounterContext | None = None  # made once per reading
 
     @property
     def here(self) -> bool:
@@ -37,7 +42,7 @@ class Account:
         return self.slot.owner is not Owner.ELSEWHERE
 
     def context(self, owner: ProcessRecord | None, odd: bool) -> CounterContext:
-        """As plain values; `owner` is the account of the process that has events, if there is one."""
+        """As plain values; `owner` is the account of the process with events, if there is one."""
         index = self.process.index if owner is None else owner.index
         made = self._context
         if made is None or (made.process, made.has_events, made.odd) != (
@@ -61,7 +66,7 @@ class Account:
 
 @dataclass(slots=True)
 class Samples:
-    """The latest reading; what went before matters only for who died since."""
+    """The latest reading. The one before only matters for processes that died since."""
 
     accounts: list[Account] = field(default_factory=list)
     ghosts: tuple[LeftBehind, ...] = ()
@@ -77,33 +82,33 @@ class Samples:
         remarks: Iterable[Remark],
         now: int,
     ) -> None:
-        """Replaces the reading: who is not in it holds nothing."""
+        """Replaces the reading: processes that are not in it hold nothing."""
         accounts: dict[int, dict[Identity, Account]] = {}  # by device
-        # A file is evidence for its owner only: by the process and that user.
+        # A file is evidence only about its owner's processes, so the user is part of the key.
         dead: dict[tuple[Identity, str | None], dict[str, Amounts]] = {}
         names: dict[tuple[Identity, str | None], ProcessSample] = {}
         known, self._processes = self._processes, {}
         for device, sample in reading:
             source = source_of(sample.version)
             here = accounts.setdefault(device.index, {})
-            for one in sample.processes:
-                identity = _identity(one, sample.user)
-                if one.owner.left:
+            for slot in sample.processes:
+                identity = _identity(slot, sample.user)
+                if slot.owner.left:
                     held = dead.setdefault((identity, sample.user), {})
                     before = held.get(device.unique_id, NOTHING)
-                    held[device.unique_id] = Amounts.total((before, one.counters))
-                    names[identity, sample.user] = one
-                if not one.owner.counts:
+                    held[device.unique_id] = Amounts.total((before, slot.counters))
+                    names[identity, sample.user] = slot
+                if not slot.owner.counts:
                     continue
                 process = self._processes.get(identity)
                 if process is None:
-                    process = self._process(identity, one, sample.user, known)
+                    process = self._process(identity, slot, sample.user, known)
                 process.sources.add(source)
                 account = here.get(identity)
                 if account is None:
-                    here[identity] = Account(process, device, sample, one)
-                else:  # two slots of one process: a race of the runtime's
-                    both = Amounts.total((account.slot.counters, one.counters))
+                    here[identity] = Account(process, device, sample, slot)
+                else:  # two slots of one process: a race in the runtime
+                    both = Amounts.total((account.slot.counters, slot.counters))
                     account.slot = account.slot._replace(counters=both)
         self._deaths = {i: self._deaths.get(i) or self._seen_dying(i, known, now) for i, _ in dead}
         self.accounts = [account for some in accounts.values() for account in some.values()]
@@ -115,29 +120,34 @@ class Samples:
         self.remarks = tuple(remarks)
 
     def bury(self, pid: int, start_time_ns: int | None) -> None:
-        """A process died after the reading was taken: it holds nothing from now on."""
+        """Drops a process that died after the reading was taken."""
         self.accounts = [a for a in self.accounts if not same(a.process.facts, pid, start_time_ns)]
         gone = [i for i, p in self._processes.items() if same(p.facts, pid, start_time_ns)]
         for identity in gone:
             del self._processes[identity]
 
+    @property
+    def processes(self) -> list[ProcessRecord]:
+        """Those that hold something, or could: all whose slots count."""
+        return list(self._processes.values())
+
     def process(self, index: int) -> ProcessRecord:
-        """By its (negative) index."""
+        """The process with that (negative) index."""
         return self._by_index[index]
 
     def _process(
         self,
         identity: Identity,
-        one: ProcessSample,
+        slot: ProcessSample,
         user: str | None,
         known: Mapping[Identity, ProcessRecord],
     ) -> ProcessRecord:
-        """One that this reading has not named before."""
+        """A process that is new in this reading."""
         process = known.get(identity)
         if process is None:
             self._numbered -= 1
             process = ProcessRecord(
-                self._numbered, _facts(one, user), container_pid=one.container_pid
+                self._numbered, _facts(slot, user), container_pid=slot.container_pid
             )
         process.sources.clear()
         self._processes[identity] = process
@@ -145,56 +155,55 @@ class Samples:
 
     @staticmethod
     def _seen_dying(identity: Identity, known: Mapping[Identity, ProcessRecord], now: int) -> int:
-        """Now, if it lived at the last reading; 0: nobody knows."""
+        """Now, if it was alive at the last reading; 0 if unknown."""
         return now if any(key[0] == identity[0] for key in known) else 0
 
 
 def same(facts: ProcessFacts, pid: int, start_time_ns: int | None) -> bool:
-    """Is that this process? A start time that one side could not read is no difference."""
+    """Whether both are the same process. A start time that one side could not read makes no difference."""
     either = None in (facts.start_time_ns, start_time_ns)
     return facts.pid == pid and (either or facts.start_time_ns == start_time_ns)
 
 
-def _identity(one: ProcessSample, user: str | None) -> Identity:
-    # Two containers may both have a process 17: what tells them apart is at most the name, and whose file it is.
-    if one.owner is Owner.ELSEWHERE:
-        return (one.pid, None, one.name, user)
-    return (one.pid, one.start_time_ns, None, None)
+def _identity(process: ProcessSample, user: str | None) -> Identity:
+    # Two containers may both have a process 17; only its name and the owner of the file can tell them apart.
+    if process.owner is Owner.ELSEWHERE:
+        return (process.pid, None, process.name, user)
+    return (process.pid, process.start_time_ns, None, None)
 
 
-def _facts(one: ProcessSample, user: str | None) -> ProcessFacts:
-    """`user` owns the file, and all that it says of a process that cannot be seen, it says of that user's."""
-    if one.owner is Owner.ELSEWHERE:
-        return ProcessFacts(one.pid, None, user, one.name)
-    found = process_facts(one.pid)
+def _facts(process: ProcessSample, user: str | None) -> ProcessFacts:
+    """`user` owns the file. What the file says about a process that cannot be seen is attributed to that user."""
+    if process.owner is Owner.ELSEWHERE:
+        return ProcessFacts(process.pid, None, user, process.name)
+    if process.owner is not Owner.LIVE:  # a live one is that user's: the source has compared them
+        user = user_name(user_id(process.pid))
+    command = command_line(process.pid) or process.name
     return ProcessFacts(
-        one.pid,
-        one.start_time_ns,
-        found.user,
-        found.command or one.name,
-        workload=found.workload,
+        process.pid, process.start_time_ns, user, command, workload=workload_of(process.pid)
     )
 
 
 def _ghost(
-    one: ProcessSample, devices: Mapping[str, Amounts], died: int | None, user: str | None
+    process: ProcessSample, devices: Mapping[str, Amounts], died: int | None, user: str | None
 ) -> LeftBehind:
-    return LeftBehind(one.pid, one.name, died, devices, ghost=True, user=user)
+    return LeftBehind(process.pid, process.name, died, devices, ghost=True, user=user)
 
 
-PATIENCE = 3  # looks in a row: events and counters are not read at the same instant
+PATIENCE = 3  # readings in a row: events and counters are not read at the same instant
 
 
 def owners(
     samples: Samples, processes: Mapping[int, ProcessRecord]
 ) -> Iterator[tuple[Account, ProcessRecord | None]]:
-    """Each account of the counters, with the process if it sends events too."""
-    if not processes:
+    """Each account of the counters, with the process if it also sends events."""
+    if not (processes and samples.accounts):
         yield from ((account, None) for account in samples.accounts)
         return
+    pids = {account.process.facts.pid for account in samples.accounts}
     by_pid: dict[int, list[ProcessRecord]] = defaultdict(list)
     for process in processes.values():
-        if process.counted_as is None and process.part_of is None:
+        if process.facts.pid in pids and process.counted_as is None and process.part_of is None:
             by_pid[process.pid].append(process)
     for account in samples.accounts:
         facts = account.process.facts
@@ -209,10 +218,10 @@ def owners(
 def locate(
     samples: Samples, processes: Mapping[int, ProcessRecord]
 ) -> Iterator[tuple[ProcessRecord, int, DeviceRecord]]:
-    """(process, number, device): the same process has a slot in the region that bears that number.
+    """(process, number, device) where the process has a slot in the counter file with that device number.
 
-    Numbers are per process (`TT_VISIBLE_DEVICES`), so another process's device of that number proves
-    nothing; and where two regions of a process bear the same number, neither does.
+    Numbers are per process (`TT_VISIBLE_DEVICES`), so another process's device with that number proves nothing. If two
+    files of a process have the same number, neither counts.
     """
     if not processes:
         return
@@ -235,21 +244,21 @@ class CounterBooks:
     def __init__(self, register: DeviceRegister) -> None:
         self.samples = Samples()
         self._register = register
-        self._above: Counter[Place] = Counter()  # readings in a row that were above the events
+        self._above: Counter[AccountKey] = Counter()  # readings in a row that exceeded the events
         self._plain: tuple[list[Account], tuple[CounterContext, ...]] = [], ()
 
     def take(self, devices: Iterable[DeviceSample], remarks: Iterable[Remark], now: int) -> None:
-        """A reading, in place of the one before."""
+        """Replaces the last reading."""
         found, beyond = self._register.sampled(devices)
-        more = Remark("devices", f"{beyond:,} regions are beyond the {MAX_DEVICES} that are kept")
+        more = Remark("devices", f"{beyond:,} regions are left out: {MAX_DEVICES} is the limit")
         self.samples.take(found, [*remarks, *([more] if beyond else [])], now)
 
     def contexts(self, processes: Mapping[int, ProcessRecord]) -> tuple[CounterContext, ...]:
-        """The reading as plain values; `processes` send events."""
-        if not processes:  # as on most hosts: asked four times for each snapshot
+        """The reading as plain values; `processes` are those that send events."""
+        if not processes:  # as on most hosts; this is called four times per snapshot
             accounts = self.samples.accounts
             if self._plain[0] is not accounts:
-                self._plain = accounts, tuple(one.context(None, False) for one in accounts)
+                self._plain = accounts, tuple(account.context(None, False) for account in accounts)
             return self._plain[1]
         return tuple(
             account.context(owner, self._lasting(owner, account.device))
@@ -260,7 +269,7 @@ class CounterBooks:
         return owner is not None and self._above[owner.index, device.index] >= PATIENCE
 
     def compare(self, processes: Mapping[int, ProcessRecord], rows: Iterable[AccountRow]) -> None:
-        """After each reading: counts how long the counters have been above the events."""
+        """After each reading: counts for how long the counters have exceeded the events."""
         if not processes:
             self._above.clear()
             return
@@ -273,7 +282,9 @@ class CounterBooks:
         )
 
     def strangers(self, processes: Mapping[int, ProcessRecord]) -> list[ProcessRecord]:
-        """Processes that only counters name."""
+        """Processes that only counters know."""
+        if not processes:
+            return self.samples.processes
         found = {
             account.process.index: account.process
             for account, process in owners(self.samples, processes)
@@ -282,7 +293,7 @@ class CounterBooks:
         return list(found.values())
 
     def ghosts(self, known: Iterable[LeftBehind]) -> list[LeftBehind]:
-        """Dead processes that the counters still name, besides those whose death was seen."""
+        """Dead processes that the counters still list, except those whose death was observed."""
         seen = {left.pid for left in known}
         found = [
             ghost
@@ -297,7 +308,7 @@ class CounterBooks:
     def begin_mixing(
         self, device: DeviceRecord, events: DeviceRow, processes: Mapping[int, ProcessRecord]
     ) -> None:
-        """One more process of `processes` tells of the device by events."""
+        """One more of `processes` reports the device by events."""
         others = [
             counter_row(account.context(None, False))
             for account, owner in owners(self.samples, processes)
@@ -306,7 +317,7 @@ class CounterBooks:
         device.polled.begin_mixing(events, with_counters(events, others))
 
     def released(self, process: ProcessRecord) -> None:
-        """The reading is older than the death of a process; it holds nothing from now on."""
+        """Drops a process that died after the reading was taken."""
         facts = process.facts
         if self.samples.accounts and not is_alive(facts.pid, facts.start_time_ns):
             self.samples.bury(facts.pid, facts.start_time_ns)

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, BinaryStatus, Event, Flag, KernelType, MemoryKind, Notice, Op
-from ttmem.fast_dataclasses import dataclass, field, replace
+from ttmem.events.record import OF_NO_DEVICE, OP_NAMES
+from ttmem.fast_dataclasses import NamedTuple, dataclass, field, replace
 from ttmem.snapshots import (
     Cores,
     CoreSet,
     LoggedEvent,
     MemoryHistory,
+    Question,
     ResidentBuffer,
     Snapshot,
 )
-from ttmem.snapshots.detail import COLUMNS, Names, listed
+from ttmem.snapshots.native_rows import COLUMNS, Names, listed
 
-LAST_BYTES = 4096 * EVENT_SIZE  # of the events that lists show
+LAST_BYTES = 4096 * EVENT_SIZE  # the events that lists show
 
 
 class Reporter(Protocol):
-    """Whoever reported an event; the mappings say what the numbers in it stand for."""
+    """The sender of an event; the mappings resolve the numbers in it."""
 
     @property
     def pid(self) -> int: ...
@@ -46,7 +48,7 @@ class Arrival(NamedTuple):
 
 
 class RecentEvents:
-    """The last events of all processes, for lists."""
+    """The latest events of all processes, for lists."""
 
     def __init__(self) -> None:
         self._arrivals: deque[Arrival] = deque()
@@ -60,7 +62,7 @@ class RecentEvents:
         return reversed(self._arrivals)
 
     def add(self, reporter: Reporter, events: bytes | memoryview, now: int) -> None:
-        """Older ones go when there are enough."""
+        """Drops the oldest events if there are too many."""
         kept = events[-LAST_BYTES:]
         if not kept:
             return
@@ -72,9 +74,7 @@ class RecentEvents:
         self._bytes = held
 
 
-_OPS = {int(op): op.name for op in (*Op, *Notice)}
-_OF_NO_DEVICE = {int(notice) for notice in Notice if not notice.of_device}
-_BUFFERS = (Op.ALLOC, Op.FREE)  # their `cores` is a phase
+_BUFFERS = (Op.ALLOC, Op.FREE)  # their `cores` field is a phase
 _FLAGS = [(int(flag), str(flag.name)) for flag in Flag if flag is not Flag.SAME_SLOT]
 _KINDS: dict[int, type[IntEnum]] = {
     Op.ALLOC: MemoryKind,
@@ -87,13 +87,13 @@ _KINDS: dict[int, type[IntEnum]] = {
 
 
 def logged_event(reporter: Reporter, event: Event, arrived: int) -> LoggedEvent:
-    """The event with the names of its process; `arrived` replaces a time that is missing, or in the future."""
+    """The event with the names of its process; `arrived` replaces a time that is missing or in the future."""
     of_buffer = event.op in _BUFFERS
     return LoggedEvent(
-        event.time if 0 < event.time <= arrived else max(arrived, 0),
+        max(event.time_by(arrived), 0),
         reporter.pid,
         event_device(reporter, event),
-        _OPS.get(event.op, event.op),
+        OP_NAMES.get(event.op, event.op),
         _kind(event),
         tuple(name for flag, name in _FLAGS if event.flags & flag),
         event.id,
@@ -110,23 +110,22 @@ def logged_event(reporter: Reporter, event: Event, arrived: int) -> LoggedEvent:
 
 
 def event_device(reporter: Reporter, event: Event) -> str | None:
-    """The unique id of the device on which it happened."""
-    return None if event.op in _OF_NO_DEVICE else reporter.devices.get(event.device)
+    return None if event.op in OF_NO_DEVICE else reporter.devices.get(event.device)
 
 
 def _size(event: Event) -> int | None:
-    """A program whose circular buffers found no room asked for no sum."""
+    """A program whose circular buffers do not fit asks for addresses, not for a number of bytes."""
     return event.size or None if event.op == Notice.ALLOCATION_FAILED else event.size
 
 
 def _text(reporter: Reporter, event: Event) -> str | None:
-    """What the runtime said."""
+    """The runtime's message."""
     failed = event.op == Notice.ALLOCATION_FAILED
     return reporter.messages.get(event.time) if failed else None
 
 
 def _kind(event: Event) -> str | None:
-    """What `kind` means depends on the sort of event; None where it means nothing."""
+    """What `kind` means depends on the event; None if it means nothing."""
     if event.op == Op.FREE and not event.flags & Flag.KIND_KNOWN:
         return None
     try:
@@ -135,30 +134,18 @@ def _kind(event: Event) -> str | None:
         return None
 
 
-NO_DEVICE = 0xFFFF  # the ledger never hands out this index
+NO_DEVICE = 0xFFFF  # never used as an index by the ledger
 MOST_ROWS = 1 << 40
 _STRINGS = ("name", "site", "last_site", "phase")
 
 
 @dataclass(frozen=True, slots=True)
-class Narrow:
-    """Rows of one device only, and at most so many of each sort; None: all."""
-
-    device: str | None = None  # a unique id; rows of a device that nobody knows are none
-    limit: int | None = None
-
-
-EVERYTHING = Narrow()
-
-
-@dataclass(frozen=True, slots=True)
 class Details:
-    """What `Feed.read` adds to a snapshot: the lists in `wanted`, made of the native ledger and names."""
+    """What `Feed.read` adds to a snapshot: the lists that the question names, made of the native ledger and names."""
 
     native: Ledger
     names: Names
-    wanted: Sequence[str]
-    narrow: Narrow = EVERYTHING
+    question: Question
     recent: RecentEvents | None = None
     history: Mapping[str, MemoryHistory] = field(default_factory=dict)  # by unique id
 
@@ -169,24 +156,24 @@ class Details:
 
     def add(self, snapshot: Snapshot) -> Snapshot:
         """Without the rows of `attachments`, which a server sends as they are."""
-        if "cores" in self.wanted:
+        if "cores" in self.question.detail:
             devices = self._devices()
             snapshot = replace(
                 snapshot,
                 cores={unique_id: self._cores(index) for index, unique_id in devices.items()},
                 resident={unique_id: self._resident(index) for index, unique_id in devices.items()},
             )
-        if "events" in self.wanted:
+        if "events" in self.question.detail:
             snapshot = replace(snapshot, events=self._events())
-        if "history" in self.wanted:
+        if "history" in self.question.detail:
             snapshot = replace(snapshot, history=self.history)
         return snapshot
 
     def attachments(self) -> dict[str, bytes]:
-        """Native rows; `ttmem.snapshots.detail` makes typed rows of them."""
-        native, wanted = self.native, self.wanted
-        limit = min(self.narrow.limit or 0, MOST_ROWS)
-        device = -1 if self.narrow.device is None else next(iter(self._devices()), NO_DEVICE)
+        """Native rows; `ttmem.snapshots.native_rows` makes typed rows of them."""
+        native, wanted = self.native, self.question.detail
+        limit = min(self.question.limit or 0, MOST_ROWS)
+        device = -1 if self.question.device is None else next(iter(self._devices()), NO_DEVICE)
         out: dict[str, bytes] = {}
         if "buffers" in wanted:
             out["buffers"] = native.buffers(limit, device)
@@ -199,8 +186,8 @@ class Details:
         return out
 
     def names_in(self, attachments: dict[str, bytes]) -> Names:
-        """What the numbers in the rows stand for: of strings only those that narrowed rows use."""
-        if self.narrow == EVERYTHING:
+        """The names that the rows refer to. If the rows are restricted, only the strings that they use."""
+        if not self.question.is_narrowed:
             return self.names
         used: dict[int, dict[int, str]] = {}
         for key, rows in attachments.items():
@@ -212,11 +199,11 @@ class Details:
 
     def _devices(self) -> dict[int, str]:
         """Unique ids by index."""
-        wanted, known = self.narrow.device, self.names.devices
+        wanted, known = self.question.device, self.names.devices
         return {index: device for index, device in known.items() if wanted in (None, device)}
 
     def _cores(self, device: int) -> tuple[CoreSet, ...]:
-        """Sets of cores whose circular buffers lie at the same addresses."""
+        """Sets of cores whose circular buffers have the same addresses."""
         return tuple(
             CoreSet(
                 self.names.pids[process],
@@ -229,7 +216,7 @@ class Details:
         )
 
     def _resident(self, device: int) -> tuple[ResidentBuffer, ...]:
-        """The circular buffers of the program that ran last on each core."""
+        """The circular buffers of the last program on each core."""
         pids = self.names.pids
         return tuple(
             ResidentBuffer(
@@ -239,12 +226,12 @@ class Details:
         )
 
     def _events(self) -> tuple[LoggedEvent, ...]:
-        latest = list(islice(self._backwards(), self.narrow.limit))
+        latest = list(islice(self._backwards(), self.question.limit))
         return tuple(latest[::-1])
 
     def _backwards(self) -> Iterator[LoggedEvent]:
         """The last event first: whoever wants ten unpacks ten."""
-        wanted = self.narrow.device
+        wanted = self.question.device
         for reporter, arrived, batch in reversed(self.recent or RecentEvents()):
             for offset in range(len(batch) - EVENT_SIZE, -1, -EVENT_SIZE):
                 event = Event.unpack(batch, offset)

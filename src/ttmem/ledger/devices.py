@@ -1,73 +1,175 @@
-"""The devices that somebody has told about: identity, declarations, capacities."""
+"""The known devices: identity, declarations, capacities."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import DeviceDeclaration, DeviceSample, MemoryKind
-from ttmem.fast_dataclasses import dataclass, field, replace
+from ttmem.fast_dataclasses import NamedTuple, dataclass, field, replace
 from ttmem.ledger.context import Declared, DeviceContext, SampleContext
 from ttmem.ledger.peaks import DeviceHistory, PolledPeaks
-from ttmem.ledger.shares import DEVICES, Shares
+from ttmem.ledger.shares import DEVICES, TRUSTED, Shares
 from ttmem.snapshots import Anomaly, Provenance
+
+
+class Effective(NamedTuple):
+    """What counts as the declaration of a device."""
+
+    declaration: DeviceDeclaration
+    by: str | None  # None: not declared, all capacities are unknown
+    user: str | None = None  # who declared it; None: the host or the server's options
+    one_layout: bool = (
+        True  # all processes whose declarations count divide its banks in the same way
+    )
+    ignored: tuple[tuple[int, str], ...] = ()  # accounts that declare it differently, and in what
 
 
 @dataclass(slots=True, eq=False)
 class DeviceRecord(Declared):
-    """A chip: its identity, and its declaration with where that came from."""
+    """A chip: its identity, its declaration, and where that came from.
+
+    Processes of several users may have it open. The declarations of one of them count: of root and the user of this
+    process, else of the user who has had it open for longest. Users are as in `Shares.key`.
+    """
 
     index: int
     unique_id: str
-    declaration: DeviceDeclaration
-    declared_by: str | None  # None: nobody, all capacities are unknown
+    given: tuple[DeviceDeclaration, str | None]  # what is known if nobody declares it
     identity: Provenance
-    user: str | None = None  # of the process, or the file, that told of it first
-    by_process: dict[int, DeviceDeclaration] = field(default_factory=dict)
-    sample: DeviceSample | None = None  # what counters said of it last
-    by_counters: bool = False  # nothing but counters has told of it yet
-    vacated: bool = False  # all that was reported of it turned out to belong to another device
+    known: Effective
+    user: str | None = None  # owner of the process, or of the file, that reported it first
+    opened: dict[int, str] = field(default_factory=dict)  # accounts, and their users
+    declared: dict[int, tuple[DeviceDeclaration, str]] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=dict)  # numbers of accounts, the first user first
+    authority: str | None = None  # whose declarations count
+    host: tuple[DeviceDeclaration, str] | None = None  # as the host describes it
+    stale: bool = False  # `known` has to be determined again
+    sample: DeviceSample | None = None  # the latest reading of the counters
+    counted_user: str | None = None  # whose live processes they list
+    by_counters: bool = False  # only counters have reported it yet
+    vacated: bool = False  # everything reported about it turned out to belong to another device
     history: DeviceHistory = field(default_factory=DeviceHistory)
     polled: PolledPeaks = field(default_factory=PolledPeaks)
-    counted: bool = False  # counters have told of bytes in it, since its peaks began
-    l1_peak_missed: bool = False  # a watched process came to it, or went on, unseen for a while
-    one_layout: bool = True  # all that have the device open have split its banks in the same way
-    largest: dict[MemoryKind, int] = field(default_factory=dict)  # capacities that were in force
+    counted: bool = False  # counters have reported bytes on it since its peaks began
+    l1_peak_missed: bool = False  # a watched process used it unobserved for a while
+    largest: dict[MemoryKind, int] = field(default_factory=dict)  # capacities so far
 
-    def declare(self, process: int, declaration: DeviceDeclaration, by: str) -> None:
-        """A client or the probe says what was opened. Each process chooses its own region sizes."""
-        self.by_process[process] = declaration
-        self._join(declaration)
-        self.declared_by = by
+    def open(self, account: int, user: str) -> None:
+        """A process of that user has it open from now on."""
+        if account not in self.opened:
+            self.opened[account] = user
+            self.users[user] = self.users.get(user, 0) + 1
+            self.choose()
 
-    def withdraw(self, process: int) -> None:
-        """The process is gone; what others declared holds, or what was known last."""
-        if self.by_process.pop(process, None) is not None and self.by_process:
-            self._join(list(self.by_process.values())[-1])
+    def declare(self, account: int, user: str, declaration: DeviceDeclaration, by: str) -> None:
+        """A client or the probe describes what was opened. Each process chooses its own region sizes."""
+        self.open(account, user)
+        self.declared.pop(account, None)
+        self.declared[account] = declaration, by  # at the end: it is the latest
+        self.stale = True
+        if user == self.authority:
+            for kind in MemoryKind:
+                capacity = declaration.banks(kind).capacity or 0
+                self.largest[kind] = max(self.largest.get(kind, 0), capacity)
 
-    def _join(self, latest: DeviceDeclaration) -> None:
-        self.declaration = _together(latest, self.by_process)
-        self.one_layout = len({_layout(each) for each in self.by_process.values()}) == 1
-        for kind in MemoryKind:
-            self.largest[kind] = max(self.largest.get(kind, 0), self.capacity(kind) or 0)
+    def withdraw(self, account: int) -> tuple[DeviceDeclaration, str] | None:
+        """The process has ended; returns what it declared. What others declared stays, or else the last declaration."""
+        user = self.opened.get(account)
+        if user is None:
+            return None
+        if self.users[user] == 1:
+            self._effective()
+            del self.users[user]
+        else:
+            self.users[user] -= 1
+        del self.opened[account]
+        declared = self.declared.pop(account, None)
+        self.choose()
+        return declared
+
+    def choose(self) -> None:
+        """Whose declarations count, now that others may have it open."""
+        users = {**self.users, **({} if self.counted_user is None else {self.counted_user: 1})}
+        self.stale = True
+        if not users or (self.authority in users and TRUSTED not in users):
+            return
+        before, self.authority = self.authority, TRUSTED if TRUSTED in users else next(iter(users))
+        if before not in (None, TRUSTED, self.authority):
+            self.largest.clear()  # others' capacities explain nothing
+
+    def _effective(self) -> Effective:
+        if self.stale:
+            self.stale = False
+            self.known = self._determined()
+        return self.known
+
+    def _determined(self) -> Effective:
+        """All processes share the hardware; of each region, the largest that a live process has configured counts."""
+        host, own = self.host, self.authority
+        everything = self.declared.items()
+        counted = [each for account, each in everything if self.opened[account] == own]
+        # Who opened it first may have made up a chip whose real user is known only by counters.
+        doubted = host is not None and own != TRUSTED and self.counted_user not in (None, own)
+        if counted and not doubted:
+            latest, by = counted[-1]
+            declarations = [declaration for declaration, _ in counted]
+            one_layout = len({_layout(each) for each in declarations}) == 1
+            declaration = _together(latest, declarations)
+            if host is not None:
+                declaration = filled(declaration, host[0], own == TRUSTED)
+            found = Effective(declaration, by, own, one_layout)
+        elif self.known.user is not None and (
+            (not self.users and self.counted_user is None)
+            or (self.known.user in (own, TRUSTED) and not doubted)
+        ):
+            found = self.known._replace(ignored=())
+        else:
+            found = Effective(*(host or self.given))
+        ignored: dict[str, tuple[int, str]] = {}
+        for account, (theirs, _) in everything:
+            user = self.opened[account]
+            if user not in (found.user, *ignored) and len(ignored) < MOST_IGNORED:
+                differing = _differing(theirs, found.declaration)
+                if differing:
+                    ignored[user] = account, differing
+        return found._replace(ignored=tuple(ignored.values()))
+
+    @property
+    def declaration(self) -> DeviceDeclaration:
+        return self._effective().declaration
+
+    @property
+    def declared_by(self) -> str | None:
+        """None: not declared, all capacities are unknown."""
+        return self._effective().by
+
+    @property
+    def one_layout(self) -> bool:
+        return self._effective().one_layout
+
+    @property
+    def ignored(self) -> tuple[tuple[int, str], ...]:
+        """Accounts whose declarations contradict those that count, and in what; one of each user."""
+        return self._effective().ignored
 
     @property
     def shown(self) -> bool:
-        """Is there anything to say of it? A region that was removed takes its device along."""
+        """Whether there is anything to show. A counter file that was removed takes its device along."""
         return not self.vacated and (self.sample is not None or not self.by_counters)
 
     @property
     def logical_id(self) -> int | None:
-        """The number that applications use, where anybody knows it."""
+        """The number that applications use, if known."""
         if self.by_counters:
             return None if self.sample is None else self.sample.logical_id
         return self.declaration.logical_id
 
     @property
     def capacity_provenance(self) -> Provenance:
-        """Who said how large the memories are."""
+        """Where the capacities come from."""
         if self.declared_by is None and self.by_counters:
             return Provenance("none", "unknown", UNKNOWN_BOARD)
         if self.declared_by is None:
@@ -76,7 +178,6 @@ class DeviceRecord(Declared):
         return Provenance(self.declared_by, "declared", self.declaration.note)
 
     def context(self, anomalies: Iterable[Anomaly], failed: int | None) -> DeviceContext:
-        """As it is now."""
         return DeviceContext(
             unique_id=self.unique_id,
             logical_id=self.logical_id,
@@ -100,17 +201,29 @@ _REGIONS = ("dram_bank_size", "trace_bank_size", "l1_bank_size", "l1_small_bank_
 
 
 def _together(
-    latest: DeviceDeclaration, declared: Mapping[int, DeviceDeclaration]
+    latest: DeviceDeclaration, declared: Iterable[DeviceDeclaration]
 ) -> DeviceDeclaration:
-    """The hardware is one; of each region the largest that a live process has set aside counts."""
     largest: dict[str, Any] = {
         name: max(
-            (size for d in declared.values() if (size := getattr(d, name)) is not None),
+            (size for each in declared if (size := getattr(each, name)) is not None),
             default=None,
         )
         for name in _REGIONS
     }
     return replace(latest, **largest)
+
+
+def _differing(theirs: DeviceDeclaration, ours: DeviceDeclaration) -> str:
+    """In what two users contradict each other, in words; each may number the chips in its own way."""
+    names = [
+        name
+        for name in theirs.__match_args__
+        if name not in ("logical_id", "unique_id", "note")
+        and None not in (getattr(theirs, name), getattr(ours, name))
+        and getattr(theirs, name) != getattr(ours, name)
+    ]
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _layout(declared: DeviceDeclaration) -> tuple[Any, ...]:
@@ -119,12 +232,12 @@ def _layout(declared: DeviceDeclaration) -> tuple[Any, ...]:
 
 
 def made_up_id(logical_id: int) -> str:
-    """The unique id of a device that is known by number only: host and number."""
+    """The unique id of a device that is known only by number: made from host and number."""
     return f"{os.uname().nodename}:{logical_id}"
 
 
 UNKNOWN_BOARD = (
-    "no cluster descriptor, driver or board number tells what this device is;"
+    "no cluster descriptor, driver or board number identifies this device;"
     " `pip install 'ttmem[umd]'` and `--umd` let ttmem ask the driver"
 )
 SHARED_ID = Provenance("shared memory", "chip unique id, the name of its region")
@@ -133,7 +246,7 @@ MADE_UP_ID = "made from host and logical id"
 
 
 def made_up_identity(declared_by: str | None) -> Provenance:
-    """Of a device that is known by number only; who told of it?"""
+    """The identity of a device that is known only by number, and who reported it."""
     if declared_by == "probe":
         return Provenance("probe", MADE_UP_ID, "this runtime does not show chip unique ids")
     return Provenance("socket", MADE_UP_ID, "the client sent no chip unique id")
@@ -142,22 +255,17 @@ def made_up_identity(declared_by: str | None) -> Provenance:
 MAX_DEVICES = 256
 MAX_LOGICAL_ID = 1023
 FULL = f"the table of devices is full: all {MAX_DEVICES} are in use"
-OWN_FULL = f"user {{}} has {DEVICES} devices in use, and may not have more"
+OWN_FULL = f"user {{}} has {DEVICES} devices in use, which is the limit"
 
 
-OPENERS = ("client", "probe")  # who tells of a device because a process has it open
-HARDWARE = (
-    "board",
-    "pci",
-    "remote",
-    "position",
-    "dram_base",
-    "ring_base",
-)  # not a choice of a process
+MOST_IGNORED = 4  # users who are named
+MOST_NAMES = 4  # in a sentence
+IDENTITY = ("board", "pci", "remote", "position")
+HARDWARE = (*IDENTITY, "dram_base", "ring_base")  # not chosen by a process
 
 
 class DeviceDefaults(Protocol):
-    """What to take for a device that its client does not declare."""
+    """What to assume about a device that its client does not declare."""
 
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
         """None: nothing is known."""
@@ -166,31 +274,28 @@ class DeviceDefaults(Protocol):
         """Devices to show before anyone reports them."""
 
     def chips(self) -> int:
-        """How many devices there are at least, numbered from 0 on."""
+        """The least number of devices, numbered from 0."""
 
 
 class NoDefaults:
     """Devices without a declaration have no capacities."""
 
     def declaration(self, logical_id: int) -> DeviceDeclaration | None:
-        """Nothing is known."""
         return None
 
     def known_ids(self) -> list[int]:
-        """None."""
         return []
 
     def chips(self) -> int:
-        """None."""
         return 0
 
 
 class DeviceRegister:
-    """Every device once, by its unique id; the place in `devices` is its index in the native ledger."""
+    """Every device once, by its unique id; its position in `devices` is its index in the native ledger."""
 
     def __init__(self, native: Ledger, defaults: DeviceDefaults, shares: Shares) -> None:
         self.devices: list[DeviceRecord] = []
-        # Users for whom no place was found, and why; looking for one at each event would be dear.
+        # Users whose device was refused, and why: trying again at every event would be expensive.
         self.full: dict[str | None, str] = {}
         self._native = native
         self._shares = shares
@@ -201,33 +306,36 @@ class DeviceRegister:
         self._given = frozenset(self._by_unique_id)
 
     def find(self, unique_id: str) -> DeviceRecord | None:
-        """The device with that id."""
         return self._by_unique_id.get(unique_id)
 
     def declared(
-        self, declaration: DeviceDeclaration, declared_by: str | None, user: str | None = None
+        self, declaration: DeviceDeclaration, by: str, user: str | None = None
     ) -> DeviceRecord | None:
-        """The device that somebody described, of that user if it is new; None if there are too many."""
-        unique_id = declaration.unique_id or made_up_id(declaration.logical_id)
-        record = self._by_unique_id.get(unique_id)
-        if record is None:
-            told = declaration.unique_id is not None
-            identity = DECLARED_ID if told else made_up_identity(declared_by)
-            return self._added(unique_id, declaration, declared_by, identity, user)
-        if record.by_counters:
-            record.by_counters = False
-            record.declaration, record.declared_by = declaration, declared_by
-        elif record.declared_by is None:
-            record.declaration, record.declared_by = declaration, declared_by
-        return record
+        """The device that a process has declared, charged to its user if it is new; None if there are too many."""
+        blank = DeviceDeclaration(declaration.logical_id, declaration.unique_id)
+        return self._reported(blank, None, made_up_identity(by), user)
 
     def by_number(self, logical_id: int, user: str | None = None) -> DeviceRecord | None:
-        """The device of a client that knows no more of it; None if there is no such number."""
+        """The device of a client that knows only its number; None if there is no such number."""
         if logical_id > MAX_LOGICAL_ID:
             return None
         given = self._defaults.declaration(logical_id)
-        declared_by = "server option" if given else None
-        return self.declared(given or DeviceDeclaration(logical_id), declared_by, user)
+        by = None if given is None else "server option"
+        given = given or DeviceDeclaration(logical_id)
+        return self._reported(given, by, made_up_identity(by), user)
+
+    def _reported(
+        self, given: DeviceDeclaration, by: str | None, made_up: Provenance, user: str | None
+    ) -> DeviceRecord | None:
+        unique_id = given.unique_id or made_up_id(given.logical_id)
+        record = self._by_unique_id.get(unique_id)
+        if record is None:
+            identity = made_up if given.unique_id is None else DECLARED_ID
+            return self._added(unique_id, given, by, identity, user)
+        record.by_counters = False
+        if by is not None and record.given[1] is None:
+            record.given, record.stale = (given, by), True
+        return record
 
     def count(self) -> int:
         """How many numbers have a device, or are expected to have one."""
@@ -235,13 +343,13 @@ class DeviceRegister:
         return max(self._defaults.chips(), len(seen))
 
     def expected(self, logical_id: int) -> DeviceDeclaration | None:
-        """What the options say of a number that nobody has reported."""
+        """What the options say about a number that nobody has reported."""
         return self._defaults.declaration(logical_id) if 0 <= logical_id <= MAX_LOGICAL_ID else None
 
     def sampled(
         self, samples: Iterable[DeviceSample]
     ) -> tuple[list[tuple[DeviceRecord, DeviceSample]], int]:
-        """The devices that counters tell of now, and how many more there would be."""
+        """The devices that the counters list now, and how many were refused."""
         for record in self.devices:
             record.sample = None
         found, beyond = [], 0
@@ -250,10 +358,19 @@ class DeviceRegister:
             if known is None:
                 beyond += 1
                 continue
-            known.sample = sample
+            known.sample = sample if known.sample is None else _joined(known.sample, sample)
             self._learn(known, sample)
             found.append((known, sample))
+        for record in self.devices:
+            user = None if record.sample is None else self._counted_user(record.sample)
+            if user != record.counted_user:
+                record.counted_user = user
+                record.choose()
         return found, beyond
+
+    def _counted_user(self, sample: DeviceSample) -> str | None:
+        live = any(process.owner.counts for process in sample.processes)
+        return self._shares.key(sample.user) if live and sample.user is not None else None
 
     def _seen(self, sample: DeviceSample) -> DeviceRecord | None:
         blank = DeviceDeclaration(sample.logical_id or 0)
@@ -263,31 +380,29 @@ class DeviceRegister:
         return record
 
     def _learn(self, record: DeviceRecord, sample: DeviceSample) -> None:
-        """Who opened it knows best; then what the host tells; then the server's options."""
-        if record.declared_by in OPENERS:
-            if sample.declaration is not None:
-                record.declaration = _filled(record.declaration, sample.declaration)
-            return
+        """The opener's declaration wins, then what the host knows, then the server's options."""
         if sample.declaration is not None:
-            record.declaration = sample.declaration
-            record.declared_by = sample.capacity_source or "shared memory"
-        elif record.declared_by is None and sample.logical_id is not None:
+            host = sample.declaration, sample.capacity_source or "shared memory"
+            if host != record.host:
+                record.host, record.stale = host, True
+        elif record.given[1] is None and sample.logical_id is not None:
             given = self._defaults.declaration(sample.logical_id)
             if given is not None:
-                record.declaration, record.declared_by = given, "server option"
+                record.given, record.stale = (given, "server option"), True
 
     def _added(
         self,
         unique_id: str,
-        declaration: DeviceDeclaration,
-        declared_by: str | None,
+        given: DeviceDeclaration,
+        by: str | None,
         identity: Provenance,
         user: str | None,
     ) -> DeviceRecord | None:
         index = self._place(user)
         if index is None:
             return None
-        record = DeviceRecord(index, unique_id, declaration, declared_by, identity, user)
+        known = Effective(given, by)
+        record = DeviceRecord(index, unique_id, (given, by), identity, known, user)
         if index == len(self.devices):
             self.devices.append(record)
         else:
@@ -297,9 +412,9 @@ class DeviceRegister:
         return record
 
     def _place(self, user: str | None) -> int | None:
-        """A new index, or that of a device which nobody has open, or else on which nothing is held.
+        """A new index; else that of a device that nobody has open, or else of one without allocations.
 
-        Who has its share of devices gets the place of one of its own.
+        A user whose share is used up gets the index of one of its own devices.
         """
         if user in self.full:
             return None
@@ -314,26 +429,37 @@ class DeviceRegister:
                     return record.index
         self.full[user] = OWN_FULL.format(user) if enough else FULL
         if enough:
-            self._shares.refuse(user, f"a device was left out: it has {DEVICES}, its share of them")
+            self._shares.refuse(user, f"a device was left out: {DEVICES} is the limit per user")
         return None
 
     def _kept(self, record: DeviceRecord) -> bool:
-        """Is it there whether anybody reports of it or not?"""
+        """Whether it is shown even if nobody reports it."""
         return record.sample is not None or record.unique_id in self._given
 
 
-def _filled(declared: DeviceDeclaration, host: DeviceDeclaration) -> DeviceDeclaration:
-    """With what the host knows of the hardware, and who opened it does not say."""
+def _joined(one: DeviceSample, other: DeviceSample) -> DeviceSample:
+    """Of two files about one device, here and in a container; what can only be said once is that of the first."""
+    processes, remarks = one.processes + other.processes, one.remarks + other.remarks
+    return replace(one, processes=processes, remarks=remarks)
+
+
+def filled(
+    declared: DeviceDeclaration, host: DeviceDeclaration, trusted: bool = True
+) -> DeviceDeclaration:
+    """Adds what the host knows about the hardware where the opener does not say, or may not be believed."""
     if None not in (declared.arch, host.arch) and declared.arch != host.arch:
-        return declared
+        return declared if trusted else host
+    believed = () if trusted else IDENTITY
     known: dict[str, Any] = {
-        name: getattr(host, name) for name in HARDWARE if getattr(declared, name) is None
+        name: getattr(host, name)
+        for name in HARDWARE
+        if getattr(declared, name) is None or (name in believed and getattr(host, name) is not None)
     }
     return _with_ring(replace(declared, **known))
 
 
 def _with_ring(declared: DeviceDeclaration) -> DeviceDeclaration:
-    """Its ring ends where circular buffers begin, which is for the process to choose."""
+    """The ring ends where circular buffers begin, which the process can choose."""
     base, end, banks = declared.ring_base, declared.cb_base, declared.l1_banks
     if declared.ring_per_core is not None or base is None or end is None or end < base:
         return declared

@@ -1,7 +1,7 @@
-"""The native ledger with a journal: a record for every call that changes it (`ttmem.events.record` has the layout).
+"""The native ledger with a journal: a record of every call that changes it (layout: `ttmem.events.record`).
 
-Replaying a journal into the state in which it began (`Ledger.save`, `Ledger.restore`, `Ledger.replay`) leads to the
-same state, row for row.
+Replaying a journal from the state in which it began (`Ledger.save`, `Ledger.restore`, `Ledger.replay`) gives the same
+state, row for row.
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ from typing import Any, Protocol
 
 from ttmem._native import Ledger
 from ttmem.events import EVENT_SIZE, NO_POSITION, Control, Event
+from ttmem.events.record import BLANK
 
 _UNKNOWN_OP = 127  # neither an event nor a control record
-_NO_CONTROL = bytes(min(op, _UNKNOWN_OP) for op in range(256))
+_NO_CONTROL = bytes(_UNKNOWN_OP if op >= BLANK else op for op in range(256))
 
 
 class Journal(Protocol):
-    """Where the records go. No method may raise: that would look like a fault of the process that sent them."""
+    """Receives the records. No method may raise: the sender of the events would be blamed for it."""
 
     def control(self, records: bytes, /) -> None:
-        """A control record, with what belongs to it."""
+        """A control record and its payload."""
 
     def batch(
         self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
     ) -> None:
-        """Events that the ledger has taken: a part of `data`. None of them looks like a control record."""
+        """Events that the ledger has accepted: a part of `data`. None of them looks like a control record."""
 
     def string(self, account: int, number: int, text: str, /) -> None:
-        """A process has defined a string; it is no record."""
+        """A process has defined a string, which is not a record."""
 
     def interrupted(self) -> None:
         """Memory ran out in the middle of a call: only a new key frame has the state of the ledger."""
 
 
 class _Several:
-    """The same journal, written by each."""
+    """Passes everything to several journals."""
 
     def __init__(self, journals: Sequence[Journal]) -> None:
         self._journals = journals
@@ -61,15 +62,15 @@ class _Several:
 
 
 class JournaledLedger(Ledger):
-    """A native ledger to which journals can be attached at any time; until then its methods are the native ones."""
+    """A native ledger to which journals can be attached at any time. Until then, its methods are the native ones."""
 
-    position = NO_POSITION  # in their source, of the events that are applied next
+    position = NO_POSITION  # in its source, of the event that is applied next
     journal: Journal | None = None
     _journals: tuple[Journal, ...] = ()
 
     def __init__(self, *arguments: int, **keywords: int) -> None:
         super().__init__(*arguments, **keywords)
-        self.followed: set[int] = set()  # accounts whose notices are taken: those of a probe
+        self.followed: set[int] = set()  # accounts whose notices are accepted: those of a probe
 
     def follow_table(self, process: int, /) -> None:
         super().follow_table(process)
@@ -80,11 +81,11 @@ class JournaledLedger(Ledger):
         self.followed.discard(process)
 
     def attach(self, journal: Journal) -> None:
-        """Writes it from now on; what the ledger has before is `save()`."""
+        """Starts writing to the journal. The state before is `save()`."""
         self._write_to((*self._journals, journal))
 
     def detach(self, journal: Journal) -> None:
-        self._write_to(tuple(one for one in self._journals if one is not journal))
+        self._write_to(tuple(other for other in self._journals if other is not journal))
 
     def _write_to(self, journals: tuple[Journal, ...]) -> None:
         self._journals = journals
@@ -116,20 +117,21 @@ class JournaledLedger(Ledger):
         return result
 
     def _journaled(self, journal: Journal, native: Callable[..., Any]) -> Callable[..., Any]:
-        """Takes few microseconds more than the native call, however many events there are."""
+        """Adds a few microseconds to the native call, however many events there are."""
         rejected, followed, batch = self.rejected, self.followed, journal.batch
+        seen = rejected()
 
         def apply(
             process: int, events: bytes, offset: int, length: int, now: int, *words: Any
         ) -> Any:
-            before = rejected()
+            nonlocal seen
             try:
                 result = native(self, process, events, offset, length, now, *words)
             except MemoryError:
                 journal.interrupted()
                 raise
             end = offset + (result[0] if words else result) * EVENT_SIZE
-            if rejected() != before or process in followed:
+            if seen != (seen := rejected()) or process in followed:
                 events, offset, end = _without_controls(events, offset, end)
             if end > offset:
                 batch(process, now, self.position, events, offset, end)
@@ -139,12 +141,11 @@ class JournaledLedger(Ledger):
 
 
 def _without_controls(events: bytes, offset: int, end: int) -> tuple[bytes, int, int]:
-    """A reader tells events from control records by their op; which of the unknown ones it was matters to nobody.
-
-    The ledger rejects them, unless they come from a probe.
+    """Readers tell events from control records by their op, so unknown ops are replaced: the ledger rejects them
+    anyway, unless they come from a probe.
     """
     ops = events[offset:end:EVENT_SIZE]
-    if ops.isascii():
+    if ops.isascii() and BLANK not in ops:
         return events, offset, end
     copy = bytearray(events[offset:end])
     copy[::EVENT_SIZE] = ops.translate(_NO_CONTROL)

@@ -1,4 +1,4 @@
-"""The past of each device: an hour of history, and the peaks of polled counters."""
+"""The history of each device: samples of the last hour, and the peaks of polled counters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeviceHistory:
         self._columns: dict[str, MutableSequence[int]] = {
             name: array("Q") for name in MemoryHistory._fields
         }
-        self._columns["time_ns"] = []  # a clock may stand before 1970
+        self._columns["time_ns"] = []  # a clock may be before 1970
         self._next = 0
 
     def __bool__(self) -> bool:
@@ -43,7 +43,7 @@ class DeviceHistory:
         )
 
     def append(self, values: Sequence[int]) -> None:
-        """One sample, as columns; the oldest goes when the hour is full."""
+        """Adds a sample, as columns; the oldest goes when the hour is full."""
         full = len(self._columns["time_ns"]) == SECONDS
         for column, value in zip(self._columns.values(), values, strict=True):
             if full:
@@ -63,25 +63,25 @@ class DeviceHistory:
 
 
 class PolledPeaks:
-    """Peaks of one device, from one look to the next.
+    """Peaks of one device, found by polling.
 
-    Events have a peak of their own, to the byte. Where counters tell of other processes on the same device, the peak
-    of both together is known only if a look has met both at their highest: what counters said in between is unknown.
+    Events have peaks of their own, exact to the byte. If counters report other processes on the same device, the peak
+    of both together is known only if a poll happened at that moment: nobody knows the counters in between.
     """
 
     def __init__(self) -> None:
-        self._seen: list[Mark] = [(0, 0)] * (KINDS + 1)  # all together, by looks
-        self._told: list[Mark] = [(0, 0)] * (KINDS + 1)  # of events, by a probe
-        self._counted = [0] * (KINDS + 1)  # of counters alone, by looks
+        self._seen: list[Mark] = [(0, 0)] * (KINDS + 1)  # all together, polled
+        self._told: list[Mark] = [(0, 0)] * (KINDS + 1)  # events, from a probe
+        self._counted = [0] * (KINDS + 1)  # counters alone, polled
 
     def reset(self, row: DeviceRow) -> None:
-        """Peaks start again at what is held now."""
+        """Resets peaks to what is allocated now."""
         self._seen = [(amount, 0) for amount in _amounts(row)]
         self._told = [(0, 0)] * (KINDS + 1)
         self._counted = [0] * (KINDS + 1)
 
     def raise_to(self, row: DeviceRow, events: DeviceRow, now: int) -> None:
-        """One more look; `events`: without what only counters tell."""
+        """Takes another poll; `events` is without what only counters report."""
         for kind, (amount, of_events) in enumerate(
             zip(_amounts(row), _amounts(events), strict=True)
         ):
@@ -90,18 +90,17 @@ class PolledPeaks:
                 self._seen[kind] = (amount, now)
 
     def begin_mixing(self, nothing: DeviceRow, others: DeviceRow) -> None:
-        """A process is told of by events from now on; `others` are told of by counters."""
+        """A process reports by events from now on; `others` are known from counters."""
         self._counted = [
-            one - none for one, none in zip(_amounts(others), _amounts(nothing), strict=True)
+            value - none for value, none in zip(_amounts(others), _amounts(nothing), strict=True)
         ]
 
     def raise_kind(self, kind: int, amount: int, time: int) -> None:
-        """A peak of events that a probe has met; `L1` is that of L1 used."""
+        """Takes a peak of events that a probe observed; `L1` is that of L1 used."""
         if amount > self._told[kind][0]:
             self._told[kind] = (amount, time)
 
     def context(self) -> PeakContext:
-        """As plain values."""
         seen, seen_ns = zip(*self._seen, strict=True)
         told, told_ns = zip(*self._told, strict=True)
         return PeakContext(seen, seen_ns, told, told_ns, tuple(self._counted))

@@ -10,30 +10,30 @@ from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import L1
 from ttmem.ledger.processes import ProcessRecord
+from ttmem.ledger.rows import AccountKey
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, LeftBehind
 from ttmem.wire.rows import AccountRow
 
 HeldAtTheEnd = Callable[[ProbeNews], dict[str, Amounts] | None]  # by a process, on each device
-PATIENCE = 3  # looks in a row: counters and events are not read at the same instant
-Place = tuple[int, int]  # process index, device index
-Difference = tuple[int, ...]  # bytes by kind of memory, then of circular buffers
+PATIENCE = 3  # polls in a row: counters and events are not read at the same instant
+Difference = tuple[int, ...]  # bytes by kind of memory, then circular buffers
 
 
 @dataclass(slots=True)
 class Doubt:
-    """A difference that stays the same."""
+    """A difference that does not change."""
 
     difference: Difference
     looks: int = 1
-    rebuilt: bool = False  # and is there again after the live table was read
+    rebuilt: bool = False  # and is still there after the live table was read
 
 
 class ProbeChecks:
-    """First a lasting difference is repaired from the live table; one that is left is an anomaly."""
+    """A lasting difference is first repaired from the live table; if it remains, it is an anomaly."""
 
     def __init__(self) -> None:
-        self._doubts: dict[Place, Doubt] = {}
+        self._doubts: dict[AccountKey, Doubt] = {}
         self._to_rebuild: set[int] = set()
 
     def look(
@@ -41,9 +41,8 @@ class ProbeChecks:
         process: ProcessRecord,
         news: ProbeNews,
         devices: Mapping[int, int],
-        rows: Mapping[Place, AccountRow],
+        rows: Mapping[AccountKey, AccountRow],
     ) -> None:
-        """One more look at all devices of a process."""
         for chip, counted in news.counters.items():
             place = (process.index, devices.get(chip, -1))
             difference = _difference(counted, rows.get(place))
@@ -61,17 +60,16 @@ class ProbeChecks:
                 self._doubts[place] = Doubt(difference, rebuilt=True)
 
     def take_doubts(self) -> set[int]:
-        """Processes whose live table is to be read now."""
+        """Processes whose live table should be read now."""
         wanted, self._to_rebuild = self._to_rebuild, set()
         return wanted
 
     def forget(self, process: ProcessRecord) -> None:
-        """It is released."""
         self._to_rebuild.discard(process.index)
         for place in [place for place in self._doubts if place[0] == process.index]:
             del self._doubts[place]
 
-    def odd(self, processes: Mapping[int, ProcessRecord]) -> Iterator[tuple[Place, Anomaly]]:
+    def odd(self, processes: Mapping[int, ProcessRecord]) -> Iterator[tuple[AccountKey, Anomaly]]:
         """What reading the live table did not explain."""
         for place, doubt in self._doubts.items():
             if doubt.rebuilt and doubt.looks >= PATIENCE:
@@ -93,29 +91,29 @@ def _anomaly(process: ProcessRecord, difference: Difference) -> Anomaly:
         if amount
     ]
     text = (
-        f"{process.title}: the probe's counters have {', '.join(parts)} than its events and its table, which"
-        " count; please report this"
+        f"{process.title}: the probe's counters have {', '.join(parts)} than its events and its table, which are"
+        " used; please report this"
     )
     return Anomaly("probe_counters", text, process.pid, sum(map(abs, difference)))
 
 
 class KilledProcesses:
-    """A region is read once, and only if counters name its process."""
+    """What killed processes held. A region is read once, and only if counters list its process."""
 
     def __init__(self) -> None:
         self._regions: dict[tuple[int, str | None], KilledProcess] = {}
         self._held: dict[str, dict[str, Amounts] | None] = {}
 
     def take(self, killed: Iterable[KilledProcess]) -> None:
-        """All that are there now."""
-        # Of two with one pid the last life counts; the one before its `exec` has the longer name.
-        last = sorted(killed, key=lambda one: one.path, reverse=True)
-        self._regions = {(one.pid, one.user): one for one in last}
-        paths = {one.path for one in self._regions.values()}
+        """Replaces the list of killed processes."""
+        # If two have the same pid, the later counts; the region from before an `exec` has the longer name.
+        last = sorted(killed, key=lambda killed: killed.path, reverse=True)
+        self._regions = {(killed.pid, killed.user): killed for killed in last}
+        paths = {killed.path for killed in self._regions.values()}
         self._held = {path: held for path, held in self._held.items() if path in paths}
 
     def better(self, ghost: LeftBehind, held_at_the_end: HeldAtTheEnd) -> LeftBehind:
-        """With what the region says, if it is of the same process and has seen everything: also when it died."""
+        """The region's figures, if it is of the same process and complete; they include the time of death."""
         region = self._regions.get((ghost.pid, ghost.user))
         if region is None:
             return ghost
@@ -128,7 +126,7 @@ class KilledProcesses:
 
 
 def _held(region: KilledProcess, held_at_the_end: HeldAtTheEnd) -> dict[str, Amounts] | None:
-    """None: there is nothing to be read, or it was not all seen."""
+    """None: the region cannot be read, or is incomplete."""
     news = region.last_words()
     if news is None or news.unseen or not news.tracking:
         return None
@@ -137,7 +135,7 @@ def _held(region: KilledProcess, held_at_the_end: HeldAtTheEnd) -> dict[str, Amo
 
 
 def _counted(held: dict[str, Amounts], news: ProbeNews) -> dict[str, Amounts]:
-    """Of buffers the counters have those too that the table had no room for."""
+    """The counters also include buffers that did not fit into the table."""
     out = dict(held)
     for device in news.devices:
         counted = news.counters.get(device.logical_id)
@@ -148,7 +146,7 @@ def _counted(held: dict[str, Amounts], news: ProbeNews) -> dict[str, Amounts]:
 
 
 class ProbePeaks:
-    """A peak counts when it is new: one from before `reset_peak` does not come back."""
+    """A peak counts when it is new, so that one from before `reset_peak` does not come back."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int, MemoryKind], int] = {}
@@ -161,32 +159,30 @@ class ProbePeaks:
         devices: Sequence[DeviceRecord],
         now: int,
     ) -> None:
-        """One more look at all devices of a process."""
         for chip, counted in news.counters.items():
             if chip not in indices:
                 continue
             device = devices[indices[chip]]
             for kind in MemoryKind:
-                key, one = (process.index, device.index, kind), counted.kinds[kind]
-                if one.peak > self._seen.get(key, 0):
-                    self._seen[key] = one.peak
-                    device.polled.raise_kind(kind, one.peak, _known(one.peak_ns, now))
+                key, counter = (process.index, device.index, kind), counted.kinds[kind]
+                if counter.peak > self._seen.get(key, 0):
+                    self._seen[key] = counter.peak
+                    device.polled.raise_kind(kind, counter.peak, _known(counter.peak_ns, now))
             if news.missed:
                 _take_l1(device, counted, now)
 
     def forget(self, process: ProcessRecord) -> None:
-        """It is released."""
         for key in [key for key in self._seen if key[0] == process.index]:
             del self._seen[key]
 
 
 def _known(time_ns: int, now: int) -> int:
-    """0 for a time that is still to come: the clock was set, or stood before 1970."""
+    """0 for a time in the future: the clock was set, or was before 1970."""
     return time_ns if time_ns <= now else 0
 
 
 def _take_l1(device: DeviceRecord, counted: ProbeCounters, now: int) -> None:
-    """Of L1 used there is no counter: its peak is known where all but one part was never used."""
+    """There is no counter of L1 used: its peak is known if all but one of its parts were never used."""
     l1, small = counted.kinds[MemoryKind.L1], counted.kinds[MemoryKind.L1_SMALL]
     if counted.cb_peak or (l1.peak and small.peak):
         device.l1_peak_missed = True

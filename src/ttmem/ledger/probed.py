@@ -1,7 +1,7 @@
-"""Processes that the probe watches: their regions' events and tables, taken into the accounts.
+"""Processes watched by the probe: accounts the events and tables of their regions.
 
-Every byte of a process is counted from one source. The probe sees all threads and every allocation, so it
-wins over what the same process reports over a socket, and over counters (docs/numbers.md).
+Every byte of a process is counted from one source. The probe sees all threads and every allocation, so it takes
+precedence over what the same process reports over a socket, and over counters (docs/numbers.md).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from ttmem.events import EVENT_SIZE, Event, Flag, MemoryKind, Op
 from ttmem.events.probe_news import KilledProcess, ProbeCounters, ProbeNews
-from ttmem.events.record import EVENT, of_source
+from ttmem.events.record import EVENT, of_source, places
 from ttmem.ledger.accounts import Accounts
 from ttmem.ledger.anomalies import FailedAllocations
 from ttmem.ledger.counters import same
@@ -20,18 +20,18 @@ from ttmem.procfs import ProcessFacts
 from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow
 
-_DEVICE, _ID, _CORES = 3, 5, 10  # places in an event
+_DEVICE, _ID, _CORES = 3, 5, 10  # offsets in an event
 
 
 def take_table(accounts: Accounts, process: ProcessRecord, news: ProbeNews, now: int) -> None:
-    """What is alive; then of the events before, which are in the table, the dispatches, which are not."""
+    """Accounts the live table, and the dispatches among the earlier events, which the table does not contain."""
     if news.live is None:
         return
     native = accounts.native
     accounts.recent.add(process, news.earlier, now)
     native.begin_resync(process.index)
     if news.missed:
-        # All anew: what went unseen must not make a peak together with what came, nor lie on cores as resident.
+        # Starts from nothing: old entries must neither add to the new ones in a peak, nor stay resident on cores.
         native.end_resync(process.index)
         native.begin_resync(process.index)
         process.probe.missed = True
@@ -43,28 +43,26 @@ def take_table(accounts: Accounts, process: ProcessRecord, news: ProbeNews, now:
 
 
 def _dispatches(news: ProbeNews) -> bytes:
-    """Of programs that are alive. Where counts are unknown anyway, the last ones tell who runs on which core."""
-    events, ops = news.earlier, news.earlier[::EVENT_SIZE]
+    """Dispatches of live programs. If the counts are unknown anyway, the last ones tell what runs on which core."""
+    events = news.earlier
     found: dict[object, int] = {}
-    at = ops.find(Op.PROGRAM_DISPATCH)
-    while at >= 0:
+    for at in places(events, Op.PROGRAM_DISPATCH):
         values = EVENT.unpack_from(events, at * EVENT_SIZE)
         if values[_ID] in news.live_programs:
             key = (values[_DEVICE], values[_ID], values[_CORES]) if news.missed else at
             found.pop(key, None)
             found[key] = at
-        at = ops.find(Op.PROGRAM_DISPATCH, at + 1)
     return b"".join(events[at * EVENT_SIZE : (at + 1) * EVENT_SIZE] for at in found.values())
 
 
-ID = 1 << 56  # ids of the probe are shorter
+ID = 1 << 56  # the probe's own ids are shorter
 NAME = 0xFFFFFFFF  # the probe numbers its strings from 1
 TEXT = "buffers beyond the probe's table"
 Amount = tuple[int, int]  # requested, reserved
 
 
 class Unlisted:
-    """One entry for each kind on each device: what the counters have, and no single entry does."""
+    """One entry per kind and device for what the counters include and no single entry shows."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
@@ -77,8 +75,8 @@ class Unlisted:
         rows: dict[tuple[int, int], AccountRow],
         now: int,
     ) -> None:
-        """Brings the entries of a process in line with its counters; `rows` follow."""
-        if news.live is not None:  # reading the table has swept what is not in it
+        """Makes the entries of a process match its counters; `rows` are updated."""
+        if news.live is not None:  # reading the table removed everything that is not in it
             self.forget(process)
         if not (news.unlisted or self.has(process)):
             return
@@ -97,11 +95,10 @@ class Unlisted:
         rows.update({(row.process, row.device): row for row in self._accounts.event_rows()})
 
     def has(self, process: ProcessRecord) -> bool:
-        """Are there any of it?"""
+        """Whether there are any."""
         return any(key[0] == process.index for key in self._entered)
 
     def forget(self, process: ProcessRecord) -> None:
-        """It is released."""
         for key in [key for key in self._entered if key[0] == process.index]:
             del self._entered[key]
 
@@ -127,15 +124,14 @@ class Unlisted:
 SOURCE = "probe"
 U32 = 0xFFFFFFFF
 MOST_REFUSED = 4096
-MOST_MESSAGES = 256  # of failed allocations, for each process; a region has the last 64
 
 
 class RegionTooLarge(Exception):
-    """One region, or all of one user, would take the place of everybody else's."""
+    """One region, or all regions of one user, would take the space of everybody else's."""
 
 
 class ProbedProcesses:
-    """One account for each region, by its path."""
+    """One account for each region, by path."""
 
     def __init__(self, accounts: Accounts, held_at_the_end: HeldAtTheEnd) -> None:
         self._accounts = accounts
@@ -147,71 +143,71 @@ class ProbedProcesses:
         self._peaks = ProbePeaks()
         self._killed = KilledProcesses()
         self._faulty: list[str] = []
-        self._refused: set[str] = set()  # what was read of these meanwhile is the rest of something
+        self._refused: set[str] = set()  # partly read: what comes next continues it
 
     def take(
         self, news: Iterable[ProbeNews], now: int, killed: Iterable[KilledProcess] = ()
     ) -> list[tuple[ProcessRecord, LeftBehind]]:
-        """Accounts everything; the processes that have ended, with what they held.
+        """Accounts everything; returns the processes that have ended, with what they held.
 
-        `killed`: all whose regions are there still, and whose end nobody has seen.
+        `killed`: those whose regions still exist, and whose end nobody observed.
         """
         self._killed.take(killed)
         self.failures.forget_old(now)
         alive, over = [], []
-        for one in news:
-            if one.first:
-                self._refused.discard(one.path)
-            if one.refused or one.path in self._refused:
-                self._leave_out(one.path, now)
+        for update in news:
+            if update.first:
+                self._refused.discard(update.path)
+            if update.refused or update.path in self._refused:
+                self._leave_out(update.path, now)
                 continue
             try:
-                process = self._account(one, now)
+                process = self._account(update, now)
             except Exception as problem:
-                self._set_aside(one.path, problem, now)
+                self._set_aside(update.path, problem, now)
                 continue
-            if one.ended:  # at once: what follows may be of its next life, after `exec`
-                over.append((process, self._end(one.path, now)))
-            elif not one.more:
-                alive.append((process, one))
+            if update.ended:  # at once: what follows may belong to the next program, after `exec`
+                over.append((process, self._end(update.path, now)))
+            elif not update.more:
+                alive.append((process, update))
         rows = (
             {(row.process, row.device): row for row in self._accounts.event_rows()} if alive else {}
         )
-        for process, one in alive:
+        for process, update in alive:
             try:
-                self._unlisted.settle(process, one, rows, now)
+                self._unlisted.settle(process, update, rows, now)
                 devices = self._accounts.device_indices(process)
-                self._find_gaps(process, one)
-                self.checks.look(process, one, devices, rows)
+                self._find_gaps(process, update)
+                self.checks.look(process, update, devices, rows)
             except Exception as problem:
-                self._set_aside(one.path, problem, now)
+                self._set_aside(update.path, problem, now)
         return [(process, left) for process, left in over if left is not None]
 
     def give_up(self, paths: Iterable[str], now: int) -> None:
-        """These have more to tell than anybody has time to read."""
+        """Gives up regions with more events than can be read."""
         for path in paths:
-            self._set_aside(path, RegionTooLarge("it has more to tell than can be read"), now)
+            self._set_aside(path, RegionTooLarge("it has more events than can be read"), now)
 
     def take_faulty(self) -> list[str]:
-        """Regions whose news could not be accounted, once: they are to be read no more for a while."""
+        """Regions that could not be accounted, once: they should not be read for a while."""
         faulty, self._faulty = self._faulty, []
         return faulty
 
     def _set_aside(self, path: str, problem: Exception, now: int) -> None:
         self._accounts.faults.note(f"the region {path}", problem)
         self._faulty.append(path)
-        if len(self._refused) >= MOST_REFUSED:  # of those that never came again
+        if len(self._refused) >= MOST_REFUSED:  # of those that never came back
             self._refused.clear()
         self._refused.add(path)
         self._leave_out(path, now)
 
     def _leave_out(self, path: str, now: int) -> None:
-        """Of a region that is not read: its process may live, and what it holds is unknown."""
+        """Leaves out a region that is not read. Its process may be alive, and what it holds is unknown."""
         left = self._end(path, now) if path in self._by_path else None
         if left is not None:
             self._accounts.left_behind.remove(left)
 
-    def _check_room(self, news: ProbeNews) -> None:
+    def _check_size(self, news: ProbeNews) -> None:
         """RegionTooLarge if this region, or all of its user's, would have more entries than are kept."""
         user, own, others = news.facts.user, 0, 0
         for path, process in self._by_path.items():
@@ -222,16 +218,16 @@ class ProbedProcesses:
         own = own if news.live is None else len(news.live) // EVENT_SIZE
         if news.most_live is not None and own > news.most_live:
             raise RegionTooLarge(
-                f"user {user} has {own:,} live entries in it, and {news.most_live:,} are kept of a region of its size"
+                f"user {user} has {own:,} live entries in it; the limit for a region of its size is {news.most_live:,}"
             )
         most = self._accounts.max_live // 2
         if own + others > most and news.most_live is not None:
             raise RegionTooLarge(
-                f"user {user} has {own + others:,} live entries in all regions, and {most:,} are kept of one user"
+                f"user {user} has {own + others:,} live entries in all regions; the limit per user is {most:,}"
             )
 
     def _find_gaps(self, process: ProcessRecord, news: ProbeNews) -> None:
-        # A reader that has seen every event needs no table. One of the past has no counters to compare with.
+        # A reader that has seen every event needs no table. A reader of the past has no counters to compare with.
         lacking = self._unlisted.has(process) or not news.counters
         process.overflow = process.probe.unlisted = news.unlisted if lacking else 0
         process.probe.alive.clear()
@@ -243,15 +239,15 @@ class ProbedProcesses:
                     process.probe.alive[process.devices[chip]] = counts
 
     def better(self, ghost: LeftBehind) -> LeftBehind:
-        """What counters still name of a dead process, as its region has it where there is one."""
+        """What a dead process held that counters still list, from its region if there is one."""
         return self._killed.better(ghost, self._held_at_the_end)
 
     def watches(self, pid: int | None) -> bool:
-        """Does a probe tell what that process holds?"""
+        """Whether a probe reports what that process holds."""
         return any(process.pid == pid for process in self._by_path.values())
 
     def doubted(self) -> list[str]:
-        """Regions whose counters say something else than their events: their live tables must be read."""
+        """Regions whose counters disagree with their events: their live tables must be read."""
         indices = self.checks.take_doubts()
         return [path for path, process in self._by_path.items() if process.index in indices]
 
@@ -263,20 +259,19 @@ class ProbedProcesses:
         return None
 
     def _account(self, news: ProbeNews, now: int) -> ProcessRecord:
-        self._check_room(news)
+        self._check_size(news)
         process = self._by_path.get(news.path) or self._open(news)
         for declaration in news.devices:
             try:
                 self._accounts.declare(process, declaration, SOURCE)
             except ValueError as problem:
-                self._accounts.reject(f"declare/{news.path}", f"{news.path}: {problem}")
+                user = process.facts.user
+                self._accounts.reject(f"declare/{news.path}", f"{news.path}: {problem}", user)
         for number, text in news.strings.items():
             self._accounts.define_string(process, number, text)
         for number, mask in news.cores.items():
             self._accounts.define_cores(process, number, mask)
-        process.messages.update(news.messages)
-        while len(process.messages) > MOST_MESSAGES:
-            del process.messages[next(iter(process.messages))]
+        process.keep_messages(news.messages)
         process.missing = news.missing
         process.probe.take(news)
         if not news.more:
@@ -287,13 +282,13 @@ class ProbedProcesses:
             }
         self._accounts.count_lost(process, process.dropped + news.lost, 0)
         take_table(self._accounts, process, news, now)
-        if news.position is not None:  # a reader that comes late begins in the middle
+        if news.position is not None:  # a reader that starts late begins in the middle
             process.position = max(0, news.position - of_source(news.events))
         self._accounts.apply(process, news.events, 0, len(news.events), now)
         if news.position is not None:  # one slot of the ring may have become several events
             process.position = news.position
         self.failures.look(process, news, now)
-        counted = b"".join(_counters(chip, one) for chip, one in news.counters.items())
+        counted = b"".join(_counters(chip, counters) for chip, counters in news.counters.items())
         self._accounts.account(process, counted, now)
         indices = self._accounts.device_indices(process)
         self._peaks.take(process, news, indices, self._accounts.devices, now)

@@ -1,4 +1,4 @@
-"""Processes and their accounts, and what they hold together."""
+"""Processes and their accounts, and what they hold in total."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ttmem.snapshots import Anomaly
 
 MAX_STRINGS = 100_000
 MAX_STRING_BYTES = 16 << 20
-OF_A_STRING = 100  # bytes that its place costs
+OF_A_STRING = 100  # bytes that an entry costs
+MOST_MESSAGES = 256  # failed allocations per process; a region has the last 64
 
 
 # What the figures of a watched process are known to miss.
@@ -23,55 +24,57 @@ ALL_CHIPS = (
     "which chips of a mesh a program runs on, which this runtime does not show to the probe: a program is counted on"
     " all of them"
 )
-LOWER_BOUND = "what the probe's table had no room for: it is at least this much"
+LOWER_BOUND = "what did not fit into the probe's table: it is at least this much"
 UNSEEN_EVENTS = (
-    "events that were overwritten before they were read: how often some programs ran, what lies on cores where"
-    " nothing ran since, and the highest L1 used are N/A"
+    "events that were overwritten before they were read: how often some programs ran, what is resident on cores where"
+    " nothing has run since, and the peak of L1 used are N/A"
 )
 
 
 @dataclass(slots=True)
 class ProbeGaps:
-    """Of one process. For a table that is full there are sums of buffers beside it, but none of anything else."""
+    """What the probe of one process misses.
+
+    If a table is full, there are sums of the buffers beyond it, but of nothing else.
+    """
 
     tracking: bool = True
     call_sites: bool | None = None  # whether operations and call sites are recorded
     unseen: int = 0  # buffers that were allocated while tracking was off
     missed: bool = False  # events were overwritten before they were read
-    uncounted: set[int] = field(default_factory=set)  # programs that ran unseen
-    table_full: bool = False  # the table was read, and had no room for all
-    unlisted: int = 0  # live buffers that are told as one entry
+    uncounted: set[int] = field(default_factory=set)  # programs that ran unobserved
+    table_full: bool = False  # the table was read, and did not have everything
+    unlisted: int = 0  # live buffers that are reported as one entry
     alive: dict[str, tuple[int, ...]] = field(
         default_factory=dict
-    )  # how many by device and kind, where lists do not have all
-    lower_bound: set[str] = field(default_factory=set)  # devices with programs that may not be told
+    )  # by device and kind, where lists are incomplete
+    lower_bound: set[str] = field(default_factory=set)  # devices with possibly unreported programs
 
     def take(self, news: ProbeNews) -> None:
-        """One more look."""
         self.tracking, self.unseen = news.tracking, news.unseen
         self.call_sites = news.call_sites
         self.table_full |= news.table_full
 
     def compare(self, device: str, counted: ProbeCounters) -> None:
-        """Are there programs that the table may have had no room for? The probe does not count those."""
+        """Whether there are programs that did not fit into the table: the probe does not count those."""
         if self.table_full and (counted.cb_peak or counted.loads):
             self.lower_bound.add(device)
 
     @property
     def untracked(self) -> bool:
-        """Is there, or may there be now, something that nobody has seen?"""
+        """Whether there is, or may be, something that nobody has seen."""
         return self.unseen > 0 or not self.tracking
 
     def anomalies(self, who: str, pid: int, device: str) -> Iterator[Anomaly]:
         """What a reader of the sums of one device must know."""
         if not self.tracking:
-            text = f"{who}: tracking is switched off: what it allocates now is in no sum"
+            text = f"{who}: tracking is switched off: what it allocates now is not counted"
             yield Anomaly("untracked", text, pid)
         if self.unseen:
             buffers = "buffer was" if self.unseen == 1 else "buffers were"
             text = (
-                f"{who}: {self.unseen:,} {buffers} allocated while tracking was off; what is alive of that"
-                " is in no sum"
+                f"{who}: {self.unseen:,} {buffers} allocated while tracking was off; those still alive"
+                " are not counted"
             )
             yield Anomaly("untracked", text, pid)
         told = "; ".join(self._beyond(device))
@@ -82,14 +85,14 @@ class ProbeGaps:
     def _beyond(self, device: str) -> Iterator[str]:
         if self.unlisted:
             buffers = "live buffer is" if self.unlisted == 1 else "live buffers are"
-            yield f"{self.unlisted:,} {buffers} in all sums, but in lists together as one"
+            yield f"{self.unlisted:,} {buffers} in all totals, but shown as a single entry in lists"
         if device in self.lower_bound:
             yield "circular buffers and kernels may be missing: CB, L1 used and kernel code are at least what is shown"
 
 
 @dataclass(slots=True, eq=False)
 class ProcessRecord:
-    """A process that reported something, until it dies; or what one of its reporters said, as part of it."""
+    """A process that reported something, until it dies; or one of its further connections, as part of it."""
 
     index: int
     facts: ProcessFacts
@@ -99,35 +102,43 @@ class ProcessRecord:
     dropped: int = 0
     overflow: int = 0
     gaps: int = 0
-    position: int = 0  # how many events of its source were accounted; of a probe: in its ring
+    position: int = 0  # events of its source that were accounted; for a probe: in its ring
     devices: dict[int, str] = field(default_factory=dict)  # logical id -> unique id
     declared: dict[int, DeviceDeclaration] = field(default_factory=dict)  # by logical id
-    without_room: set[int] = field(
+    refused_devices: set[int] = field(
         default_factory=set
-    )  # logical ids of devices that found no place
-    incomplete: str | None = None  # why it must tell everything again
+    )  # logical ids of devices that were refused
+    incomplete: str | None = None  # why it must report everything again
     strings: dict[int, str] = field(default_factory=dict)
     string_bytes: int = 0
     messages: dict[int, str] = field(default_factory=dict)  # of failed allocations, by time
-    missing: tuple[str, ...] = ()  # what its probe cannot see
+    missing: tuple[str, ...] = ()  # what its probe misses
     probe: ProbeGaps = field(default_factory=ProbeGaps)
     binaries: dict[str, int | None] = field(default_factory=dict)  # in DRAM, as its probe saw them
     counted_as: ProcessRecord | None = None  # the account of the same process that counts instead
-    reporter: str | None = None  # which of several connections of the process speaks here
-    image: str | None = None  # the program that it ran then: `exec` begins another
+    reporter: str | None = None  # identifies one of several connections of the process
+    image: str | None = None  # the program it ran then: `exec` starts another
     part_of: ProcessRecord | None = (
         None  # the first account of the process, if this is a further one
     )
-    parts: list[ProcessRecord] = field(default_factory=list)  # the further ones, of the first
+    parts: list[ProcessRecord] = field(
+        default_factory=list
+    )  # further accounts, if this is the first
 
     @property
     def pid(self) -> int:
         """As the server's kernel numbers it."""
         return self.facts.pid
 
+    def keep_messages(self, messages: Mapping[int, str]) -> None:
+        """Of failed allocations; the oldest are forgotten."""
+        self.messages.update(messages)
+        while len(self.messages) > MOST_MESSAGES:
+            del self.messages[next(iter(self.messages))]
+
     @property
     def accounts(self) -> tuple[ProcessRecord, ...]:
-        """All that was reported of the process over the same source: it adds up."""
+        """Everything that was reported about the process over the same source: it adds up."""
         return (self, *self.parts)
 
     @property
@@ -136,11 +147,13 @@ class ProcessRecord:
 
     @property
     def lost(self) -> int:
-        """Events, or buffers that a client cannot tell again. What is beyond a probe's table is in its counters."""
+        """Lost events, or buffers that a client cannot report again.
+
+        What is beyond a probe's table is in its counters.
+        """
         return self.dropped + (0 if "probe" in self.sources else self.overflow)
 
     def context(self) -> ProcessContext:
-        """As it is now."""
         facts, probe = self.facts, self.probe
         return ProcessContext(
             index=self.index,
@@ -168,9 +181,9 @@ class ProcessRecord:
             workload=facts.workload,
         )
 
-    def string_room(self, number: int, text: str) -> int | None:
-        """How many bytes more it would take to keep a declared string; None if there is no room for it."""
-        known = self.strings.get(number)  # a client says all of them again when it comes again
+    def string_cost(self, number: int, text: str) -> int | None:
+        """How many more bytes it would take to keep a declared string; None if that exceeds the limit."""
+        known = self.strings.get(number)  # a client declares all of them again when it reconnects
         grown = OF_A_STRING + getsizeof(text)
         if known is not None:
             grown -= OF_A_STRING + getsizeof(known)
@@ -184,7 +197,7 @@ _ORDER = {"probe": 0, "socket": 1}
 
 
 def holding(devices: Mapping[str, Amounts]) -> dict[str, Amounts]:
-    """Only where it is anything."""
+    """Without the devices on which it holds nothing."""
     return {unique_id: sums for unique_id, sums in devices.items() if sums.all}
 
 

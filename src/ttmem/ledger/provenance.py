@@ -1,4 +1,4 @@
-"""Where the numbers of a device come from, how they were made, what they are known to miss."""
+"""Where the numbers of a device come from, how they were determined, and what they are known to miss."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ _DEMAND = "demand: plain sum over all live programs"
 _OVERLAP = "an L1 buffer may lie where a cached program has circular buffers: both count"
 _OLDER = "buffers that are older than the server, of clients that do not resend"
 _COUNTED = (
-    "counted: the runtime's own counter, binary x cores of all it ever compiled; in no L1 sum"
+    "counted: the runtime's own counter, binary x cores of all it ever compiled; not part of L1"
 )
-_PEAKS = "peaks of events and counters together, where no look has met both at their highest: these are N/A"
+_PEAKS = (
+    "peaks of events and counters together, unless both were read at their highest: these are N/A"
+)
 _PLAIN_SUM = "cores are unknown, so programs that share addresses are added up"
 
 
@@ -28,7 +30,7 @@ def device_provenance(
     rows: list[AccountRow],
     peaks_unknown: bool,
 ) -> dict[str, Provenance]:
-    """By kind of memory, and of identity and capacity."""
+    """By kind of memory, and for identity and capacity."""
     told = [processes[row.process] for row in rows if not isinstance(row, CounterRow)]
     events = [row for row in rows if not isinstance(row, CounterRow)]
     parts: list[tuple[Provenance, Provenance]] = []
@@ -52,7 +54,7 @@ def device_provenance(
 def _of_events(
     device: DeviceContext, processes: list[ProcessContext], rows: list[AccountRow]
 ) -> tuple[Provenance, Provenance]:
-    """Of buffers, and of circular buffers."""
+    """For buffers, and for circular buffers."""
     sources = {source for process in processes for source in process.sources}
     source = " + ".join(in_words(sources)) or "none"
     placed = all(not row.cb_unplaced and not row.cb_map_full for row in rows)
@@ -61,7 +63,7 @@ def _of_events(
         source,
         "sum of live buffers, "
         + ("reserved bytes" if reserved else "requested bytes where reserved are unknown"),
-        _misses(sources, processes),
+        _misses(sources or {device.capacity_provenance.source}, processes),
     )
     misses = [_OVERLAP if placed else _PLAIN_SUM, *_gaps(processes, device)]
     circular = Provenance(source, _UNION if placed else _DEMAND, "; ".join(misses))
@@ -69,6 +71,7 @@ def _of_events(
 
 
 def _misses(sources: set[str], processes: list[ProcessContext]) -> str | None:
+    """`sources`: of the processes; if all have ended, of the declaration."""
     unseen = sorted({name for process in processes for name in process.missing})
     parts = [
         _OLDER if sources != {"probe"} else None,
@@ -79,7 +82,7 @@ def _misses(sources: set[str], processes: list[ProcessContext]) -> str | None:
 
 
 def _gaps(processes: list[ProcessContext], device: DeviceContext) -> list[str]:
-    """What circular buffers and kernels miss of what the probe has seen."""
+    """What the probe misses of circular buffers and kernels."""
     beyond = any(device.unique_id in process.lower_bound for process in processes)
     missed = device.l1_peak_missed or any(process.missed for process in processes)
     untracked = any(process.untracked for process in processes)
@@ -103,14 +106,14 @@ def _of_counters(device: DeviceContext) -> tuple[Provenance, Provenance]:
 
 
 def _together(parts: list[Provenance]) -> Provenance:
-    """Both, each with its name where there are two."""
+    """Both, each with its name if there are two."""
     if len(parts) == 1:
         return parts[0]
-    named = [(one, f"{one.source}: ") for one in parts]
+    named = [(part, f"{part.source}: ") for part in parts]
     return Provenance(
-        " + ".join(one.source for one in parts),
-        "; ".join(name + one.method for one, name in named),
-        "; ".join(name + one.misses for one, name in named if one.misses),
+        " + ".join(part.source for part in parts),
+        "; ".join(name + part.method for part, name in named),
+        "; ".join(name + part.misses for part, name in named if part.misses),
     )
 
 
@@ -126,8 +129,11 @@ def _kernels(
     if device.by_counters and device.sample is not None and device.sample.counts_kernels:
         return Provenance(source, _COUNTED, "types, cores, loads and dispatches of kernels")
     if device.by_counters:
-        return Provenance(source, "unknown", "counters know nothing of kernels")
-    method = "footprint: binary x cores, if resident everywhere; in no L1 sum"
+        return Provenance(source, "unknown", "counters know nothing about kernels")
+    method = "footprint: binary x cores, if resident everywhere; not part of L1"
     gaps = _gaps(told, device)
-    misses = [*(["kernels of processes that only shared memory tells of"] if mixed else []), *gaps]
+    misses = [
+        *(["kernels of processes that are known only from shared memory"] if mixed else []),
+        *gaps,
+    ]
     return Provenance(source, method, "; ".join(misses) or None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from operator import sub
 from typing import Any
 
@@ -12,11 +11,11 @@ from ttmem.ledger.context import CounterContext
 from ttmem.wire.rows import AccountRow, CounterColumns, DeviceRow, blank_row, grouped_rows
 
 RESIDENT_SINCE = 4  # the layout of counters whose circular buffers are those of the last dispatch
-Place = tuple[int, int]  # process index, device index
+AccountKey = tuple[int, int]  # process index, device index
 
 
 class CounterRow(AccountRow):
-    """What counters say of one process on one device: requested bytes, and nothing else."""
+    """What counters say about one process on one device: requested bytes, and nothing else."""
 
     __slots__ = ()
 
@@ -29,27 +28,37 @@ _PROCESS, _DEVICE, _REQUESTED, _HELD, _CB_RESIDENT, _CB_CACHED, _CB_USED = map(
 )
 
 
-@lru_cache(maxsize=8192)
 def counter_row(counter: CounterContext) -> CounterRow:
-    """A reading lasts for several questions, so its rows are made once."""
-    amounts = counter.amounts
-    held = [0] * len(MemoryKind)
-    held[MemoryKind.DRAM] = amounts.dram
-    held[MemoryKind.L1] = amounts.l1
-    held[MemoryKind.L1_SMALL] = amounts.l1_small
-    held[MemoryKind.TRACE] = amounts.trace
+    dram, l1, l1_small, trace, cb = counter.amounts
     values: list[object] = [*_BLANK]
     values[_PROCESS], values[_DEVICE] = counter.process, counter.device
-    values[_REQUESTED] = values[_HELD] = tuple(held)
-    values[_CB_USED] = amounts.cb
-    if not counter.counts_kernels:  # those layouts count one or the other
+    values[_REQUESTED] = values[_HELD] = (dram, l1, 0, l1_small, trace)  # by MemoryKind
+    values[_CB_USED] = cb
+    if not counter.counts_kernels:  # those layouts count only one of them
         resident = counter.version >= RESIDENT_SINCE
-        values[_CB_RESIDENT if resident else _CB_CACHED] = amounts.cb
-    return CounterRow._make(values)
+        values[_CB_RESIDENT if resident else _CB_CACHED] = cb
+    return tuple.__new__(CounterRow, values)
+
+
+class _LatestReading:
+    """A reading is used for several queries, so its rows are made once."""
+
+    def __init__(self) -> None:
+        self._made: tuple[Sequence[CounterContext], list[CounterRow]] = (), []
+
+    def rows(self, counters: Sequence[CounterContext]) -> list[CounterRow]:
+        of, rows = self._made
+        if of != counters:  # takes no time where they are the same objects, as in most queries
+            rows = [counter_row(counter) for counter in counters]
+            self._made = counters, rows
+        return rows
+
+
+_latest = _LatestReading()
 
 
 def held(row: AccountRow) -> Amounts:
-    """What one process holds on one device, in the measure of the sums."""
+    """What one process holds on one device, measured like the sums."""
     return Amounts.of_kinds(row.held, row.cb_used)
 
 
@@ -62,14 +71,14 @@ def event_rows(
     """Rows of the native ledger, one for each process and device.
 
     `ids` are the unique ids of the devices. `binaries`: what probes saw in DRAM, by process. `parts`: further accounts
-    of a process, whose rows are added to those of the first one.
+    of a process, whose rows are added to those of the first.
     """
     rows = grouped_rows(AccountRow, data)
     if binaries:
         rows = [_with_binaries(row, ids[row.device], binaries.get(row.process)) for row in rows]
     if not parts:
         return rows
-    out: dict[Place, AccountRow] = {}
+    out: dict[AccountKey, AccountRow] = {}
     for row in rows:
         row = row._replace(process=parts.get(row.process, row.process))
         at = (row.process, row.device)
@@ -80,7 +89,7 @@ def event_rows(
 def _with_binaries(
     row: AccountRow, unique_id: str, seen: Mapping[str, int | None] | None
 ) -> AccountRow:
-    """The probe sees the buffers that hold binaries, where others must add up what they would take."""
+    """The probe sees the buffers that hold binaries; others must add up the sizes of the binaries."""
     if not seen:
         return row
     found = seen.get(unique_id)
@@ -89,7 +98,7 @@ def _with_binaries(
 
 _KEPT = ("process", "device")
 _EITHER = ("cb_map_full", "cache_seen", "cache_entries_known")
-_LATEST = ("ring_occupied", "ring_capacity", "ring_programs", "ring_time")  # the ring is one
+_LATEST = ("ring_occupied", "ring_capacity", "ring_programs", "ring_time")  # there is one ring
 
 
 def _sum(one: AccountRow, other: AccountRow) -> AccountRow:
@@ -111,11 +120,12 @@ def _sum(one: AccountRow, other: AccountRow) -> AccountRow:
 def with_counter_rows(
     rows: list[AccountRow], counters: Sequence[CounterContext]
 ) -> list[AccountRow]:
-    """And what only the counters know."""
-    if not counters:
-        return rows
+    """Adds what only the counters know."""
+    counted = _latest.rows(counters)
+    if not rows:
+        return [*counted]
     told = {(row.process, row.device) for row in rows}
-    return [*rows, *(counter_row(c) for c in counters if (c.process, c.device) not in told)]
+    return [*rows, *(row for row in counted if (row.process, row.device) not in told)]
 
 
 def with_counters(row: DeviceRow, counted: Iterable[CounterRow]) -> DeviceRow:
@@ -142,7 +152,7 @@ def device_sums(data: bytes, rows: Iterable[AccountRow]) -> list[DeviceRow]:
 def differences(
     counters: Iterable[CounterContext], rows: Iterable[AccountRow]
 ) -> Iterator[tuple[CounterContext, Amounts]]:
-    """Where both report: what the counters say, and how much more that is than what the events requested."""
+    """Where both report: what the counters say, and by how much it exceeds what the events requested."""
     told = {(row.process, row.device): row for row in rows if not isinstance(row, CounterRow)}
     for counter in counters:
         row = told.get((counter.process, counter.device)) if counter.has_events else None

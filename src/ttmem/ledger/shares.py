@@ -1,30 +1,42 @@
-"""What one user may make the books keep, and what was refused to users who wanted more."""
+"""How much each user may make the ledger keep, and what was refused."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from typing import Protocol
 
 from ttmem.procfs import user_name
 from ttmem.snapshots import Anomaly
 
-MOST = 64  # sorts of refusals that are told apart
-MOST_USERS = 65_536  # with limits of their own; more than that share them
+MOST = 64  # kinds of refusals that are told apart
+MOST_USERS = 65_536  # with limits of their own; further ones share theirs
 DEVICES = 64
 ACCOUNTS = 8192  # processes times devices
+TRUSTED = ""  # a key that no user has
 TEXT = 64 << 20  # bytes of names, core sets and declarations
 
 
-class Limits:
-    """What was refused to users who took too much: counted by user, and told."""
+class Say(Protocol):
+    """Logs a sentence, unless it repeats one with the same key, or the user has had too many lines."""
 
-    def __init__(self, say: Callable[[str, str], None]) -> None:
+    def __call__(self, key: str, sentence: str, user: str | None = None) -> None: ...
+
+
+def unlimited_users() -> frozenset[str | None]:
+    """Root and the user of this process."""
+    return frozenset((None, user_name(0), user_name(os.geteuid())))
+
+
+class Limits:
+    """Counts by user, and logs, what was refused."""
+
+    def __init__(self, say: Say) -> None:
         self._say = say
         self._times: Counter[tuple[str, str]] = Counter()
 
     def note(self, user: str, what: str) -> None:
-        """`user` is a title, `what` says what was done about it."""
+        """`user` is a title; `what` says what was done about it."""
         if (user, what) not in self._times and len(self._times) >= MOST:
             user = "other users"
             what = what if (user, what) in self._times else "too much"
@@ -32,7 +44,7 @@ class Limits:
         self._say(f"limit/{user}/{what}", self._sentence(user, what))
 
     def anomalies(self) -> list[Anomaly]:
-        """For every picture: somebody may miss something in it."""
+        """For every snapshot, because something may be missing from it."""
         return [Anomaly("limit", self._sentence(*key)) for key in self._times]
 
     def _sentence(self, user: str, what: str) -> str:
@@ -41,17 +53,20 @@ class Limits:
 
 
 class Shares:
-    """How much each user has of what there is a limit of. Root and the user who runs this have none."""
+    """How much of each limited resource a user has taken. Root and the user of this process have no limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._unlimited = {None, user_name(0), user_name(os.geteuid())}
+        self._unlimited = unlimited_users()
         self._taken: dict[str, Counter[str | None]] = {}
         self._numbers: dict[str | None, int] = {}
 
     def limited(self, user: str | None) -> bool:
-        """Is there a limit for that user?"""
         return user not in self._unlimited
+
+    def key(self, user: str | None) -> str:
+        """Equal for users who may not speak for each other only if they are trusted."""
+        return str(user) if self.limited(user) else TRUSTED
 
     def number(self, user: str | None) -> int:
         """For the native ledger, which gives each numbered user half of its table; 0 has no limit."""
@@ -60,10 +75,10 @@ class Shares:
         return self._numbers.setdefault(user, len(self._numbers) % MOST_USERS + 1)
 
     def take(self, user: str | None, what: str, amount: int, most: int) -> bool:
-        """False if that would be more than its share."""
+        """False if that would exceed the user's share."""
         taken = self._taken.setdefault(what, Counter())
         if amount > 0 and self.limited(user) and taken[user] + amount > most:
-            self.refuse(user, f"{what} were left out: it has its share of them")
+            self.refuse(user, f"{what} were left out: the limit per user is reached")
             return False
         taken[user] += amount
         if not taken[user]:
@@ -71,5 +86,5 @@ class Shares:
         return True
 
     def refuse(self, user: str | None, what: str) -> None:
-        """Counts and tells it."""
+        """Counts and logs a refusal."""
         self._limits.note(f"user {user}", what)

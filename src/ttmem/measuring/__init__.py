@@ -1,1 +1,1 @@
-"""What this process allocates, measured from inside it: for programs that ask, and for the pytest plugin."""
+"""Measures what this process allocates, from inside: for programs, and for the pytest plugin."""

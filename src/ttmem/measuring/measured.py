@@ -1,30 +1,55 @@
-"""What happened between two instants: peaks, what was alive at them, and what was allocated and not freed."""
+"""What happened between two instants: peaks, what was alive at them, what was not freed; limits, and baselines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 from ttmem.analysis.composition import Holder, Part, composition, grouped
 from ttmem.analysis.history import L1_USED, MEMORIES, History
 from ttmem.analysis.leaks import BINARIES
+from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.html import Rows
-from ttmem.measuring.follow import MemoryFile
 from ttmem.recording import Recording
-from ttmem.sizes import human
-from ttmem.snapshots import Buffer, Snapshot
+from ttmem.sizes import human, parse_size
+from ttmem.snapshots import Buffer, Question, Snapshot
+from ttmem.version import __version__
 
-MOST_PLANS = 300  # different sets of circular buffers in which the fullest core is sought
+MOST_PLANS = 300  # different sets of circular buffers that are searched for the fullest core
 PER_CORE = "l1_per_core"
 FIELDS = ("op", "site", "stack", "phase", "pid", "part")
 Identity = tuple[int | None, int, str | None, str]
 
 
+class MemoryFile:
+    """A recording in memory: a sink while it is written, then a source."""
+
+    name = "this measurement"
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def append(self, chunk: bytes) -> None:
+        self.data += chunk
+
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return bytes(self.data[offset : offset + size])
+
+    def close(self) -> None:
+        """The data stays."""
+
+
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most that was held at any instant, in bytes of one device; None: unknown, `Watch.why` says why."""
+    """The highest value at any instant, in bytes of one device; None: unknown, `Watch.why` says why."""
 
     dram: int | None = None
     l1: int | None = None  # buffers
@@ -36,25 +61,24 @@ class Peak:
 
 
 class Measured:
-    """A measurement that has ended. Bytes are reserved ones, in all banks."""
+    """A finished measurement. Bytes are reserved bytes, in all banks."""
 
     def __init__(self, file: MemoryFile) -> None:
         self._recording = Recording(file)
         first = self._recording.info().first
         start = self._recording.instant(f"#{first}")
-        self.start: Snapshot = self._recording.snapshot(start, ("buffers",))
+        self.start: Snapshot = self._recording.snapshot(start, Question(("buffers",)))
         self.end: Snapshot = self._recording.at("end", ("buffers",))
-        before = self.start.losses.dropped_events
-        self._history = History(self._recording, lost_before=before)
+        self._history = History(self._recording)
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """Why no figure can be given; empty: nothing is missing."""
+        """Why there are no figures; empty: nothing is missing."""
         return self._history.losses
 
     @cached_property
     def devices(self) -> Mapping[str, Peak]:
-        """By unique id; devices that held nothing are left out."""
+        """By unique id, without devices on which nothing was allocated."""
         found: dict[str, dict[str, int | None]] = {}
         for peak in self._history.peaks:
             zeros: dict[str, int | None] = dict.fromkeys((*MEMORIES, PER_CORE), 0)
@@ -65,17 +89,17 @@ class Measured:
 
     @property
     def peak(self) -> Peak:
-        """Of the device that held most, for each memory by itself."""
+        """The peak of the device that held most, for each memory separately."""
         if not self.devices:
             return Peak(*[0] * len(fields(Peak)))
         figures: dict[str, int | None] = {}
-        for field in fields(Peak):
-            values = [getattr(one, field.name) for one in self.devices.values()]
-            figures[field.name] = None if None in values else max(values)
+        for each in fields(Peak):
+            values = [getattr(peak, each.name) for peak in self.devices.values()]
+            figures[each.name] = None if None in values else max(values)
         return Peak(**figures)
 
     def _fullest_core(self, device: str) -> int | None:
-        """Buffers take the same of every core; circular buffers differ, but change seldom."""
+        """Buffers take the same space on every core; circular buffers differ, but change seldom."""
         banks = self._recording.banks(device, MemoryKind.L1).number
         if not banks:
             return None
@@ -97,21 +121,21 @@ class Measured:
 
     def _largest_cb(self, device: str, position: int) -> int:
         cores = (self._history.at(position, "cores").cores or {}).get(device, ())
-        return max((one.cached for one in cores), default=0)
+        return max((core_set.cached for core_set in cores), default=0)
 
     def at_peak(self, memory: str = L1_USED) -> list[Holder]:
-        """What was alive when the most was held, on the device that held most; largest first."""
-        peaks = [one for one in self._history.peaks if one.memory == memory]
+        """What was alive at the peak, on the device that held most; largest first."""
+        peaks = [peak for peak in self._history.peaks if peak.memory == memory]
         if not peaks:
             return []
-        highest = max(peaks, key=lambda one: one.bytes)
+        highest = max(peaks, key=lambda peak: peak.bytes)
         return list(composition(self._history, highest).holders)
 
     @cached_property
     def _kept(self) -> list[Buffer]:
         """Allocated since the start, and alive at the end."""
         known = identities(self.start)
-        return [one for one in self.end.buffers or () if identity(one) not in known]
+        return [buffer for buffer in self.end.buffers or () if identity(buffer) not in known]
 
     def _is_cached(self, buffer: Buffer) -> bool:
         """Kernel binaries always; L1_SMALL, where programs keep tables, if programs were added to the cache."""
@@ -119,14 +143,16 @@ class Measured:
             return True
         before, after = (
             device.kernels.cache_entries or 0 if device else 0
-            for device in (one.device(buffer.device or "") for one in (self.start, self.end))
+            for device in (
+                snapshot.device(buffer.device or "") for snapshot in (self.start, self.end)
+            )
         )
         return buffer.kind == "L1_SMALL" and after > before
 
     @property
     def leaked(self) -> Rows[Holder]:
-        """What was allocated and not freed, by call site; what programs in the program cache keep is `cached`."""
-        return by_site(one for one in self._kept if not self._is_cached(one))
+        """What was allocated and not freed, by call site, except what cached programs keep (`cached`)."""
+        return by_site(buffer for buffer in self._kept if not self._is_cached(buffer))
 
     @property
     def cached(self) -> Rows[Holder]:
@@ -134,9 +160,11 @@ class Measured:
         return by_site(filter(self._is_cached, self._kept))
 
     def leaked_since(self, known: frozenset[Identity]) -> Rows[Holder]:
-        """Of `leaked`, what was not alive at a later instant than the start."""
+        """The part of `leaked` that was not alive at an instant after the start."""
         return by_site(
-            one for one in self._kept if identity(one) not in known and not self._is_cached(one)
+            buffer
+            for buffer in self._kept
+            if identity(buffer) not in known and not self._is_cached(buffer)
         )
 
 
@@ -145,15 +173,24 @@ def identity(buffer: Buffer) -> Identity:
 
 
 def identities(snapshot: Snapshot) -> frozenset[Identity]:
-    """Of everything that is alive."""
+    """The identities of everything alive."""
     return frozenset(map(identity, snapshot.buffers or ()))
 
 
 def by_site(buffers: Iterable[Buffer]) -> Rows[Holder]:
-    """A buffer of a mesh is on each of its chips; bytes are those of all of them."""
+    """A buffer of a mesh is on each of its chips; bytes are those of all chips."""
     holders = [
-        Holder(one.kind, Part.PERSISTENT, one.pid, one.name, one.site, one.phase, 1, one.held)
-        for one in buffers
+        Holder(
+            buffer.kind,
+            Part.PERSISTENT,
+            buffer.pid,
+            buffer.name,
+            buffer.site,
+            buffer.phase,
+            1,
+            buffer.held,
+        )
+        for buffer in buffers
     ]
     return holder_rows(grouped(holders, "pid", "op", "site", "phase"))
 
@@ -163,11 +200,147 @@ def holder_rows(holders: Iterable[Holder]) -> Rows[Holder]:
     return Rows(
         holders,
         {
-            "kind": lambda one: one.kind,
-            "bytes": lambda one: human(one.bytes),
-            "number": lambda one: f"{one.number:,}",
-            "op": lambda one: one.op or "",
-            "call site": lambda one: one.field("site") or "",
-            "phase": lambda one: one.phase or "",
+            "kind": lambda holder: holder.kind,
+            "bytes": lambda holder: human(holder.bytes),
+            "number": lambda holder: f"{holder.number:,}",
+            "op": lambda holder: holder.op or "",
+            "call site": lambda holder: holder.field("site") or "",
+            "phase": lambda holder: holder.phase or "",
         },
     )
+
+
+LEAKS = "leaks"
+PEAKS = ("dram", "l1", "l1_small", "trace", "cb", "l1_used", "l1_per_core")
+SCHEMA = "ttmem.baseline/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bytes by name: peaks of one device, and leaks."""
+
+    most: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Budget:
+        """As in `@pytest.mark.ttmem(l1="20 MiB", leaks=0)`; BadInput if invalid."""
+        most = {}
+        for name, value in given.items():
+            if name not in (*PEAKS, LEAKS):
+                raise BadInput(
+                    f"there is no limit {name!r}; known are {', '.join((*PEAKS, LEAKS))}"
+                )
+            if isinstance(value, bool) or not isinstance(value, int | str):
+                raise BadInput(
+                    f"{name}={value!r} is no size; write bytes, or a text such as '20 MiB'"
+                )
+            size = parse_size(value) if isinstance(value, str) else value
+            if size < 0:
+                raise BadInput(f"{name}={value!r}: a limit cannot be negative")
+            most[name] = size
+        return cls(most)
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """'leaks=0,l1=20MiB'."""
+        pairs = [part.partition("=") for part in text.replace(";", ",").split(",") if part.strip()]
+        wrong = [name for name, sign, value in pairs if not sign or not value.strip()]
+        if wrong or not pairs:
+            raise BadInput(f"{text!r} has no limits; write them as leaks=0,l1=20MiB")
+        return cls.of({name.strip(): value.strip() for name, _, value in pairs})
+
+    def with_own(self, own: Budget) -> Budget:
+        """`own` takes precedence where both have a limit."""
+        return Budget({**self.most, **own.most})
+
+    def exceeded(self, peak: Peak, leaked: int | None) -> Iterator[str]:
+        """A sentence for each limit that was exceeded, or could not be checked."""
+        for name, most in self.most.items():
+            value = leaked if name == LEAKS else getattr(peak, name)
+            if value is None:
+                yield f"{name}: the limit of {human(most)} cannot be checked, because the value is N/A"
+            elif value > most:
+                found, allowed = _sizes(value, most)
+                what = f"{found} were not freed" if name == LEAKS else f"the peak was {found}"
+                yield f"{name}: {what}, {allowed} are allowed"
+
+
+def _sizes(one: int, other: int) -> tuple[str, str]:
+    """Sizes that look alike are shown to the byte."""
+    if human(one) != human(other):
+        return human(one), human(other)
+    return f"{one:,} B", f"{other:,} B"
+
+
+def parse_percent(text: str) -> float:
+    """'2%' -> 0.02."""
+    try:
+        percent = float(text.strip().removesuffix("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent < 1000:
+        raise BadInput(f"{text!r} is no percentage; write it as 2%")
+    return percent / 100
+
+
+@dataclass(slots=True)
+class Baseline:
+    """Peaks of an earlier run, by test."""
+
+    file: str
+    ttnn: str | None = None
+    tests: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, file: str, *, may_be_missing: bool = False) -> Baseline:
+        """BadInput if it cannot be used."""
+        advice = "--ttmem-update-baseline writes it"
+        try:
+            with open(file, encoding="utf-8") as opened:
+                document = json.load(opened)
+        except FileNotFoundError:
+            if may_be_missing:
+                return cls(file)
+            raise BadInput(f"there is no baseline {file}; {advice}") from None
+        except OSError as problem:
+            raise BadInput(f"the baseline {file} cannot be read: {problem.strerror}") from None
+        except ValueError as problem:
+            raise BadInput(f"{file} is not a baseline ({problem}); {advice} again") from None
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if schema != SCHEMA or not isinstance(document.get("tests"), dict):
+            told = f"its schema is {schema!r}, this ttmem reads {SCHEMA!r}"
+            raise BadInput(
+                f"{file} is not a baseline that ttmem {__version__} can read: {told}; {advice} again"
+            )
+        return cls(file, document.get("ttnn"), document["tests"])
+
+    def write(self, ttnn: str | None) -> None:
+        """Atomically, and sorted by name, so that diffs in a repository show what has changed."""
+        tests = dict(sorted(self.tests.items()))
+        document = {"schema": SCHEMA, "ttmem": __version__, "ttnn": ttnn, "tests": tests}
+        folder = os.path.dirname(os.path.abspath(self.file))
+        os.makedirs(folder, exist_ok=True)
+        new = f"{self.file}.{os.getpid()}.new"
+        with open(new, "w", encoding="utf-8") as opened:
+            json.dump(document, opened, indent=1)
+            opened.write("\n")
+        os.replace(new, self.file)
+
+    def increased(self, test: str, peak: Peak, board: str, share: float) -> Iterator[str]:
+        """A sentence for each peak that is higher. BadInput if there is nothing to compare with."""
+        known = self.tests.get(test)
+        if known is None:
+            raise BadInput(
+                f"it is not in the baseline {self.file}; --ttmem-update-baseline adds it"
+            )
+        if known.get("board") != board:
+            raise BadInput(
+                f"its baseline was measured on {known.get('board')}, and this is {board}: not comparable."
+                " Use a baseline file for each board, or --ttmem-update-baseline"
+            )
+        for name in PEAKS:
+            before, now = known.get(name), getattr(peak, name)
+            if type(before) is int and now is not None and now > before * (1 + share):
+                more = f" ({(now - before) / before:+.1%})" if before else ""
+                found, earlier = _sizes(now, before)
+                yield f"{name}: the peak was {found}{more}, {earlier} in the baseline"

@@ -1,7 +1,7 @@
-"""What the pytest plugin does while tests run: measures their bodies, compares with limits, and reports.
+"""The pytest plugin at run time: measures test bodies, compares them with limits, and reports.
 
-A worker of xdist measures its own tests. What the controller prints travels in the properties of reports, which junit
-files show, too.
+An xdist worker measures its own tests. What the controller prints travels in report properties, which junit files also
+show.
 """
 
 from __future__ import annotations
@@ -19,15 +19,25 @@ from ttmem.analysis.composition import Holder, grouped
 from ttmem.analysis.failures import explain
 from ttmem.analysis.recorded_failures import recorded_failures
 from ttmem.errors import BadInput, TtmemError
-from ttmem.measuring.budgets import LEAKS, PEAKS, Baseline, Limits, parse_percent
-from ttmem.measuring.follow import Follower, MemoryFile
-from ttmem.measuring.measured import Identity, Measured, Peak, identities
+from ttmem.measuring.measured import (
+    LEAKS,
+    PEAKS,
+    Baseline,
+    Budget,
+    Identity,
+    Measured,
+    MemoryFile,
+    Peak,
+    identities,
+    parse_percent,
+)
 from ttmem.measuring.own import why_unknown
+from ttmem.measuring.watch import SelfRecorder
 from ttmem.recording import Recording
 from ttmem.recording.writer import FileSink
 from ttmem.sizes import human, several
 from ttmem.text import clean
-from ttmem.views.failures import render_failure
+from ttmem.views.analysis.failures import render_failure
 
 NAME = "ttmem"
 TOP = 8  # call sites in a report
@@ -47,7 +57,7 @@ class Meter:
         self._worker = hasattr(config, "workerinput")
         try:
             self._default = (
-                Limits.parse(options.ttmem_default) if options.ttmem_default else Limits()
+                Budget.parse(options.ttmem_default) if options.ttmem_default else Budget()
             )
             self._share = parse_percent(options.ttmem_fail_on_increase)
             self._baseline = self._read_baseline(options.ttmem_baseline)
@@ -57,9 +67,9 @@ class Meter:
                 os.makedirs(self._record, exist_ok=True)
         except (TtmemError, OSError) as problem:
             raise pytest.UsageError(f"ttmem: {problem}") from None
-        if os.environ.get("TTMEM_PYTEST"):  # what tests start counts as this process's
+        if os.environ.get("TTMEM_PYTEST"):  # what tests start counts towards this process
             os.environ["TTMEM_LAUNCHER"] = str(os.getpid())
-        self._follower: Follower | None = None
+        self._self_recorder: SelfRecorder | None = None
         self._rows: dict[str, dict[str, Any]] = {}  # by test
         self._passed: set[str] = set()
 
@@ -77,8 +87,9 @@ class Meter:
         try:
             limits = self._limits(item)
         except BadInput as problem:
-            pytest.fail(f"@pytest.mark.ttmem: {problem}", pytrace=False)
-        body = _Body(self._follow(), item)
+            said = f"@pytest.mark.ttmem: {problem}"
+            raise pytest.fail.Exception(said, pytrace=False) from None
+        body = _Body(self._recorder(), item)
         body.begin()
         try:
             result = yield
@@ -94,21 +105,24 @@ class Meter:
             pytest.fail("ttmem: " + "\n       ".join(problems), pytrace=False)
         return result
 
-    def _limits(self, item: pytest.Item) -> Limits:
+    def _limits(self, item: pytest.Item) -> Budget:
         found = self._default
         for marker in reversed(list(item.iter_markers(NAME))):
             if marker.args:
                 raise BadInput('limits have names, such as l1="20 MiB"')
-            found = found.with_own(Limits.of(marker.kwargs))
+            found = found.with_own(Budget.of(marker.kwargs))
         return found
 
-    def _follow(self) -> Follower:
-        if self._follower is None:
-            self._follower = Follower(children=True)
-        return self._follower
+    def _recorder(self) -> SelfRecorder:
+        if self._self_recorder is None:
+            self._self_recorder = SelfRecorder(children=True)
+        return self._self_recorder
 
-    def _tell(self, item: pytest.Item, body: _Outcome, limits: Limits | None) -> list[str]:
-        """Properties and sections of the report; what is wrong. `limits` None: the test has failed anyway."""
+    def _tell(self, item: pytest.Item, body: _Outcome, limits: Budget | None) -> list[str]:
+        """Adds properties and sections to the report; returns what is wrong.
+
+        `limits` None: the test has failed anyway.
+        """
         tell = item.user_properties.append
         problems: list[str] = []
         if body.why is not None or body.measured is None:
@@ -118,7 +132,9 @@ class Meter:
                 problems.append(f"{names} cannot be checked: {body.why}")
         else:
             peak = body.measured.peak
-            leaked = sum(one.bytes for one in body.leaked) if body.leaked is not None else None
+            leaked = (
+                sum(holder.bytes for holder in body.leaked) if body.leaked is not None else None
+            )
             for name in PEAKS:
                 tell((f"ttmem.{name}", getattr(peak, name)))
             tell(("ttmem.leaks", leaked))
@@ -147,13 +163,9 @@ class Meter:
 
     def _sections(self, item: pytest.Item, body: _Outcome, problems: list[str]) -> None:
         assert body.measured is not None
-        memory = next(
-            (name for name in ("dram", "trace") if any(one.startswith(name) for one in problems)),
-            None,
-        )
-        if memory is None or any(one.startswith(("l1", "cb")) for one in problems):
-            memory = "l1_used"
-        for which in dict.fromkeys((memory, "dram")):
+        exceeded = [name for name in PEAKS if any(one.startswith(f"{name}:") for one in problems)]
+        shown = ["l1_used" if name == "l1_per_core" else name for name in exceeded or ["l1_used"]]
+        for which in dict.fromkeys((*shown, "dram")):
             rows = grouped(body.measured.at_peak(which), "op", "site", "phase")
             if rows:
                 at = human(getattr(body.measured.peak, which))
@@ -207,7 +219,7 @@ class Meter:
         ):
             session.exitstatus = (
                 pytest.ExitCode.TESTS_FAILED
-            )  # nobody has seen that nothing increased
+            )  # nothing was measured, so nothing was verified
 
     def _not_compared(self) -> dict[str, str]:
         found = {test: row.get(_NOT_COMPARED) or row.get(_WHY) for test, row in self._rows.items()}
@@ -236,13 +248,15 @@ class Meter:
 
 
 class _Outcome:
-    """What was measured; `why`: nothing was."""
+    """The measurement; `why`: there is none."""
 
     def __init__(self, file: MemoryFile, why: str | None) -> None:
         self.file = file
         self.why = why
         self.measured: Measured | None = None
-        self.leaked: tuple[Holder, ...] | None = None  # None: not asked, because the test failed
+        self.leaked: tuple[Holder, ...] | None = (
+            None  # None: not determined, because the test failed
+        )
 
     @property
     def board(self) -> str:
@@ -260,10 +274,8 @@ class _Outcome:
 
 
 class _Body:
-    """The body of one test."""
-
-    def __init__(self, follower: Follower, item: pytest.Item) -> None:
-        self._follower = follower
+    def __init__(self, recorder: SelfRecorder, item: pytest.Item) -> None:
+        self._self_recorder = recorder
         self._name = item.nodeid
         self._file = MemoryFile()
         self._known: frozenset[Identity] = frozenset()
@@ -274,24 +286,24 @@ class _Body:
         self._why = why_unknown()
         if self._why is None:
             try:
-                self._follower.begin(self._file, f"pytest {self._name}")
-            except Exception as problem:  # the test runs all the same
+                self._self_recorder.begin(self._file, f"pytest {self._name}")
+            except Exception as problem:  # the test runs anyway
                 self._why = f"the probe cannot be read: {problem}"
 
     def after_first(self, loops: int) -> None:
         """With a loop, what the first run leaves is warm-up."""
         if self._why is None and loops > 1:
             gc.collect()
-            self._known = identities(self._follower.snapshot())
+            self._known = identities(self._self_recorder.snapshot())
 
     def end(self, *, leaks: bool) -> _Outcome:
         if self._why is not None:
             return _Outcome(self._file, self._why)
         if leaks:
-            gc.collect()  # what only a cycle keeps is not leaked
+            gc.collect()  # garbage in cycles is not leaked
         outcome = _Outcome(self._file, None)
         try:
-            self._follower.end()
+            self._self_recorder.end()
             measured = Measured(self._file)
             outcome.why = why_unknown() or "; ".join(measured.losses) or None
             outcome.measured = measured
@@ -302,19 +314,19 @@ class _Body:
 
 
 def _lines(rows: list[Holder] | tuple[Holder, ...]) -> list[str]:
-    sizes = [human(one.bytes) for one in rows[:TOP]]
+    sizes = [human(holder.bytes) for holder in rows[:TOP]]
     widest = max(map(len, sizes), default=0)
     lines = []
-    for size, one in zip(sizes, rows, strict=False):
-        times = f"{one.number:,} x " if one.number > 1 else ""
-        site = one.field("site") or "no line of Python"
+    for size, holder in zip(sizes, rows, strict=False):
+        times = f"{holder.number:,} x " if holder.number > 1 else ""
+        site = holder.field("site") or "no line of Python"
         who = (
             "circular buffers of cached programs"
-            if one.kind == "CB"
-            else f"{one.op or 'outside any op'}  {site}"
+            if holder.kind == "CB"
+            else f"{holder.op or 'outside any op'}  {site}"
         )
-        phase = f"  in {one.phase}" if one.phase else ""
-        lines.append(clean(f"  {size:>{widest}}  {one.kind:<8}  {times}{who}{phase}"))
+        phase = f"  in {holder.phase}" if holder.phase else ""
+        lines.append(clean(f"  {size:>{widest}}  {holder.kind:<8}  {times}{who}{phase}"))
     if len(rows) > TOP:
         lines.append(f"  and {len(rows) - TOP:,} more")
     return lines

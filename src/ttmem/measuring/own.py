@@ -1,14 +1,15 @@
-"""The probe in this process: its counters, and whether there is one."""
+"""The probe in this process: its counters, and whether it is loaded."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from contextlib import closing
 from functools import cache
 from typing import Any
 
-from ttmem.errors import TtmemError
+from ttmem.errors import BadInput, TtmemError
 from ttmem.events import MemoryKind
 from ttmem.procfs import content, program
 from ttmem.sources.probe.region import ProbeRegion
@@ -19,13 +20,30 @@ RUN_UNDER_PROBE = "start it with `ttmem run -- python ...`"
 
 
 class NotMeasured(TtmemError):
-    """A figure that nobody has observed; the message says why, and what to do."""
+    """A figure that was not observed; the message says why, and what to do."""
+
+
+class NoSuchDevice(BadInput):
+    """An id that no device has. A logical id may be that of a device that is not open yet."""
+
+    def __init__(self, device: int | str) -> None:
+        what = "logical" if isinstance(device, int) else "unique"
+        super().__init__(f"no device has the {what} id {device!r}; `ttmem ps --json` lists them")
+
+
+def not_opened(device: int | str) -> int:
+    """0, for a device that exists and that this process, which has opened others, has not opened."""
+    # With a device open, the runtime knows how many there are, and asking changes nothing.
+    count = getattr(sys.modules.get("ttnn"), "GetNumAvailableDevices", None)
+    if isinstance(device, str) or (count is not None and not 0 <= device < count()):
+        raise NoSuchDevice(device)
+    return 0
 
 
 @cache
 def _library() -> Any:
     """The probe's own functions; None if it was not preloaded into this process."""
-    process = ctypes.PyDLL(None)  # keeps the GIL: one thread at a time resets peaks
+    process = ctypes.PyDLL(None)  # keeps the GIL, so only one thread at a time resets peaks
     if not hasattr(process, "ttmem_probe_reset_peaks"):
         return None
     process.ttmem_probe_reset_peaks.argtypes = [ctypes.c_int]
@@ -35,13 +53,8 @@ def _library() -> Any:
     return process
 
 
-def is_loaded() -> bool:
-    """Whether the probe is in this process."""
-    return _library() is not None
-
-
 def region_path() -> str | None:
-    """The file of this process; None if it has none, because it has not opened a device."""
+    """The region of this process; None if it has none, because it has not opened a device."""
     running = program(os.getpid())
     if running is None:
         return None
@@ -50,7 +63,7 @@ def region_path() -> str | None:
 
 
 def runtime_is_loaded() -> bool:
-    """Whether tt-metal is in this process: without it nothing can be allocated."""
+    """Whether tt-metal is loaded: without it nothing can be allocated."""
     return b"libtt_metal" in (content("/proc/self/maps") or b"libtt_metal")
 
 
@@ -81,12 +94,12 @@ def held(device: int | str, kind: MemoryKind) -> int:
 
 
 def peak(device: int | str, kind: MemoryKind) -> int:
-    """The most since it started, or since `reset_peaks`."""
+    """The peak since it started, or since `reset_peaks`."""
     return _counter(device, kind, "recent_peak")
 
 
 def _counter(device: int | str, kind: MemoryKind, which: str) -> int:
-    """NotMeasured if nobody counts them; 0 on a device that it has not opened."""
+    """NotMeasured if nothing counts them; 0 for a device that it has not opened."""
     why = why_unknown()
     if why:
         raise NotMeasured(f"N/A: {why}")
@@ -104,7 +117,7 @@ def _counter(device: int | str, kind: MemoryKind, which: str) -> int:
                     return figure
     except BadRegion as problem:
         raise NotMeasured(f"N/A: {problem}") from None
-    return 0
+    return not_opened(device)
 
 
 def reset_peaks(device: int | str | None) -> None:
@@ -125,5 +138,10 @@ def _logical(device: int | str) -> int | None:
         return None
     with closing(ProbeRegion(path)) as region:
         return next(
-            (one.logical_id for one in region.devices() if one and one.unique_id == device), None
+            (
+                declaration.logical_id
+                for declaration in region.devices()
+                if declaration and declaration.unique_id == device
+            ),
+            None,
         )

@@ -1,6 +1,25 @@
-"""`with ttmem.watch() as w:` measures what this process allocates inside the block."""
+"""`with ttmem.watch() as w:` measures what this process allocates inside the block, from its probe region.
+
+The ring of a region holds 131,072 events. A thread reads it twenty times a second, so that a program would have
+to allocate two million times a second before anything is lost; if it is, that is known, and no figure is given.
+"""
 
 from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ttmem.clock import now_ns
+from ttmem.errors import BadInput
+from ttmem.procfs import parent_pid
+
+if TYPE_CHECKING:
+    from ttmem.recording.recorder import Recorder
+    from ttmem.snapshots import Snapshot
+    from ttmem.sources.probe.reader import RegionReader
+
 
 import gc
 from collections.abc import Mapping
@@ -8,21 +27,107 @@ from dataclasses import fields
 
 from ttmem.analysis.composition import Holder, grouped
 from ttmem.analysis.history import L1_USED, MEMORIES
-from ttmem.errors import BadInput
 from ttmem.html import Rows, table
-from ttmem.measuring.follow import Follower, MemoryFile, shared
-from ttmem.measuring.measured import FIELDS, Measured, Peak, holder_rows
+from ttmem.measuring.measured import FIELDS, Measured, MemoryFile, Peak, holder_rows
 from ttmem.measuring.own import why_unknown
 from ttmem.sizes import human
+
+EVERY_S = 0.05
+DEEP = 32  # levels of child processes
+
+
+class SelfRecorder:
+    """Reads what this process allocates, and with `children` what its child processes allocate."""
+
+    def __init__(self, *, children: bool = False) -> None:
+        from ttmem.feeds import LocalFeed
+
+        self._pid = os.getpid()
+        self._since = now_ns()
+        self._children = children
+        self._feed = LocalFeed(wanted=self._is_ours)
+        self._lock = threading.Lock()  # of the feed
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+
+    def _is_ours(self, region: RegionReader) -> bool:
+        if region.uid != os.geteuid():
+            return False
+        if region.facts.pid == self._pid:
+            return region.alive()
+        if not self._children or region.created_ns < self._since:
+            return False
+        return region.launcher == self._pid or _descends(region.facts.pid, self._pid)
+
+    def begin(self, file: MemoryFile, about: str) -> Recorder:
+        """Starts recording, beginning with what is alive."""
+        from ttmem.recording.recorder import described
+
+        if self._thread is not None:
+            raise BadInput("something is measured already in this process; blocks cannot overlap")
+        with self._lock:
+            self._feed.poll()
+            recorder = self._feed.record(file, described(about))
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._run, name="ttmem-watch", daemon=True)
+        self._thread.start()
+        return recorder
+
+    def _run(self) -> None:
+        while not self._ended.wait(EVERY_S):
+            with self._lock, suppress(Exception):  # the watched program continues
+                self._feed.poll()
+
+    def snapshot(self) -> Snapshot:
+        """What is alive now."""
+        with self._lock:
+            return self._feed.read(("buffers",))
+
+    def end(self) -> None:
+        """Reads the rest, and ends the recording."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        with self._lock:
+            self._feed.poll()
+            self._feed.end_recording()
+
+    def close(self) -> None:
+        self._feed.close()
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    for _ in range(DEEP):
+        parent = parent_pid(pid)
+        if parent is None or parent <= 1:
+            return False
+        if parent == ancestor:
+            return True
+        pid = parent
+    return False
+
+
+_recorders: dict[int, SelfRecorder] = {}
+
+
+def shared() -> SelfRecorder:
+    """One per process, because opening a region and reading what is alive takes longer than continuing."""
+    pid = os.getpid()
+    if pid not in _recorders:
+        _recorders.clear()  # belongs to the process that forked this one
+        _recorders[pid] = SelfRecorder()
+    return _recorders[pid]
+
 
 RUNNING = "the block has not ended yet"
 
 
 class Watch:
-    """A block that is or was measured; figures are there when it has ended."""
+    """A block that is being or was measured; figures are available when it has ended."""
 
     def __init__(self) -> None:
-        self._follower: Follower | None = None
+        self._self_recorder: SelfRecorder | None = None
         self._file = MemoryFile()
         self._measured: Measured | None = None
         self.why: str | None = (
@@ -30,26 +135,26 @@ class Watch:
         )
 
     def __enter__(self) -> Watch:
-        if self._file.data or self._follower is not None:
+        if self._file.data or self._self_recorder is not None:
             raise BadInput("a watch measures one block; make a new one with ttmem.watch()")
         self.why = why_unknown() or RUNNING
         if self.why == RUNNING:
             try:
-                self._follower = shared()
-                self._follower.begin(self._file, "ttmem.watch")
+                self._self_recorder = shared()
+                self._self_recorder.begin(self._file, "ttmem.watch")
             except BadInput:
                 raise
-            except Exception as problem:  # the watched program goes on
-                self._follower, self.why = None, f"the probe cannot be read: {problem}"
+            except Exception as problem:  # the watched program continues
+                self._self_recorder, self.why = None, f"the probe cannot be read: {problem}"
         return self
 
     def __exit__(self, *_: object) -> None:
-        follower, self._follower = self._follower, None
-        if follower is None:
+        recorder, self._self_recorder = self._self_recorder, None
+        if recorder is None:
             return
-        gc.collect()  # what only a cycle keeps is not leaked
+        gc.collect()  # garbage in cycles is not leaked
         try:
-            follower.end()
+            recorder.end()
             self._measured = Measured(self._file)
             losses = self._measured.losses
             self.why = why_unknown() or ("; ".join(losses) if losses else None)
@@ -58,7 +163,7 @@ class Watch:
 
     @property
     def peak(self) -> Peak:
-        """The most that was held at any instant of the block, with what was alive before: of the fullest device."""
+        """The peak within the block, including what was alive before; on the fullest device."""
         return Peak() if self.why or self._measured is None else self._measured.peak
 
     @property
@@ -70,7 +175,7 @@ class Watch:
     def leaked(self) -> Rows[Holder] | None:
         """What was allocated in the block and is alive after it, by call site; None: unknown.
 
-        What programs keep that were added to the program cache is not included.
+        What programs added to the program cache keep is not included.
         """
         return None if self.why or self._measured is None else self._measured.leaked
 
@@ -90,7 +195,7 @@ class Watch:
         return holder_rows(grouped(self._measured.at_peak(memory), *names))
 
     def save(self, file: str) -> None:
-        """Writes the block as a recording, for `ttmem peak`, `ttmem top` and all others that take a file."""
+        """Writes the block as a recording, for `ttmem peak`, `ttmem top` and all other commands that take a file."""
         from ttmem.recording.writer import FileSink
 
         if not self._file.data:
@@ -102,7 +207,7 @@ class Watch:
     def __repr__(self) -> str:
         if self.why:
             return f"Watch(N/A: {self.why})"
-        leaked, peak = sum(one.bytes for one in self.leaked or ()), self.peak
+        leaked, peak = sum(holder.bytes for holder in self.leaked or ()), self.peak
         sizes = f"dram={human(peak.dram)}, l1_used={human(peak.l1_used)}, leaked={human(leaked)}"
         return f"Watch({sizes})"
 
@@ -126,7 +231,7 @@ class Watch:
 def watch() -> Watch:
     """Measures what this process allocates in a block: exact peaks, what was alive at them, what was not freed.
 
-    It needs the probe (`ttmem run`, or the pytest plugin), but no server. Without the probe the block runs as always,
+    It needs the probe (`ttmem run`, or the pytest plugin), but no server. Without the probe the block runs as usual,
     figures are None, and `why` says why. One block at a time.
     """
     return Watch()

@@ -1,12 +1,11 @@
 """A model of the runtime: devices, programs, dispatch and operations that report their memory like the real ones."""
 
-from ttmem.model.buffer import Buffer, create_buffer
 from ttmem.model.device import SimulatedDevice as Device
-from ttmem.model.dispatch import enqueue_mesh_workload, launch_program
+from ttmem.model.dispatch import MeshDevice, enqueue_mesh_workload, launch_program
 from ttmem.model.layouts import Interleaved, Sharded
-from ttmem.model.mesh import MeshDevice
+from ttmem.model.mesh import SimulatedBuffer, create_buffer
 from ttmem.model.opening import open_device, open_mesh_device
-from ttmem.model.program import Program
+from ttmem.model.program import SimulatedProgram
 from ttmem.model.tensor import Temporaries, Tensor, from_shape
 from ttmem.model.traces import (
     begin_trace_capture,
@@ -17,13 +16,13 @@ from ttmem.model.traces import (
 from ttmem.model.workload import MeshWorkload
 
 __all__ = [
-    "Buffer",
     "Device",
     "Interleaved",
     "MeshDevice",
     "MeshWorkload",
-    "Program",
     "Sharded",
+    "SimulatedBuffer",
+    "SimulatedProgram",
     "Temporaries",
     "Tensor",
     "begin_trace_capture",

@@ -75,20 +75,23 @@ class L1Layout:
             if buffer.kind is not BufferKind.SCRATCHPAD:
                 self._add_allocators(buffer.cores)
         # Scratchpads stack above dataflow buffers, whenever they were added.
-        for buffer in sorted(placed, key=lambda one: one.kind is BufferKind.SCRATCHPAD):
+        for buffer in sorted(placed, key=lambda buffer: buffer.kind is BufferKind.SCRATCHPAD):
             self._place(buffer, placed)
 
     @property
     def end_address(self) -> int:
         """The highest end address on any core; the base if there are no buffers."""
-        return max((one.end for one in self._by_range.values()), default=self.base) or self.base
+        return (
+            max((allocator.end for allocator in self._by_range.values()), default=self.base)
+            or self.base
+        )
 
     def regions_by_range(self) -> dict[CoreRange, tuple[Region, ...]]:
         """Each core range includes buffers that overlap it partly, like the runtime's total."""
         return {
-            core_range: tuple(one.regions)
-            for core_range, one in self._by_range.items()
-            if one.regions
+            core_range: tuple(allocator.regions)
+            for core_range, allocator in self._by_range.items()
+            if allocator.regions
         }
 
     def regions_per_core(self) -> dict[Core, tuple[Region, ...]]:
@@ -104,12 +107,12 @@ class L1Layout:
         return union_bytes([self.regions_per_core()])
 
     def check_clash(self, lowest_l1_address: int | None, l1_size: int, program_id: int) -> None:
-        for core_range, one in self._by_range.items():
-            if one.end > l1_size:
-                raise BeyondL1(self._what, str(core_range), one.end, l1_size)
-            if lowest_l1_address is not None and lowest_l1_address < one.end:
+        for core_range, allocator in self._by_range.items():
+            if allocator.end > l1_size:
+                raise BeyondL1(self._what, str(core_range), allocator.end, l1_size)
+            if lowest_l1_address is not None and lowest_l1_address < allocator.end:
                 raise ClashFault(
-                    self._what, program_id, str(core_range), lowest_l1_address, one.end
+                    self._what, program_id, str(core_range), lowest_l1_address, allocator.end
                 )
 
     def _add_allocators(self, cores: CoreRangeSet) -> None:
@@ -131,24 +134,26 @@ class L1Layout:
         """Compares equal core ranges only, so partly overlapping ones may collide. The runtime has the same flaw."""
         address = self._above(self._by_range[core_range] for core_range in buffer.cores)
         for core_range in buffer.cores:
-            for one in self._by_range.values():
-                already_past = one.core_range != core_range and address < one.end
-                if one.core_range.intersects(core_range) and not already_past:
-                    one.mark(address, buffer.size)
+            for allocator in self._by_range.values():
+                already_past = allocator.core_range != core_range and address < allocator.end
+                if allocator.core_range.intersects(core_range) and not already_past:
+                    allocator.mark(address, buffer.size)
         return address
 
     def _place_above_all(self, buffer: ProgramBuffer) -> int:
         self._add_allocators(buffer.cores)
         touched = [
-            one for one in self._by_range.values() if intersects(buffer.cores, (one.core_range,))
+            allocator
+            for allocator in self._by_range.values()
+            if intersects(buffer.cores, (allocator.core_range,))
         ]
         address = self._above(touched)
-        for one in touched:
-            one.mark(address, buffer.size)
+        for allocator in touched:
+            allocator.mark(address, buffer.size)
         return address
 
     def _above(self, allocators: Iterable[_CoreRangeAllocator]) -> int:
-        highest = max((one.end for one in allocators), default=0)
+        highest = max((allocator.end for allocator in allocators), default=0)
         return align_up(max(self.base, highest), self._alignment)
 
 

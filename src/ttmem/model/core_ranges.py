@@ -61,7 +61,7 @@ def whole_grid(grid: Grid) -> CoreRangeSet:
 # The programs of a workload use the same few sets over and over.
 @lru_cache(maxsize=1024)
 def cores_of(ranges: CoreRangeSet) -> frozenset[Core]:
-    return frozenset(core for one in ranges for core in one.cores())
+    return frozenset(core for core_range in ranges for core in core_range.cores())
 
 
 def num_cores(ranges: CoreRangeSet) -> int:
@@ -70,7 +70,7 @@ def num_cores(ranges: CoreRangeSet) -> int:
 
 
 def intersects(left: Iterable[CoreRange], right: CoreRangeSet) -> bool:
-    return any(one.intersects(other) for one in left for other in right)
+    return any(core_range.intersects(other) for core_range in left for other in right)
 
 
 @lru_cache(maxsize=1024)
@@ -99,11 +99,13 @@ def check_inside(ranges: CoreRangeSet, grid: Grid | None) -> None:
     """Without a grid, as for Ethernet cores, only the shape of the ranges is checked."""
     if not ranges:
         raise BadInput("no core range given; name at least one core")
-    for one in ranges:
-        if not (0 <= one.x0 <= one.x1 and 0 <= one.y0 <= one.y1):
-            raise BadInput(f"Invalid core range {one}: give its lowest core, then its highest")
-        if grid is not None and (one.x1 >= grid.x or one.y1 >= grid.y):
-            raise OutsideGrid(str(one), grid)
+    for core_range in ranges:
+        if not (0 <= core_range.x0 <= core_range.x1 and 0 <= core_range.y0 <= core_range.y1):
+            raise BadInput(
+                f"Invalid core range {core_range}: give its lowest core, then its highest"
+            )
+        if grid is not None and (core_range.x1 >= grid.x or core_range.y1 >= grid.y):
+            raise OutsideGrid(str(core_range), grid)
 
 
 def _runs(xs: list[int]) -> Iterator[Core]:

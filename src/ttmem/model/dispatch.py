@@ -1,16 +1,20 @@
-"""Launching programs: `enqueue_mesh_workload` for fast dispatch, `launch_program` for slow."""
+"""Launching programs: `enqueue_mesh_workload` for fast dispatch, `launch_program` for slow; the program cache."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from ttmem.client.tracker import GraphTracker
 from ttmem.errors import BadInput
 from ttmem.events import BinaryStatus
 from ttmem.hw import DeviceSpec, Dispatch
+from ttmem.model.device import SimulatedDevice
 from ttmem.model.errors import RuntimeFault
-from ttmem.model.mesh import MeshDevice
-from ttmem.model.program import Program
+from ttmem.model.mesh import Mesh, SimulatedBuffer
+from ttmem.model.program import SimulatedProgram
 from ttmem.model.ring import KernelConfigRing, Slot, ring_sizes
 from ttmem.model.workload import MeshWorkload
 
@@ -19,6 +23,7 @@ from ttmem.model.workload import MeshWorkload
 # Like the runtime's RingbufferCacheManager: whole blocks, oldest evicted first, none split.
 
 
+COMMAND_QUEUES = (1, 2)
 WORKER_CACHE = 1024 * 1024
 ETH_CACHE = 67 * 1024
 
@@ -100,9 +105,9 @@ class PrefetcherCache:
         if not self._entries:
             return
         # Adds sizes instead of comparing offsets, so it misses an unused tail, as the runtime does.
-        room = self._entries[0].offset - offset
-        while room < needed and self._entries:
-            room += self._invalidate_oldest()
+        free = self._entries[0].offset - offset
+        while free < needed and self._entries:
+            free += self._invalidate_oldest()
 
     def _invalidate_until_wraparound(self) -> None:
         while self._entries and self._entries[0].offset >= self._next:
@@ -117,7 +122,7 @@ class PrefetcherCache:
 class CommandQueue:
     """The state of one command queue: the kernel-config ring and the prefetcher's cache."""
 
-    def __init__(self, mesh: MeshDevice) -> None:
+    def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh
         self.ring = KernelConfigRing(ring_sizes(mesh.spec))
         self.prefetcher = prefetcher_cache(mesh.spec)
@@ -169,7 +174,7 @@ def enqueue_mesh_workload(
         return None
 
 
-def launch_program(mesh: MeshDevice, program: Program | MeshWorkload) -> MeshWorkload:
+def launch_program(mesh: Mesh, program: SimulatedProgram | MeshWorkload) -> MeshWorkload:
     """Slow dispatch: no copy in DRAM, and the ring does not rotate; kernel text is at its base."""
     workload = program if isinstance(program, MeshWorkload) else MeshWorkload(program)
     with mesh.lock:
@@ -178,7 +183,125 @@ def launch_program(mesh: MeshDevice, program: Program | MeshWorkload) -> MeshWor
     return workload
 
 
-def _launch_slowly(mesh: MeshDevice, workload: MeshWorkload, cache_hit: bool | None) -> None:
+def _launch_slowly(mesh: Mesh, workload: MeshWorkload, cache_hit: bool | None) -> None:
     workload.prepare(mesh)
     workload.set_status(mesh, BinaryStatus.NOT_SENT)
     mesh.tracker.track_program_dispatch(workload.id, mesh.target, cache_hit=cache_hit)
+
+
+class ProgramCache:
+    """One workload for each operation and shape, kept until it is cleared.
+
+    Entries keep their circular buffers and binaries, which fill L1 and DRAM.
+    """
+
+    def __init__(self, mesh: MeshDevice) -> None:
+        self._mesh = mesh
+        self._entries: dict[Hashable, MeshWorkload] = {}
+        self.enabled = True
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def run(
+        self, key: Hashable, make: Callable[[], SimulatedProgram], cq_id: int = 0
+    ) -> MeshWorkload:
+        """Runs the operation with the cached program, or with a new one, which it caches."""
+        mesh = self._mesh
+        with mesh.lock:
+            known = self._entries.get(key)
+            workload = known or MeshWorkload(make())
+            try:
+                enqueue_mesh_workload(mesh, workload, cq_id, cache_hit=known is not None)
+            except BaseException:
+                if known is None:
+                    workload.destroy()  # not cached, so its circular buffers are freed
+                raise
+            self.hits += known is not None
+            self.misses += known is None
+            if known is None and self.enabled:
+                self._entries[key] = workload
+                self._report()
+            elif known is None:
+                workload.destroy()
+            return workload
+
+    def clear(self) -> None:
+        """Destroys all entries; the next run of each is a miss."""
+        with self._mesh.lock:
+            entries, self._entries = self._entries, {}
+            for workload in entries.values():
+                workload.destroy()
+            self._report()
+
+    def disable_and_clear(self) -> None:
+        """From now on, each run creates its program and destroys it."""
+        self.enabled = False
+        self.clear()
+
+    def _report(self) -> None:
+        self._mesh.tracker.track_cache_entries(self._mesh.target, len(self._entries))
+
+
+@dataclass(slots=True)
+class Trace:
+    """What was captured, and where its commands are."""
+
+    id: int
+    cq_id: int
+    workloads: list[MeshWorkload]
+    buffer: SimulatedBuffer | None = None
+
+
+class MeshDevice(Mesh):
+    """A mesh with command queues and a program cache, as applications open it."""
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        devices: Sequence[SimulatedDevice],
+        *,
+        tracker: GraphTracker | None = None,
+        num_command_queues: int = 1,
+        mock: bool = False,
+    ) -> None:
+        if num_command_queues not in COMMAND_QUEUES:
+            raise BadInput(f"num_command_queues must be 1 or 2, not {num_command_queues}")
+        super().__init__(shape, devices, tracker=tracker, mock=mock)
+        self.num_command_queues = num_command_queues
+        self.program_cache = ProgramCache(self)  # programs that were run before
+        self.traces: dict[int, Trace] = {}
+        self._queues: list[CommandQueue] = []
+
+    def command_queue(self, cq_id: int = 0) -> CommandQueue:
+        if not 0 <= cq_id < self.num_command_queues:
+            raise BadInput(
+                f"there is no command queue {cq_id}; the mesh has {self.num_command_queues}"
+            )
+        while len(self._queues) <= cq_id:
+            self._queues.append(CommandQueue(self))
+        return self._queues[cq_id]
+
+    def num_program_cache_entries(self) -> int:
+        return len(self.program_cache)
+
+    def clear_program_cache(self) -> None:
+        self.program_cache.clear()
+
+    def disable_and_clear_program_cache(self) -> None:
+        self.program_cache.disable_and_clear()
+
+    def enable_program_cache(self) -> None:
+        self.program_cache.enabled = True
+
+    def __enter__(self) -> MeshDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _release(self) -> None:
+        super()._release()
+        self.traces.clear()

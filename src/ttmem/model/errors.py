@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ttmem.errors import TtmemError
+from ttmem.events import MemoryKind
+
+
+class FailedRequest(NamedTuple):
+    """What a probe reports when an allocation fails."""
+
+    kind: MemoryKind
+    size: int  # of a buffer; 0: of a program's circular buffers
+    message: str
+    site: str | None = None
+    program_id: int = 0
 
 
 class RuntimeFault(TtmemError):

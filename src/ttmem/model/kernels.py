@@ -18,7 +18,7 @@ TEXT_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class SimulatedKernel:
     """`packed` has the bytes of each processor's binary: 3 for compute, 1 for data movement.
 
     Wormhole's active Ethernet loads a binary in pieces: there, list every piece.
@@ -72,7 +72,7 @@ class KernelCache:
     def compiled(self) -> int:
         return len(self._seen)
 
-    def compile(self, kernel: Kernel) -> bool:
+    def compile(self, kernel: SimulatedKernel) -> bool:
         """Was it new?"""
         with self._lock:
             if kernel.content_id in self._seen:
@@ -98,7 +98,7 @@ class KernelGroup:
     cores: frozenset[Core]
 
 
-def kernel_groups(kernels: Sequence[Kernel], core_type: CoreType) -> list[KernelGroup]:
+def kernel_groups(kernels: Sequence[SimulatedKernel], core_type: CoreType) -> list[KernelGroup]:
     handles = [handle for handle, kernel in enumerate(kernels) if kernel.core_type is core_type]
     sets = {kernels[handle].cores for handle in handles}
     # Usually all kernels of a program share one core set; then no core has to be examined.

@@ -19,8 +19,6 @@ class Interleaved:
 
 @dataclass(frozen=True, slots=True)
 class Sharded:
-    """One shard of `shard_size` bytes on each of `cores` cores."""
-
     strategy: Strategy
     cores: int
     shard_size: int

@@ -1,34 +1,36 @@
-"""Meshes: several devices opened and used as one."""
+"""Meshes: several devices with one allocator, and the buffers on them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from itertools import count
 from reprlib import repr as short_repr
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ttmem.client.devices import ReportedMesh
+from ttmem.client.devices import ReportedBuffer, ReportedMesh
 from ttmem.client.tracker import GraphTracker
-from ttmem.errors import BadInput
 from ttmem.events import MemoryKind
 from ttmem.hw import Grid
 from ttmem.model.allocator import Allocator, MemoryView
 from ttmem.model.device import SimulatedDevice
-from ttmem.model.errors import UseAfterClose
-
-if TYPE_CHECKING:
-    from ttmem.model.buffer import Buffer
-    from ttmem.model.dispatch import CommandQueue
-    from ttmem.model.program_cache import ProgramCache
-    from ttmem.model.traces import Trace
-    from ttmem.model.workload import MeshWorkload
+from ttmem.model.errors import DoubleFree, FailedRequest, OutOfMemory, UseAfterClose
+from ttmem.model.layouts import INTERLEAVED, Layout
+from ttmem.model.program import SimulatedProgram
 
 MOST_WARNINGS = 100  # warnings kept; `allocations_during_trace` counts all
-COMMAND_QUEUES = (1, 2)
+
+_numbers = count(1)  # of buffers, process-wide, like the runtime's unique ids
 
 
-class MeshDevice:
+class Loaded(Protocol):
+    program: SimulatedProgram
+
+    def destroy(self) -> None: ...
+
+
+class Mesh:
     """Equal devices with one allocator: what the mesh allocates is at that address on each.
 
     Hold `lock` through every operation. `target` is what reports name: the client knows it at once.
@@ -40,30 +42,24 @@ class MeshDevice:
         devices: Sequence[SimulatedDevice],
         *,
         tracker: GraphTracker | None = None,
-        num_command_queues: int = 1,
         mock: bool = False,
     ) -> None:
-        if num_command_queues not in COMMAND_QUEUES:
-            raise BadInput(f"num_command_queues must be 1 or 2, not {num_command_queues}")
         self.shape = shape
         self.spec = devices[0].spec
         self.allocator = Allocator(self.spec)
         self.tracker = GraphTracker.instance() if tracker is None else tracker
-        self.num_command_queues = num_command_queues
         self.mock = mock
         self.lock = threading.RLock()
         self.target = ReportedMesh(devices)
-        self.buffers: dict[int, Buffer] = {}  # allocated ones, by id
-        self.workloads: dict[int, MeshWorkload] = {}  # loaded ones, by program
-        self.traces: dict[int, Trace] = {}
+        self.buffers: dict[int, SimulatedBuffer] = {}  # allocated ones, by id
+        self.workloads: dict[int, Loaded] = {}  # loaded ones, by program
         self.is_open = True
         self.on_close: list[Callable[[], object]] = []  # the latest is called first
+        self.on_failure: Callable[[FailedRequest], object] = lambda failed: None
         self.live_traces = 0
         self.allocations_during_trace = 0
         self.warnings: list[str] = []
         self._devices = tuple(devices)
-        self._queues: list[CommandQueue] = []
-        self._program_cache: ProgramCache | None = None
         for device in devices:
             if device.declaration is not None:
                 self.tracker.declare_device(device.declaration)
@@ -82,38 +78,6 @@ class MeshDevice:
         """The compute cores of each device, each with one L1 bank."""
         return self.spec.grid
 
-    def command_queue(self, cq_id: int = 0) -> CommandQueue:
-        from ttmem.model.dispatch import CommandQueue
-
-        if not 0 <= cq_id < self.num_command_queues:
-            raise BadInput(
-                f"there is no command queue {cq_id}; the mesh has {self.num_command_queues}"
-            )
-        while len(self._queues) <= cq_id:
-            self._queues.append(CommandQueue(self))
-        return self._queues[cq_id]
-
-    @property
-    def program_cache(self) -> ProgramCache:
-        """Programs that were run before."""
-        from ttmem.model.program_cache import ProgramCache
-
-        if self._program_cache is None:
-            self._program_cache = ProgramCache(self)
-        return self._program_cache
-
-    def num_program_cache_entries(self) -> int:
-        return len(self.program_cache)
-
-    def clear_program_cache(self) -> None:
-        self.program_cache.clear()
-
-    def disable_and_clear_program_cache(self) -> None:
-        self.program_cache.disable_and_clear()
-
-    def enable_program_cache(self) -> None:
-        self.program_cache.enabled = True
-
     def memory_view(self, kind: MemoryKind) -> MemoryView:
         """One kind of memory; the same on each device."""
         with self.lock:
@@ -125,7 +89,7 @@ class MeshDevice:
         if not self.is_open:
             raise UseAfterClose(repr(self))
 
-    def note_allocation_in_trace(self, buffer: Buffer) -> None:
+    def note_allocation_in_trace(self, buffer: SimulatedBuffer) -> None:
         """A replay may overwrite this buffer, which did not exist when the trace was captured."""
         self.allocations_during_trace += 1
         if len(self.warnings) < MOST_WARNINGS:
@@ -148,22 +112,87 @@ class MeshDevice:
                 ending.callback(hook)
             self.on_close = []
 
-    def __enter__(self) -> MeshDevice:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         rows, columns = self.shape
         devices = short_repr(self.get_device_ids())
-        return f"MeshDevice({rows}x{columns} {self.spec.board}, devices {devices})"
+        return f"{type(self).__name__}({rows}x{columns} {self.spec.board}, devices {devices})"
 
     def _release(self) -> None:
         for workload in list(self.workloads.values()):
             workload.destroy()
         for buffer in list(self.buffers.values()):
             buffer.deallocate()
-        self.traces.clear()
         self.live_traces = 0
         self.is_open = False
+
+
+class SimulatedBuffer(ReportedBuffer):
+    """One block at the same address in every bank of every device of the mesh."""
+
+    # Two buffers are never equal, so they can be in sets; the reported record compares by value.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        size: int,
+        page_size: int,
+        kind: MemoryKind,
+        layout: Layout,
+        site: str | None,
+    ) -> None:
+        super().__init__(next(_numbers), size, kind, mesh.target, site=site)
+        self.mesh = mesh
+        self.page_size = page_size
+        self.layout = layout
+        self.block = 0  # bytes in each bank
+        self.is_allocated = True
+
+    def deallocate(self) -> None:
+        """Reports, then frees, as the runtime does."""
+        mesh = self.mesh
+        with mesh.lock:
+            mesh.check_open()
+            if not self.is_allocated:
+                raise DoubleFree(self.address, self.id)
+            self.is_allocated = False
+            if self.size:
+                mesh.tracker.track_deallocate(self)
+                mesh.allocator.free(self.kind, self.address)
+                del mesh.buffers[self.id]
+
+    def __repr__(self) -> str:
+        state = "" if self.is_allocated else ", freed"
+        return f"Buffer({self.id}, {self.kind.name}, {self.size} B at {self.address}{state})"
+
+
+def create_buffer(
+    mesh: Mesh,
+    size: int,
+    page_size: int,
+    kind: MemoryKind,
+    layout: Layout = INTERLEAVED,
+    *,
+    bottom_up: bool | None = None,
+    site: str | None = None,
+) -> SimulatedBuffer:
+    """A buffer of `size` bytes on each device. An empty one occupies nothing and is not reported."""
+    with mesh.lock:
+        mesh.check_open()
+        if size == 0:
+            return SimulatedBuffer(mesh, size, page_size, kind, layout, site)
+        sizing = mesh.allocator.size_buffer(kind, size, page_size, layout)
+        buffer = SimulatedBuffer(mesh, size, page_size, kind, layout, site)
+        try:
+            buffer.address = mesh.allocator.allocate(kind, sizing, bottom_up)
+        except OutOfMemory as fault:
+            mesh.on_failure(FailedRequest(kind, size, str(fault), site))
+            raise
+        buffer.block, buffer.reserved = sizing.block, sizing.reserved
+        mesh.buffers[buffer.id] = buffer
+        # The runtime declares allocation safe again while it stores a trace.
+        if mesh.live_traces and kind is not MemoryKind.TRACE:
+            mesh.note_allocation_in_trace(buffer)
+        mesh.tracker.track_allocate(buffer)
+        return buffer

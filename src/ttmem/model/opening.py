@@ -17,11 +17,10 @@ from ttmem.model.device import (
     described_devices,
     made_up_devices,
 )
-from ttmem.model.dispatch import launch_program
+from ttmem.model.dispatch import MeshDevice, launch_program
 from ttmem.model.errors import BadMesh
-from ttmem.model.kernels import Kernel
-from ttmem.model.mesh import MeshDevice
-from ttmem.model.program import Program
+from ttmem.model.kernels import SimulatedKernel
+from ttmem.model.program import SimulatedProgram
 from ttmem.model.workload import MeshWorkload
 
 # The runtime's own kernels: fabric on Ethernet cores, dispatch on dispatch cores.
@@ -40,17 +39,17 @@ def load_system_kernels(mesh: MeshDevice) -> list[MeshWorkload]:
     loaded = []
     if mesh.get_num_devices() > 1:
         links = (CoreRange(0, 0, ETHERNET_CORES[mesh.spec.arch] - 1, 0),)
-        fabric = Kernel("fabric_erisc_router", CoreType.ACTIVE_ETH, links, FABRIC_PIECES)
+        fabric = SimulatedKernel("fabric_erisc_router", CoreType.ACTIVE_ETH, links, FABRIC_PIECES)
         loaded.append(_launch(mesh, KernelType.FABRIC, fabric))
     if mesh.spec.dispatch is not Dispatch.SLOW:
         core_type, cores = _dispatch_cores(mesh)
-        dispatch = Kernel("cq_dispatch", core_type, cores, DISPATCH_PIECES)
+        dispatch = SimulatedKernel("cq_dispatch", core_type, cores, DISPATCH_PIECES)
         loaded.append(_launch(mesh, KernelType.DISPATCH, dispatch))
     return loaded
 
 
-def _launch(mesh: MeshDevice, kind: KernelType, kernel: Kernel) -> MeshWorkload:
-    program = Program(mesh.spec, kind)
+def _launch(mesh: MeshDevice, kind: KernelType, kernel: SimulatedKernel) -> MeshWorkload:
+    program = SimulatedProgram(mesh.spec, kind)
     program.add_kernel(kernel)
     return launch_program(mesh, program)
 

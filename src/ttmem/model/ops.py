@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ttmem.hw import Grid
 from ttmem.model.core_ranges import CoreRange, CoreRangeSet, CoreType, whole_grid
+from ttmem.model.dispatch import MeshDevice
 from ttmem.model.errors import BadBuffer
-from ttmem.model.kernels import Kernel
+from ttmem.model.kernels import SimulatedKernel
 from ttmem.model.layouts import Sharded
-from ttmem.model.mesh import MeshDevice
-from ttmem.model.program import Program
+from ttmem.model.program import SimulatedProgram
 from ttmem.model.tensor import TILE, Memory, Shape, Tensor, from_shape, over_grid, tiles_of
 from ttmem.model.workload import MeshWorkload
 
@@ -54,9 +54,9 @@ class Recipe:
     alias: tuple[int, int] | None = None  # address, bytes on each core
 
 
-def build(mesh: MeshDevice, recipe: Recipe) -> Program:
+def build(mesh: MeshDevice, recipe: Recipe) -> SimulatedProgram:
     """A new program, compiled when it is enqueued."""
-    program = Program(mesh.spec)
+    program = SimulatedProgram(mesh.spec)
     for kernel in _kernels(recipe):
         program.add_kernel(kernel)
     if recipe.alias is not None:
@@ -77,7 +77,7 @@ def rows_for(grid: Grid, tiles: int) -> CoreRangeSet:
     return (CoreRange(0, 0, grid.x - 1, rows - 1),)
 
 
-def _kernels(recipe: Recipe) -> list[Kernel]:
+def _kernels(recipe: Recipe) -> list[SimulatedKernel]:
     """Readers and writers are the same for all shapes; compute kernels are unrolled for their blocks."""
     text = TEXT[recipe.op]
     made = [
@@ -90,9 +90,9 @@ def _kernels(recipe: Recipe) -> list[Kernel]:
     return made
 
 
-def _kernel(recipe: Recipe, part: str, packed: tuple[int, ...]) -> Kernel:
+def _kernel(recipe: Recipe, part: str, packed: tuple[int, ...]) -> SimulatedKernel:
     name = f"{part}_{recipe.op}"
-    return Kernel(name, CoreType.TENSIX, recipe.cores, packed, UNIQUE_ARGS, COMMON_ARGS)
+    return SimulatedKernel(name, CoreType.TENSIX, recipe.cores, packed, UNIQUE_ARGS, COMMON_ARGS)
 
 
 MOST_TILES = 64  # of one circular buffer: 128 KiB of bfloat16

@@ -18,12 +18,13 @@ from ttmem.model.core_ranges import (
     intersects,
     merge,
 )
-from ttmem.model.kernels import KERNEL_CACHE, Kernel, KernelCache
-from ttmem.model.semaphores import Semaphore, free_id
+from ttmem.model.kernels import KERNEL_CACHE, KernelCache, SimulatedKernel
 from ttmem.model.slot_layout import (
     ProgramLayout,
     RuntimeArgs,
+    Semaphore,
     circular_buffers_per_core,
+    free_id,
     slot_layout,
 )
 
@@ -114,7 +115,7 @@ def _check_size(size: int) -> None:
 _ids = count(1)
 
 
-class Program:
+class SimulatedProgram:
     """Programs are numbered per process, from 1."""
 
     def __init__(
@@ -127,7 +128,7 @@ class Program:
         self.id = next(_ids)
         self.spec = spec
         self.kernel_type = kernel_type
-        self.kernels: list[Kernel] = []
+        self.kernels: list[SimulatedKernel] = []
         self.semaphores: list[Semaphore] = []
         self.layout: ProgramLayout | None = None
         self.is_compiled = False
@@ -153,7 +154,7 @@ class Program:
             sets.setdefault(kernel.core_type, set()).update(cores_of(kernel.cores))
         return sum(len(cores) for cores in sets.values())
 
-    def add_kernel(self, kernel: Kernel) -> int:
+    def add_kernel(self, kernel: SimulatedKernel) -> int:
         self._check_open("kernel")
         check_inside(kernel.cores, self._grid(kernel.core_type))
         self.kernels.append(kernel)
@@ -227,7 +228,7 @@ class Program:
         self._check_args(kernel, args.common, words)
         self._args[kernel] = replace(args, common=words)
 
-    def compile(self) -> tuple[Kernel, ...]:
+    def compile(self) -> tuple[SimulatedKernel, ...]:
         """Compiles once; returns the kernels that are new in this process."""
         if self.is_compiled:
             return ()

@@ -171,9 +171,9 @@ class KernelConfigRing:
     def launch(self, sizes: Sequence[int], num_workers: int, in_flight: bool) -> Slot:
         """Reserve, free, alloc, as the runtime does; `num_workers` are all of the sub-device."""
         needed = self.reserve(sizes)
-        sync_count = max((one for one in needed if one is not None), default=None)
+        sync_count = max((count for count in needed if count is not None), default=None)
         # Only launch messages are scarce, so the runtime arguments can be written before the wait.
-        in_memory = any(one is not None for one in needed[:-2])
+        in_memory = any(count is not None for count in needed[:-2])
         stall_before_program = sync_count is not None and not in_memory
         if in_flight:
             # Binaries are being written to DRAM: everything before must finish, so the whole ring is free.

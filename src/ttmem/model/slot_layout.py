@@ -8,16 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import NamedTuple
 
 from ttmem.hw import Arch, DeviceSpec
-from ttmem.model.circular_buffers import BufferKind, ProgramBuffer
-from ttmem.model.core_ranges import CoreRangeSet, CoreType, cores_of
+from ttmem.model.circular_buffers import BufferKind, ProgramBuffer, ProgramFault
+from ttmem.model.core_ranges import CoreRangeSet, CoreType, cores_of, intersects
 from ttmem.model.errors import ProgramTooLarge
-from ttmem.model.kernels import Kernel, KernelGroup, kernel_groups
+from ttmem.model.kernels import KernelGroup, SimulatedKernel, kernel_groups
 from ttmem.model.ring import ring_sizes
-from ttmem.model.semaphores import SEMAPHORE_BYTES, Semaphore
+
+SEMAPHORES_PER_CORE = 16
+SEMAPHORE_BYTES = 16
+
+
+class Semaphore(NamedTuple):
+    """Of a program: 16 ids per core, 16 bytes each."""
+
+    id: int
+    core_type: CoreType
+    cores: CoreRangeSet
+
+    def is_on(self, core_type: CoreType) -> bool:
+        """The runtime has one kind for Ethernet, which takes space on active and idle cores."""
+        return (self.core_type is CoreType.TENSIX) == (core_type is CoreType.TENSIX)
+
+
+def free_id(semaphores: Sequence[Semaphore], cores: CoreRangeSet, core_type: CoreType) -> int:
+    """The lowest id that is free on all these cores."""
+    used = {
+        semaphore.id
+        for semaphore in semaphores
+        if semaphore.is_on(core_type) and intersects(semaphore.cores, cores)
+    }
+    found = next(number for number in count() if number not in used)
+    if found >= SEMAPHORES_PER_CORE:
+        raise ProgramFault(
+            f"Unable to initialize semaphore on core range {cores[0]}: "
+            f"all {SEMAPHORES_PER_CORE} IDs are in use"
+        )
+    return found
+
 
 WORD = 4
 LOCAL_CONFIG_BYTES = 16
@@ -100,7 +131,7 @@ def text_in_slot(arch: Arch, core_type: CoreType) -> bool:
 def slot_layout(
     spec: DeviceSpec,
     core_type: CoreType,
-    kernels: Sequence[Kernel],
+    kernels: Sequence[SimulatedKernel],
     args: Sequence[RuntimeArgs],
     semaphores: Iterable[Semaphore],
     buffers: Sequence[ProgramBuffer],
@@ -146,7 +177,9 @@ def _common_args(group: KernelGroup, args: Sequence[RuntimeArgs]) -> int:
 
 
 def _semaphores(core_type: CoreType, semaphores: Iterable[Semaphore]) -> int:
-    return SEMAPHORE_BYTES * _largest(one.id + 1 for one in semaphores if one.is_on(core_type))
+    return SEMAPHORE_BYTES * _largest(
+        semaphore.id + 1 for semaphore in semaphores if semaphore.is_on(core_type)
+    )
 
 
 def _of(
@@ -174,10 +207,12 @@ def _circular(spec: DeviceSpec, buffers: Sequence[ProgramBuffer]) -> int:
 
 
 def _dataflow(buffers: Sequence[ProgramBuffer]) -> int:
-    return LOCAL_CONFIG_BYTES * _largest(index + 1 for one in buffers for index in one.indices)
+    return LOCAL_CONFIG_BYTES * _largest(
+        index + 1 for buffer in buffers for index in buffer.indices
+    )
 
 
-def _text(arch: Arch, group: KernelGroup, kernels: Sequence[Kernel]) -> int:
+def _text(arch: Arch, group: KernelGroup, kernels: Sequence[SimulatedKernel]) -> int:
     """A group counts even if its text is elsewhere, with 0 bytes."""
     if not group.handles or not text_in_slot(arch, kernels[group.handles[0]].core_type):
         return 0

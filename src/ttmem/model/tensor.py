@@ -8,10 +8,10 @@ from math import prod
 from typing import Literal, TypeAlias
 
 from ttmem.events import MemoryKind
-from ttmem.model.buffer import Buffer, create_buffer
+from ttmem.model.dispatch import MeshDevice
 from ttmem.model.errors import BadBuffer
 from ttmem.model.layouts import INTERLEAVED, Sharded, Strategy
-from ttmem.model.mesh import MeshDevice
+from ttmem.model.mesh import SimulatedBuffer, create_buffer
 
 TILE = 32
 BFLOAT16 = 2  # bytes per element
@@ -31,7 +31,7 @@ class Tensor:
     memory: Memory
     element_bytes: int
     shard: Sharded | None
-    buffer: Buffer
+    buffer: SimulatedBuffer
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -61,7 +61,6 @@ def from_shape(
     shard: Sharded | None = None,
     site: str | None = None,
 ) -> Tensor:
-    """A tensor of that shape; `site` is the line that allocated it."""
     kind = _KINDS.get(memory)
     if kind is None:
         raise BadBuffer(f"unknown memory {memory!r:.40}; use dram, l1 or l1_small")

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 
 from ttmem.events import MemoryKind
-from ttmem.model.buffer import Buffer, create_buffer
+from ttmem.model.dispatch import MeshDevice, Trace
 from ttmem.model.errors import RuntimeFault
-from ttmem.model.mesh import MeshDevice
-from ttmem.model.workload import MeshWorkload
+from ttmem.model.mesh import create_buffer
 
 COMMANDS_PER_LAUNCH = 512  # bytes: go signals, waits and headers beside the slot's own contents
 TRACE_PAGE = 8192
 
 _ids = count(1)
-
-
-@dataclass(slots=True)
-class Trace:
-    """What was captured, and where its commands are."""
-
-    id: int
-    cq_id: int
-    workloads: list[MeshWorkload]
-    buffer: Buffer | None = None
 
 
 def begin_trace_capture(mesh: MeshDevice, cq_id: int = 0) -> int:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ttmem.events import BinaryStatus, KernelType, MemoryKind
-from ttmem.model.buffer import Buffer, create_buffer
 from ttmem.model.circular_buffers import BufferKind, L1Layout, ProgramBuffer
 from ttmem.model.core_ranges import CoreType, num_cores
-from ttmem.model.errors import BadMesh, RuntimeFault
-from ttmem.model.mesh import MeshDevice
-from ttmem.model.program import Program
+from ttmem.model.errors import BadMesh, ClashFault, FailedRequest, RuntimeFault
+from ttmem.model.mesh import Mesh, SimulatedBuffer, create_buffer
+from ttmem.model.program import SimulatedProgram
 from ttmem.model.slot_layout import ProgramLayout
 
 BINARY_PAGE = 2048
@@ -19,11 +18,11 @@ MOST_KERNELS = 1 << 12  # of one program: kernels are numbered within their prog
 class MeshWorkload:
     """One program for every device of a mesh. It reports each step when the runtime takes it."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: SimulatedProgram) -> None:
         self.program = program
         self.status = BinaryStatus.NOT_SENT
-        self._mesh: MeshDevice | None = None
-        self._binaries: Buffer | None = None
+        self._mesh: Mesh | None = None
+        self._binaries: SimulatedBuffer | None = None
         self._placed: L1Layout | None = None  # the circular buffers that were reported
         self._reported: list[ProgramBuffer] = []
         self._loaded = False
@@ -32,7 +31,7 @@ class MeshWorkload:
     def id(self) -> int:
         return self.program.id
 
-    def prepare(self, mesh: MeshDevice) -> ProgramLayout:
+    def prepare(self, mesh: Mesh) -> ProgramLayout:
         """Compiles, places circular buffers, checks them against L1 buffers, finalizes, and reports what is new.
 
         The check runs at every enqueue. A program that fails it has reported nothing.
@@ -44,7 +43,11 @@ class MeshWorkload:
         program.allocate_circular_buffers()
         assert program.l1 is not None
         lowest = mesh.allocator.lowest_occupied_l1_address()
-        program.l1.check_clash(lowest, program.spec.l1_per_core, self.id)
+        try:
+            program.l1.check_clash(lowest, program.spec.l1_per_core, self.id)
+        except ClashFault as fault:
+            mesh.on_failure(FailedRequest(MemoryKind.L1, 0, str(fault), program_id=self.id))
+            raise
         layout = program.finalize_offsets(mock=mesh.mock)
         if self._mesh is None:
             self._mesh = mesh
@@ -57,7 +60,7 @@ class MeshWorkload:
             self._loaded = True
         return layout
 
-    def load_binaries(self, mesh: MeshDevice, size: int) -> None:
+    def load_binaries(self, mesh: Mesh, size: int) -> None:
         """From the first enqueue on, fast dispatch keeps a copy at the top of DRAM."""
         if self._binaries is None and size:
             self._binaries = create_buffer(
@@ -65,7 +68,7 @@ class MeshWorkload:
             )
         self.set_status(mesh, BinaryStatus.IN_FLIGHT)
 
-    def set_status(self, mesh: MeshDevice, status: BinaryStatus) -> None:
+    def set_status(self, mesh: Mesh, status: BinaryStatus) -> None:
         """NotSent, InFlight or Committed, for the whole mesh."""
         self.status = status
         mesh.tracker.track_binary_status(self.id, mesh.target, status)
@@ -81,7 +84,7 @@ class MeshWorkload:
             if self._binaries is not None and self._binaries.is_allocated:
                 self._binaries.deallocate()
 
-    def _report_circular_buffers(self, mesh: MeshDevice) -> None:
+    def _report_circular_buffers(self, mesh: Mesh) -> None:
         """A changed layout replaces the previous one."""
         tracker, target = mesh.tracker, mesh.target
         for old in self._reported:
@@ -104,7 +107,7 @@ class MeshWorkload:
                 _is_dataflow(buffer),
             )
 
-    def _report_kernels(self, mesh: MeshDevice) -> None:
+    def _report_kernels(self, mesh: Mesh) -> None:
         """Each kernel has its own binary and its own cores."""
         if len(self.program.kernels) > MOST_KERNELS:
             raise RuntimeFault(f"program {self.id} has more than {MOST_KERNELS} kernels")

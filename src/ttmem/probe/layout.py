@@ -1,4 +1,7 @@
-"""The region's layout, as `native/probe/layout.hpp` draws it. A golden region in `tests/data` holds both to it."""
+"""The region's layout, as documented in `native/probe/layout.hpp`.
+
+A golden region in `tests/data` is checked against both.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ttmem.events import Notice as Notice
 
 MAGIC = b"TTMEMPRB"
 VERSION = 2  # as the probe writes it
-COMPACT_VERSION = 3  # of a dead process: tables cut to what is used, no events
+COMPACT_VERSION = 3  # of a dead process: tables cut to what is used, few events or none
 HEADER_SIZE = 4096
 FILE_PREFIX = "ttmem_"
 SET_OF_DEVICES = 1 << 31
@@ -83,7 +86,7 @@ STRIDES_OF = {
     VERSION: STRIDES,
     COMPACT_VERSION: STRIDES,
 }
-# What any reader takes: four times what the probe makes, and of ring and live table what `ttmem run` can ask for.
+# What any reader accepts: four times what the probe creates; for ring and live table, what `ttmem run` can ask for.
 LARGEST = {
     Section.COUNTERS: 256 * KINDS,
     Section.ACTIVITY: 256,
@@ -100,23 +103,21 @@ LARGEST = {
 }
 
 
-class State(IntEnum):
-    """How far the process has come."""
-
+class RegionState(IntEnum):
     MAKING = 0
     IN_USE = 1
     ENDED = 2  # in order; a killed process stays IN_USE
 
 
 class Option(IntFlag):
-    """What the process was asked for."""
+    """What was requested of the process."""
 
     CALL_SITES = 1
     STACKS = 2
 
 
 class Counted(IntEnum):
-    """Counters beside the kinds of memory."""
+    """Counters in addition to the kinds of memory."""
 
     CB_DEMAND = 5
     DATAFLOW_DEMAND = 6
@@ -130,7 +131,7 @@ class LiveType(IntEnum):
     CIRCULAR_BUFFER = 2
     PROGRAM = 3
     KERNEL = 4
-    LEFT_BUFFER = 5  # alive no more: it went with its device, and nobody freed it
+    LEFT_BUFFER = 5  # no longer alive: freed only because its device was closed
     LAID_OUT = 6  # not alive yet: a circular buffer of a program that the runtime may still reject
 
 

@@ -27,7 +27,7 @@ class HighWater:
     kind: MemoryKind | Counted
     bytes: int
     origin: Origin
-    size: int | None = None  # of that memory then; 0: unknown, None: as the device is declared
+    size: int | None = None  # size of that memory then; 0: unknown, None: as the device is declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class DeviceReport:
     """One device of the process, as it was last opened."""
 
     declaration: DeviceDeclaration
-    peaks: tuple[HighWater, ...]  # of kinds that were used, and of those whose size users choose
+    peaks: tuple[HighWater, ...]  # the kinds that were used, and those whose size users choose
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -73,8 +73,6 @@ class WantedBuffer:
 
 @dataclass(frozen=True, slots=True)
 class FailedAllocation:
-    """An allocation that the runtime refused, and who held what at that moment."""
-
     what: str  # 'buffer', 'circular buffers', 'dataflow buffers'
     kind: int
     chips: tuple[int, ...]
@@ -82,7 +80,9 @@ class FailedAllocation:
     message: str
     origin: Origin
     holdings: tuple[Holding, ...]  # all kinds
-    of_that_moment: bool = True  # False: that moment is lost, and `holdings` are the current ones
+    of_that_moment: bool = (
+        True  # False: that moment is no longer known, and `holdings` are the current ones
+    )
     device: DeviceDeclaration | None = None  # the first of `chips`
     time_ns: int = 0
     pid: int | None = None
@@ -95,7 +95,7 @@ class ProcessReport:
 
     pid: int
     running: bool
-    in_order: bool  # it ended, and the probe could say so
+    in_order: bool  # it ended, and the probe could report it
     devices: tuple[DeviceReport, ...]
     never_freed: tuple[Holding, ...]  # or freed only because its device was closed
     failures: int
@@ -114,4 +114,4 @@ def wanted_buffers(refused: Iterable[Event]) -> tuple[WantedBuffer, ...]:
         )
         for event in refused
     ]
-    return tuple(sorted(found, key=lambda one: (one.address, -one.size)))
+    return tuple(sorted(found, key=lambda buffer: (buffer.address, -buffer.size)))

@@ -1,18 +1,18 @@
-"""Recordings: a run kept in a file, and read back at any instant of it."""
+"""Recordings: a run in a file, which can be read at any instant."""
 
 from __future__ import annotations
 
 from ttmem.recording.reader import Batch, Info, Marker, RecordedProcess
 from ttmem.recording.recording import Instant, Recording
-from ttmem.recording.stretch import BufferChange, Origin, Stretch, Totals
+from ttmem.recording.stretch import AllocatedBy, BufferChange, Stretch, Totals
 
 __all__ = [
+    "AllocatedBy",
     "Batch",
     "BufferChange",
     "Info",
     "Instant",
     "Marker",
-    "Origin",
     "RecordedProcess",
     "Recording",
     "Stretch",

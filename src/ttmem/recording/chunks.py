@@ -1,7 +1,7 @@
-"""Finds the chunks of a recording: an index over headers, which payloads are read from on demand.
+"""Finds the chunks of a recording: an index of headers, with payloads read on demand.
 
-Nothing that is intact is lost: after a damaged header the search goes on for the next one, and a damaged payload
-costs its own chunk only. Everything here may have been written by somebody else.
+Nothing intact is lost: after a damaged header the search continues at the next one, and a damaged payload affects only
+its own chunk. Everything here may have been written by somebody else.
 """
 
 from __future__ import annotations
@@ -9,18 +9,31 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import sys
+import tempfile
 from array import array
 from bisect import bisect_right
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from ttmem.errors import BadInput
-from ttmem.recording.format import HEADER_SIZE, MAGIC, VERSION, BadChunk, ChunkType, Header, decode
+from ttmem.recording.format import (
+    CONTINUED,
+    HEADER_SIZE,
+    MAGIC,
+    VERSION,
+    BadChunk,
+    ChunkType,
+    Header,
+    decode,
+)
 from ttmem.text import printable
 
-MAX_CHUNKS = 1 << 21  # of an index, which takes 32 bytes for each: files of 200 GB
+KEPT = (
+    1 << 20
+)  # entries of each column of the index in memory; a quiet host writes 2 to 5 chunks a second, for weeks
 MAX_DAMAGES = 1000
-MAX_PAYLOAD = 1 << 29  # of one chunk with its continuations
-FIRST_WINDOW, LAST_WINDOW = 1 << 12, 1 << 20  # bytes, in the search for the next header
+MAX_PAYLOAD = 1 << 29  # one chunk with its continuations
+FIRST_WINDOW, LAST_WINDOW = 1 << 12, 1 << 20  # bytes at a time, when searching for the next header
 
 
 class Source(Protocol):
@@ -39,7 +52,7 @@ class Source(Protocol):
 
 
 class FileSource:
-    """A recording on disk; BadInput says why it is none."""
+    """A recording on disk; BadInput if it is not one."""
 
     def __init__(self, path: str) -> None:
         self.name = printable(path)
@@ -71,7 +84,7 @@ class FileSource:
             raise BadInput(f"{self.name} cannot be read: {problem.strerror}") from None
 
     def has_writer(self) -> bool:
-        """Whether somebody has the lock of a writer."""
+        """Whether somebody holds the writer's lock."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -97,25 +110,26 @@ class Damage(NamedTuple):
 
 
 class Chunks:
-    """An index over the chunks of a source, in their order. Positions and times never decrease in it."""
+    """An index of the chunks of a source, in order. Positions and times never decrease in it."""
 
     def __init__(self, source: Source) -> None:
-        """BadInput if it does not begin like a recording that this version can read."""
+        """BadInput if it does not start like a recording that this version can read."""
         self.source = source
         self.damages: list[Damage] = []
-        self.tail: str | None = None  # why the file ends with something that is no whole chunk
-        self.closed = False  # the last chunk says that the writer has ended
+        self.tail: str | None = None  # why the file does not end with a complete chunk
+        self.closed = False  # the last chunk says that the writer has finished
         self.unknown = 0  # chunks of types that this version does not know
         self.lost = 0
-        self.stored = dict.fromkeys(ChunkType, 0)  # bytes by type, headers included
+        self.stored: dict[int, int] = dict.fromkeys(ChunkType, 0)  # bytes by type, headers included
         self.end = 0  # the position after the last record
         self._seen = 0
         self._next = 0  # where the next header is expected
         self._stream: int | None = None
         self._continued: ChunkType | None = None  # the type of a chunk that the next one continues
-        self._offset, self._position, self._time = array("Q"), array("Q"), array("Q")
-        self._reached: dict[int, int] = {}  # the latest time, by type
-        self._of_type: dict[int, array[int]] = {kind: array("Q") for kind in ChunkType}
+        self._offset, self._position, self._time = _Column("Q"), _Column("Q"), _Column("Q")
+        self._reached: dict[int, int] = dict.fromkeys(ChunkType, 0)  # the latest time, by type
+        self._of_type = dict[int, _Column]((kind, _Column("I")) for kind in ChunkType)
+        self._columns = (self._offset, self._position, self._time, *self._of_type.values())
         self._check_start()
         self.refresh()
 
@@ -129,18 +143,19 @@ class Chunks:
         try:
             header = Header.unpack(start)
         except BadChunk:
-            return  # damaged, as any other chunk may be
+            return  # damaged, like any other chunk may be
         if header.type == ChunkType.FILE and header.version > VERSION:
             raise BadInput(
                 f"{name} has format version {header.version}, and this ttmem reads version {VERSION}: use a newer ttmem"
             )
 
     def refresh(self) -> bool:
-        """Takes what was appended since; whether there is anything new."""
+        """Reads what was appended; returns whether there was anything."""
         before, size = self._seen, self.source.size()
-        while self._next < size and self._seen < MAX_CHUNKS:
+        window = _Window(self.source)
+        while self._next < size:
             try:
-                header = self._header(self._next)
+                header = self._checked(window.read(self._next))
             except BadChunk as problem:
                 if not self._skip_damage(size, str(problem)):
                     break
@@ -153,19 +168,24 @@ class Chunks:
                 self.tail = None
                 self._add(self._next, header)
                 self._next = end
-        if self._seen >= MAX_CHUNKS:
-            self.tail = f"only the first {MAX_CHUNKS:,} chunks are read"
+                if self._seen % KEPT == 0:
+                    for column in self._columns:
+                        column.shrink()
         return self._seen > before
 
     def _header(self, offset: int) -> Header:
-        header = Header.unpack(self.source.read(offset, HEADER_SIZE))
-        if self._stream not in (None, header.stream):
-            raise BadChunk("it belongs to another recording")
-        self._stream = header.stream
+        return self._checked(self.source.read(offset, HEADER_SIZE))
+
+    def _checked(self, data: bytes) -> Header:
+        header = Header.unpack(data)
+        if self._stream != header.stream:
+            if self._stream is not None:
+                raise BadChunk("it belongs to another recording")
+            self._stream = header.stream
         return header
 
     def _skip_damage(self, size: int, why: str) -> bool:
-        """Goes on at the next header that is intact; False if there is none (yet)."""
+        """Continues at the next intact header; False if there is none (yet)."""
         at, window = self._next + 1, FIRST_WINDOW
         while at < size:
             data = self.source.read(at, window + HEADER_SIZE)
@@ -184,44 +204,54 @@ class Chunks:
         return False
 
     def note(self, damage: Damage) -> None:
-        """Each place once."""
+        """Notes each damage once."""
         known = any(damage.offset == other.offset for other in self.damages)
         if not known and len(self.damages) < MAX_DAMAGES:
             self.damages.append(damage)
 
     def _add(self, offset: int, header: Header) -> None:
+        """A slow recording has hundreds of thousands of chunks a day: this is what opening it takes."""
+        number, position, first = header.type, header.position, header.first
         self._seen += 1
-        self.closed = header.type == ChunkType.END
-        part, self._continued = self._continued == header.type, None
-        if header.type not in self._of_type or header.version > VERSION:
+        self.closed = number == ChunkType.END
+        part, self._continued = self._continued == number, None
+        rows = self._of_type.get(number)
+        if rows is None or header.version > VERSION:
             self.unknown += 1
             return
-        kind, size, records = (
-            ChunkType(header.type),
-            HEADER_SIZE + header.stored,
-            header.records > 0,
-        )
-        if records and header.position < self.end:
+        size = HEADER_SIZE + header.stored
+        if header.records and position < self.end:
             self.note(Damage(offset, size, "it repeats records of earlier chunks"))
             return
-        if header.continued:
-            self._continued = kind
+        if header.flags & CONTINUED:
+            self._continued = ChunkType(number)
         self.lost += header.lost
-        self.stored[kind] += size
+        self.stored[number] += size
         if not part:
-            self._of_type[kind].append(len(self._offset))
+            rows.append(len(self._offset))
         self._offset.append(offset)
-        self._position.append(header.position if records else max(header.position, self.end))
-        self._time.append(max(header.first, self._reached.get(kind, 0)))
-        self._reached[kind] = max(header.last, self._reached.get(kind, 0))
-        if records:
+        reached = self._reached[number]
+        self._time.append(first if first > reached else reached)
+        if header.last > reached:
+            self._reached[number] = header.last
+        if header.records:
+            self._position.append(position)
             self.end = header.end
+            return
+        self._position.append(position if position > self.end else self.end)
+        if position > self.end and (
+            # Nothing behind an END could say what was lost before it. A recording that begins in the midst of a
+            # journal may be of a host where nothing has happened since.
+            (number == ChunkType.END and header.lost)
+            or (number == ChunkType.STATE and not self._of_type[ChunkType.RECORDS])
+        ):
+            self.end = position
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     @property
     def span(self) -> tuple[int, int]:
-        """The earliest and latest time in it; 0 where there is none."""
+        """The earliest and latest time in it; 0 if there is none."""
         starts = [self._time[rows[0]] for rows in self._of_type.values() if rows]
         return (min(filter(None, starts), default=0), max(self._reached.values(), default=0))
 
@@ -229,34 +259,43 @@ class Chunks:
         return len(self._of_type[kind])
 
     def position(self, kind: ChunkType, number: int) -> int:
-        """Where the `number`th chunk of a type stands in the journal."""
+        """The journal position of the `number`th chunk of a type."""
         return self._position[self._of_type[kind][number]]
 
+    def next_position(self, number: int) -> int:
+        """Where the records after the `number`th chunk of records begin; the end if there are none."""
+        last = number + 1 >= self.count(ChunkType.RECORDS)
+        return self.end if last else self.position(ChunkType.RECORDS, number + 1)
+
     def time(self, kind: ChunkType, number: int) -> int:
-        """Of the `number`th chunk of a type; of RECORDS, the time that was reached before its first record."""
+        """The time of the `number`th chunk of a type; for RECORDS, the time reached before its first record."""
         return self._time[self._of_type[kind][number]]
 
     def until_position(self, kind: ChunkType, position: int) -> int:
-        """How many chunks of a type begin at or before a position."""
-        return bisect_right(_Column(self._of_type[kind], self._position), position)
+        """How many chunks of a type start at or before a position."""
+        return bisect_right(_Selected(self._of_type[kind], self._position), position)
 
     def until_time(self, kind: ChunkType, time: int) -> int:
-        """How many chunks of a type begin at or before a time."""
-        return bisect_right(_Column(self._of_type[kind], self._time), time)
+        """How many chunks of a type start at or before a time."""
+        return bisect_right(_Selected(self._of_type[kind], self._time), time)
 
     def payload(self, kind: ChunkType, number: int) -> bytes:
-        """Of the `number`th chunk of a type, with its continuations; BadChunk, and a damage is noted."""
+        """The payload of the `number`th chunk of a type, with its continuations; BadChunk if it is damaged, which is
+        noted.
+        """
         row, parts, total = self._of_type[kind][number], [], 0
         while True:
             offset = self._offset[row]
+            size = HEADER_SIZE
             try:
                 header = self._header(offset)
+                size += header.stored
                 if header.type != kind:
                     raise BadChunk("its continuation is missing")
                 stored = self.source.read(offset + HEADER_SIZE, header.stored)
                 parts.append(decode(header, stored))
             except BadChunk as problem:
-                self.note(Damage(offset, HEADER_SIZE, f"{kind.name} chunk: {problem}"))
+                self.note(Damage(offset, size, f"{kind.name} chunk: {problem}"))
                 raise
             total += len(parts[-1])
             if not header.continued:
@@ -266,13 +305,69 @@ class Chunks:
                 raise BadChunk("its continuation is missing")
 
     def close(self) -> None:
+        for column in self._columns:
+            column.close()
         self.source.close()
 
 
-class _Column:
-    """What `bisect` searches: one column of the index, for the chunks of one type."""
+class _Window:
+    """Reads headers, and what follows them as well if that is more headers: a slow recording has short chunks."""
 
-    def __init__(self, rows: array[int], column: array[int]) -> None:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._begin, self._data, self._size = 0, b"", FIRST_WINDOW
+
+    def read(self, offset: int) -> bytes:
+        at = offset - self._begin
+        if at + HEADER_SIZE > len(self._data):
+            near = at < len(self._data) + FIRST_WINDOW
+            self._size = min(2 * self._size, LAST_WINDOW) if near else HEADER_SIZE
+            self._begin, self._data, at = offset, self._source.read(offset, self._size), 0
+        return self._data[at : at + HEADER_SIZE]
+
+
+class _Column:
+    """A column of the index. Older numbers go to a file without a name, so that memory stays bounded."""
+
+    def __init__(self, code: str) -> None:
+        self._recent = array(code)
+        self._older: BinaryIO | None = None
+        self._first = 0  # of the recent ones
+        self.append = self._recent.append
+
+    def __len__(self) -> int:
+        return self._first + len(self._recent)
+
+    def __getitem__(self, number: int) -> int:
+        if number >= self._first:
+            return self._recent[number - self._first]
+        assert self._older is not None
+        size = self._recent.itemsize
+        data = os.pread(self._older.fileno(), size, number * size)
+        return int.from_bytes(data, sys.byteorder)
+
+    def shrink(self) -> None:
+        if len(self._recent) < KEPT:
+            return
+        try:
+            self._older = self._older or tempfile.TemporaryFile()  # noqa: SIM115 - closed with the index
+            self._older.seek(self._first * self._recent.itemsize)
+            self._recent.tofile(self._older)
+            self._older.flush()
+        except OSError:  # no space for it: they stay in memory
+            return
+        self._first += len(self._recent)
+        del self._recent[:]
+
+    def close(self) -> None:
+        if self._older is not None:
+            self._older.close()
+
+
+class _Selected:
+    """A column for the chunks of one type, to be searched with `bisect`."""
+
+    def __init__(self, rows: _Column, column: _Column) -> None:
         self._rows, self._column = rows, column
 
     def __len__(self) -> int:

@@ -5,7 +5,7 @@ section   key          entry
 ========= ============ =====================================================================================
 devices   ledger index a `DeviceContext`
 processes ledger index a `ProcessContext`
-messages  ledger index what the runtime said about failed allocations, by time
+messages  ledger index the runtime's messages about failed allocations, by time
 rest      field        every other field of a `Context`, and `order`: the indices of the processes
 ========= ============ =====================================================================================
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 from ttmem.ledger.context import Context
 from ttmem.snapshots.convert import read, write
-from ttmem.snapshots.detail import Names
+from ttmem.snapshots.native_rows import Names
 
 Document = dict[str, dict[str, Any]]
 SECTIONS = ("devices", "processes", "messages", "rest")
@@ -27,7 +27,7 @@ _PLAIN = ("host", "watchful", "dropped", "gaps", "rejected")
 
 
 def changes(before: Context | None, now: Context) -> Document:
-    """What to apply to the document of one context to get that of the other; a removed entry is None."""
+    """The changes from the document of one context to that of the other; a removed entry is None."""
     known = before.devices if before else ()
     devices = {
         str(index): write(device)
@@ -55,7 +55,7 @@ def changes(before: Context | None, now: Context) -> Document:
 
 
 def apply_changes(document: Document, changed: Any) -> None:
-    """Changes as they came from a file."""
+    """Applies changes that come from a file."""
     for section in SECTIONS:
         for key, entry in changed.get(section, {}).items():
             if entry is None:
@@ -67,7 +67,7 @@ def apply_changes(document: Document, changed: Any) -> None:
 def context_from(
     document: Mapping[str, Mapping[str, Any]], positions: Mapping[int, int]
 ) -> Context:
-    """`positions`: of accounts that have reported more since. Any exception: the document is no context."""
+    """`positions` are those of accounts that have reported more since. Any exception: the document is not a context."""
     devices, processes = document.get("devices", {}), document.get("processes", {})
     rest = dict(document["rest"])
     order = rest.pop("order")
@@ -83,7 +83,7 @@ def context_from(
 
 
 def names_from(context: Context, strings: Mapping[int, Mapping[int, str]]) -> Names:
-    """What numbers in the rows of the ledger stand for; `strings` by index."""
+    """The names that the numbers in ledger rows refer to; `strings` are by index."""
     processes = [process for process in context.processes if process.index >= 0]
     return Names(
         {process.index: process.pid for process in processes},
@@ -93,20 +93,32 @@ def names_from(context: Context, strings: Mapping[int, Mapping[int, str]]) -> Na
     )
 
 
-# A title, such as 'pid 42 (model.py --x)': at most 60 letters of a command, which may have brackets of its own.
+# A title, such as 'pid 42 (model.py --x)': at most 60 characters of a command, which may contain brackets.
 _PROGRAM = re.compile(r"(pid \d+) \(.{0,60}\)")
-_FOLDERS = re.compile(r"(?<![\w.])(?:~|\.{1,2})?/(?:[^/\s:()'\"]+/)*")
+# Directories may contain anything: what is left out goes on to the last slash in the line.
+_FAILED_FOLDERS = re.compile(r"( for (?:[^,/\n]*, )?).*/(?=[^/\n]*:\d)")  # 'for OP, CALL SITE'
+_FOLDERS = re.compile(
+    r"(?<![\w.])(?:~|\.{1,2})?/(?:.*/)?"  # an absolute path
+    r"|(?<![\w./-])(?:[\w.-]+/)+(?=[\w-]*\.[A-Za-z])"  # a relative path of a file
+)
+# A string is a call site with its callers, FILE:LINE FUNCTION, or a name, which may be a path and may have a slash.
+_SITE_FOLDERS = re.compile(r"^(?:[~/].*/|.*/(?=[^/\n]*?(?:\.[A-Za-z]|:\d)))", re.MULTILINE)
 
 
-def without_secrets(value: Any) -> Any:
-    """A document without command lines, and with the last part only of each path."""
+def without_secrets(value: Any, folders: re.Pattern[str] = _FOLDERS) -> Any:
+    """A document without command lines, and with only the last part of each path."""
     if isinstance(value, dict):
         return {
-            key: None if key == "command" else without_secrets(entry)
+            key: None if key == "command" else without_secrets(entry, folders)
             for key, entry in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [without_secrets(entry) for entry in value]
+        return [without_secrets(entry, folders) for entry in value]
     if isinstance(value, str):
-        return _FOLDERS.sub("", _PROGRAM.sub(r"\1", value))
+        return folders.sub("", _FAILED_FOLDERS.sub(r"\1", _PROGRAM.sub(r"\1", value)))
     return value
+
+
+def strings_without_secrets(document: Any) -> Any:
+    """The same for the names and call sites of processes."""
+    return without_secrets(document, _SITE_FOLDERS)

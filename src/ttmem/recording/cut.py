@@ -1,4 +1,4 @@
-"""A part of a recording as a recording of its own. Positions and times stay what they were."""
+"""Cuts a part of a recording into a recording of its own. Positions and times do not change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ttmem.errors import BadInput, TtmemError
 from ttmem.events import EVENT_SIZE
 from ttmem.recording.format import (
     ChunkType,
+    RecordsEncoder,
     encode_long,
-    encode_records,
     from_document,
 )
 from ttmem.recording.recording import Document, Instant, Recording
@@ -23,12 +23,16 @@ def cut(
     end: Instant,
     sink: Sink,
     progress: Callable[[int], None] = lambda position: None,
-) -> None:
-    """Writes what lies between two instants; it begins with the whole batch in which `start` lies."""
+) -> int:
+    """Writes what lies between two instants, from the start of the batch that contains `start`.
+
+    If records are missing there, it begins with the next key frame. Returns the position of the first record.
+    """
     if end.position < start.position or end.time_ns < start.time_ns:
         raise BadInput("the range ends before it begins")
-    first = recording.batch_start(start.position)
-    start = start._replace(position=first)
+    start = start._replace(position=recording.batch_start(start.position))
+    start = min(recording.next_state(start), end, key=lambda instant: instant.position)
+    first = written = start.position
     stream = int.from_bytes(os.urandom(8), "little")
 
     def write(document: Document) -> None:
@@ -49,24 +53,29 @@ def cut(
     write(Document(ChunkType.MARKS, from_document(kept), first, start.time_ns))
     documents = recording.documents(start, end)
     waiting = next(documents, None)
-    latest = recording.time_at(first)
+    encoder = RecordsEncoder(stream, recording.time_at(first))
     for position, data in recording.records(first, end.position):
         until = position + len(data) // EVENT_SIZE
         while waiting is not None and waiting.position < until:  # a document precedes its records
             write(waiting)
             waiting = next(documents, None)
-        chunk, latest = encode_records(
-            [(data, 0, len(data))], stream, position=position, first=latest
-        )
-        _append(sink, chunk)
+        lost = position - written
+        _append(sink, encoder.encode([(data, 0, len(data))], position=position, lost=lost))
+        written = until
         progress(until)
     for document in (*filter(None, [waiting]), *documents):
         write(document)
-    write(Document(ChunkType.END, b"{}", end.position, end.time_ns))
+    lost = max(0, end.position - written)
+    when = end.time_ns
+    for chunk in encode_long(
+        ChunkType.END, b"{}", stream, position=end.position, time=when, lost=lost
+    ):
+        _append(sink, chunk)
+    return first
 
 
 def _append(sink: Sink, chunk: bytes) -> None:
     try:
         sink.append(chunk)
     except OSError as problem:
-        raise TtmemError(f"the recording could not be written: {problem.strerror}") from None
+        raise TtmemError(f"the recording cannot be written: {problem.strerror}") from None

@@ -1,7 +1,7 @@
 """The flight recorder of a server: always on, in a directory of bounded size.
 
-One journal goes on through a ring of files. Each begins with a key frame and can be read alone; consecutive ones can be
-read as one recording. The minutes around a failed allocation or a mark are copied into a file that stays when the ring
+One journal is written to a ring of files. Each starts with a key frame and can be read alone; consecutive files can be
+read as one recording. The minutes around a failed allocation or a mark are copied to a file that stays when the ring
 moves on.
 """
 
@@ -13,12 +13,13 @@ import os
 import re
 import stat
 import threading
+import time
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
@@ -31,9 +32,11 @@ from ttmem.recording.recording import Recording
 from ttmem.recording.when import SECOND_NS
 from ttmem.recording.writer import FileSink, Written
 
-PARTS = 8  # a file of the ring ends with this part of all bytes
+PARTS = 8  # a file of the ring ends after this share of all bytes
 FILE_NS = 300 * SECOND_NS  # or after this time
-BEFORE_NS, AFTER_NS = 120 * SECOND_NS, 60 * SECOND_NS  # what is kept around an incident
+BEFORE_NS, AFTER_NS = 120 * SECOND_NS, 60 * SECOND_NS  # kept around an incident
+LONGEST_TEXT = 200  # characters of the log that name incidents
+LONGEST_NS = 180 * SECOND_NS  # from the first incident to the end of its file
 SETTLE_NS = 2 * SECOND_NS  # until the writer has written that
 MOST_KEPT = 32  # files; they take at most half of all bytes
 _RING = re.compile(r"ring-\d{8}T\d{6}\.\d{3}Z\.ttmem")
@@ -44,19 +47,20 @@ class _Stored(NamedTuple):
     path: str
     size: int
     begun_ns: int
+    users: frozenset[str | None] = frozenset((None,))  # whose incidents it keeps, if that is known
 
 
 class _Store:
-    """A directory of recordings, and the sink of the one that is being written: every FILE chunk begins a file.
+    """A directory of recordings, and the sink of the current one: every FILE chunk starts a new file.
 
-    All files together never have more than `keep` bytes: the oldest of the ring make place for what is written.
-    Only threads that write use it; the loop of the server reads plain attributes.
+    All files together never exceed `keep` bytes: the oldest of the ring are removed for new ones. Only threads that
+    write use it; the server's loop reads plain attributes.
     """
 
     def __init__(self, folder: str, keep: int, age_ns: int) -> None:
         self.folder = folder
         self.keep = keep
-        self.broken = False  # there is no file to write to: begin another
+        self.broken = False  # there is no file to write to: start another
         self.size = 0  # of the current file
         self.lock = threading.Lock()
         self._age_ns = age_ns
@@ -130,7 +134,7 @@ class _Store:
     # -- kept files ----------------------------------------------------------------------------------------------
 
     def since(self, time_ns: int) -> Recording:
-        """What the ring has from a time on, as one recording."""
+        """What the ring has since a time, as one recording."""
         with self.lock:
             files = [*self._ours]
             if self._current is not None:
@@ -139,34 +143,46 @@ class _Store:
                 del files[0]
             return Recording(_Joined([file.path for file in files]))
 
-    def kept_file(self, reason: str, time_ns: int) -> _KeptFile:
+    def kept_file(self, reason: str, time_ns: int, users: frozenset[str | None]) -> _KeptFile:
         path = os.path.join(self.folder, f"kept-{_stamp(time_ns)}-{reason}.ttmem")
         with self.lock:
-            while len(self._kept) >= MOST_KEPT or self.kept_bytes > self.keep // 4:
-                self._remove(self._kept)
-            return _KeptFile(path, self)
+            while len(self._kept) >= MOST_KEPT:
+                self._remove_kept(lambda file: 1)
+            while self.kept_bytes > self.keep // 4:
+                self._remove_kept(lambda file: file.size)
+            return _KeptFile(path, self, users)
+
+    def _remove_kept(self, measure: Callable[[_Stored], int]) -> None:
+        """The oldest of the user with most, so that nobody pushes out what is kept for others."""
+        taken: Counter[str | None] = Counter()
+        for file in self._kept:
+            taken.update(dict.fromkeys(file.users, measure(file)))
+        most = max(self._kept, key=lambda file: min(taken[user] for user in file.users))
+        self._kept.remove(most)
+        self._remove(deque((most,)))
 
     @property
     def kept_bytes(self) -> int:
         return sum(file.size for file in self._kept)
 
     def take_kept(self, chunk: bytes, size: int) -> None:
-        """With the lock held: makes place in a kept file of `size` bytes."""
+        """With the lock held: makes space for a kept file of `size` bytes."""
         if self.kept_bytes + size + len(chunk) > self.keep // 2:
             raise OSError(errno.ENOSPC, "half of --keep is reached")
         self._reserve(len(chunk))
 
-    def kept(self, path: str, size: int) -> None:
+    def kept(self, path: str, size: int, users: frozenset[str | None]) -> None:
         with self.lock:
-            self._kept.append(_Stored(path, size, now_ns()))
+            self._kept.append(_Stored(path, size, now_ns(), users))
 
 
 class _KeptFile(FileSink):
     """Counts towards --keep while it is written."""
 
-    def __init__(self, path: str, store: _Store) -> None:
+    def __init__(self, path: str, store: _Store, users: frozenset[str | None]) -> None:
         super().__init__(path)
         self._store = store
+        self._users = users
 
     def append(self, chunk: bytes) -> None:
         with self._store.lock:
@@ -174,13 +190,21 @@ class _KeptFile(FileSink):
             super().append(chunk)
             self._store.bytes += len(chunk)
 
+    def discard(self) -> None:
+        """It could not be written: it is gone, and its bytes are free again."""
+        with suppress(OSError):
+            os.unlink(self.path)
+        super().close()
+        with self._store.lock:
+            self._store.bytes -= self.size
+
     def close(self) -> None:
         super().close()
-        self._store.kept(self.path, self.size)
+        self._store.kept(self.path, self.size, self._users)
 
 
 class _Joined:
-    """Consecutive files as one source. They are open, so that the ring may remove them meanwhile."""
+    """Consecutive files as one source. They are open, so the ring may remove them meanwhile."""
 
     def __init__(self, paths: list[str]) -> None:
         self._files = [FileSource(path) for path in paths]
@@ -209,15 +233,27 @@ class _Joined:
 
 
 class _Incident(NamedTuple):
+    """One or several, of which each has its minutes before and after in the same file."""
+
     reason: str
     text: str
-    time_ns: int
+    first_ns: int
+    last_ns: int
+    users: frozenset[str | None]  # whose; None: root's or the server's user's
+
+
+class Sampler(Protocol):
+    """Reads the sensors in a thread of its own; `write` passes on the latest sample, and so does `close`."""
+
+    def write(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class FlightRecorder:
-    """Records books into a directory, from now on until `close`. Nothing here raises or waits for the disk.
+    """Records books into a directory until `close`. Nothing here raises or waits for the disk.
 
-    `info` and `problem` write to the server's log.
+    `sampler` makes one that writes to the recording. `info` and `problem` write to the server's log.
     """
 
     def __init__(
@@ -228,20 +264,24 @@ class FlightRecorder:
         age_ns: int,
         *,
         host: Mapping[str, Any],
+        sampler: Callable[[Callable[[Mapping[str, Any], int], None]], Sampler],
         info: Callable[[str], None],
         problem: Callable[[str, str], None],
     ) -> None:
         """BadInput if the directory cannot be used."""
         self._info, self._problem = info, problem
+        self.folder = os.path.abspath(folder)
         self._store = _Store(folder, keep, age_ns)
         self._recorder = Recorder(books, self._store, described(), host=host)
+        self._sampler = sampler(self._recorder.telemetry)
         self._begun_ns = now_ns()
         self._failures = 0
         self._lost = 0
-        self._incident: _Incident | None = None
+        self._incidents: deque[_Incident] = deque()  # not yet kept, in their order
         self._keeping: threading.Thread | None = None
 
     def tick(self, now: int) -> None:
+        self._sampler.write()
         self._recorder.tick(now)
         written = self._recorder.written()
         if self._recorder.ready and self._is_full(written, now):
@@ -249,16 +289,17 @@ class FlightRecorder:
             self._recorder.begin_file(now)
         if written.lost > self._lost or written.problem:
             self._lost = written.lost
-            why = written.problem or "the disk is too slow"
+            why = written.reason or "the disk is too slow"
             self._problem("flight recorder", f"the flight recorder loses events: {why}")
         self._look_for_failures(now)
-        if self._incident and now >= self._incident.time_ns + AFTER_NS + SETTLE_NS:
+        if self._incidents and now >= self._incidents[0].last_ns + AFTER_NS + SETTLE_NS:
             self._keep()
 
     def _look_for_failures(self, now: int) -> None:
         if self._recorder.failures > self._failures:
             self._failures = self._recorder.failures
-            self._note(_Incident("failure", "an allocation failed", now))
+            users, self._recorder.failed = frozenset(self._recorder.failed), set()
+            self._note("failure", "an allocation failed", now, users)
 
     def _is_full(self, written: Written, now: int) -> bool:
         size = self._store.size
@@ -266,38 +307,51 @@ class FlightRecorder:
         return self._store.broken or full or now >= self._begun_ns + FILE_NS
 
     def mark(self, text: str, now: int, pid: int | None = None) -> None:
-        """A user's own marker; the minutes around it are kept."""
+        """Adds a user's marker; the minutes around it are kept."""
         self._recorder.mark(text, now, pid)
-        self._note(_Incident("mark", f"mark {text!r}", now))
+        self._note("mark", f"mark {text!r}", now)
 
-    def _note(self, incident: _Incident) -> None:
-        """What happens before an incident is over belongs to it, so that a loop of failures is one file a minute."""
-        if self._incident is None:
-            self._incident = incident
+    def _note(
+        self, reason: str, text: str, now: int, users: frozenset[str | None] = frozenset((None,))
+    ) -> None:
+        """What happens before an incident is over belongs to it, so a loop of failures makes a file every two minutes.
+
+        A file that would become longer ends, so that the ring still has its beginning.
+        """
+        last = self._incidents[-1] if self._incidents else None
+        if last is None or now + AFTER_NS > last.first_ns + LONGEST_NS:
+            self._incidents.append(_Incident(reason, text, now, now, users))
+            return
+        more = text not in last.text and len(last.text) < LONGEST_TEXT
+        text = f"{last.text}, {text}" if more else last.text
+        self._incidents[-1] = last._replace(text=text, last_ns=now, users=last.users | users)
 
     def _keep(self) -> None:
-        incident = self._incident
-        if incident is not None and (self._keeping is None or not self._keeping.is_alive()):
-            self._incident = None
+        if self._incidents and (self._keeping is None or not self._keeping.is_alive()):
             self._keeping = threading.Thread(
-                target=self._copy, args=(incident,), name="flight recorder", daemon=True
+                target=self._copy,
+                args=(self._incidents.popleft(),),
+                name="flight recorder",
+                daemon=True,
             )
             self._keeping.start()
 
     def _copy(self, incident: _Incident) -> None:
         try:
-            first, last = incident.time_ns - BEFORE_NS, incident.time_ns + AFTER_NS
+            first, last = incident.first_ns - BEFORE_NS, incident.last_ns + AFTER_NS
             with self._store.since(first) as recording:
                 started = recording.info().started_ns
-                # Events may be older than a recording: its beginning is a position, not a time.
+                # Events may be older than a recording: its start is a position, not a time.
                 since = first - started
                 start = recording.instant(f"{since / SECOND_NS:.3f}s" if since > 0 else "#0")
                 end = recording.instant(f"{(last - started) / SECOND_NS:.3f}s")
-                sink = self._store.kept_file(incident.reason, incident.time_ns)
+                sink = self._store.kept_file(incident.reason, incident.first_ns, incident.users)
                 try:
                     cut(recording, start, end, sink)
-                finally:
-                    sink.close()
+                except BaseException:
+                    sink.discard()
+                    raise
+                sink.close()
             self._info(f"{incident.text}; the minutes around it are kept in {sink.path}")
         except (TtmemError, OSError, MemoryError) as problem:
             self._problem("kept", f"{incident.text}, but the minutes around it are lost: {problem}")
@@ -306,12 +360,19 @@ class FlightRecorder:
         return self._recorder.written()
 
     def close(self, seconds: float) -> Written:
-        """Ends the ring, and keeps what belongs to an incident that is not over."""
+        """Ends the ring, and keeps what belongs to incidents that are not over."""
+        self._sampler.close()
         written = self._recorder.close(seconds)
+        if written.lost:
+            self._problem("recording", f"the flight recorder lost {written.lost:,} records")
         self._look_for_failures(now_ns())
+        end = time.monotonic() + seconds
         self._keep()
-        if self._keeping is not None:
-            self._keeping.join(seconds)
+        while self._keeping is not None:
+            self._keeping.join(max(0.0, end - time.monotonic()))
+            if self._keeping.is_alive() or not self._incidents:
+                break
+            self._keep()
         return written
 
 
@@ -324,7 +385,7 @@ def _stamp(time_ns: int) -> str:
 
 
 def _private_folder(folder: str) -> int:
-    """A lock on it as long as it is open. BadInput unless it is the user's own, and closed to others."""
+    """Holds a lock on the directory while it is open. BadInput unless it is the user's own, and closed to others."""
     try:
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)

@@ -56,8 +56,8 @@ MAX_RAW = 16 << 20
 CHUNK_RECORDS = 16_384  # fewer compress worse (4,096: +11 %), more make seeking slower
 LEVEL = 1  # of zstd: 3 saves 2.5 % of the bytes for 70 % more time
 COMPRESSED, CONTINUED = 1, 2
-LONGEST_TEXT = 16_384  # characters; the longest that is written is a message of the runtime
-_HALF_PAIR = re.compile(rb"\\u[dD]|\xed")  # it may be, or be part of a whole one
+LONGEST_TEXT = 16_384  # characters; the longest text is a message of the runtime
+_HALF_PAIR = re.compile(rb"\\u[dD]|\xed")  # may be half of a surrogate pair, or part of a whole one
 _U32 = 0xFFFFFFFF
 
 _FIELDS = Struct("<4sBBHIIQIIQQQI")
@@ -65,30 +65,30 @@ _CRC = Struct("<I")
 HEADER_SIZE = _FIELDS.size + _CRC.size
 
 
-Records = tuple[bytes, int, int]  # in some bytes, from one offset to before another
-Batch = tuple[int, int, int, int, bytes, int, int]  # account, arrived, position, serial; events
+Part = tuple[bytes | bytearray, int, int]  # of some bytes: from where to where
 
 
 class ChunkType(IntEnum):
-    """What a chunk holds."""
+    """The contents of a chunk."""
 
     FILE = 1  # JSON: who recorded, where and when; the first chunk of a file
     RECORDS = 2  # journal records, as byte planes
     STRINGS = 3  # JSON: {serial of an account: {number: text}}
-    CONTEXT = 4  # JSON: what else a snapshot needs, as far as it has changed
+    CONTEXT = 4  # JSON: the rest of what a snapshot needs, as far as it has changed
     STATE = 5  # the state of the ledger at this position: a key frame
     MARKS = 6  # JSON: markers
     HISTORY = 7  # JSON: samples of each device
     END = 8  # JSON: the writer closed the file
     ACCOUNTS = 9  # JSON: {serial of an account: its process}
+    TELEMETRY = 10  # JSON: a sample of the sensors of all cards
 
 
 class BadChunk(TtmemError):
-    """A chunk is torn, was modified, or belongs to a later version."""
+    """A chunk is torn, was modified, or has a later version."""
 
 
 class Header(NamedTuple):
-    """The fields of the table above, in its order, without magic and its own checksum."""
+    """The fields of the table above, in order, without the magic and its own checksum."""
 
     type: int
     version: int
@@ -121,10 +121,10 @@ class Header(NamedTuple):
         """BadChunk if it cannot have been written like this."""
         if len(data) < HEADER_SIZE or data[:4] != MAGIC:
             raise BadChunk("no chunk begins here")
-        _, *fields = _FIELDS.unpack_from(data)
+        fields = _FIELDS.unpack_from(data)
         if _CRC.unpack_from(data, _FIELDS.size)[0] != crc32(data[: _FIELDS.size]):
             raise BadChunk("its header was modified")
-        header = cls(*fields)
+        header = cls._make(fields[1:])
         records = header.type == ChunkType.RECORDS
         if (
             header.raw > MAX_RAW
@@ -140,7 +140,7 @@ class Header(NamedTuple):
 
 def encode(
     kind: ChunkType,
-    payload: bytes,
+    payload: bytes | memoryview,
     stream: int,
     *,
     position: int = 0,
@@ -150,11 +150,11 @@ def encode(
     last: int = 0,
     flags: int = 0,
 ) -> bytes:
-    """One chunk as it stands in a file."""
+    """A chunk as it is in a file."""
     stored = zstd.compress(payload, LEVEL)
     flags |= COMPRESSED
     if len(stored) >= len(payload):
-        stored, flags = payload, flags & ~COMPRESSED
+        stored, flags = bytes(payload), flags & ~COMPRESSED
     header = Header(
         kind,
         VERSION,
@@ -172,40 +172,48 @@ def encode(
     return header.pack() + stored
 
 
-def encode_records(
-    pieces: list[Records | Batch], stream: int, *, position: int, lost: int = 0, first: int = 0
-) -> tuple[bytes, int]:
-    """One RECORDS chunk of at most MAX_RAW bytes, and the time that was reached with its last record.
+class RecordsEncoder:
+    """Makes RECORDS chunks, in the same memory: allocating it anew takes as long as making the planes."""
 
-    `first` is the time that was reached before. ValueError unless the pieces begin with a control record.
-    """
-    payload, last = planes(pieces, first)
-    chunk = encode(
-        ChunkType.RECORDS,
-        payload,
-        stream,
-        position=position,
-        records=len(payload) // EVENT_SIZE,
-        lost=lost,
-        first=first,
-        last=last,
-    )
-    return chunk, last
+    def __init__(self, stream: int, reached_ns: int) -> None:
+        self.reached_ns = reached_ns  # time reached with the last record
+        self._stream = stream
+        self._planes = bytearray()
+
+    def encode(self, parts: list[Part], *, position: int, lost: int = 0) -> bytes:
+        """One chunk of at most MAX_RAW bytes. ValueError unless it begins with a control record."""
+        size = sum(end - begin for _, begin, end in parts)
+        if size > len(self._planes):
+            self._planes = bytearray(size)
+        first, self.reached_ns = self.reached_ns, planes(parts, self.reached_ns, self._planes)
+        return encode(
+            ChunkType.RECORDS,
+            memoryview(self._planes)[:size],
+            self._stream,
+            position=position,
+            records=size // EVENT_SIZE,
+            lost=lost,
+            first=first,
+            last=self.reached_ns,
+        )
 
 
 def encode_long(
-    kind: ChunkType, payload: bytes, stream: int, *, position: int, time: int
+    kind: ChunkType, payload: bytes, stream: int, *, position: int, time: int, lost: int = 0
 ) -> Iterator[bytes]:
     """A payload of any length, as one chunk or several."""
     ends = range(MAX_RAW, len(payload) + MAX_RAW, MAX_RAW) or (0,)
     for end in ends:
         flags = CONTINUED if end < len(payload) else 0
         part = payload[max(0, end - MAX_RAW) : end]
-        yield encode(kind, part, stream, position=position, first=time, last=time, flags=flags)
+        yield encode(
+            kind, part, stream, position=position, lost=lost, first=time, last=time, flags=flags
+        )
+        lost = 0
 
 
 def decode(header: Header, stored: bytes) -> bytes:
-    """The payload; of RECORDS, the records. BadChunk if it is not what was written."""
+    """The payload; for RECORDS, the records. BadChunk if it is not what was written."""
     if len(stored) != header.stored:
         raise BadChunk("it is cut off")
     if crc32(stored) != header.payload_crc:
@@ -215,7 +223,7 @@ def decode(header: Header, stored: bytes) -> bytes:
     payload = stored
     if header.flags & COMPRESSED:
         try:
-            # Never more than one byte beyond what was promised, however much the frame would expand to.
+            # Never more than one byte beyond the announced size, however much the frame would expand to.
             payload = zstd.ZstdDecompressor().decompress(stored, header.raw + 1)
         except zstd.ZstdError as problem:
             raise BadChunk(f"its payload cannot be decompressed ({problem})") from None
@@ -229,10 +237,13 @@ def from_planes(payload: bytes) -> bytes:
 
 
 def to_document(payload: bytes) -> Any:
-    """JSON that somebody else may have written; BadChunk if it is none. Its texts can be encoded, and have an end."""
+    """JSON that somebody else may have written; BadChunk if it is invalid.
+
+    Its texts can be encoded, and are limited in length.
+    """
     try:
         found = json.loads(payload)
-        if _HALF_PAIR.search(payload):  # nobody could print it
+        if _HALF_PAIR.search(payload):  # it could not be printed
             whole = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
             found = json.loads(whole)
         return _cut(found) if len(payload) > LONGEST_TEXT else found

@@ -1,7 +1,7 @@
-"""Journal records as they stand in a recording: control records, and batches of events behind their BATCH record.
+"""Journal records in a recording: control records, and batches of events after their BATCH record.
 
-In a recording, BATCH, OPEN_PROCESS and RELEASE_PROCESS carry in `extra` the serial number of their account. Indices of
-the ledger are used again when a process has ended; serial numbers are not. A chunk begins with a control record.
+In a recording, BATCH, OPEN_PROCESS and RELEASE_PROCESS have the serial number of their account in `extra`. Ledger
+indices are reused when a process has ended; serial numbers are not. A chunk starts with a control record.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ttmem.events.record import Control
 
 __all__ = ["MASK_RECORDS", "Run", "reached", "records_until", "runs", "times"]
 
-MASK_RECORDS = 2  # behind a DEFINE_CORES
+MASK_RECORDS = 2  # after a DEFINE_CORES
 _TIME = 1  # column of a record, in words of eight bytes
 _WORDS = EVENT_SIZE // 8
 
 
 class Run(NamedTuple):
-    """A control record, and the records that belong to it: events of a BATCH, the mask of a DEFINE_CORES."""
+    """A control record and the records that belong to it: events of a BATCH, the mask of a DEFINE_CORES."""
 
     control: Event
-    first: int  # of the records behind it, in the chunk
+    first: int  # offsets in the chunk of the records after it
     end: int
 
 
 def runs(records: bytes) -> Iterator[Run]:
-    """Of one chunk, which may end anywhere. ValueError if it does not begin with a control record."""
+    """The runs of one chunk, which may end anywhere. ValueError if it does not start with a control record."""
     at, count = 0, len(records) // EVENT_SIZE
     while at < count:
         control = Event.unpack(records, at * EVENT_SIZE)
@@ -46,7 +46,7 @@ def runs(records: bytes) -> Iterator[Run]:
 
 
 def times(records: bytes, run: Run) -> list[int]:
-    """When the events of a batch happened; the time of arrival stands in for a time that is unknown or to come."""
+    """When the events of a batch happened; the time of arrival replaces a time that is unknown or in the future."""
     arrived = run.control.time
     words = memoryview(records).cast("Q")
     found = words[run.first * _WORDS + _TIME : run.end * _WORDS : _WORDS].tolist()

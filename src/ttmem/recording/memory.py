@@ -1,6 +1,6 @@
-"""The last part of a recording, in memory: a sink, and a source that reads it back.
+"""The last part of a recording, in memory: a sink, and a source that reads it.
 
-It consists of files like those of a flight recorder: each begins with a key frame. The oldest one goes when there are
+It consists of files like those of a flight recorder: each starts with a key frame. The oldest is dropped when there are
 too many bytes, or when all of it is too old.
 """
 
@@ -20,7 +20,7 @@ from ttmem.recording.when import SECOND_NS
 
 MOST_BYTES = 256 << 20
 MOST_NS = 3600 * SECOND_NS
-PARTS = 8  # a file ends with this part of all bytes or of all time
+PARTS = 8  # a file ends after this share of all bytes or of all time
 
 
 class _File(NamedTuple):
@@ -29,8 +29,8 @@ class _File(NamedTuple):
     chunk: int  # number of its first chunk
 
 
-class Memory:
-    """Offsets and chunks are numbered through, from the first that ever came; `begin` is the first that is there.
+class ChunkMemory:
+    """Offsets and chunk numbers count from the very first chunk; `begin` is the first that is still there.
 
     One thread appends; any thread reads.
     """
@@ -72,7 +72,7 @@ class Memory:
             self._forget(0)
 
     def _forget(self, now: int) -> None:
-        """The last file stays, and a file that was followed by another goes with the time of that one."""
+        """The last file stays. A file is as old as the start of the one after it."""
         while len(self._files) > 1 and (
             self._end - self.begin > self._most or self._files[1].begun_ns < now - self._age_ns
         ):
@@ -82,7 +82,7 @@ class Memory:
             self._dropped += gone
 
     def is_full(self, state_bytes: int, now: int) -> bool:
-        """Whether the current file should end; one of mostly key frame would be a waste."""
+        """Whether the current file should end, unless most of it is key frame."""
         if not self._files:
             return False
         size, begun = self._end - self._files[-1].offset, self._files[-1].begun_ns
@@ -90,7 +90,7 @@ class Memory:
         return large or now >= begun + self._age_ns // PARTS
 
     def read(self, offset: int, size: int) -> bytes:
-        """As many bytes as there are; nothing of what was dropped."""
+        """As many bytes as there are; none that were dropped."""
         parts = []
         with self._lock:
             number = bisect_right(self._starts, offset) - 1
@@ -106,11 +106,14 @@ class Memory:
 
 
 class MemorySource:
-    """What a memory has from now on, as a source for `Recording`. Once its beginning is dropped, make another."""
+    """What a memory contains from now on, as a source for `Recording`.
+
+    When its beginning is dropped, create another.
+    """
 
     name = "the past in memory"
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: ChunkMemory) -> None:
         self._memory = memory
         self._begin = memory.begin
 
@@ -135,7 +138,7 @@ class MemoryRecorder(Recorder):
     def __init__(
         self,
         books: Books,
-        memory: Memory,
+        memory: ChunkMemory,
         about: Mapping[str, Any],
         *,
         host: Mapping[str, Any] | None = None,

@@ -1,18 +1,20 @@
-"""What is in a recording, in its order: processes, markers, and the records of the journal."""
+"""The contents of a recording, in order: processes, markers, and the records of the journal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ttmem.events import EVENT_SIZE
-from ttmem.events.record import NO_POSITION, Control, of_source
+from ttmem.events.record import BLANK, NO_POSITION, UPPER_FLAGS, Control, of_source
 from ttmem.recording.chunks import Chunks, Damage, FileSource, Source
 from ttmem.recording.format import VERSION, BadChunk, ChunkType, to_document
 from ttmem.recording.journal import reached, runs
+from ttmem.sizes import several
 
-MAX_STRING_BYTES = 256 << 20  # of all processes; further ones are unknown
+MAX_STRING_BYTES = 256 << 20  # processes; further ones are unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,23 @@ class RecordedProcess:
     devices: Mapping[int, str] = field(default_factory=dict)  # logical id -> unique id
     messages: Mapping[int, str] = field(
         default_factory=dict, repr=False
-    )  # of failed allocations, by time; known for a snapshot only
+    )  # of failed allocations, by time; only for snapshots
+
+    @property
+    def title(self) -> str:
+        """For sentences: 'pid 42 (python model.py)', without the command if the recording is confidential."""
+        from ttmem.ledger.context import title
+
+        return title(self.pid, self.command) if self.command else f"pid {self.pid}"
+
+
+_NOT_BLANK = re.compile(rb"[^%c]+" % BLANK, re.DOTALL)
 
 
 class Batch(NamedTuple):
-    """Events of one process that arrived together. `Event.unpack` reads them; `time` 0 means `arrived_ns`."""
+    """Events of one process that arrived together, for `Event.unpack`; a `time` of 0 means `arrived_ns`."""
 
-    position: int  # in the journal, of the first event
+    position: int  # journal position of the first event
     process: RecordedProcess
     arrived_ns: int
     events: memoryview
@@ -44,7 +56,7 @@ class Batch(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """Something to find again: a phase, a failed allocation, the start or end of a process, a user's mark."""
+    """A point of interest: a phase, a failed allocation, the start or end of a process, a user's mark."""
 
     position: int
     time_ns: int
@@ -56,7 +68,7 @@ class Marker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a file is."""
+    """The description of a file."""
 
     name: str
     bytes: int
@@ -70,18 +82,20 @@ class Info:
     end: int
     lost: int  # records that could not be written
     key_frames: int
+    telemetry: int  # samples of the sensors
     bytes_by_type: Mapping[str, int]
-    closed: bool  # the writer ended it; else it was killed, or still writes
+    closed: bool  # the writer finished; otherwise it was killed, or is still writing
     damages: tuple[Damage, ...]
     tail: str | None  # why the end of the file is not used
 
 
 class Reader:
-    """Reads a file while it grows, or the chunks of another source. BadInput says what is wrong with it."""
+    """Reads a growing file, or the chunks of another source. BadInput if it is not a recording."""
 
     def __init__(self, source: str | Source) -> None:
         self._chunks = Chunks(FileSource(source) if isinstance(source, str) else source)
         self._known: tuple[tuple[int, int], dict[int, RecordedProcess]] | None = None
+        self._selection: tuple[str, ...] | None = None
 
     def close(self) -> None:
         self._chunks.close()
@@ -92,14 +106,34 @@ class Reader:
         return f"recording {self._chunks.source.name}"
 
     def refresh(self) -> bool:
-        """Takes what was written since it was opened; whether there is anything new."""
+        """Reads what was written since; returns whether there was anything."""
         return self._chunks.refresh()
 
     @property
     def growing(self) -> bool:
-        """Whether the file is still being written. One whose writer was killed is neither that nor closed."""
+        """Whether the file is still being written. If its writer was killed, it is neither growing nor closed."""
         source = self._chunks.source
         return not self._chunks.closed and isinstance(source, FileSource) and source.has_writer()
+
+    @property
+    def unfinished(self) -> str:
+        """What a reader of this file must know: that it was not closed, or is damaged; empty: nothing.
+
+        Nothing is said about a file that is still being written, or about memory.
+        """
+        chunks, said = self._chunks, []
+        in_file = isinstance(chunks.source, FileSource) or chunks.tail
+        if not chunks.closed and in_file and not self.growing:
+            tail = f" ({chunks.tail})" if chunks.tail else ""
+            said.append(f"was not closed: its writer was killed or is still writing{tail}")
+        if chunks.damages:
+            said.append(f"has {several(len(chunks.damages), 'part')} that cannot be read")
+        return f"this recording {', and '.join(said)}" if said else ""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """When it began and when it ended, in ns since 1970."""
+        return self._chunks.span
 
     def info(self) -> Info:
         """From headers only; `verify` reads everything."""
@@ -116,7 +150,8 @@ class Reader:
             end=chunks.end,
             lost=chunks.lost,
             key_frames=chunks.count(ChunkType.STATE),
-            bytes_by_type={kind.name.lower(): size for kind, size in chunks.stored.items()},
+            telemetry=chunks.count(ChunkType.TELEMETRY),
+            bytes_by_type={kind.name.lower(): chunks.stored[kind] for kind in ChunkType},
             closed=chunks.closed,
             damages=tuple(chunks.damages),
             tail=chunks.tail,
@@ -124,9 +159,9 @@ class Reader:
 
     @property
     def _start(self) -> int:
-        """The first position that is recorded."""
-        records = self._chunks.count(ChunkType.RECORDS)
-        return self._chunks.position(ChunkType.RECORDS, 0) if records else self._chunks.end
+        """The first position: that of the first key frame, even if the records after it are lost."""
+        kinds = [kind for kind in (ChunkType.STATE, ChunkType.RECORDS) if self._chunks.count(kind)]
+        return min((self._chunks.position(kind, 0) for kind in kinds), default=self._chunks.end)
 
     def _described(self) -> Mapping[str, Any]:
         if not self._chunks.count(ChunkType.FILE):
@@ -137,8 +172,16 @@ class Reader:
             return {}
         return found if isinstance(found, dict) else {}
 
+    @property
+    def selection(self) -> tuple[str, ...]:
+        """Ids of the devices that were selected; none: all of them."""
+        if self._selection is None:
+            chosen = self._described().get("devices")
+            self._selection = tuple(map(str, chosen)) if isinstance(chosen, list) else ()
+        return self._selection
+
     def verify(self) -> tuple[Damage, ...]:
-        """Reads every payload; what cannot be used, in the order of the file."""
+        """Reads every payload; returns what cannot be used, in the order of the file."""
         for kind in ChunkType:
             for number in range(self._chunks.count(kind)):
                 try:
@@ -149,7 +192,7 @@ class Reader:
 
     @property
     def processes(self) -> tuple[RecordedProcess, ...]:
-        """All that reported events, in the order of their first appearance."""
+        """All processes that reported events, in the order of their first appearance."""
         return tuple(self._processes().values())
 
     def _processes(self) -> dict[int, RecordedProcess]:
@@ -165,18 +208,21 @@ class Reader:
         return self._known[1]
 
     def _strings(self, count: int) -> dict[int, dict[int, str]]:
-        """By serial number of the account, as they were after the first `count` definitions."""
+        """By serial number of the account, after the first `count` definitions."""
         found: dict[int, dict[int, str]] = {}
-        room = MAX_STRING_BYTES
+        left = MAX_STRING_BYTES
         for document in self._documents(ChunkType.STRINGS, count):
             for serial, texts in numbered(document):
+                known = found.setdefault(serial, {})
                 for number, text in numbered(texts):
-                    if isinstance(text, str) and (room := room - len(text) - 100) > 0:
-                        found.setdefault(serial, {})[number] = text
+                    if text == known.get(number):
+                        continue  # repeated
+                    if isinstance(text, str) and (left := left - len(text) - 100) > 0:
+                        known[number] = text
         return found
 
     def _documents(self, kind: ChunkType, count: int | None = None) -> Iterator[Any]:
-        """The first `count` documents of a type that can be read."""
+        """Those of the first `count` documents of a type that can be read."""
         for number in range(self._chunks.count(kind) if count is None else count):
             try:
                 yield to_document(self._chunks.payload(kind, number))
@@ -189,18 +235,17 @@ class Reader:
         found = []
         for document in self._documents(ChunkType.MARKS):
             for row in document if isinstance(document, list) else ():
-                try:
-                    position, time, kind, pid, device, text = row
-                    if type(position) is int and type(time) is int:
-                        found.append(Marker(position, time, str(kind), str(text), pid, device))
-                except (TypeError, ValueError):
+                if not isinstance(row, list) or len(row) != 6:
                     continue
+                position, time, kind, pid, device, text = row
+                if type(position) is int and type(time) is int:
+                    found.append(Marker(position, time, str(kind), str(text), pid, device))
         return sorted(found, key=lambda marker: marker.position)
 
     def records(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """(position, journal records) of the positions from `first` to before `last`, chunk by chunk.
+        """(position, journal records) for the positions from `first` up to `last`, chunk by chunk.
 
-        Damaged chunks are left out: the next position is then greater than the end of the one before.
+        Damaged chunks are left out: then the next position is greater than the end of the one before.
         """
         for position, data in self._whole_chunks(first, last):
             skipped = max(0, first - position)
@@ -223,32 +268,52 @@ class Reader:
             if position + len(data) // EVENT_SIZE > first:
                 yield position, data
 
-    def batches(self, first: int = 0, last: int | None = None) -> Iterator[Batch]:
-        """The events of the same positions, with the process that reported them; control records are left out."""
+    def batches(
+        self, first: int = 0, last: int | None = None, *, blank: bool = False
+    ) -> Iterator[Batch]:
+        """The events of the same positions, with the process that reported them; without control records.
+
+        `blank`: also the blank records that stand for events on devices that were not selected.
+        """
         processes = self._processes()
         end = self._chunks.end if last is None else last
         for position, data in self._whole_chunks(first, last):
             try:
                 for run in runs(data):
-                    begin = max(run.first, first - position)
-                    until = min(run.end, end - position)
-                    if run.control.op == Control.BATCH and begin < until:
-                        serial = run.control.extra
+                    if run.control.op != Control.BATCH:
+                        continue
+                    control = run.control
+                    process = processes.get(control.extra)
+                    process = process or RecordedProcess(control.extra, 0, None, None, None)
+                    within = max(run.first, first - position), min(run.end, end - position)
+                    for begin, until in self._stretches(data, *within, blank):
+                        offset = run.first * EVENT_SIZE, begin * EVENT_SIZE
                         yield Batch(
                             position + begin,
-                            processes.get(serial) or RecordedProcess(serial, 0, None, None, None),
-                            run.control.time,
+                            process,
+                            control.time,
                             memoryview(data)[begin * EVENT_SIZE : until * EVENT_SIZE],
                             None
-                            if run.control.id == NO_POSITION
-                            else run.control.id
-                            + of_source(data, run.first * EVENT_SIZE, begin * EVENT_SIZE),
+                            if control.id == NO_POSITION
+                            else control.id + of_source(data, *offset),
                         )
             except ValueError:
-                continue  # what remains of the chunk is no journal
+                continue  # the rest of the chunk is not a journal
+
+    def _stretches(
+        self, records: bytes, begin: int, end: int, blank: bool
+    ) -> Iterator[tuple[int, int]]:
+        """Stretches between two numbers of records, as (first, end), without blank records unless they are wanted."""
+        if blank or not self.selection:
+            if begin < end:
+                yield begin, end
+            return
+        ops = records[begin * EVENT_SIZE : end * EVENT_SIZE : EVENT_SIZE]
+        for found in _NOT_BLANK.finditer(ops):
+            yield begin + found.start(), begin + found.end()
 
     def time_at(self, position: int) -> int:
-        """The time that was reached with the record before a position."""
+        """The time reached with the record before a position."""
         number = self._chunks.until_position(ChunkType.RECORDS, max(0, position - 1)) - 1
         if number < 0:
             return self._chunks.span[0]
@@ -260,8 +325,20 @@ class Reader:
         except (BadChunk, ValueError):
             return before
 
+    def mesh_end(self, position: int) -> int:
+        """The position behind the records that report the event before a position on the other devices of its mesh."""
+        for batch in self.batches(position, blank=True):
+            upper = bytes(batch.events[UPPER_FLAGS::EVENT_SIZE])
+            same = len(upper) - len(upper.lstrip(b"\x01"))
+            if not same or batch.position > position + 1:  # its own BATCH record may come between
+                break
+            position = batch.position + same
+            if same < len(upper):
+                break
+        return position
+
     def batch_start(self, position: int) -> int:
-        """The position of the control record to which the record at a position belongs."""
+        """The position of the control record that the record at a position belongs to."""
         number = self._chunks.until_position(ChunkType.RECORDS, position) - 1
         if number < 0:
             return position
@@ -285,7 +362,7 @@ def numbered(document: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _process(serial: int, document: Any, strings: Mapping[int, str]) -> RecordedProcess:
-    """Whatever is not as it should be is unknown."""
+    """Anything invalid becomes unknown."""
     given = document if isinstance(document, dict) else {}
 
     def known(key: str, kind: type) -> Any:

@@ -1,9 +1,10 @@
-"""Records books: their journal as it comes, and whatever else a snapshot needs as it changes."""
+"""Records books: their journal, and changes to everything else that a snapshot needs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ttmem.clock import now_ns
@@ -11,22 +12,23 @@ from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
 from ttmem.events.record import NO_POSITION, Control, of_source
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.context import Context
-from ttmem.recording.context import changes, without_secrets
+from ttmem.recording.context import changes, strings_without_secrets, without_secrets
 from ttmem.recording.format import ChunkType
 from ttmem.recording.writer import BUDGET, PIECE, Sink, Writer, Written
 from ttmem.sizes import human
 from ttmem.version import __version__
 
-# A key frame costs a save of the whole ledger and bytes in the file; its absence costs whoever seeks.
-KEY_FRAME_RECORDS = 1 << 18  # at least between two of them
-SEEK_RECORDS = 1 << 20  # from here on a larger part of the file may be key frames
-SHARE, LARGE_SHARE = (
-    10,
-    4,
-)  # of the bytes written since, a key frame is at most the 10th or 4th part
-MOST_DELTAS = 256  # between two contexts in full
+# A key frame costs a save of the whole ledger and bytes in the file; too few make seeking slow.
+KEY_FRAME_RECORDS = 1 << 18  # least number between two of them
+LOOK_RECORDS = 1 << 14  # between two checks whether one is due
+SEEK_RECORDS = 1 << 20  # from here on, a larger part of the file may be key frames
+SHARE, LARGE_SHARE = 10, 4  # a key frame is at most a 10th, or a 4th, of the bytes since the last
+MOST_DELTAS = 256  # between two complete contexts
+MOVED_NS = (
+    10**9
+)  # between contexts that tell only the positions of processes, which readers know from batches
 MOST_MARKS = 1000  # in one batch
-EVENTS_BYTES = (PIECE - 1) * EVENT_SIZE  # behind one BATCH record
+EVENTS_BYTES = (PIECE - 1) * EVENT_SIZE  # after one BATCH record
 MARKED = {Notice.PHASE_ENTERED: "phase", Notice.ALLOCATION_FAILED: "failure"}
 
 
@@ -50,9 +52,9 @@ def described(command: str | None = None, *, confidential: bool = False) -> dict
 
 
 class Recorder:
-    """The journal of books, from now on until `close`. Nothing here raises or waits for the disk.
+    """Records the journal of books until `close`. Nothing here raises or waits for the disk.
 
-    `host` is what snapshots of these books say of their host. `confidential` leaves out command lines and directories.
+    `host` is how snapshots of these books describe their host. `confidential` leaves out command lines and directories.
     """
 
     def __init__(
@@ -67,7 +69,10 @@ class Recorder:
     ) -> None:
         now = now_ns()
         self.failures = 0  # failed allocations so far
+        self.failed: set[str | None] = set()  # the users of the latest; whoever reads it empties it
+        self._started = now
         self._books = books
+        self._followed = books.native.followed
         self._about = dict(about)
         self._host = dict(host or {})
         self._confidential = confidential
@@ -77,17 +82,18 @@ class Recorder:
             started_ns=now,
             budget=budget,
         )
-        self._serials: dict[int, int] = {}  # of open accounts, by their index in the ledger
+        self._serials: dict[int, int] = {}  # serial numbers of open accounts, by ledger index
         self._next_serial = 1
         self._strings: dict[int, dict[int, str]] = {}  # not yet written, by serial
         self._accounts: dict[int, dict[str, Any]] = {}  # as they were written, by serial
         self._marks: list[list[Any]] = []
         self._sampled: dict[str, int] = {}  # the last sample of the history that was written
-        self._changed: set[int] = set()  # accounts, since the context was written
+        self._changed: set[int] = set()  # accounts that changed since the context was written
         self._context: Context | None = None  # as it was written
         self._messages: dict[str, Any] = {}
-        self._deltas = 0  # since it was written in full
-        self._key_frame_at = 0
+        self._deltas = 0  # since it was last written completely
+        self._context_ns = 0  # when it was written
+        self._key_frame_at = self._look_at = 0
         for index in books.processes:
             self._open(index)
         self._begin_file(now)
@@ -95,17 +101,21 @@ class Recorder:
 
     def _begin_file(self, now: int) -> None:
         self._writer.document(ChunkType.FILE, self._about, now)
+        self._repeat_names(now)
+        self._key_frame(now)
+
+    def _repeat_names(self, now: int) -> None:
+        self._writer.forgetful = False
         for index, process in self._books.processes.items():
             if index in self._serials:
                 self._strings[self._serials[index]] = dict(process.strings)
         if self._accounts:
             self._writer.document(ChunkType.ACCOUNTS, self._accounts, now)
-        self._key_frame(now)
 
     def begin_file(self, now: int, *, anew: bool = False) -> None:
-        """Ends a file, and begins one that can be read without it, for a sink that keeps them apart.
+        """Ends a file, and starts one that can be read on its own, for a sink with several files.
 
-        `anew`: with the history of the last hour, which takes long, for a reader who has nothing before it.
+        `anew`: with the history of the last hour, which takes long, for a reader that has nothing before it.
         """
         self.end_file(now)
         self._begin_file(now)
@@ -114,7 +124,8 @@ class Recorder:
             self._write_history(now)
 
     def end_file(self, now: int) -> None:
-        """Everything up to now goes to the sink, and an END chunk behind it; the recording goes on."""
+        """Passes everything so far to the sink, followed by an END chunk; the recording continues."""
+        self._context_ns = 0
         self._write_strings(now)
         self._write_context(now)
         self._write_marks(now)
@@ -133,7 +144,7 @@ class Recorder:
         return self._writer.written()
 
     def close(self, seconds: float = 30.0) -> Written:
-        """Ends the file; what is waiting is written first, if that takes no longer than `seconds`."""
+        """Ends the file; first writes what is waiting, if that takes no longer than `seconds`."""
         self._books.native.detach(self)
         self.end_file(now_ns())
         return self._writer.close(seconds)
@@ -144,7 +155,7 @@ class Recorder:
         """See `Journal`."""
         try:
             self._control(Event.unpack(records), records)
-        except Exception:  # MemoryError, say
+        except Exception:  # such as MemoryError
             self._writer.gap = True
 
     def _control(self, control: Event, records: bytes) -> None:
@@ -155,7 +166,7 @@ class Recorder:
             records = control._replace(extra=serial).pack()
             process = self._books.processes.get(control.device)
             if control.op == Control.RELEASE_PROCESS and process is not None:
-                if process.messages:  # of a process that failed and ended between two looks
+                if process.messages:  # a process may fail and end between two ticks
                     self._write_context(now_ns())
                 self._mark_process(process, "end", now_ns())
         if control.op == Control.RELEASE_PROCESS:
@@ -167,40 +178,50 @@ class Recorder:
     def batch(
         self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
     ) -> None:
-        """See `Journal`. Nothing is copied or looked at here, because the loop of a server waits for it."""
+        """See `Journal`. The server's loop waits for it."""
+        failures = self.failures
         try:
-            if self._strings or self._changed or account in self._books.native.followed:
+            if self._strings or self._changed or account in self._followed:
                 self._prepare(account, arrived_ns, position, data[begin:end])
             serial, writer = self._serials.get(account, 0), self._writer
-            if 4 * (end - begin) < len(data):  # it would keep all of that in memory
-                data, begin, end = data[begin:end], 0, end - begin
             while begin + EVENTS_BYTES < end:
                 until = begin + EVENTS_BYTES
-                writer.batch((account, arrived_ns, position, serial, data, begin, until))
+                writer.batch(account, arrived_ns, position, serial, data, begin, until)
                 if position != NO_POSITION:
                     position += of_source(data, begin, until)
                 begin = until
-            writer.batch((account, arrived_ns, position, serial, data, begin, end))
-            if writer.gap or writer.position - self._key_frame_at >= KEY_FRAME_RECORDS:
+            writer.batch(account, arrived_ns, position, serial, data, begin, end)
+            # The books count a failure after its events: no context may be written in between.
+            if self.failures == failures and (writer.gap or writer.position >= self._look_at):
+                self._look_at = writer.position + LOOK_RECORDS
                 self._key_frame_if_due(arrived_ns)
             if self._marks:
                 self._write_marks(arrived_ns)
-        except Exception:  # MemoryError, say
+        except Exception:  # such as MemoryError
             self._writer.gap = True
 
     def _prepare(self, account: int, arrived: int, position: int, events: bytes) -> None:
         self._write_strings(arrived)
-        if self._changed:  # no event comes before the context of its account and device
+        if self._changed:  # events come after the context of their account and device
+            marks = len(self._marks)
             self._write_context(arrived)
-        if position != NO_POSITION and account in self._books.native.followed:
+            self._start_with(account, marks, Event.unpack(events).time_by(arrived))
+        if position != NO_POSITION and account in self._followed:
             self._find_marks(account, arrived, events)
+
+    def _start_with(self, account: int, first: int, time: int) -> None:
+        """Dates the marker of a process that has just appeared, among those from `first` on, by its first event."""
+        pid = getattr(self._books.processes.get(account), "pid", None)
+        for mark in self._marks[first:]:
+            if (mark[2], mark[3]) == ("start", pid):
+                mark[1] = min(mark[1], max(time, self._started))
 
     def interrupted(self) -> None:
         """See `Journal`."""
         self._writer.gap = True
 
     def string(self, index: int, number: int, text: str) -> None:
-        """A process has named a string."""
+        """A process has defined a string."""
         serial = self._serials.get(index)
         if serial is not None:
             self._strings.setdefault(serial, {})[number] = text
@@ -218,6 +239,12 @@ class Recorder:
         self._write_history(now)
         self._write_marks(now)
         self._key_frame_if_due(now)
+
+    def telemetry(self, document: Mapping[str, Any], now: int) -> None:
+        """Writes a sample of the sensors, read at that time."""
+        self._writer.document(
+            ChunkType.TELEMETRY, without_secrets(document) if self._confidential else document, now
+        )
 
     def _write_history(self, now: int) -> None:
         samples: dict[str, list[list[int]]] = {}
@@ -244,23 +271,24 @@ class Recorder:
                 text, device = process.strings.get(event.name, ""), None
                 if op == Notice.ALLOCATION_FAILED:
                     self.failures += 1
+                    self.failed.add(process.facts.user)
                     text, device = _failure(event), process.devices.get(event.device)
-                time = event.time if 0 < event.time <= arrived else arrived
+                time = event.time_by(arrived)
                 self._marks.append([position, time, kind, process.pid, device, text])
                 at = ops.find(op, at + 1)
 
     def _mark_process(self, process: ProcessRecord, kind: str, now: int) -> None:
-        if process.part_of is None:  # else it is one more reporter of a process
+        if process.part_of is None:  # otherwise it is another reporter of a process
             text = f"pid {process.pid}" if self._confidential else process.title
             self._marks.append([self.position, now, kind, process.pid, None, text])
 
     def mark(self, text: str, now: int, pid: int | None = None) -> None:
-        """A user's own marker."""
+        """Adds a user's marker."""
         self._marks.append([self.position, now, "mark", pid, None, text])
         self._write_marks(now)
 
     def _write_context(self, now: int) -> None:
-        """What has changed; from time to time everything, so that nobody has to read long chains of changes."""
+        """Writes what has changed, and occasionally everything, so that no reader needs a long chain of changes."""
         self._write_accounts(now)
         self._changed.clear()
         if self._deltas >= MOST_DELTAS:
@@ -275,12 +303,24 @@ class Recorder:
         }
         if messages != self._messages:
             document["messages"] = {**dict.fromkeys(self._messages), **messages}
+        if now < self._context_ns + MOVED_NS and self._tells_positions(document, context):
+            return
         self._context, self._messages = context, messages
         if len(document) > 1:
+            self._context_ns = now
             self._deltas += 1
             if self._confidential:
                 document = without_secrets(document)
             self._writer.document(ChunkType.CONTEXT, document, now)
+
+    def _tells_positions(self, document: Mapping[str, Any], context: Context) -> bool:
+        """Whether the changes to the context are nothing but positions of processes."""
+        if document.keys() != {"full", "processes"} or self._context is None:
+            return False
+        pairs = zip(self._context.processes, context.processes, strict=False)
+        return len(self._context.processes) == len(context.processes) and all(
+            one == old or one == replace(old, position=one.position) for old, one in pairs
+        )
 
     def _write_accounts(self, now: int) -> None:
         changed = {}
@@ -310,19 +350,20 @@ class Recorder:
         self._write_context(now)
         self._writer.payload(ChunkType.STATE, self._books.native.save(), now)
         self._key_frame_at = self.position
+        self._look_at = self.position + KEY_FRAME_RECORDS
 
     def _write_strings(self, now: int) -> None:
         if self._strings:
             strings: Any = self._strings
             if self._confidential:
-                strings = without_secrets(strings)
+                strings = strings_without_secrets(strings)
             self._writer.document(ChunkType.STRINGS, strings, now)
             self._strings = {}
 
     def _write_marks(self, now: int) -> None:
-        if self._marks:
-            self._writer.document(ChunkType.MARKS, self._marks, now)
+        if self._marks and self._writer.document(ChunkType.MARKS, self._marks, now):
             self._marks = []
+        del self._marks[MOST_MARKS:]  # the sink is stuck
 
     def _key_frame_if_due(self, now: int) -> None:
         if not self._writer.ready:
@@ -330,12 +371,15 @@ class Recorder:
         records, written = self.position - self._key_frame_at, self._writer.written()
         share = LARGE_SHARE if records >= SEEK_RECORDS else SHARE
         due = records >= KEY_FRAME_RECORDS and written.bytes_since >= share * written.state_bytes
-        if due or self._writer.gap:
+        if self._writer.forgetful:
+            self._repeat_names(now)
+            self._key_frame(now)
+        elif due or self._writer.gap:
             self._key_frame(now)
 
 
 def _failure(event: Event) -> str:
-    """'1.5 MiB of L1'; of circular buffers the size is unknown."""
+    """'1.5 MiB of L1'; the size of circular buffers is unknown."""
     try:
         kind = MemoryKind(event.kind).name
     except ValueError:

@@ -1,29 +1,30 @@
-"""A recording that can be asked for any instant of it."""
+"""A recording that can be queried at any instant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttmem.clock import LATEST_NS
 from ttmem.errors import BadInput
-from ttmem.events import EVENT_SIZE, Banks, DeviceDeclaration, MemoryKind
+from ttmem.events import EVENT_SIZE, Amounts, Banks, DeviceDeclaration, Event, MemoryKind
 from ttmem.events.record import end_of, of_source
 from ttmem.recording.chunks import Source
 from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
-from ttmem.recording.journal import records_until
-from ttmem.recording.reader import Batch, Reader, RecordedProcess, numbered
+from ttmem.recording.journal import MASK_RECORDS, records_until
+from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered
+from ttmem.recording.selected import is_chosen
 from ttmem.recording.stretch import Stretch, Totals
-from ttmem.recording.when import parse_when
-from ttmem.sizes import several
-from ttmem.snapshots import Anomaly, MemoryHistory, Snapshot
+from ttmem.recording.when import LAST, SECOND_NS, clock_text, parse_when
+from ttmem.sizes import human, several
+from ttmem.snapshots import Anomaly, MemoryHistory, Question, Snapshot
 from ttmem.wire.rows import DeviceRow, grouped_rows
 
 if TYPE_CHECKING:
     from ttmem.ledger.context import Context, DeviceContext
-    from ttmem.ledger.details import Details, Narrow, RecentEvents
+    from ttmem.ledger.details import Details, RecentEvents
     from ttmem.recording.replay import Replay
 
 LISTED_EVENTS = 4096
@@ -31,23 +32,34 @@ COPIED = (
     ChunkType.ACCOUNTS,
     ChunkType.STRINGS,
     ChunkType.CONTEXT,
+    ChunkType.STATE,
     ChunkType.HISTORY,
+    ChunkType.TELEMETRY,
 )
-SAMPLED = ("dram", "l1", "l1_small", "trace", "cb", "l1_used")  # of a sample, behind its time
+SAMPLED = (
+    "dram",
+    "l1",
+    "l1_small",
+    "trace",
+    "cb",
+    "l1_used",
+)  # the columns of a sample, after its time
 HISTORY_SAMPLES = 3600
 
 
 class Instant(NamedTuple):
-    """A position in the journal, and the time. What is not in the journal changes between two records, too."""
+    """A position in the journal, and a time: what is not in the journal changes between two records, too."""
 
     position: int
     time_ns: int
-    until_ns: int = LATEST_NS  # up to when such changes are included, if it was asked for by time
-    sampled: bool = False  # a peak that only counters tell, which are read once a second
+    until_ns: int = (
+        LATEST_NS  # include such changes up to this time, if the instant was given as a time
+    )
+    remark: str = ""  # if it is not quite the instant that was asked for, or one of several
 
 
 class Document(NamedTuple):
-    """Anything in a file that is not records."""
+    """Anything in a file other than records."""
 
     kind: ChunkType
     payload: bytes
@@ -56,11 +68,14 @@ class Document(NamedTuple):
 
 
 class Recording(Reader):
-    """A recording at any instant of it: the ledger is replayed from the key frame before."""
+    """A recording at any instant: the ledger is replayed from the key frame before it."""
 
     def __init__(self, source: str | Source) -> None:
         super().__init__(source)
         self._replayed: Replay | None = None
+        # Documents of the last context, by chunk: most are read again.
+        self._chain: dict[int, Any] = {}
+        self.gaps: dict[int, int] = {}  # from position to position: missing in `stretches` so far
 
     def __enter__(self) -> Recording:
         return self
@@ -69,34 +84,59 @@ class Recording(Reader):
         self.close()
 
     def instant(self, when: str | float) -> Instant:
-        """What an instant stands for.
+        """Resolves an instant.
 
         A number, or "12.5s", "2m30s": since the start. "start", "end". "#1234": that position. "41#1234": when process
-        41 had told 1,234 events (`position` in a snapshot). "oom", "oom:2": when the
-        first or second allocation failed. "peak:l1", "peak:dram", ...: when the most was held on one device.
-        "14:05:30", "2026-11-18T14:05:30": by the clock.
+        41 had reported 1,234 events (`position` in a snapshot). "oom", "oom:2", "oom:last": when the first, second or
+        last allocation failed. "peak:l1", "peak:dram", ...: when one device held the most. "14:05:30",
+        "2026-11-18T14:05:30", "@1794996330000000000" (ns since 1970): by the clock.
         """
         started, ended = self._chunks.span
-        wanted = parse_when(when, started)
-        if wanted.time_ns is not None or wanted.since_start_ns is not None:
-            time = wanted.time_ns or 0
-            if wanted.since_start_ns is not None:
-                time = started + wanted.since_start_ns
-            return Instant(self.position_at(time), time, time)
+        wanted = parse_when(when, started, ended)
+        if wanted.time_ns is not None:
+            return Instant(self.position_at(wanted.time_ns), wanted.time_ns, wanted.time_ns)
+        if wanted.clock_ns is not None:
+            return self._by_time(wanted.clock_ns, clock_text)
+        if wanted.since_start_ns is not None:
+            time = started + wanted.since_start_ns
+            return self._by_time(time, lambda time: f"{(time - started) / SECOND_NS:,.3f} s")
         if wanted.position is not None and wanted.pid is not None:
             position = self._position_of(wanted.pid, wanted.position)
         elif wanted.position is not None:
             position = max(self._start, min(wanted.position, self._chunks.end))
         elif wanted.failure is not None:
-            position = self._failure(wanted.failure)
+            return self._failure(wanted.failure)
         elif wanted.peak is not None:
             return self._peak(wanted.peak)
         else:
             return Instant(self._chunks.end, ended)
         return Instant(position, self.time_at(position))
 
+    def since_start(self, position: int, time_ns: int) -> str:
+        """'9.7598s': the shortest time since the start that leads back to a position, as far as a time can."""
+        start = self._chunks.span[0]
+        passed = max(0, time_ns - start)
+        for digits in range(3, 10):
+            unit = 10 ** (9 - digits)
+            shown = -(-passed // unit)  # rounded up: what happened then has happened
+            if digits == 9 or self.position_at(start + shown * unit) == position:
+                break
+        return f"{shown // 10**digits}.{shown % 10**digits:0{digits}}s"
+
+    def _by_time(self, asked: int, written: Callable[[int], str]) -> Instant:
+        """Outside the recording it is the start or the end, and says so."""
+        started, ended = self._chunks.span
+        time = max(started, min(asked, ended))
+        if time == asked:
+            return Instant(self.position_at(time), time, time)
+        edge = "begins" if asked < started else "ends"
+        remark = f"the recording has no instant {written(asked)}: it {edge} at {written(time)}, which is shown"
+        if asked > ended:
+            return Instant(self._chunks.end, ended, remark=remark)
+        return Instant(self.position_at(time), time, time, remark)
+
     def position_at(self, time: int) -> int:
-        """After the last record that is not later."""
+        """The position after the last record that is not later."""
         number = self._chunks.until_time(ChunkType.RECORDS, time) - 1
         if number < 0:
             return self._start
@@ -106,12 +146,15 @@ class Recording(Reader):
             before = self._chunks.time(ChunkType.RECORDS, number)
             return position + records_until(data, before, time)
         except (BadChunk, ValueError):
-            return position
+            # The last key frame until then, or else where its records are missing: before the last of them.
+            frame = self._chunks.until_time(ChunkType.STATE, time) - 1
+            known = self._chunks.position(ChunkType.STATE, frame) if frame >= 0 else 0
+            return known if known > position else self._chunks.next_position(number) - 1
 
     def _position_of(self, pid: int, count: int) -> int:
-        """After so many events of a process, which is `processes[].position` of a snapshot."""
+        """The position after that many events of a process, as in `processes[].position` of a snapshot."""
         latest = None
-        for batch in self.batches():
+        for batch in self.batches(blank=True):
             if batch.process.pid == pid and batch.source_position is not None:
                 if batch.source_position >= count:
                     break
@@ -121,7 +164,7 @@ class Recording(Reader):
         return latest.position + end_of(latest.events, count - latest.source_position)
 
     def _peak(self, kind: str) -> Instant:
-        """By events; where there is none, by the samples of the history."""
+        """By events; if there are none, by the samples of the history."""
 
         def peak(ledger: Any) -> int:
             rows = grouped_rows(DeviceRow, ledger.devices())
@@ -129,24 +172,56 @@ class Recording(Reader):
                 return max((row.l1_peak for row in rows), default=0)
             return max((row.peak[MemoryKind[kind.upper()]] for row in rows), default=0)
 
-        position = self._replay().find_peak(peak, self._chunks.end)
-        if not peak(self._replay().ledger) and (time := self._sampled_peak(kind)):
-            return Instant(self.position_at(time), time, time, sampled=True)
-        return Instant(position, self.time_at(position))
+        def held(ledger: Any) -> int:
+            rows = grouped_rows(DeviceRow, ledger.devices())
+            found = (Amounts.of_kinds(row.held, row.cb_used) for row in rows)
+            return max((getattr(amounts, kind) for amounts in found), default=0)
+
+        replay, text = self._replay(), ""
+        position, highest = replay.find_peak(peak, self._chunks.end)
+        replay.go_to(position)
+        reached = held(replay.ledger)
+        if (
+            reached < highest
+        ):  # the ledger's peak is from before the recording, or from missing records
+            position, reached = self._highest(kind)
+        if reached < highest:
+            text = (
+                f"the highest in this recording, {human(reached)}: the peak of {human(highest)} is from before it,"
+                " or from records that are missing"
+            )
+        if not reached and (time := self._sampled_peak(kind)):
+            text = "this peak is not from events: it is the highest sample of the counters, one each second"
+            return Instant(self.position_at(time), time, time, text)
+        if not reached:
+            text = f"nothing was allocated in {kind.upper()}, so it has no peak: this is the start"
+        position = self.mesh_end(position)
+        return Instant(position, self.time_at(position), remark=text)
+
+    def _highest(self, kind: str) -> tuple[int, int]:
+        """(position after the record, bytes) of the most that one device held; reads the whole recording."""
+        position, highest = self._start, 0
+        for stretch in self.stretches():
+            at, bytes_ = stretch.highest(kind)
+            if bytes_ > highest:
+                position, highest = at, bytes_
+        return position, highest
 
     def _sampled_peak(self, kind: str) -> int:
-        """When the history has the most on one device, first; 0 if it has nothing."""
-        column, highest, when = 1 + SAMPLED.index(kind), 0, 0
-        for document in self._documents(ChunkType.HISTORY):
-            for samples in document.values() if isinstance(document, dict) else ():
-                for sample in samples if isinstance(samples, list) else ():
-                    try:
-                        time, held = int(sample[0]), int(sample[column])
-                    except (TypeError, ValueError, IndexError):
-                        continue
-                    if held > highest and 0 < time <= LATEST_NS:
-                        highest, when = held, time
+        """The first time at which the history has the most on one device; 0 if it has nothing."""
+        column, highest, when = SAMPLED.index(kind), 0, 0
+        for _, time, amounts in self.samples():
+            if amounts[column] > highest:
+                highest, when = amounts[column], time
         return when
+
+    def samples(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+        """(device, time, what it held as in SAMPLED), one each second: from all sources, counters included."""
+        for document in self._documents(ChunkType.HISTORY):
+            for device, samples in document.items() if isinstance(document, dict) else ():
+                for sample in samples if isinstance(samples, list) else ():
+                    if isinstance(sample, list) and _is_sample(sample):
+                        yield device, sample[0], tuple(sample[1:])
 
     def at(
         self,
@@ -156,46 +231,59 @@ class Recording(Reader):
         device: str | None = None,
         limit: int | None = None,
     ) -> Snapshot:
-        """What the live views showed at that instant; see `instant` and `Feed.read`."""
-        return self.snapshot(self.instant(when), detail, device=device, limit=limit)
+        """What the live views showed at that instant; see `instant` and `Question`."""
+        question = Question(tuple(sorted(set(detail))), device, limit)
+        return self.snapshot(self.instant(when), question)
 
-    def snapshot(
-        self,
-        instant: Instant,
-        detail: Iterable[str] = (),
-        *,
-        device: str | None = None,
-        limit: int | None = None,
-    ) -> Snapshot:
+    def snapshot(self, instant: Instant, question: Question) -> Snapshot:
         from ttmem.ledger.build import build
-        from ttmem.ledger.details import Narrow
-        from ttmem.recording.context import context_from
 
-        wanted = sorted(set(detail))
         replay = self._replay()
         replay.go_to(instant.position)
-        document, known_at = self._context(instant)
+        complete = replay.reaches(instant.position)
+        # In a gap, the state before it is shown: later contexts name processes that this ledger does not have.
+        reached = instant if complete else instant._replace(position=replay.position)
+        document, known_at = self._context(reached)
         accounts = self._indices(replay.position)
         try:
-            context = context_from(document, self._positions(accounts, known_at, replay.position))
+            context = self._brought_up(document, accounts, known_at, replay.position)
             found = build(replay.ledger, context, instant.time_ns)
-            if wanted:
+            if question.detail:
                 messages = document.get("messages", {})
-                narrow = Narrow(device, limit)
-                details = self._details(instant, context, accounts, messages, wanted, narrow)
+                details = self._details(instant, context, accounts, messages, question)
                 found = details.add_all(found)
-        except Exception as problem:  # it may have been written by somebody else
+        except Exception as problem:  # somebody else may have written it
             name = self._chunks.source.name
             what = f"{type(problem).__name__}: {problem}"[:200]
             raise BadInput(
                 f"{name} has no state that can be used at this instant ({what})"
             ) from problem
-        if not replay.reaches(instant.position):
+        if not complete:
             found = replace(found, remarks=(*found.remarks, self._gap(replay.position)))
-        if instant.sampled:
-            text = "no event tells this peak: it is the highest of the counters' samples, one each second"
-            found = replace(found, remarks=(*found.remarks, Anomaly("sampled_peak", text)))
+        if text := self.unfinished:
+            found = replace(found, remarks=(*found.remarks, Anomaly("recording_unfinished", text)))
+        if wanted := self.selection:
+            ids = [(one.unique_id, one.logical_id) for one in found.devices]
+            found = found.on_devices({one for one, number in ids if is_chosen(one, number, wanted)})
+        if instant.remark:
+            found = replace(found, remarks=(*found.remarks, Anomaly("instant", instant.remark)))
         return found
+
+    def telemetry(self, instant: Instant) -> Any:
+        """The last sample of the sensors that is not later, as it was written; None: there is none. BadChunk."""
+        count = self._until(ChunkType.TELEMETRY, instant)
+        if not count:
+            return None
+        return to_document(self._chunks.payload(ChunkType.TELEMETRY, count - 1))
+
+    def telemetry_between(self, first_ns: int, last_ns: int) -> Iterator[tuple[int, Any]]:
+        """(time, sample as it was written) from one time up to another; those that cannot be read are left out."""
+        count = self._chunks.until_time
+        first, last = count(ChunkType.TELEMETRY, first_ns - 1), count(ChunkType.TELEMETRY, last_ns)
+        for number in range(first, last):
+            with suppress(BadChunk):
+                sample = to_document(self._chunks.payload(ChunkType.TELEMETRY, number))
+                yield self._chunks.time(ChunkType.TELEMETRY, number), sample
 
     def _details(
         self,
@@ -203,8 +291,7 @@ class Recording(Reader):
         context: Context,
         accounts: Mapping[int, int],
         messages: Mapping[str, Any],
-        wanted: Sequence[str],
-        narrow: Narrow,
+        question: Question,
     ) -> Details:
         """The lists that the live views had; `accounts` are serial numbers by index, `messages` are by index."""
         from ttmem.ledger.details import Details
@@ -230,10 +317,11 @@ class Recording(Reader):
         return Details(
             replay.ledger,
             names_from(context, texts),
-            wanted,
-            narrow,
-            self._recent(alive, replay.position) if "events" in wanted else None,
-            self._history(instant, context, narrow.device) if "history" in wanted else {},
+            question,
+            self._recent(alive, replay.position) if "events" in question.detail else None,
+            self._history(instant, context, question.device)
+            if "history" in question.detail
+            else {},
         )
 
     def _replay(self) -> Replay:
@@ -253,36 +341,89 @@ class Recording(Reader):
     def _until(self, kind: ChunkType, instant: Instant) -> int:
         """How many documents of a type belong to everything up to an instant.
 
-        What was written before a record belongs to it: that may be an event older than the recording.
+        A document written before a record belongs to it, even if the event is older than the recording.
         """
         chunks, position, until_ns = self._chunks, instant.position, instant.until_ns
+        if kind is ChunkType.TELEMETRY:  # no record depends on it
+            return chunks.until_time(kind, instant.time_ns)
         later = min(chunks.until_position(kind, position), chunks.until_time(kind, until_ns))
         return max(later, chunks.until_position(kind, position - 1) if position else 0)
 
     def _positions(self, accounts: Mapping[int, int], first: int, last: int) -> dict[int, int]:
-        """How far accounts came in their sources between two positions, by index."""
+        """How many events accounts reported between two positions, by index."""
         reached = {
             batch.process.serial: batch.source_position + of_source(batch.events)
-            for batch in self.batches(first, last)
+            for batch in self.batches(first, last, blank=True)
             if batch.source_position is not None
         }
         return {index: reached[serial] for index, serial in accounts.items() if serial in reached}
+
+    def _brought_up(
+        self, document: Mapping[str, Any], accounts: Mapping[int, int], first: int, last: int
+    ) -> Context:
+        """A context that was written at `first`, as it is at `last`. Any exception: the document is not a context."""
+        from ttmem.ledger.anomalies import with_failures
+        from ttmem.recording.context import context_from
+
+        context = context_from(document, self._positions(accounts, first, last))
+        known = _messages_in(document)
+        return with_failures(context, self._failures(context, accounts, known, first, last))
+
+    def _failures(
+        self,
+        context: Context,
+        accounts: Mapping[int, int],
+        known: dict[int, str],
+        first: int,
+        last: int,
+    ) -> list[tuple[RecordedProcess, str, Event]]:
+        """(process, device, event) of what failed between two positions, since contexts follow their events.
+
+        `known` are messages until then.
+        """
+        from ttmem.ledger.anomalies import failures_in
+
+        probed = {
+            accounts[one.index]: one.devices
+            for one in context.processes
+            if one.index in accounts and "probe" in one.sources
+        }
+        found = [
+            (batch.process, device, event)
+            for batch in self.batches(first, last)
+            if batch.source_position is not None and batch.process.serial in probed
+            for event in failures_in(bytes(batch.events))
+            if (device := probed[batch.process.serial].get(str(event.device))) is not None
+        ]
+        if not found:
+            return []
+        number = self._chunks.until_position(ChunkType.CONTEXT, first)
+        times = {event.time for _, _, event in found} - known.keys()
+        said = known | self._messages_after(number, times)
+        return [
+            (replace(process, messages=said), device, event) for process, device, event in found
+        ]
 
     def _context(self, instant: Instant) -> tuple[dict[str, dict[str, Any]], int]:
         """The document, and the position at which it was written."""
         from ttmem.recording.context import apply_changes
 
-        # An instant may lie before the first context: that one has the devices and processes of the start.
-        chain = []
+        # An instant may be before the first context, which has the devices and processes of the start.
+        known, chain = self._chain, dict[int, Any]()
         for number in range(max(1, self._until(ChunkType.CONTEXT, instant)) - 1, -1, -1):
             try:
-                chain.append(to_document(self._chunks.payload(ChunkType.CONTEXT, number)))
+                if number in known:
+                    chain[number] = known[number]
+                else:
+                    payload = self._chunks.payload(ChunkType.CONTEXT, number)
+                    chain[number] = to_document(payload)
             except (BadChunk, IndexError):
-                continue  # what it changed is as it was before
-            if isinstance(chain[-1], dict) and chain[-1].get("full"):
+                continue  # what it changed stays as it was
+            if isinstance(chain[number], dict) and chain[number].get("full"):
                 break
+        self._chain = chain
         found: dict[str, dict[str, Any]] = {}
-        for changed in reversed(chain):
+        for changed in reversed(chain.values()):
             try:
                 apply_changes(found, changed)
             except AttributeError:
@@ -292,7 +433,9 @@ class Recording(Reader):
         return found, self._chunks.position(ChunkType.CONTEXT, last) if count else 0
 
     def key_frame(self, instant: Instant) -> Iterator[Document]:
-        """What a recording that begins at an instant must begin with."""
+        """The state that a recording starting at an instant must begin with."""
+        from ttmem.recording.context import changes
+
         replay = self._replay()
         replay.go_to(instant.position)
         if replay.position != instant.position:
@@ -301,12 +444,30 @@ class Recording(Reader):
             for number in range(self._chunks.until_position(kind, instant.position)):
                 with suppress(BadChunk):
                     yield Document(kind, self._chunks.payload(kind, number), *instant[:2])
-        context = from_document({"full": True, **self._context(instant)[0]})
+        document, known_at = self._context(instant)
+        with suppress(Exception):  # somebody else may have written it: then it stays as it is
+            accounts = self._indices(instant.position)
+            now = self._brought_up(document, accounts, known_at, instant.position)
+            document |= changes(None, now)
+        context = from_document({"full": True, **document})
         yield Document(ChunkType.CONTEXT, context, *instant[:2])
         yield Document(ChunkType.STATE, replay.ledger.save(), *instant[:2])
+        with suppress(BadChunk):
+            if (sample := self.telemetry(instant)) is not None:
+                yield Document(ChunkType.TELEMETRY, from_document(sample), *instant[:2])
+
+    def next_state(self, instant: Instant) -> Instant:
+        """The instant itself if its state is known; else, where records are missing before it, the next key frame."""
+        replay = self._replay()
+        replay.go_to(instant.position)
+        number = self._chunks.until_position(ChunkType.STATE, instant.position)
+        if replay.position == instant.position or number >= self._chunks.count(ChunkType.STATE):
+            return instant
+        position = self._chunks.position(ChunkType.STATE, number)
+        return Instant(position, self.time_at(position))
 
     def documents(self, start: Instant, end: Instant) -> Iterator[Document]:
-        """Everything but records, key frames and markers that was written between two instants, in its order."""
+        """Everything but records and markers that was written between two instants, in its order."""
         found = []
         for kind in COPIED:
             numbers = range(self._until(kind, start), self._until(kind, end))
@@ -317,13 +478,13 @@ class Recording(Reader):
                 yield Document(kind, payload, position, self._chunks.time(kind, number))
 
     def _indices(self, position: int) -> dict[int, int]:
-        """The serial numbers of accounts, by their index in the ledger at a position."""
+        """The serial numbers of accounts by their ledger index at a position."""
         found: dict[int, int] = {}
         count = self._chunks.until_position(ChunkType.ACCOUNTS, position)
         for document in self._documents(ChunkType.ACCOUNTS, count):
             for serial, entry in numbered(document):
                 if isinstance(entry, dict) and type(entry.get("index")) is int:
-                    found[entry["index"]] = serial  # the last one that had the index
+                    found[entry["index"]] = serial  # the last account that had the index
         return found
 
     def _history(
@@ -343,7 +504,7 @@ class Recording(Reader):
             for unique_id, samples in document.items():
                 history = past.get(unique_id)
                 for sample in samples if history is not None else ():
-                    if not history or sample[0] > history.last()[0]:  # a past may come twice
+                    if not history or sample[0] > history.last()[0]:  # a sample may occur twice
                         past[unique_id].append(sample)
         return {unique_id: history.columns() for unique_id, history in past.items() if history}
 
@@ -371,25 +532,65 @@ class Recording(Reader):
             end, number = first, number - 1
         return found
 
-    def _failure(self, number: int) -> int:
-        failures = [marker for marker in self.markers if marker.kind == "failure"]
-        if len(failures) < number:
+    @property
+    def failures_unknown(self) -> str:
+        """Why nothing is known about failed allocations; empty: each of them has a marker."""
+        if any(marker.kind == "failure" for marker in self.markers):
+            return ""
+        sources = set[str]()
+        for document in self._documents(ChunkType.CONTEXT):
+            processes = document.get("processes") if isinstance(document, dict) else None
+            for _, process in numbered(processes):
+                found = process.get("sources") if isinstance(process, dict) else None
+                sources.update(map(str, found if isinstance(found, list) else ()))
+            if "probe" in sources:
+                return ""
+        if not sources and self._chunks.closed:
+            return ""  # there was no process
+        if not sources:
+            return "the part of this recording that would tell of failed allocations is missing"
+        return "this recording's source does not report failed allocations: record with `ttmem run`"
+
+    @property
+    def failures(self) -> list[Marker]:
+        """One marker for each failed allocation, the last of those that a mesh has for its chips."""
+        found = {
+            (marker.pid, marker.time_ns, marker.text): marker
+            for marker in self.markers
+            if marker.kind == "failure"
+        }
+        return list(found.values())
+
+    def _failure(self, number: int) -> Instant:
+        failures = self.failures
+        if len(failures) < abs(number) and (why := self.failures_unknown):
+            raise BadInput(f"{self._chunks.source.name}: {why}")
+        if len(failures) < abs(number):
             few = several(len(failures), "allocation") if failures else "no allocation"
             raise BadInput(f"{few} failed in {self._chunks.source.name}")
-        return failures[number - 1].position + 1
+        shown = len(failures) if number == LAST else number
+        position = failures[shown - 1].position + 1
+        text = ""
+        if len(failures) > 1:
+            text = (
+                f"this is failed allocation {shown:,} of {len(failures):,};"
+                " --at oom:NUMBER and --at oom:last show the others"
+            )
+        return Instant(position, self.time_at(position), remark=text)
 
     def totals(self, first: int, last: int) -> Iterator[Totals]:
-        """What each device held at `first`, then every change of it until `last`.
+        """What each device held at `first`, then every change until `last`.
 
-        Of processes that only counters name nothing is known between two readings: they are not included.
+        Processes known only from counters are not included, because they are unknown between two readings.
         """
         for stretch in self.stretches(first, last):
             yield from stretch.totals()
 
     def stretches(self, first: int = 0, last: int | None = None) -> Iterator[Stretch]:
-        """Everything that changed from `first` to before `last`, chunk by chunk; see `Stretch`.
+        """Everything that changed from `first` up to `last`, chunk by chunk; see `Stretch`.
 
-        The first one is what was there already. They end before a gap: `info().lost` and `damages` tell.
+        The first one is the initial state. After a gap they continue at the next key frame, which tells what has
+        ended and begun meanwhile; `gaps` has its positions.
         """
         from ttmem.recording.replay import Replay
 
@@ -399,33 +600,56 @@ class Recording(Reader):
         names = {index: device.unique_id for index, device in enumerate(self._devices(end))}
         processes = self._processes()
         accounts = self._indices(replay.position)
-        time = self.time_at(replay.position)
+        reached, time = replay.position, self.time_at(replay.position)
         for position, changes in replay.changes(end):
+            missing = position > reached
+            if missing:
+                self.gaps[reached] = position
+                frame = self._chunks.until_position(ChunkType.STATE, position) - 1
+                time = max(time, self._chunks.time(ChunkType.STATE, frame))
             found = Stretch(position, time, changes, names, processes, accounts)
             yield found
-            time = found.ended_ns
+            if missing:  # what ended had the old indices
+                accounts.update(self._indices(position))
+            reached, time = found.end, found.ended_ns
+        if reached + MASK_RECORDS < end:
+            self.gaps[reached] = end
 
     def banks(self, device: str, kind: MemoryKind) -> Banks:
         """The banks of a device for a kind of memory, as far as they were declared."""
         found = self.declaration(device)
         return found.banks(kind) if found else Banks(None, None, None)
 
+    def devices(self) -> list[DeviceContext]:
+        """Every device that it knows at the end or knew before."""
+        found, wanted = self._devices(self._chunks.end), self.selection
+        return [
+            one for one in found if not wanted or is_chosen(one.unique_id, one.logical_id, wanted)
+        ]
+
     def declaration(self, device: str) -> DeviceDeclaration | None:
-        """A device by its unique id, as it was last declared."""
+        """The last declaration of a device, by unique id."""
         found = (one for one in self._devices(self._chunks.end) if one.unique_id == device)
         return next((one.declaration for one in found), None)
 
     def messages(self) -> dict[int, str]:
-        """What the runtime said about failed allocations, by the time of their event."""
+        """The runtime's messages about failed allocations, by the time of their event."""
         found: dict[int, str] = {}
         for document in self._documents(ChunkType.CONTEXT):
-            said = document.get("messages") if isinstance(document, dict) else None
-            for _, texts in numbered(said):
-                found |= {time: str(text) for time, text in numbered(texts)}
+            found |= _messages_in(document)
+        return found
+
+    def _messages_after(self, number: int, times: set[int]) -> dict[int, str]:
+        """Those for `times`, from the context with this number or the next ones."""
+        found: dict[int, str] = {}
+        while number < self._chunks.count(ChunkType.CONTEXT) and not times <= found.keys():
+            with suppress(BadChunk):
+                found |= _messages_in(to_document(self._chunks.payload(ChunkType.CONTEXT, number)))
+            number += 1
         return found
 
     def _devices(self, position: int) -> tuple[DeviceContext, ...]:
-        """What is known about devices at a position; each stands at its index in the ledger."""
+        """The known devices at a position, by ledger index."""
         from ttmem.recording.context import context_from
 
         document, _ = self._context(Instant(position, self.time_at(position)))
@@ -435,6 +659,17 @@ class Recording(Reader):
             return ()
 
 
+def _is_sample(found: list[Any]) -> bool:
+    known = len(found) == 1 + len(SAMPLED) and all(type(one) is int for one in found)
+    return known and 0 < found[0] <= LATEST_NS and all(0 <= one < 1 << 63 for one in found)
+
+
+def _messages_in(document: Any) -> dict[int, str]:
+    """The messages in the document of a context, of all processes."""
+    found = document.get("messages") if isinstance(document, dict) else None
+    return {time: str(text) for _, texts in numbered(found) for time, text in numbered(texts)}
+
+
 def _messages(document: Mapping[str, Any]) -> dict[int, str]:
-    """What the runtime said about failed allocations, by time."""
+    """The runtime's messages about failed allocations, by time."""
     return {int(time): str(text) for time, text in document.items()}

@@ -10,7 +10,7 @@ from ttmem.events.record import Control
 from ttmem.ledger.journal import JournaledLedger
 from ttmem.recording.chunks import Chunks
 from ttmem.recording.format import BadChunk, ChunkType
-from ttmem.recording.journal import MASK_RECORDS, runs
+from ttmem.recording.journal import runs
 from ttmem.recording.stretch import Logged
 from ttmem.wire.rows import BufferChangeRow, BufferRow, DeviceRow, flat_rows, grouped_rows, packed
 
@@ -18,106 +18,121 @@ Records = Callable[[int, int], Iterator[tuple[int, bytes]]]  # as `Recording.rec
 
 
 class Replay:
-    """Goes forward from where it is, if no key frame is nearer."""
+    """Continues from its current position, unless a key frame is nearer."""
 
     def __init__(self, chunks: Chunks, records: Records) -> None:
         self.ledger = JournaledLedger()
         self.position = -1  # of `ledger`; none yet
+        # Records up to here were read. A definition of cores is three, and takes effect with the third.
+        self._read = -1
         self._chunks = chunks
         self._records = records
 
     def go_to(self, position: int) -> None:
-        """BadInput if no state before it can be read. Where records are missing it stops before them."""
+        """BadInput if no state before it can be read. Stops where records are missing."""
         frame = self._chunks.until_position(ChunkType.STATE, position) - 1
         nearest = self._chunks.position(ChunkType.STATE, frame) if frame >= 0 else -1
         if not max(0, nearest) <= self.position <= position:
             self._restore(frame)
+        self._read = self.position
         for at, data in self._records(self.position, position):
             if at != self.position:
                 return  # a gap
             try:
                 self.position += self.ledger.replay(data)
+                self._read = at + len(data) // EVENT_SIZE
             except ValueError:
-                # The ledger has taken a part of the chunk, nobody knows how much.
+                # The ledger has applied a part of the chunk, and nobody knows how much.
                 self.position = -1
                 if at < position:
                     self.go_to(at)
                 return
 
     def reaches(self, position: int) -> bool:
-        """Whether it has arrived. A definition of cores is three records, and takes effect with the third."""
-        return position - self.position <= MASK_RECORDS
+        """Whether it has arrived, where it was told to go: no record before it is missing."""
+        return self._read >= position
 
     def changes(self, end: int) -> Iterator[tuple[int, Logged]]:
-        """(position, what changed) of what is there already, then of each chunk, up to `end` or the next gap."""
-        yield self.position, self._present()
-        for at, data in self._records(self.position, end):
-            if at != self.position:
-                return
-            try:
-                found = Logged(*self.ledger.replay_logged(data), _opened(data))
-            except ValueError:
-                self.position = -1
-                return
-            yield at, found
-            self.position += found.records
+        """(position, changes) for the initial state, then for each chunk, up to `end`.
 
-    def _present(self) -> Logged:
+        After a gap it continues at the next key frame, first with what has ended since, then with what is new.
+        """
+        yield self.position, self._present(self._alive())
+        while True:
+            for at, data in self._records(self.position, end):
+                if at != self.position:
+                    break
+                try:
+                    found = Logged(*self.ledger.replay_logged(data), _opened(data))
+                except ValueError:  # a part of it was applied
+                    self.position = -1
+                    self.go_to(at)
+                    break
+                yield at, found
+                self.position += found.records
+            later = list(self._after_gap(end))
+            if not later:
+                return
+            yield from later
+
+    def _after_gap(self, end: int) -> Iterator[tuple[int, Logged]]:
+        """What differs in the next key frame that can be read; nothing if there is none up to `end`."""
+        count = self._chunks.until_position
+        frames = range(count(ChunkType.STATE, self.position), count(ChunkType.STATE, end))
+        before = self._alive() if frames else set()
+        if any(map(self._restores, frames)):
+            after = self._alive()
+            yield self.position, Logged(0, b"", _logged(before - after, begins=0), b"")
+            yield self.position, self._present(after - before)
+
+    def _alive(self) -> set[BufferRow]:
+        rows = flat_rows(BufferRow, self.ledger.buffers())
+        return {row._replace(references=1) for row in rows}  # their number is no change
+
+    def _present(self, buffers: set[BufferRow]) -> Logged:
         totals = [
             (0, 0, index, *Amounts.of_kinds(row.held, row.cb_used))
             for index, row in enumerate(grouped_rows(DeviceRow, self.ledger.devices()))
         ]
-        buffers = [
-            BufferChangeRow(
-                0,
-                0,
-                1,
-                row.process,
-                row.device,
-                row.kind,
-                row.id,
-                row.size,
-                row.reserved,
-                row.address,
-                row.time,
-                row.name,
-                row.site,
-                row.phase,
-            )
-            for row in flat_rows(BufferRow, self.ledger.buffers())
-        ]
-        return Logged(0, packed(totals), packed(buffers), b"")
+        return Logged(0, packed(totals), _logged(buffers, begins=1), b"")
 
     def _restore(self, frame: int) -> None:
-        while frame >= 0:
-            try:
-                ledger = JournaledLedger()
-                ledger.restore(self._chunks.payload(ChunkType.STATE, frame))
-                self.ledger = ledger
-                self.position = self._chunks.position(ChunkType.STATE, frame)
-                return
-            except (BadChunk, ValueError):
-                frame -= 1
+        if any(map(self._restores, range(frame, -1, -1))):
+            return
         name = self._chunks.source.name
         raise BadInput(f"{name} has no key frame before this instant that can be read")
 
-    def find_peak(self, peak: Callable[[JournaledLedger], int], end: int) -> int:
-        """The position after the record with which a peak that `ledger` has at `end` was reached."""
+    def _restores(self, frame: int) -> bool:
+        """False if the key frame cannot be read."""
+        try:
+            ledger = JournaledLedger()
+            ledger.restore(self._chunks.payload(ChunkType.STATE, frame))
+        except (BadChunk, ValueError):
+            return False
+        self.ledger, self.position = ledger, self._chunks.position(ChunkType.STATE, frame)
+        return True
+
+    def find_peak(self, peak: Callable[[JournaledLedger], int], end: int) -> tuple[int, int]:
+        """The peak that `ledger` has at `end`: (position after the record that reached it, bytes).
+
+        If that record is missing, or from before the recording, the position is where the search ended.
+        """
         self.go_to(end)
         highest = peak(self.ledger)
         low, high = 0, self._chunks.until_position(ChunkType.STATE, end)
-        while low < high:  # the first key frame that has the peak already
+        while low < high:  # the first key frame that already has the peak
             middle = (low + high) // 2
             self._restore(middle)
             low, high = (low, middle) if peak(self.ledger) >= highest else (middle + 1, high)
         self._restore(max(0, low - 1))
+        at = self.position
         for at, data in self._records(self.position, end):
             before = self.ledger.save()
             if at != self.position or not self._advance(data):
                 break
             if peak(self.ledger) >= highest:
-                return at + self._first_within(before, data, peak, highest)
-        return self.position
+                return at + self._first_within(before, data, peak, highest), highest
+        return (self.position if self.position >= 0 else at), highest
 
     def _advance(self, data: bytes) -> bool:
         try:
@@ -139,6 +154,30 @@ class Replay:
             ledger.replay(data[: middle * EVENT_SIZE])
             low, high = (low, middle) if peak(ledger) >= highest else (middle + 1, high)
         return low
+
+
+def _logged(buffers: set[BufferRow], begins: int) -> bytes:
+    return packed(
+        [
+            BufferChangeRow(
+                0,
+                0,
+                begins,
+                row.process,
+                row.device,
+                row.kind,
+                row.id,
+                row.size,
+                row.reserved,
+                row.address,
+                row.time,
+                row.name,
+                row.site,
+                row.phase,
+            )
+            for row in sorted(buffers, key=lambda row: (row.time, row.id))
+        ]
+    )
 
 
 def _opened(records: bytes) -> tuple[tuple[int, int, int], ...]:

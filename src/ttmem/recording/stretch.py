@@ -1,4 +1,4 @@
-"""What changed in a stretch of a recording: totals of devices, buffers that came and went, anomalies."""
+"""What changed in a part of a recording: totals of devices, buffers allocated and freed, anomalies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttmem.wire.rows import BufferChangeRow, FindingRow, TotalsRow, flat_rows
 
 
 class Totals(NamedTuple):
-    """The bytes held on one device after a record that changed them, as events tell."""
+    """The bytes allocated on one device after a record that changed them, by events."""
 
     position: int
     time_ns: int
@@ -19,8 +19,8 @@ class Totals(NamedTuple):
     amounts: Amounts
 
 
-class Origin(NamedTuple):
-    """Who made a buffer. None: unknown, or none."""
+class AllocatedBy(NamedTuple):
+    """The code that allocated a buffer. None: unknown, or none."""
 
     process: RecordedProcess
     op: str | None
@@ -29,11 +29,11 @@ class Origin(NamedTuple):
 
 
 class BufferChange(NamedTuple):
-    """A buffer that began or ceased to be counted."""
+    """A buffer that started or stopped being counted."""
 
-    position: int  # of the record; the state after it is that of position + 1
+    position: int  # of the record; the state after it is at position + 1
     time_ns: int
-    begins: bool  # else it ends
+    begins: bool  # otherwise it ends
     device: str  # unique id
     kind: str  # DRAM, L1, L1_SMALL or TRACE
     id: int
@@ -41,7 +41,7 @@ class BufferChange(NamedTuple):
     reserved: int | None  # in all banks
     address: int | None
     since_ns: int  # when it was allocated
-    origin: Origin
+    origin: AllocatedBy
 
     @property
     def held(self) -> int:
@@ -50,8 +50,11 @@ class BufferChange(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """Rows of `Ledger.replay_logged`. The ledger uses the index of a process again when it has ended: `opened` has
-    (record, index, serial number) of those that began here."""
+    """Rows of `Ledger.replay_logged`.
+
+    The ledger reuses the index of a process that has ended, so `opened` has (record, index, serial number) of those
+    that started here.
+    """
 
     records: int
     totals: bytes
@@ -62,12 +65,13 @@ class Logged(NamedTuple):
 
 _KINDS = {
     int(kind): kind.name for kind in MemoryKind if kind is not MemoryKind.SYSTEM_MEMORY
-}  # host memory is of no device
+}  # host memory belongs to no device
 
 
 class Stretch:
-    """Everything that changed with the records of one chunk, as the ledger accounted it: with references counted,
-    what a process held ended when it ended, and nothing that was rejected. Rows are made when they are asked for."""
+    """Everything that changed with the records of one chunk, as the ledger accounted it: references are counted, memory
+    is freed when its process ends, and rejected events are left out. Rows are made on demand.
+    """
 
     def __init__(
         self,
@@ -88,9 +92,11 @@ class Stretch:
 
     @property
     def ended_ns(self) -> int:
-        """The latest time in it; control records may have none, and clocks lag: time never goes back."""
-        rows = flat_rows(TotalsRow, self._changes.totals)
-        return max(self._time, max((row.time for row in rows), default=0))
+        """The latest time in it. Control records may have no time, and clocks may lag: time never goes back."""
+        times = memoryview(self._changes.totals).cast("Q")[
+            TotalsRow._fields.index("time") :: len(TotalsRow._fields)
+        ]
+        return max(self._time, max(times, default=0))
 
     def totals(self) -> Iterator[Totals]:
         """In the order of the records."""
@@ -100,10 +106,20 @@ class Stretch:
             if row.device in names:
                 yield Totals(first + row.record, time, names[row.device], Amounts(*row[3:]))
 
+    def highest(self, memory: str) -> tuple[int, int]:
+        """(position after the record, bytes) of the most that one device held of a kind, or of `l1_used`."""
+        words = memoryview(self._changes.totals).cast("Q")
+        kinds = ("l1", "l1_small", "cb") if memory == "l1_used" else (memory,)
+        columns = (words[TotalsRow._fields.index(kind) :: len(TotalsRow._fields)] for kind in kinds)
+        amounts = [*map(sum, zip(*columns, strict=True))]
+        most = max(amounts, default=0)
+        record = words[amounts.index(most) * len(TotalsRow._fields)] if most else 0
+        return min(self.first + record + 1, self.end), most
+
     def buffers(self) -> Iterator[BufferChange]:
         """In the order of the records."""
         time, names, first, kinds = self._time, self._names, self.first, _KINDS
-        origins: dict[tuple[int, ...], Origin] = {}
+        origins: dict[tuple[int, ...], AllocatedBy] = {}
         for row, serial in _with_serials(self._changes, dict(self._accounts)):
             record, at, begins, _, device, kind, id_, size, reserved, address, since, *key = row
             time = max(time, at)
@@ -127,14 +143,14 @@ class Stretch:
                 origin,
             )
 
-    def _origin(self, serial: int, name: int, site: int, phase: int) -> Origin:
+    def _origin(self, serial: int, name: int, site: int, phase: int) -> AllocatedBy:
         process = self._processes.get(serial) or RecordedProcess(serial, 0, None, None, None)
         text = process.strings.get
-        return Origin(process, text(name), text(site), text(phase))
+        return AllocatedBy(process, text(name), text(site), text(phase))
 
     def findings(self) -> Iterator[str]:
         """The name of each anomaly: unknown_free, double_free, rejected, ..."""
-        from ttmem.ledger.anomalies import FindingCode
+        from ttmem.wire.rows import FindingCode
 
         for row in flat_rows(FindingRow, self._changes.findings):
             yield FindingCode(row.anomaly).name.lower()

@@ -1,6 +1,6 @@
-"""Writes chunks. Whoever feeds a writer is never kept waiting: a thread compresses and writes.
+"""Writes chunks. A thread compresses and writes, so callers never wait.
 
-If the disk is slower than the events, or full, records are dropped and counted, and the next RECORDS chunk says how
+If the disk is full, or slower than the events, records are dropped and counted, and the next RECORDS chunk says how
 many are missing before it. What follows such a gap can be replayed only from the next key frame, so `gap` asks for one.
 """
 
@@ -13,35 +13,42 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
+from ttmem._native import put_batch
 from ttmem.errors import BadInput
 from ttmem.events import EVENT_SIZE
 from ttmem.recording.format import (
     CHUNK_RECORDS,
-    Batch,
     ChunkType,
-    Records,
+    Part,
+    RecordsEncoder,
     encode_long,
-    encode_records,
     from_document,
 )
 
 BUDGET = 64 << 20  # bytes that may wait for the thread
-FLUSH_S = 0.4  # records wait no longer for a chunk to fill
+FLUSH_S = 0.4  # seconds that records wait for a chunk to fill
 CHUNK_BYTES = CHUNK_RECORDS * EVENT_SIZE
 PIECE = 4096  # records
+PAGE_BYTES = CHUNK_BYTES + PIECE * EVENT_SIZE  # a page that is not full has room for one more piece
+# Pages in one chunk while more of them wait. Between the steps of a chunk the thread needs the interpreter, which the
+# loop of a server then has to wait for.
+MERGED = 4
+REFERRED = 4096  # bytes of events from which on they are not copied
+SPARE = 2  # pages that are kept while nothing happens
 RETRY_S = 1.0  # after a chunk that could not be written; doubled each time, up to RETRY_MAX_S
 RETRY_MAX_S = 60.0
+MOST_UNWRITTEN = 1 << 20  # bytes of markers that wait for a sink that refuses them
 
 
 class Sink(Protocol):
     """Where chunks go."""
 
     def append(self, chunk: bytes) -> None:
-        """All of it or nothing; OSError."""
+        """Appends all of it or nothing; OSError."""
 
     def close(self) -> None: ...
 
@@ -50,36 +57,12 @@ class FileSink:
     """A file of the user's own (mode 0600), with one writer at a time."""
 
     def __init__(self, path: str, *, overwrite: bool = False) -> None:
-        """BadInput says why the file cannot be written."""
+        """BadInput if the file cannot be written."""
         self.path = path
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        try:
-            self._file = os.open(path, flags | (0 if overwrite else os.O_EXCL), 0o600)
-        except FileExistsError:
-            raise BadInput(f"{path} exists; --overwrite replaces it") from None
-        except OSError as problem:
-            raise BadInput(f"{path} cannot be written: {problem.strerror}") from None
-        try:
-            self._take()
-        except BaseException:
-            os.close(self._file)
-            raise
-        self.size = 0
-
-    def _take(self) -> None:
-        found = os.fstat(self._file)
-        if not stat.S_ISREG(found.st_mode):
-            raise BadInput(f"{self.path} is not a regular file; a recording needs one")
-        if found.st_uid != os.geteuid() or found.st_nlink != 1:
-            raise BadInput(
-                f"{self.path} belongs to somebody else, or has other names; not replaced"
-            )
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadInput(f"{self.path} is being written by another process") from None
+        self._file = _claimed(path, os.O_CREAT | (0 if overwrite else os.O_EXCL))
         os.fchmod(self._file, 0o600)
         os.ftruncate(self._file, 0)
+        self.size = 0
 
     def append(self, chunk: bytes) -> None:
         at = self.size
@@ -89,7 +72,7 @@ class FileSink:
                 written = os.pwrite(self._file, view, at)
                 at, view = at + written, view[written:]
         except OSError:
-            with suppress(OSError):  # a torn chunk is skipped by readers, too
+            with suppress(OSError):  # readers skip a torn chunk, too
                 os.ftruncate(self._file, self.size)
             raise
         self.size = at
@@ -99,35 +82,123 @@ class FileSink:
             os.close(self._file)
 
 
+def _claimed(path: str, flags: int = 0) -> int:
+    """A regular file of the user's own, locked against other writers; BadInput if it cannot be had."""
+    flags |= os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        file = os.open(path, flags, 0o600)
+    except FileExistsError:
+        raise BadInput(f"{path} exists; --overwrite replaces it") from None
+    except OSError as problem:
+        raise BadInput(f"{path} cannot be written: {problem.strerror}") from None
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise BadInput(f"{path} is not a regular file; a recording needs one")
+        if found.st_uid != os.geteuid() or found.st_nlink != 1:
+            raise BadInput(f"{path} belongs to somebody else, or has other names; not replaced")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(f"{path} is being written by another process") from None
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+@contextmanager
+def completed_file(path: str, *, overwrite: bool = False) -> Iterator[FileSink]:
+    """A sink whose file gets its name when it is complete: until then, a file of that name stays as it is.
+
+    BadInput if the file cannot be written.
+    """
+    before = None
+    if os.path.lexists(path):
+        before = _claimed(path, 0 if overwrite else os.O_CREAT | os.O_EXCL)
+    part = f"{path}.part-{os.getpid()}"
+    try:
+        sink = FileSink(part, overwrite=True)
+    except BadInput as problem:
+        raise BadInput(str(problem).replace(part, path)) from None
+    try:
+        yield sink
+        if not overwrite and os.path.lexists(path):
+            raise BadInput(f"{path} exists; --overwrite replaces it")
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+    finally:
+        sink.close()
+        if before is not None:
+            os.close(before)
+
+
 class Written(NamedTuple):
-    """How far a recording has come."""
+    """The progress of a recording."""
 
     records: int
     bytes: int
     lost: int  # records
     problem: str | None  # why the last chunk could not be written
+    reason: str | None  # why the latest records were lost; None: none was, or the disk is too slow
     state_bytes: int  # of the last key frame
     bytes_since: int  # the last key frame
 
 
 class _Document(NamedTuple):
+    position: int
     kind: ChunkType
     data: bytes
     time: int
 
 
-class _Item(NamedTuple):
-    """What waits for the thread."""
+class _Page:
+    """Records in the order in which they came, of consecutive positions: in bytes of its own, which are used again, or
+    in those in which they were received.
+    """
 
-    position: int
-    size: int
-    what: Records | Batch | _Document
+    __slots__ = (
+        "data",
+        "held",
+        "listed",
+        "opened",
+        "parts",
+        "position",
+        "received",
+        "size",
+        "used",
+    )
+
+    def __init__(self, data: bytearray, position: int) -> None:
+        self.data = data
+        self.used = 0  # bytes of `data`
+        self.position = position
+        self.size = 0  # bytes of records
+        self.held = 0  # bytes of memory for them: messages have more than the events of a batch
+        self.parts: list[Part] = []
+        self.listed = 0  # bytes of `data` that are in `parts`
+        self.received: bytes | None = None  # the last that a part refers to
+        self.opened = time.monotonic()
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size // EVENT_SIZE
+
+    def list_own(self) -> None:
+        """The bytes of its own so far become a part."""
+        if self.used > self.listed:
+            self.parts.append((self.data, self.listed, self.used))
+            self.listed = self.used
 
 
 class Writer:
     """Feeds a sink from a thread. One other thread feeds the writer.
 
-    `batch` takes no lock: whatever counts is written by one of the two threads only.
+    Small batches are copied into pages; of large ones, the bytes in which they came are kept, which takes nothing per
+    event.
+    Each counter is written by only one of the two threads; `_lock` guards the page that is being filled.
     """
 
     def __init__(
@@ -140,27 +211,31 @@ class Writer:
         budget: int = BUDGET,
     ) -> None:
         self.position = position  # of the next record
-        self.gap = False  # records were dropped: nothing is of use before the next key frame
+        self.gap = False  # records were dropped: nothing is useful before the next key frame
+        self.forgetful = False  # so were documents, such as names: they have to be repeated
         self._sink = sink
         self._stream = stream
         self._budget = budget
-        self._queue: deque[_Item] = deque()
-        self._given = 0  # bytes that were put into the queue
-        self._dropped = 0  # records that were not
+        self._queue: deque[_Page | _Document] = deque()
+        self._given = 0  # bytes of memory for records and documents, so far
+        self._dropped = 0  # records that were dropped
         self._closing = False
+        self._lock = threading.Lock()
+        self._page: _Page | None = None  # is being filled
+        self._spare: list[bytearray] = []  # the last one was used last
         self._wake = threading.Condition()
-        # What the thread alone changes.
-        self._taken = 0  # bytes that no longer wait
-        self._idle = False
+        self._idle = False  # the thread waits to be called
+        self._wake_at = min(MERGED * CHUNK_BYTES, budget // 2)
+        # Changed only by the thread.
+        self._taken = 0  # of those that were given
         self._records = self._bytes = self._failed = self._state_bytes = self._state_end = 0
         self._problem: str | None = None
+        self._reason: str | None = None
         self._retry_at, self._retry_after = 0.0, RETRY_S
         self._torn = False  # a chunk could not be written since the last key frame
-        self._waiting: tuple[_Document, int] | None = None  # the latest context since then
-        self._open: list[Records | Batch] = []
-        self._open_bytes = self._open_at = 0
-        self._time = max(0, started_ns)  # reached with the last record
-        self._opened = 0.0
+        self._waiting: _Document | None = None  # the latest context since then
+        self._unwritten: list[_Document] = []  # markers, which nobody can repeat
+        self._encoder = RecordsEncoder(stream, max(0, started_ns))
         self._end = position  # after the last record that was written
         self._thread = threading.Thread(target=self._run, name="ttmem-recording", daemon=True)
         # Signals are for the thread that waits for them: `ttmem run` passes them on.
@@ -168,47 +243,115 @@ class Writer:
         self._thread.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    # -- called by whoever feeds it ------------------------------------------------------------------------------
+    # -- called by the feeding thread --------------------------------------------------------------------------------
 
     def records(self, control: bytes) -> None:
-        """A control record, with what belongs to it."""
-        self._put((control, 0, len(control)), len(control))
+        """A control record and the records that belong to it, which stay in one chunk."""
+        size = len(control)
+        if self._takes(size):
+            with self._lock:
+                page = self._open_page(size)
+                page.data[page.used : page.used + size] = control
+                page.used += size
+                page.size += size
+                page.held += size
+            self._given += size
 
-    def batch(self, batch: Batch) -> None:
-        """Events of one process, which nobody may change; at most PIECE - 1."""
-        self._put(batch, EVENT_SIZE + batch[6] - batch[5])
+    def batch(
+        self,
+        account: int,
+        arrived_ns: int,
+        position: int,
+        serial: int,
+        data: bytes,
+        begin: int,
+        end: int,
+    ) -> None:
+        """Events of one process, at most PIECE - 1, which come behind a BATCH record.
 
-    def _put(self, records: Records | Batch, size: int) -> None:
-        """What comes in one call stays in one chunk."""
+        A server calls it 20,000 times a second, with few events each: hence `_takes` and `_open_page` once more.
+        """
+        size = EVENT_SIZE + end - begin
+        if self.gap or self._idle or self._given - self._taken + size > self._budget:
+            if not self._takes(size):
+                return
+        else:
+            self.position += size // EVENT_SIZE
+        with self._lock:
+            page = self._page
+            if page is None or page.held >= CHUNK_BYTES:
+                page = self._open_page(size)
+            far = size >= REFERRED
+            page.used = used = put_batch(
+                page.data, page.used, account, arrived_ns, position, serial, data, begin, end, far
+            )
+            held = size
+            if far:  # behind the BATCH record, whatever came before it included
+                page.parts += (page.data, page.listed, used), (data, begin, end)
+                page.listed = used
+                held = EVENT_SIZE if data is page.received else EVENT_SIZE + len(data)
+                page.received = data
+            page.size += size
+            page.held += held
+        self._given += held
+
+    def _takes(self, size: int) -> bool:
+        """Moves the position beyond so many bytes of records; False if they are dropped."""
+        self.position += size // EVENT_SIZE
         waiting = self._given - self._taken + size
         if self.gap or waiting > self._budget:
             self.gap = True
             self._dropped += size // EVENT_SIZE
-        else:
-            self._given += size
-            self._queue.append(_Item(self.position, size, records))
-            if self._idle and waiting >= CHUNK_BYTES:
-                self._call()
-        self.position += size // EVENT_SIZE
+            return False
+        if self._idle and waiting >= self._wake_at:
+            self._idle = False  # called once is enough
+            self._call()
+        return True
 
-    def document(self, kind: ChunkType, document: object, now: int) -> None:
-        """Anything that is written as JSON."""
-        self.payload(kind, from_document(document), now)
+    def _open_page(self, size: int) -> _Page:
+        """With the lock held: a page with room for so many bytes, which the position is beyond already."""
+        page = self._page
+        if page is None or page.held >= CHUNK_BYTES or page.used + size > len(page.data):
+            self._seal()
+            spare = self._spare and size <= PAGE_BYTES
+            data = self._spare.pop() if spare else bytearray(max(size, PAGE_BYTES))
+            self._page = page = _Page(data, self.position - size // EVENT_SIZE)
+        return page
 
-    def payload(self, kind: ChunkType, data: bytes, now: int) -> None:
-        """Anything but records."""
+    def _seal(self) -> None:
+        """With the lock held: the page that was being filled waits for the thread."""
+        if self._page is not None:
+            self._page.list_own()
+            self._queue.append(self._page)
+            self._page = None
+
+    def document(self, kind: ChunkType, document: object, now: int) -> bool:
+        """Writes a JSON document; False if it is dropped."""
+        return self.payload(kind, from_document(document), now)
+
+    def payload(self, kind: ChunkType, data: bytes, now: int) -> bool:
+        """Writes anything but records; False if it is dropped.
+
+        Records before a key frame or an end are written before it.
+        """
         if self._given - self._taken > 2 * self._budget:
-            self.gap = True  # documents are small: the sink does not move at all
-            return
-        size = len(data)
-        self._given += size
-        self._queue.append(_Item(self.position, size, _Document(kind, data, max(0, now))))
+            self.gap = self.forgetful = True  # documents are small, so the sink is stuck
+            return False
+        self._given += len(data)
+        document = _Document(self.position, kind, data, max(0, now))
+        if kind in (ChunkType.STATE, ChunkType.END):
+            with self._lock:
+                self._seal()
+                self._queue.append(document)
+        else:
+            self._queue.append(document)
         if kind is ChunkType.STATE:
             self.gap = False
+        return True
 
     @property
     def ready(self) -> bool:
-        """Whether a key frame is worth making: there is space in the queue, and the sink may accept it."""
+        """Whether a key frame is worth making: the queue has space, and the sink may accept it."""
         if self._given - self._taken > self._budget // 2:
             return False
         return self._problem is None or time.monotonic() >= self._retry_at
@@ -219,12 +362,13 @@ class Writer:
             self._bytes,
             self._dropped + self._failed,
             self._problem,
+            self._reason,
             self._state_bytes,
             self._bytes - self._state_end,
         )
 
     def close(self, seconds: float = 30.0) -> Written:
-        """Writes what is waiting, and waits for that at most `seconds`. The thread closes the sink when it is done."""
+        """Writes what is waiting, for at most `seconds`. The thread closes the sink when it is done."""
         self._closing = True
         self._call()
         self._thread.join(seconds)
@@ -241,87 +385,101 @@ class Writer:
         while not closing or self._queue:
             self._wait()
             closing = self._closing
+            page = self._page
+            if page is not None and (closing or time.monotonic() - page.opened >= FLUSH_S):
+                with self._lock:
+                    self._seal()
             while self._queue:
-                item = self._queue.popleft()
-                self._guarded(self._take, item)
-                self._taken += item.size
-            if closing or (self._open and time.monotonic() - self._opened >= FLUSH_S):
-                self._guarded(self._flush)
+                self._take(self._queue.popleft())
         self._sink.close()
 
     def _wait(self) -> None:
         with self._wake:
             self._idle = True
-            if self._given - self._taken < CHUNK_BYTES and not self._closing:
-                self._wake.wait(FLUSH_S)
+            full = self._closing or self._given - self._taken >= self._wake_at
+            if not full and not self._wake.wait(FLUSH_S):
+                del self._spare[SPARE:]
             self._idle = False
+
+    def _take(self, what: _Page | _Document) -> None:
+        if isinstance(what, _Document):
+            self._guarded(self._write_document, what)
+            self._taken += len(what.data)
+            return
+        pages = [what]
+        while self._queue and len(pages) < MERGED:
+            following = self._queue[0]
+            if not isinstance(following, _Page) or following.position != pages[-1].end:
+                break
+            pages.append(following)
+            self._queue.popleft()
+        self._guarded(self._write_records, pages)
+        self._taken += sum(page.held for page in pages)
+        self._spare += [page.data for page in pages if len(page.data) == PAGE_BYTES]
 
     def _guarded(self, act: Callable[..., None], *given: object) -> None:
         try:
             act(*given)
-        except Exception as problem:  # MemoryError, say: the recording has a gap, and goes on
-            self._open, self._open_bytes = [], 0
+        except Exception as problem:  # such as MemoryError: the recording has a gap, and continues
             self._note(str(problem) or type(problem).__name__)
 
-    def _take(self, item: _Item) -> None:
-        position, size, what = item
-        if isinstance(what, _Document):
-            if what.kind in (ChunkType.STATE, ChunkType.END):
-                self._flush()
-            if what.kind is ChunkType.FILE:  # no file begins before its own time
-                self._time = max(self._time, what.time)
-            self._write_document(what, position)
-            return
-        if self._torn:
-            self._failed += size // EVENT_SIZE
-            return
-        if self._open and position != self._open_at + self._open_bytes // EVENT_SIZE:
-            self._flush()
-        if not self._open:
-            self._open_at, self._opened = position, time.monotonic()
-        self._open.append(what)
-        self._open_bytes += size
-        if self._open_bytes >= CHUNK_BYTES:
-            self._flush()
+    def _write_records(self, pages: list[_Page]) -> None:
+        position, end = pages[0].position, pages[-1].end
+        written = False
+        try:
+            if not self._torn:
+                chunk = self._encoder.encode(
+                    [part for page in pages for part in page.parts],
+                    position=position,
+                    lost=position - self._end,
+                )
+                written = self._append(chunk)
+        finally:
+            if written:
+                self._end = end
+                self._records += end - position
+            else:
+                self._failed += end - position
 
-    def _flush(self) -> None:
-        if not self._open:
-            return
-        pieces, count = self._open, self._open_bytes // EVENT_SIZE
-        self._open, self._open_bytes = [], 0
-        self._failed += count  # unless it goes well
-        chunk, self._time = encode_records(
-            pieces,
-            self._stream,
-            position=self._open_at,
-            lost=self._open_at - self._end,
-            first=self._time,
-        )
-        self._open_at += count
-        if self._append(chunk):
-            self._end = self._open_at
-            self._records += count
-            self._failed -= count
-
-    def _write_document(self, what: _Document, position: int) -> None:
+    def _write_document(self, what: _Document) -> None:
         """After a chunk that could not be written, contexts and records wait for a key frame: they build on it."""
+        if what.kind is ChunkType.FILE:  # no file begins before its own time
+            self._encoder.reached_ns = max(self._encoder.reached_ns, what.time)
         if self._torn and what.kind is ChunkType.CONTEXT:
-            self._waiting = what, position  # the one before a key frame is written in full
+            self._waiting = what  # the one before a key frame is complete
             return
+        if what.kind is ChunkType.MARKS:
+            self._unwritten.append(what)
+        if what.kind in (ChunkType.MARKS, ChunkType.END):
+            self._write_marks()
         if self._torn and what.kind is ChunkType.STATE:
-            if self._waiting is not None and not self._write_long(*self._waiting):
+            if self._waiting is not None and not self._write_long(self._waiting):
                 return
-            self._torn = not self._write_long(what, position)
-            return
-        self._write_long(what, position)
+            self._torn = not self._write_long(what)
+            self._write_marks()
+        elif what.kind is not ChunkType.MARKS:
+            self._write_long(what)
 
-    def _write_long(self, what: _Document, position: int) -> bool:
-        chunks = encode_long(what.kind, what.data, self._stream, position=position, time=what.time)
-        for chunk in chunks:
-            if not self._append(chunk):
-                return False
-            if what.kind is ChunkType.STATE:
-                self._state_bytes, self._state_end = len(chunk), self._bytes
+    def _write_marks(self) -> None:
+        """Also those that could not be written before."""
+        while self._unwritten and self._write_long(self._unwritten[0]):
+            del self._unwritten[0]
+        while sum(len(marks.data) for marks in self._unwritten) > MOST_UNWRITTEN:
+            del self._unwritten[-1]
+
+    def _write_long(self, what: _Document) -> bool:
+        position, lost = what.position, 0
+        if what.kind is ChunkType.END:  # no records follow that could say what was lost before them
+            lost = position - self._end
+        before = self._bytes
+        chunks = encode_long(
+            what.kind, what.data, self._stream, position=position, time=what.time, lost=lost
+        )
+        if not all(map(self._append, chunks)):
+            return False
+        self._end += lost
+        if what.kind is ChunkType.STATE:
+            self._state_bytes, self._state_end = self._bytes - before, self._bytes
         return True
 
     def _append(self, chunk: bytes) -> bool:
@@ -339,5 +497,5 @@ class Writer:
         if self._problem is None or time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + self._retry_after
             self._retry_after = min(2 * self._retry_after, RETRY_MAX_S)
-        self._problem = problem
-        self.gap = True
+        self._problem = self._reason = problem
+        self.gap = self.forgetful = True

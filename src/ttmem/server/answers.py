@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, KernelType, MemoryKind
 from ttmem.ledger import Books
 from ttmem.ledger.books import DeviceUse
-from ttmem.ledger.details import EVERYTHING, Narrow
 from ttmem.procfs import user_title
 from ttmem.server.log import Output
-from ttmem.snapshots import DETAILS, to_json
-from ttmem.snapshots.detail import column_counts
+from ttmem.snapshots import DETAILS, Question, to_json
+from ttmem.snapshots.native_rows import column_counts
 from ttmem.version import __version__
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
@@ -45,8 +44,10 @@ class Answers:
         started_ns: int,
         output: Output,
         shm: str | None = None,
+        info: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._books = books
+        self._info = info
         self._output = output
         self._trusted = {0, os.geteuid()}
         self._web: tuple[str, Tokens] | None = None  # where pages are, and what makes their tokens
@@ -93,7 +94,7 @@ class Answers:
     # -- ttmem's own protocol ----------------------------------------------------------------------------------
 
     def query(self, document: dict[str, Any], uid: int, now: int) -> list[bytes]:
-        """An ANSWER frame in pieces; if the query is wrong, the answer says why."""
+        """An ANSWER frame in pieces; if the query is invalid, the answer says why."""
         what = document.get("what")
         if what == "snapshot":
             return self._snapshot(document, uid, now)
@@ -113,20 +114,23 @@ class Answers:
         )
 
     def _web_register(self, document: dict[str, Any], uid: int) -> list[bytes]:
-        """From the process that serves HTTP; it says where it is, and with which key its tokens are made."""
+        """From the process that serves HTTP: its address, and the key of its tokens."""
         address, key = document.get("address"), document.get("key")
         if uid not in self._trusted:
             return answer_frame({"error": "only root and the server's user may serve its pages"})
         try:
             if not isinstance(address, str) or len(address) > MAX_ADDRESS or len(key or "") != 64:
                 raise ValueError
-            self._web = address, Tokens(bytes.fromhex(str(key)))
+            tokens = Tokens(bytes.fromhex(str(key)))
         except ValueError:
             return answer_frame({"error": "an address and a key of 32 bytes are wanted"})
+        if self._web is None or self._web[0] != address:
+            self._info(f"the page is at {address}; `ttmem web --link` prints a link for each user")
+        self._web = address, tokens
         return answer_frame({"done": True})
 
     def _web_link(self, uid: int) -> list[bytes]:
-        """A link for whoever asks; it shows what that user may see."""
+        """A link for the user who asks; it shows what that user may see."""
         if self._web is None:
             return answer_frame({"error": "there is no page; start the server with --http"})
         address, tokens = self._web
@@ -136,15 +140,15 @@ class Answers:
         wanted = document.get("detail") or []
         if not isinstance(wanted, list) or any(name not in DETAILS for name in wanted):
             return answer_frame({"error": f"details are a list of {', '.join(DETAILS)}"})
-        narrow, problem = _narrow(document)
-        if problem:
+        device, limit = document.get("device"), document.get("limit")
+        if problem := _narrowing_problem(device, limit):
             return answer_frame({"error": problem})
         if wanted and uid not in self._trusted and self._books.native.live() > MAX_ROWS:
-            if narrow.limit is None:
+            if limit is None:
                 cut = f"an answer has only the {MAX_ROWS:,} largest entries of each list"
                 self._books.limits.note(user_title(uid), cut)
-            narrow = Narrow(narrow.device, min(narrow.limit or MAX_ROWS, MAX_ROWS))
-        details = self._books.details(wanted, narrow)
+            limit = min(limit or MAX_ROWS, MAX_ROWS)
+        details = self._books.details(Question(tuple(wanted), device, limit))
         snapshot = details.add(self._books.snapshot(now, self.host))
         attachments = details.attachments()
         answer: dict[str, Any] = {"snapshot": to_json(snapshot)}
@@ -190,14 +194,12 @@ def _usage(use: DeviceUse) -> dict[str, int]:
     )
 
 
-def _narrow(query: dict[str, Any]) -> tuple[Narrow, str | None]:
-    """What the query is restricted to, or what is wrong with that."""
-    device, limit = query.get("device"), query.get("limit")
+def _narrowing_problem(device: object, limit: object) -> str | None:
     if device is not None and not isinstance(device, str):
-        return EVERYTHING, f"device is a unique id as a string, not {device!r:.60}"
+        return f"device is a unique id as a string, not {device!r:.60}"
     if limit is not None and (type(limit) is not int or limit < 1):
-        return EVERYTHING, f"limit is a whole number of rows, 1 or more, not {limit!r:.60}"
-    return Narrow(device, limit), None
+        return f"limit is a whole number of rows, 1 or more, not {limit!r:.60}"
+    return None
 
 
 # -- dumps; their 'MB' and 'KB' are binary -------------------------------------------------------------------------

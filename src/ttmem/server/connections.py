@@ -56,7 +56,7 @@ def _most_connections() -> int:
 
 
 class ConnectionOwner(Protocol):
-    """Hears what happens to connections."""
+    """Is told what happens to connections."""
 
     def forget_peer(self, peer: Peer) -> None:
         """A connection is closed."""
@@ -99,7 +99,7 @@ class Connection:
     sent_before: int | None = None  # bytes at the last check, while its user has too much unread
 
 
-class Turns:
+class WaitingConnections:
     """Connections waiting to be served. Users take turns, and so do the connections of each user."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class Connections:
         self._reports_number = self._reports.fileno()
         self._next_poll = 0.0
         self._reports_ready = False
-        self._queried, self._reported = Turns(), Turns()
+        self._queried, self._reported = WaitingConnections(), WaitingConnections()
         self._ticks = 0
         self._listening = False
         self.watch(self._reports_number)
@@ -253,7 +253,7 @@ class Connections:
 
     # -- one connection ----------------------------------------------------------------------------------------
 
-    def _serve(self, turns: Turns) -> None:
+    def _serve(self, turns: WaitingConnections) -> None:
         now = monotonic()
         end = now + SLICE
         while turns and now < end:
@@ -342,7 +342,7 @@ class Connections:
     def _poll_of(self, connection: Connection) -> select.epoll:
         return self._reports if connection.peer.reporting else self._epoll
 
-    def _turns_of(self, connection: Connection) -> Turns:
+    def _turns_of(self, connection: Connection) -> WaitingConnections:
         return self._reported if connection.peer.reporting else self._queried
 
     def _guarded(self, connection: Connection, act: Callable[..., None], *given: object) -> None:

@@ -7,11 +7,14 @@ import logging
 import os
 import select
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from time import monotonic
 
 from ttmem.clock import log_line
 from ttmem.ledger import Books, ProcessRecord
+from ttmem.ledger.shares import unlimited_users
 from ttmem.sizes import human
 from ttmem.snapshots import LeftBehind, Snapshot
 from ttmem.text import printable
@@ -21,6 +24,8 @@ LIMIT = 32 << 20  # bytes that may wait for their reader; about 400,000 event li
 LOG_LIMIT = 4 << 20
 BLOCK = 256 << 10  # bytes to collect at most before they are passed to the thread
 MAX_KEYS = 10_000
+LINES, LINES_PERIOD = 60, 60.0  # of the log about the processes of one user, in so many seconds
+MAX_USERS = 64  # with lines of their own; further ones share theirs
 MAX_SENTENCE = 1000  # characters
 _MB = 1 << 20
 
@@ -167,27 +172,61 @@ class LogHandler(logging.Handler):
 
 
 class Log:
-    """Logs a problem the 1st, 10th, 100th, ... time; in between, it only counts."""
+    """Logs a problem the 1st, 10th, 100th, ... time; in between, it only counts.
+
+    What it says about processes of a user is limited; root and the server's user have no limit.
+    """
 
     def __init__(self) -> None:
         self._logger = logging.getLogger("ttmem.server")
         self._times: OrderedDict[str, int] = OrderedDict()
+        self._unlimited = unlimited_users()
+        self._lines: Counter[str] = Counter()  # by user, since the period began
+        self._period_ends = monotonic() + LINES_PERIOD
 
-    def info(self, sentence: str) -> None:
-        log_line(self._logger.info, "%s", printable(sentence[:MAX_SENTENCE]))
+    def info(self, sentence: str, user: str | None = None) -> None:
+        """`user`: whose process it is about."""
+        self._write(logging.INFO, sentence[:MAX_SENTENCE], user)
 
-    def problem(self, key: str, sentence: str) -> None:
-        """Problems with the same key are repetitions."""
+    def problem(self, key: str, sentence: str, user: str | None = None) -> None:
+        """Problems with the same key are repetitions. `user`: whose process it is about."""
         times = self._times.get(key, 0) + 1
         self._times[key] = times
         self._times.move_to_end(key)
         if len(self._times) > MAX_KEYS:
             self._times.popitem(last=False)
-        sentence = printable(sentence[:MAX_SENTENCE])
-        if times == 1:
-            log_line(self._logger.warning, "%s", sentence)
-        elif str(times).strip("0") == "1":
-            log_line(self._logger.warning, "%s (%d times)", sentence, times)
+        if str(times).strip("0") == "1":
+            often = f" ({times} times)" if times > 1 else ""
+            self._write(logging.WARNING, sentence[:MAX_SENTENCE] + often, user)
+
+    def tick(self) -> None:
+        """To be called once a second: begins a new period when the last one is over."""
+        if monotonic() >= self._period_ends:
+            self._period_ends = monotonic() + LINES_PERIOD
+            self.say_omitted()
+
+    def say_omitted(self) -> None:
+        """Logs how many lines were left out in this period, and begins another."""
+        for user, lines in self._lines.items():
+            if lines > LINES:
+                self._write(
+                    logging.WARNING,
+                    f"{lines - LINES:,} more lines about processes of {user} were left out:"
+                    f" {LINES} in {LINES_PERIOD:.0f} s is the limit per user",
+                )
+        self._lines.clear()
+
+    def _write(self, level: int, sentence: str, user: str | None = None) -> None:
+        if not self._logger.isEnabledFor(level):
+            return
+        if user is not None and user not in self._unlimited:
+            whose = f"user {user}"
+            if whose not in self._lines and len(self._lines) >= MAX_USERS:
+                whose = "other users"
+            self._lines[whose] += 1
+            if self._lines[whose] > LINES:
+                return
+        log_line(partial(self._logger.log, level), "%s", printable(sentence))
 
 
 class EventLines:

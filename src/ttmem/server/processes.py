@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, TypeVar
 
 from ttmem.ledger import Books, ProcessRecord
-from ttmem.procfs import ProcessFacts, is_alive, process_facts, runs_another_program, user_name
+from ttmem.procfs import (
+    ProcessFacts,
+    is_alive,
+    process_facts,
+    runs_another_program,
+    user_id,
+    user_name,
+)
 from ttmem.sources.socket.peer import HISTORICAL, Peer
 from ttmem.wire.frames import Frame
 
+LOOKS = 64  # at processes of one user per second
 MAX_REPORTERS = 256  # of one process
+MAX_NAME = 64  # characters in the name of a reporter or program
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds until a client is asked to resend again
 # Linux 6.5: a descriptor of exactly the process that connected, even if its pid is reused.
 _SO_PEERPIDFD = 77
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 class ProcessTable:
-    """Processes by (pid, start time), each watched by a pidfd, or polled where there is none.
+    """Processes by (pid, start time), each watched by a pidfd, or polled if there is none.
 
-    A process may have several reporters (clients), each with an account of its own, and the accounts add up. A resync
-    replaces what the same reporter said before, and nothing else.
+    A process may have several reporters (clients), each with its own account, and the accounts add up. A resync
+    replaces what the same reporter reported before, and nothing else.
     """
 
     def __init__(self, books: Books, max_handles: int) -> None:
         self._books = books
         self._max_handles = max_handles
         self._by_identity: dict[tuple[int, int | None], ProcessRecord] = {}
+        self._identities: dict[int, tuple[int, int | None]] = {}  # by process index
+        self._by_pid: dict[int, dict[ProcessRecord, None]] = {}
+        self._by_user: dict[str | None, dict[ProcessRecord, None]] = {}  # to be polled, in turn
         self._handles: dict[int, int] = {}  # process index -> pidfd
+        self._owners: dict[int, ProcessRecord] = {}  # by pidfd
         self._by_peer: dict[Peer, ProcessRecord] = {}
+        self._peers: dict[int, dict[Peer, None]] = {}  # by account index
 
     def find(self, peer: Peer) -> ProcessRecord | None:
         """The account of a peer that has reported something."""
@@ -43,21 +64,27 @@ class ProcessTable:
         known = self._by_peer.get(peer)
         if known is not None:
             return known, None
-        handle = _pidfd(peer) if peer.pid > 0 and len(self._handles) < self._max_handles else None
-        facts = (
-            process_facts(peer.pid, peer.uid)
-            if peer.pid > 0
-            else ProcessFacts(0, None, user_name(peer.uid), None)
-        )
-        # Processes whose pid cannot be seen from here are indistinguishable: each connection counts as one.
-        identity = (peer.pid, facts.start_time_ns) if peer.pid > 0 else (0, -id(peer))
+        handle, facts = _identify(peer)
+        if handle is not None and len(self._handles) >= self._max_handles:
+            os.close(handle)
+            handle = None
+        if facts is not None:
+            identity = facts.pid, facts.start_time_ns
+        else:  # not known to be the same as another one: each connection counts as a process
+            pid = peer.pid if handle is not None else 0
+            facts = ProcessFacts(pid, None, user_name(peer.uid), None)
+            identity = pid, -id(peer)
         process = self._by_identity.get(identity)
         if process is None:
             account = process = self._books.open_process(facts)
             account.reporter = peer.reporter
             self._by_identity[identity] = process
+            self._identities[process.index] = identity
+            self._by_pid.setdefault(process.pid, {})[process] = None
+            self._by_user.setdefault(process.facts.user, {})[process] = None
             if handle is not None:
                 self._handles[process.index] = handle
+                self._owners[handle] = process
         else:
             if handle is not None:
                 os.close(handle)
@@ -65,6 +92,7 @@ class ProcessTable:
             account = self._account(process, peer)
         account.connections += 1
         self._by_peer[peer] = account
+        self._peers.setdefault(account.index, {})[peer] = None
         return account, handle
 
     def _account(self, process: ProcessRecord, peer: Peer) -> ProcessRecord:
@@ -84,43 +112,56 @@ class ProcessTable:
         account = self._by_peer.pop(peer, None)
         if account is not None:
             account.connections -= 1
+            _drop(self._peers, account.index, peer)
         return account
 
     def owner(self, handle: int) -> ProcessRecord | None:
-        """The process of a pidfd."""
-        for index, own in self._handles.items():
-            if own == handle:
-                return self._books.processes[index]
-        return None
+        return self._owners.get(handle)
 
     def peers(self, process: ProcessRecord) -> list[Peer]:
         """The open connections of a process."""
-        return [p for p, own in self._by_peer.items() if process in (own, own.part_of)]
+        return [peer for account in process.accounts for peer in self.peers_of(account)]
 
     def peers_of(self, account: ProcessRecord) -> list[Peer]:
         """The open connections of one reporter."""
-        return [peer for peer, own in self._by_peer.items() if own is account]
+        return list(self._peers.get(account.index, ()))
 
     def connected(self, process: ProcessRecord) -> bool:
         return any(account.connections for account in process.accounts)
 
     def forget(self, process: ProcessRecord) -> int | None:
         """Drops a released process; returns its pidfd for the caller to close."""
-        for peer in self.peers(process):
-            del self._by_peer[peer]
-        for identity in [key for key, value in self._by_identity.items() if value is process]:
+        for account in process.accounts:
+            for peer in self._peers.pop(account.index, ()):
+                del self._by_peer[peer]
+        identity = self._identities.pop(process.index, None)
+        if identity is not None:
             del self._by_identity[identity]
-        return self._handles.pop(process.index, None)
+        _drop(self._by_pid, process.pid, process)
+        _drop(self._by_user, process.facts.user, process)
+        handle = self._handles.pop(process.index, None)
+        if handle is not None:
+            del self._owners[handle]
+        return handle
 
     def gone(self) -> list[ProcessRecord]:
-        """Processes that ended without a pidfd to tell, or that run another program now."""
-        return [process for process in self._by_identity.values() if not self._lives(process)]
+        """Processes that ended without a pidfd to tell, or that run another program now.
+
+        To be called once a second. Each look takes 60 us, so it looks at some processes of each user, in turn.
+        """
+        found = []
+        for processes in self._by_user.values():
+            for process in list(islice(processes, LOOKS)):
+                processes[process] = processes.pop(process)
+                if not self._lives(process):
+                    found.append(process)
+        return found
 
     def before_exec(self, peer: Peer) -> ProcessRecord | None:
         """The record of the process of a new connection from before its exec of another program."""
         if peer in self._by_peer:
             return None
-        same = (process for process in self._by_identity.values() if process.pid == peer.pid > 0)
+        same = self._by_pid.get(peer.pid, ()) if peer.pid > 0 else ()
         return next((process for process in same if runs_another_program(process.facts)), None)
 
     def _lives(self, process: ProcessRecord) -> bool:
@@ -132,15 +173,50 @@ class ProcessTable:
         return process.index in self._handles or is_alive(facts.pid, facts.start_time_ns)
 
 
-def _pidfd(peer: Peer) -> int | None:
+def _drop(groups: dict[K, dict[V, None]], key: K, value: V) -> None:
+    """Removes it from its group, and the group with its last one."""
+    group = groups.get(key)
+    if group is not None:
+        group.pop(value, None)
+        if not group:
+            del groups[key]
+
+
+def _identify(peer: Peer) -> tuple[int | None, ProcessFacts | None]:
+    """A pidfd of the process that connected, and what /proc says about it.
+
+    The process may have ended while another one holds its socket, and its pid may belong to someone else by now. There
+    are no facts then: with those of the new owner, a user could speak for that process and read its command line.
+    """
+    if peer.pid <= 0:
+        return None, None
     try:
-        return peer.socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+        handle = peer.socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
     except OSError:
-        pass
+        return _identify_by_pid(peer)
+    facts = process_facts(peer.pid, peer.uid)
+    return handle, None if has_ended(handle) else facts
+
+
+def _identify_by_pid(peer: Peer) -> tuple[int | None, ProcessFacts | None]:
+    """Before Linux 6.5: whoever has the pid now, if it is the same user."""
     try:
-        return os.pidfd_open(peer.pid)
+        handle = os.pidfd_open(peer.pid)
     except OSError:
-        return None
+        handle = None
+    facts = process_facts(peer.pid, peer.uid)
+    if user_id(peer.pid) in (peer.uid, None):
+        return handle, facts
+    if handle is not None:
+        os.close(handle)
+    return None, None
+
+
+def has_ended(handle: int) -> bool:
+    """Whether the process of a pidfd has ended."""
+    poll = select.poll()  # select() knows no descriptor beyond 1,023
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class Resends:
@@ -167,3 +243,13 @@ class Resends:
                 when, pause = now, min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
             self._asked[account.index] = when, pause
         return asked
+
+
+def name_in(document: Mapping[str, Any], key: str) -> str | None:
+    """A short text in a HELLO; None if there is none."""
+    value = document.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME or not value.isprintable():
+        raise ValueError(f"{key} must be a short printable text, not {value!r:.60}")
+    return value

@@ -3,48 +3,39 @@
 from __future__ import annotations
 
 import os
-import select
+import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import Any, ParamSpec
 
 from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, Remark
 from ttmem.hw.umd import Discovery
 from ttmem.ledger import Books, ProcessRecord
+from ttmem.ledger.anomalies import failures_in
 from ttmem.ledger.devices import DeviceDefaults
-from ttmem.procfs import runs_another_program, user_title
+from ttmem.procfs import LARGEST_PID, runs_another_program, user_name, user_title
 from ttmem.server.answers import Answers
 from ttmem.server.connections import Connections
 from ttmem.server.log import EventLines, Log, Output, released, summary
-from ttmem.server.processes import ProcessTable, Resends
+from ttmem.server.processes import ProcessTable, Resends, has_ended, name_in
+from ttmem.server.recordings import ServerRecordings
 from ttmem.server.watchers import CounterWatcher, ProbeRegionWatcher
 from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import Peer
-from ttmem.text import printable
 from ttmem.version import __version__
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 from ttmem.wire.historical import Head
 
-if TYPE_CHECKING:  # loaded by a server that records
-    from ttmem.recording.flight import FlightRecorder
-    from ttmem.recording.recorder import Recorder
-    from ttmem.recording.writer import Sink
-    from ttmem.server.stream import Stream
-
 P = ParamSpec("P")
 TICK = 1.0
 TRIM_PERIOD = 60  # ticks until memory that a burst left unused is returned
 LAST_PATIENCE = 0.3  # seconds to write pending output, and then the log, when the server stops
-STREAM_PATIENCE = 1.0  # seconds for those who record what the server sees
-RECORDING_PATIENCE = 5.0  # seconds to write the end of a recording
-MAX_MARK = 500  # characters
-MAX_NAME = 64  # characters in the name of a reporter or program
 
 
 class Server:
@@ -52,7 +43,8 @@ class Server:
 
     `shm` is the directory with the counters of stock ttnn, `probes` the one with the regions of the probe; None: none.
     Event lines and dumps go to the descriptor `stdout`. `log` is the output behind the log, which the server closes.
-    `discovery` asks the user-mode driver which chips there are.
+    `discovery` asks the user-mode driver which chips there are. `believes_failures` is for clients of the server's own:
+    others could claim that an allocation failed.
     """
 
     def __init__(
@@ -68,6 +60,7 @@ class Server:
         log_dispatches: bool = False,
         summary_period: float | None = None,
         max_live: int = 4_000_000,
+        believes_failures: bool = False,
         stdout: int | None = None,
         log: Output | None = None,
     ) -> None:
@@ -77,6 +70,7 @@ class Server:
         self._path = socket_path
         self._started = now_ns()
         self.books = Books(defaults, self._log.problem, max_live)
+        self._believes_failures = believes_failures
         self._shm = shm
         self._discovery = discovery
         self._counter_watcher: CounterWatcher | None = None
@@ -84,15 +78,18 @@ class Server:
         self._probe_watcher: ProbeRegionWatcher | None = None
         self._probe_remarks: tuple[Remark, ...] = ()
         self._output = Output(stdout)
-        self._answers = Answers(self.books, socket_path, self._started, self._output, shm)
-        self._recorder: Recorder | FlightRecorder | None = None
-        self._stream: Stream | None = None  # until somebody wants it
+        self._answers = Answers(
+            self.books, socket_path, self._started, self._output, shm, self._log.info
+        )
         self._event_lines: EventLines | None = None
         if log_events:
             self._event_lines = EventLines(self.books, self._started, self._output, log_dispatches)
         self._summary_period = summary_period or float("inf")
         self._next_summary = time.monotonic() + self._summary_period
         self._connections = Connections(listener, self, self)
+        self.recordings = ServerRecordings(
+            self.books, self._answers.host, self._log, self._connections.settle, self._wake_up
+        )
         self._processes = ProcessTable(self.books, self._connections.most)
         self._dying: set[int] = set()
         self._resends = Resends(self.books, self._processes)
@@ -133,28 +130,6 @@ class Server:
             signal.signal(number, lambda *_: self.stop())
         signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "_summary_wanted", True))
 
-    def record(self, sink: Sink, about: Mapping[str, Any]) -> Recorder:
-        """Records everything from now on, until the server stops; call it before `run`."""
-        from ttmem.recording.recorder import Recorder
-
-        recorder = Recorder(self.books, sink, about, host=self._answers.host)
-        self._recorder = recorder
-        return recorder
-
-    def record_always(self, folder: str, keep: int, age_ns: int) -> None:
-        """As `record`, into a ring of files; BadInput if the directory cannot be used."""
-        from ttmem.recording.flight import FlightRecorder
-
-        self._recorder = FlightRecorder(
-            self.books,
-            folder,
-            keep,
-            age_ns,
-            host=self._answers.host,
-            info=self._log.info,
-            problem=self._log.problem,
-        )
-
     @property
     def connected(self) -> int:
         """How many connections there are; safe from any thread."""
@@ -185,12 +160,11 @@ class Server:
             self._summary_wanted = False
             self._next_summary = time.monotonic() + self._summary_period
             self._guarded("the summary", self._log_summary)
-        if self._stream:
-            self._guarded("those who record", self._stream.send)
+        self._guarded("those who record", self.recordings.stream.send)
         self._output.flush()
 
     def _guarded(
-        self, what: str, act: Callable[P, None], *given: P.args, **named: P.kwargs
+        self, what: str, act: Callable[P, object], *given: P.args, **named: P.kwargs
     ) -> None:
         """No input may end the loop: an exception becomes a remark."""
         try:
@@ -203,8 +177,7 @@ class Server:
         if reading is not None:
             remarks = (*reading.remarks, *self._probe_remarks)
             self.books.sample(reading.devices, remarks, now_ns())
-            if self._stream:
-                self._stream.tick(now_ns())
+            self.recordings.stream.tick(now_ns())
 
     def _log_summary(self) -> None:
         snapshot, live = self.books.snapshot(now_ns()), self.books.native.live()
@@ -219,16 +192,16 @@ class Server:
         self._probe_remarks = reading.remarks
         ended = self.books.probed.take(reading.news, now_ns(), reading.killed)
         for process, left in ended:
-            self._log.info(f"{process.title} ended; released {released(left)}")
+            sentence = f"{process.title} ended; released {released(left)}"
+            self._log.info(sentence, process.facts.user)
         watcher.rebuild(self.books.probed.doubted())
         watcher.set_aside(self.books.probed.take_faulty())
 
     def _tick(self) -> None:
         self._guarded("the samples of this second", self.books.tick, now_ns())
-        if self._recorder is not None:
-            self._guarded("the recording", self._recorder.tick, now_ns())
-        if self._stream:
-            self._guarded("those who record", self._stream.tick, now_ns())
+        self._guarded("the recording", self.recordings.tick, now_ns())
+        self._guarded("those who record", self.recordings.stream.tick, now_ns())
+        self._log.tick()
         self._output.report_losses("standard output", self._log.problem)
         self._log_output.report_losses("the log", self._log.problem)
         self._guarded("the socket", self._connections.tick)
@@ -257,8 +230,7 @@ class Server:
     def forget_peer(self, peer: Peer) -> None:
         """Closes a connection. Its process keeps what it holds, and is forgotten if it holds nothing."""
         account = self._processes.detach(peer)
-        if self._stream:
-            self._stream.forget(peer)
+        self.recordings.stream.forget(peer)
         peer.socket.close()
         if account is not None:
             process = account.part_of or account
@@ -280,11 +252,8 @@ class Server:
         process = self._processes.owner(handle)
         if process is None:
             self._connections.unwatch(handle)
-        else:
-            poll = select.poll()  # select() knows no descriptor beyond 1,023
-            poll.register(handle, select.POLLIN)
-            if poll.poll(0):
-                self._died(process)
+        elif has_ended(handle):
+            self._died(process)
 
     def _died(self, process: ProcessRecord) -> None:
         """Accounts what a dead process had sent, then releases everything it held."""
@@ -295,7 +264,8 @@ class Server:
         rows = self.books.rows_of(process)
         left = self._release(process)
         if left is not None or rows:
-            self._log.info(f"{process.title} ended; released {released(left, rows)}")
+            sentence = f"{process.title} ended; released {released(left, rows)}"
+            self._log.info(sentence, process.facts.user)
         if rows and self._event_lines is not None:
             self._event_lines.died(process.pid, rows)
 
@@ -327,12 +297,14 @@ class Server:
     def hello(self, peer: Peer, document: dict[str, Any]) -> str | None:
         """Answers with WELCOME. An application gets its account now, a monitor never."""
         if document.get("role") != "monitor":
-            peer.reporter = _name_in(document, "reporter")
+            peer.reporter = name_in(document, "reporter")
             account = self._account(peer)
-            self._supersede(peer, account, _name_in(document, "image"))
+            self._supersede(peer, account, name_in(document, "image"))
             account.sources = {"socket"}
-            inside = document.get("container_pid")
-            if isinstance(inside, int) and inside != peer.pid:
+            if self._believes_failures:
+                self.books.native.follow_table(account.index)
+            inside: object = document.get("container_pid")
+            if type(inside) is int and 0 < inside <= LARGEST_PID and inside != peer.pid:
                 (account.part_of or account).container_pid = inside
         peer.send(
             [
@@ -353,12 +325,15 @@ class Server:
                         self._take_rest(other)
             if replaced:
                 self._log.info(
-                    f"{old.title} runs another program now; what it held before is released"
+                    f"{old.title} runs another program now; what it held before is released",
+                    old.facts.user,
                 )
                 self._forget_account(old)
 
     def _forget_account(self, account: ProcessRecord) -> None:
-        if self.books.processes.get(account.index) is account:  # else it went with its connection
+        if (
+            self.books.processes.get(account.index) is account
+        ):  # otherwise it went with its connection
             account.image = None
             self.books.empty(account)
             if account.part_of is not None:
@@ -377,6 +352,11 @@ class Server:
         if not peer.reporting:
             self._connections.reports(peer)
         process = self._account(peer)
+        if self._believes_failures:
+            failed = failures_in(data[offset : offset + length])
+            process.keep_messages(
+                {event.time: process.strings.get(event.cores, "") for event in failed}
+            )
         apply = self.books.apply if self._event_lines is None else self._event_lines.apply
         apply(process, data, offset, length, now_ns())
 
@@ -394,57 +374,22 @@ class Server:
             self._log.problem(
                 f"lost/{process.pid}",
                 f"{process.title} dropped {dropped:,} events and has {overflow:,} buffers beyond its limit",
+                process.facts.user,
             )
 
     def query(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
         if peer.reporting:
             self._connections.queries(peer)
         if document.get("what") == "mark":
-            return self._mark(peer, document.get("text"))
+            return self.recordings.mark(peer, document.get("text"))
         if document.get("what") == "record":
-            return self._record(peer, document)
+            answer = self.recordings.serve(peer, document)
+            if self.recordings.stream.serves(peer):
+                self._connections.reports(peer)  # it makes no queries, but it is not idle
+            return answer
         now = now_ns()
-        if self._stream:  # a recording has what was shown
-            self._stream.tick(now)
+        self.recordings.stream.tick(now)  # a recording has what was shown
         return self._answers.query(document, peer.uid, now)
-
-    def _mark(self, peer: Peer, text: object) -> list[bytes]:
-        if peer.uid not in (0, os.geteuid()):
-            return frames.answer_frame({"error": "only root and the server's user may set marks"})
-        if not isinstance(text, str) or not 0 < len(text) <= MAX_MARK:
-            return frames.answer_frame({"error": f"a mark is a text of 1 to {MAX_MARK} characters"})
-        if self._recorder is None and not self._stream:
-            return frames.answer_frame(
-                {
-                    "error": "nobody records; start the server with `ttmem serve --record DIR`, or `ttmem record`"
-                }
-            )
-        for recorder in (self._recorder, self._stream):
-            if recorder:
-                recorder.mark(printable(text), now_ns(), peer.pid)
-        return frames.answer_frame({"done": True})
-
-    def _record(self, peer: Peer, document: dict[str, Any]) -> list[bytes]:
-        """Events, paths and command lines of everybody are for those who could read them anyway; ValueError."""
-        if peer.uid not in (0, os.geteuid()):
-            raise ValueError(
-                f"only root and {user_title(os.geteuid())}, who runs this server, may record what it sees"
-            )
-        if self._stream is None:
-            from ttmem.server.stream import Stream
-
-            self._stream = Stream(
-                self.books, self._answers.host, self._connections.settle, self._wake_up
-            )
-        for name, act in (("end", self._stream.end), ("again", self._stream.again)):
-            if document.get(name) is True:
-                error = {"error": "this connection does not record"}
-                return [] if act(peer) else frames.answer_frame(error)
-        problem = self._stream.subscribe(peer, document.get("ring") is True)
-        if problem:
-            return frames.answer_frame({"error": problem})
-        self._connections.reports(peer)  # it is not idle because it asks nothing
-        return frames.answer_frame({"done": True})
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         if peer.reporting:
@@ -452,9 +397,8 @@ class Server:
         return self._answers.record(head, record_size, peer.uid)
 
     def problem(self, peer: Peer, text: str, records: int) -> None:
-        self.books.reject(
-            f"{peer.pid}/{text[:40]}", f"pid {peer.pid}, {peer.protocol}: {text}", records
-        )
+        sentence = f"pid {peer.pid}, {peer.protocol}: {text}"
+        self.books.reject(f"{peer.pid}/{_constant(text)}", sentence, user_name(peer.uid), records)
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -463,10 +407,8 @@ class Server:
         for watcher in (self._counter_watcher, self._probe_watcher):
             if watcher is not None:
                 watcher.stop()
-        if self._recorder is not None:
-            self._guarded("the recording", self._end_recording, self._recorder)
-        if self._stream:
-            self._guarded("those who record", self._stream.close, STREAM_PATIENCE)
+        self._guarded("the recording", self.recordings.close)
+        self._guarded("those who record", self.recordings.stream.close)
         self._connections.close()
         with suppress(ValueError):  # not in the main thread: nothing was set
             signal.set_wakeup_fd(-1)
@@ -474,20 +416,11 @@ class Server:
         self._waker.close()
         self._output.close(LAST_PATIENCE)
         self._output.report_losses("standard output", self._log.problem)
+        self._log.say_omitted()
         self._log.info("stopped")
         self._log_output.close(LAST_PATIENCE)
 
-    def _end_recording(self, recorder: Recorder | FlightRecorder) -> None:
-        written = recorder.close(RECORDING_PATIENCE)
-        if written.lost or written.problem:
-            self._log.problem("recording", f"the recording lost {written.lost:,} records")
 
-
-def _name_in(document: dict[str, Any], key: str) -> str | None:
-    """A short text in a HELLO; None if there is none."""
-    value = document.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME or not value.isprintable():
-        raise ValueError(f"{key} must be a short printable text, not {value!r:.60}")
-    return value
+def _constant(text: str) -> str:
+    """What comes before the first value, which the sender can choose: the same in all repetitions."""
+    return re.split(r"['\"\d]", text, maxsplit=1)[0]

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from ttmem.events import Remark
 from ttmem.hw.discovery import Capacities
 from ttmem.hw.umd import Discovery
+from ttmem.sources.containers import containers_beside
 from ttmem.sources.counters.source import CounterReading, CounterSource
 from ttmem.sources.probe.cleanup import remove_expired
 from ttmem.sources.probe.watcher import ProbeReading, ProbeWatcher
@@ -56,7 +57,11 @@ class CounterWatcher(Watcher[CounterReading]):
     def __init__(
         self, folder: str, wake: Callable[[], None], discovery: Discovery | None = None
     ) -> None:
-        self._source = CounterSource(folder, capacities=Capacities(discovery=discovery))
+        self._source = CounterSource(
+            folder,
+            capacities=Capacities(discovery=discovery),
+            containers=containers_beside(folder),
+        )
         self._folder = folder
         super().__init__("counters", wake, most=1)
 
@@ -76,7 +81,8 @@ class ProbeRegionWatcher(Watcher[ProbeReading]):
 
     def __init__(self, folder: str, wake: Callable[[], None]) -> None:
         self._folder = folder
-        self._watcher = ProbeWatcher(folder)
+        # Each thread has containers of its own: they cost one look at /proc per second, and locks would cost clarity.
+        self._watcher = ProbeWatcher(folder, containers=containers_beside(folder))
         self._rebuild: deque[str] = deque()
         self._set_aside: deque[str] = deque()
         self._cleaned = float("-inf")

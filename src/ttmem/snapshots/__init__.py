@@ -11,9 +11,11 @@ from ttmem.snapshots.rows import (
     CoreSet,
     Kernel,
     LoggedEvent,
+    MadeBy,
     MemoryHistory,
     Program,
     ResidentBuffer,
+    count_allocations,
 )
 from ttmem.snapshots.types import (
     DETAILS,
@@ -31,6 +33,7 @@ from ttmem.snapshots.types import (
     MemoryUse,
     Process,
     Provenance,
+    Question,
     Ring,
     Snapshot,
 )
@@ -53,15 +56,18 @@ __all__ = [
     "LeftBehind",
     "LoggedEvent",
     "Losses",
+    "MadeBy",
     "Memory",
     "MemoryHistory",
     "MemoryUse",
     "Process",
     "Program",
     "Provenance",
+    "Question",
     "ResidentBuffer",
     "Ring",
     "Snapshot",
+    "count_allocations",
     "from_json",
     "to_json",
 ]

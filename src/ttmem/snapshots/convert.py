@@ -1,19 +1,21 @@
-"""Snapshots to JSON documents and back; what is read is checked, since another process wrote it.
+"""Converts snapshots to JSON documents and back; documents come from other processes, so they are checked.
 
-A snapshot of 32 devices has some thousand numbers. How to convert a class is worked out once, so that a snapshot
-costs milliseconds.
+A snapshot of 32 devices has some thousand numbers. How to convert a class is worked out once, so that a snapshot takes
+milliseconds.
 """
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ttmem.errors import BadInput
+from ttmem.fast_dataclasses import NamedTuple
 from ttmem.snapshots.rows import ROWS, Cores
 from ttmem.snapshots.types import DETAIL_FIELDS, SCHEMA, Snapshot
 
@@ -69,7 +71,7 @@ def from_json(document: Mapping[str, Any], earlier: Earlier | None = None) -> Sn
     """
     schema = document.get("schema")
     if not isinstance(schema, str) or not schema.startswith("ttmem.snapshot/"):
-        raise BadInput(f"this is no ttmem snapshot (schema {schema!r})")
+        raise BadInput(f"this is not a ttmem snapshot (schema {schema!r})")
     if schema != SCHEMA:
         raise BadInput(
             f"this snapshot is {schema}, this ttmem reads {SCHEMA}; use the same version for both"
@@ -86,7 +88,7 @@ def _writer(kind: Any) -> Converter:
     names = tuple(_fields(kind))
     keys = tuple(KEYS.get(name, name) for name in names)
     take = tuple if issubclass(kind, tuple) else attrgetter(*names)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     inner = [
         (key, write)
         for name, key in zip(names, keys, strict=True)
@@ -129,7 +131,7 @@ def _writer_of(hint: Any) -> Converter | None:
 @cache
 def _reader(kind: Any) -> Reader:
     """Reads one class. Types of fields that were valid together are remembered, and need no second check."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     names, required = tuple(_fields(kind)), list(_fields(kind).values())
     keys = tuple(KEYS.get(name, name) for name in names)
     readers = [_reader_of(hints[name]) for name in names]
@@ -178,7 +180,7 @@ def _reader(kind: Any) -> Reader:
 
 
 def _is_plain(hint: Any) -> bool:
-    """A number, a text or None: its type is all there is to check."""
+    """A number, a text or None: only its type needs a check."""
     kinds = typing.get_args(hint) or (hint,)
     return all(kind in (int, str, bool, type(None)) for kind in kinds) and (
         typing.get_origin(hint) in (None, typing.Union, types.UnionType)
@@ -187,6 +189,22 @@ def _is_plain(hint: Any) -> bool:
 
 def _is_object(hint: Any) -> bool:
     return hasattr(hint, "_field_defaults")
+
+
+# Fields of nearly all classes are of these types. To evaluate all annotations takes 4 ms.
+_PLAIN = (int, str, bool, float)
+_PLAIN_HINTS: dict[str, Any] = {kind.__name__: kind for kind in _PLAIN} | {
+    f"{kind.__name__} | None": kind | None for kind in _PLAIN
+}
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of its fields, as `typing.get_type_hints` gives them."""
+    names = vars(sys.modules[kind.__module__])
+    return {
+        field: _PLAIN_HINTS.get(text) or eval(text, names)
+        for field, text in kind.__annotations__.items()
+    }
 
 
 def _fields(kind: Any) -> dict[str, bool]:
@@ -257,7 +275,7 @@ def _read_numbers(values: Any) -> tuple[int, ...]:
     """An hour of 32 devices has 800,000 of them."""
     numbers: tuple[int, ...] = tuple(_checked(values, list, tuple))
     if not set(map(type, numbers)) <= {int}:
-        raise ValueError(f"{values!r:.60} are not all numbers")
+        raise ValueError(f"{values!r:.60} must all be numbers")
     return numbers
 
 

@@ -6,12 +6,22 @@ There may be a million buffers, so rows are named tuples: making a frozen datacl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from ttmem.fast_dataclasses import NamedTuple
 from ttmem.wire.frames import GRID_LIMIT
 
 Core = tuple[int, int]  # column, row
 Range = tuple[int, int]  # the first address, and the one after the last
+
+
+class MadeBy(NamedTuple):
+    """The process and the line of code that allocated a buffer, and the kind of memory."""
+
+    pid: int | None
+    kind: str
+    name: str | None  # of the op
+    site: str | None
+    phase: str | None
 
 
 class Buffer(NamedTuple):
@@ -35,6 +45,29 @@ class Buffer(NamedTuple):
         """Reserved where it is known, else requested, as in all totals."""
         return self.reserved or self.requested
 
+    @property
+    def call_site(self) -> str | None:
+        """The innermost line of `site`, which has one line per caller below it where stacks are recorded."""
+        return self.site and self.site.partition("\n")[0]
+
+    @property
+    def made_by(self) -> MadeBy:
+        """What the buffers of one row have in common where they are listed by call site."""
+        return MadeBy(self.pid, self.kind, self.name, self.call_site, self.phase)
+
+    @property
+    def allocation(self) -> tuple[int | None, int, int | None, int]:
+        """The same for the copies of one buffer on the chips of a mesh, which count as one buffer.
+
+        An address is not enough: two submeshes may each have a tensor of the same size at the same address.
+        """
+        return self.pid, self.id, self.address, self.requested
+
+
+def count_allocations(buffers: Iterable[Buffer]) -> int:
+    """The copies of a buffer on the chips of a mesh count once."""
+    return len({buffer.allocation for buffer in buffers})
+
 
 class CircularBuffer(NamedTuple):
     """A circular or dataflow buffer of a live program."""
@@ -52,8 +85,6 @@ class CircularBuffer(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A live kernel."""
-
     pid: int | None
     device: str | None
     type: str  # application, fabric or dispatch
@@ -71,8 +102,6 @@ class Kernel(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A live program on one device."""
-
     pid: int | None
     device: str | None
     program: int = 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 from ttmem.events import Amounts, CardSample, Telemetry
-from ttmem.fast_dataclasses import dataclass, field, replace
+from ttmem.fast_dataclasses import NamedTuple, dataclass, field, replace
 from ttmem.sizes import human, several
 from ttmem.snapshots.rows import (
     Buffer,
@@ -54,8 +54,6 @@ class CircularBuffers:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All memory of one device."""
-
     dram: MemoryUse
     l1: MemoryUse
     l1_small: MemoryUse
@@ -172,7 +170,7 @@ class Device:
     remote: bool | None = None  # reached over Ethernet only, through another chip
     position: str | None = None  # on a Galaxy: tray and chip, T1:N3
     telemetry: Telemetry | None = None  # None if not asked for
-    failed_allocations: int | None = None  # that watched processes saw; None: there were none
+    failed_allocations: int | None = None  # seen by watched processes; None: there were none
 
     def __repr__(self) -> str:
         where = f"{self.logical_id}, {self.unique_id!r}, {self.board or self.arch}"
@@ -211,6 +209,7 @@ class Process:
     call_sites: bool | None = None  # whether operations and call sites are recorded; None: unknown
     position: int | None = None  # events of its source that this snapshot includes; None: counters
     workload: Workload | None = None  # the container, pod or Slurm job that it belongs to
+    earlier_unknown: bool = False  # its first events were gone when it was first read
 
     def __repr__(self) -> str:
         held = Amounts.total(self.devices.values())
@@ -237,6 +236,23 @@ class Losses:
     dropped_events: int  # dropped, or overwritten before they were read
     gaps: int  # how often a client reported dropped events
     rejected_records: int  # what could not be read, or made no sense
+
+
+class Question(NamedTuple):
+    """Which lists a snapshot shall include.
+
+    `device` (a unique id) and `limit` restrict the details, never the devices, processes and sums: to rows of that
+    device; to the `limit` largest buffers, circular buffers and kernels, the latest programs and events, and the L1
+    buffers with the lowest addresses.
+    """
+
+    detail: tuple[str, ...] = ()
+    device: str | None = None
+    limit: int | None = None
+
+    @property
+    def is_narrowed(self) -> bool:
+        return self.device is not None or self.limit is not None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -269,6 +285,30 @@ class Snapshot:
             f"Snapshot({several(devices, 'device')}, {several(processes, 'process', 'processes')})"
         )
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what each device and each process holds."""
+        from ttmem.html import table  # only a notebook needs it
+
+        kinds = ("L1", "L1_SMALL", "TRACE", "CB")
+        columns = ("device", "board", "DRAM", "of", "L1 used", "of", *kinds)
+        devices = table(columns, map(_device_cells, self.devices), repr(self))
+        if not self.processes:
+            return devices
+        rows = [
+            (
+                process.pid,
+                process.user or "N/A",
+                (process.command or "N/A")[:LONGEST_COMMAND],
+                unique_id,
+                *map(human, held),
+            )
+            for process in self.processes
+            for unique_id, held in process.devices.items()
+        ]
+        more = len(rows) - MOST_CELLS
+        who = ("pid", "user", "command", "device", "DRAM", *kinds)
+        return devices + table(who, rows[:MOST_CELLS], f"and {more:,} more" * (more > 0))
+
     def device(self, wanted: int | str) -> Device | None:
         """A device by logical id (int) or unique id (str)."""
         for device in self.devices:
@@ -277,9 +317,18 @@ class Snapshot:
         return None
 
     def without_details(self) -> Snapshot:
-        """The same with none of its details."""
         nothing: dict[str, Any] = dict.fromkeys(DETAIL_FIELDS)
         return replace(self, **nothing)
+
+    def on_devices(self, ids: Collection[str]) -> Snapshot:
+        """Only these devices, by unique id, with the processes that use them."""
+        return replace(
+            self.with_rows_on(ids),
+            devices=tuple(device for device in self.devices if device.unique_id in ids),
+            processes=_on_devices(self.processes, ids),
+            left_behind=_on_devices(self.left_behind, ids),
+            cards=(),
+        )
 
     def with_rows_on(self, devices: Iterable[str]) -> Snapshot:
         """Only details of these devices, by unique id; rows that name no device stay."""
@@ -303,6 +352,33 @@ class Snapshot:
         }
 
 
+LONGEST_COMMAND, MOST_CELLS = 80, 100  # of a table for notebooks
+
+
+def _device_cells(device: Device) -> tuple[object, ...]:
+    memory = device.memory
+    name = (
+        device.unique_id
+        if device.logical_id is None
+        else f"{device.logical_id} ({device.unique_id})"
+    )
+    sizes = (memory.dram.held, memory.dram.capacity, device.l1_used, device.l1_capacity)
+    parts = (memory.l1.held, memory.l1_small.held, memory.trace.held, memory.cb.used)
+    return (name, device.board or "N/A", *map(human, (*sizes, *parts)))
+
+
 DETAIL_ROWS = ("programs", "kernels", "circular_buffers", "buffers", "l1_buffers", "events")
 DETAIL_MAPS = ("cores", "resident", "history")  # by unique id
 DETAIL_FIELDS = (*DETAIL_ROWS, *DETAIL_MAPS)
+
+
+_Owner = TypeVar("_Owner", Process, LeftBehind)
+
+
+def _on_devices(owners: Iterable[_Owner], ids: Collection[str]) -> tuple[_Owner, ...]:
+    """The processes on these devices, with what they hold there."""
+    held = (
+        (owner, {key: all_ for key, all_ in owner.devices.items() if key in ids})
+        for owner in owners
+    )
+    return tuple(replace(owner, devices=devices) for owner, devices in held if devices)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
-from itertools import islice
+from itertools import chain, islice
 
 from ttmem.clock import now_ns
 from ttmem.events import DeviceSample, Remark
@@ -24,6 +24,7 @@ from ttmem.procfs import (
     user_name,
     visible_pids,
 )
+from ttmem.sources.containers import Container, Containers, containers_beside
 from ttmem.sources.counters.proc_scan import CpuBudget, ProcScan, ProcScanner
 from ttmem.sources.counters.source import CounterSource
 from ttmem.sources.probe.cleanup import free_and_total
@@ -76,6 +77,18 @@ class FolderFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerFacts:
+    """Processes with a /dev/shm of their own, and what was found in it, or the problem."""
+
+    path: str
+    pids: tuple[int, ...]
+    counters: int = 0  # files
+    regions: int = 0
+    problem: str | None = None
+    in_use: bool = True  # a process there uses a device, as far as is known
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeFacts:
     """A region of the probe. `features` is empty before the first device was opened."""
 
@@ -119,7 +132,8 @@ class HostFacts:
     folder: FolderFacts
     regions: tuple[RegionFacts, ...]
     remarks: tuple[Remark, ...]
-    other_folders: tuple[tuple[int, str], ...]  # (pid, its private /dev/shm)
+    containers: tuple[ContainerFacts, ...]
+    hidden_containers: int  # processes of which this user may not know whether they are in one
     sockets: tuple[SocketFacts, ...]
     probes: tuple[ProbeFacts, ...]
     surroundings: Surroundings
@@ -129,11 +143,17 @@ def gather(folder: str, socket: str) -> HostFacts:
     """From the directory of regions and the socket of the server."""
     watch = ProcScanner(period_s=float("inf"))
     scan = watch.latest()
-    reading = CounterSource(folder, scanner=watch).read()
-    probes = probe_facts(folder)
+    containers = containers_beside(folder)
+    reading = CounterSource(folder, scanner=watch, containers=containers).read()
+    inside = (
+        {} if containers is None else {container.path: container for container in containers.look()}
+    )
+    probes = (*probe_facts(folder), *chain.from_iterable(map(probe_facts, inside.values())))
     watched = {probe.pid for probe in probes if probe.alive and probe.problem is None}
     regions = tuple(
-        facts for sample in reading.devices if (facts := _region(sample, watched, scan)) is not None
+        facts
+        for sample in reading.devices
+        if (facts := _region(sample, watched, scan, inside)) is not None
     )
     return HostFacts(
         time_ns=now_ns(),
@@ -143,7 +163,8 @@ def gather(folder: str, socket: str) -> HostFacts:
         folder=_folder(folder),
         regions=regions,
         remarks=_of_unwatched(reading.remarks, watched),
-        other_folders=tuple(_other_folders(scan)),
+        containers=() if containers is None else tuple(_container_facts(containers, scan)),
+        hidden_containers=0 if containers is None else containers.hidden,
         sockets=(knock(socket),),
         probes=probes,
         surroundings=surroundings(),
@@ -152,12 +173,17 @@ def gather(folder: str, socket: str) -> HostFacts:
 
 def _of_unwatched(remarks: Iterable[Remark], watched: Collection[int]) -> tuple[Remark, ...]:
     """Leaves out that a process publishes nothing if the probe watches it."""
-    return tuple(one for one in remarks if not (one.of_silence and one.pid in watched))
+    return tuple(remark for remark in remarks if not (remark.of_silence and remark.pid in watched))
 
 
-def _region(sample: DeviceSample, watched: Collection[int], scan: ProcScan) -> RegionFacts | None:
+def _region(
+    sample: DeviceSample,
+    watched: Collection[int],
+    scan: ProcScan,
+    inside: Mapping[str, Container],
+) -> RegionFacts | None:
     try:
-        status = os.lstat(sample.path)
+        status = _status(sample.path, inside.get(os.path.dirname(sample.path)))
     except OSError:
         return None  # gone meanwhile
     mappers = scan.mapped_by.get((status.st_dev, status.st_ino), frozenset())
@@ -175,25 +201,18 @@ def _folder(path: str) -> FolderFacts:
     return FolderFacts(path, size, free)
 
 
-def _other_folders(scan: ProcScan) -> list[tuple[int, str]]:
-    """Processes, usually in containers, that publish in a private /dev/shm."""
-    ours = _identity("/dev/shm")
-    found = []
-    for process in scan.by_pid.values():
-        folder = f"/proc/{process.pid}/root/dev/shm"
-        if not process.mappings or _identity(folder) in (None, ours):
-            continue
-        if any(_identity(f"{folder}/{each.name}") == each.key for each in process.mappings):
-            found.append((process.pid, folder))
-    return found
+def _status(path: str, container: Container | None) -> os.stat_result:
+    return os.lstat(path) if container is None else container.status(os.path.basename(path))
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+def _container_facts(containers: Containers, scan: ProcScan) -> Iterator[ContainerFacts]:
+    for container in containers.look():
+        yield ContainerFacts(
+            container.path, tuple(sorted(container.pids)), container.counters, container.regions
+        )
+    for unread in containers.unread():
+        in_use = not scan.by_pid.keys().isdisjoint(unread.pids)
+        yield ContainerFacts(unread.path, unread.pids, problem=unread.problem, in_use=in_use)
 
 
 def driver_version(path: str = _DRIVER) -> str | None:
@@ -234,7 +253,7 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def probe_facts(folder: str) -> tuple[ProbeFacts, ...]:
+def probe_facts(folder: str | Container) -> tuple[ProbeFacts, ...]:
     """In the order of their names, up to a limit."""
     found = map(_probe_facts, islice(find_regions(folder), MOST))
     return tuple(facts for facts in found if facts is not None)
@@ -242,12 +261,12 @@ def probe_facts(folder: str) -> tuple[ProbeFacts, ...]:
 
 def _probe_facts(name: RegionEntry) -> ProbeFacts | None:
     try:
-        status = os.lstat(name.path)
+        status = _status(name.path, name.container)
     except OSError:
         return None  # gone meanwhile
     size, user = status.st_size, user_name(status.st_uid)
     try:
-        with closing(ProbeRegion(name.path)) as region:
+        with closing(ProbeRegion(name.path, container=name.container)) as region:
             header = region.header()
             return ProbeFacts(
                 name.path,
@@ -263,7 +282,7 @@ def _probe_facts(name: RegionEntry) -> ProbeFacts | None:
         reason = str(problem)
         closed = isinstance(problem.__cause__, PermissionError)
         foreign = isinstance(problem, ForeignRegion)
-    alive = start_time_ns(name.pid) is not None
+    alive = name.container is None and start_time_ns(name.pid) is not None
     return ProbeFacts(
         name.path, name.pid, size, user, alive, problem=reason, closed=closed, foreign=foreign
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterable
 
 from ttmem.errors import BadInput
@@ -18,7 +17,7 @@ from ttmem.procfs import user_name
 DEFAULT_DIRECTORY = "/dev/shm"
 SHM_VARIABLE = "TTMEM_SHM"  # counters and regions
 REGION_VARIABLE = "TTMEM_REGION_DIR"  # regions only
-REGION_NAME = re.compile(r"ttmem_([0-9]{1,10})_([0-9]{1,20})(?:_before)?\Z")
+_REGION_NAME = r"ttmem_([0-9]{1,10})_([0-9]{1,20})(?:_before)?"
 
 HELP = "run ttmem as that user, or as root"
 _PATTERNS = {COUNTERS_CLOSED: "tt_device_*_memory", PROBE_CLOSED: "ttmem_*"}
@@ -49,14 +48,31 @@ def check_directories(given: str | None = None) -> None:
 
 def clean_command(folder: str) -> str:
     """The command that removes what dead processes left in a directory."""
+    import shlex  # here, since `ttmem ps` hardly ever needs it
+
     where = "" if folder == DEFAULT_DIRECTORY else f" --shm {shlex.quote(folder)}"
     return f"ttmem clean{where} --yes"
+
+
+def region_name(name: str) -> tuple[int, int] | None:
+    """(pid, start ticks) in the name of a probe region; None if a file has another name."""
+    match = re.fullmatch(_REGION_NAME, name) if name.startswith("ttmem_") else None
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def is_region_name(name: str) -> bool:
+    return region_name(name) is not None
+
+
+def is_counter_name(name: str) -> bool:
+    """Whether it looks like the name of a counter file."""
+    return name.startswith("tt_device_") and name.endswith("_memory")
 
 
 def has_regions(folder: str) -> bool:
     """Whether any file is named like a probe region. Without one, the code that reads them need not be loaded."""
     try:
-        return any(REGION_NAME.match(name) for name in os.listdir(folder))
+        return any(map(is_region_name, os.listdir(folder)))
     except OSError:
         return False
 

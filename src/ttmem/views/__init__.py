@@ -1,1 +1,1 @@
-"""Snapshots as text for people: pure functions, except `terminal`, which knows the terminal."""
+"""Snapshots as text: pure functions, except for `terminal`."""

@@ -1,4 +1,4 @@
-"""Devices as blocks of lines, one line each, or one cell each: in `ttmem ps` and on the monitor's Overview.
+"""Devices as blocks of lines, or as sentences: in `ttmem ps` and on the monitor's Overview.
 
 Amounts have a fixed width, so that nothing moves while numbers change.
 """
@@ -11,9 +11,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from ttmem.snapshots import CircularBuffers, Device
-from ttmem.text import columns
 from ttmem.views.figures import (
-    AMOUNT,
     CB,
     DRAM,
     L1,
@@ -32,7 +30,6 @@ from ttmem.views.ink import (
     Line,
     Span,
     Style,
-    clip_line,
     faint,
     flow,
     indent,
@@ -41,12 +38,13 @@ from ttmem.views.ink import (
     pad,
 )
 from ttmem.views.meter import PERCENT, level, percentage
-from ttmem.views.names import DeviceNames, board, logical, model, short_ids, short_pci
-from ttmem.views.table import GAP, GUTTER, ListColumn, fit_rows, footer, row_line, row_lines
+from ttmem.views.names import board, logical, model, short_ids, short_pci
+from ttmem.views.table import GAP, GUTTER, Column, Table
 
 LARGEST = "largest free"
 WITHOUT_CBS = ("largest free without CBs", "largest w/o CBs")  # L1's allocator ignores CBs
 LEAST_TREND, MOST_TREND = 4, 60
+MANY = 8  # devices: then two lines each, even if a narrow window would need three
 LEAST_BAR, SHORT_BAR, MOST_BAR = 4, 6, 40
 USED = "used / capacity"
 
@@ -54,7 +52,7 @@ Trend = Callable[[Device, Kind, int], Line]  # a sparkline of that many columns
 
 
 class ClickArea(NamedTuple):
-    """Where a device can be clicked: columns `start` to `stop` of a line (None: to its end)."""
+    """The clickable area of a device: columns `start` to `stop` of a line (None: to its end)."""
 
     device: int  # index into the devices
     line: int
@@ -122,7 +120,7 @@ def l1_use(device: Device) -> Pair:
 
 
 def cb_measure(cb: CircularBuffers) -> str:
-    """Which number stands in the L1 sum: 'cached', 'resident', 'demand', 'mixed' over processes, or ''."""
+    """Which number of circular buffers is part of L1 used: 'cached', 'resident', 'demand', 'mixed', or ''."""
     if not cb.used:
         return ""
     if cb.cached is not None:
@@ -132,14 +130,14 @@ def cb_measure(cb: CircularBuffers) -> str:
     return "demand" if cb.used == cb.demand else "mixed"
 
 
-def _requested(device: Device, units: Units) -> str | None:
-    """What was asked for, where lock-step allocation took more."""
+def requested_text(device: Device, units: Units) -> str | None:
+    """Requested bytes, where lock-step allocation reserved more."""
     dram = device.memory.dram
     return units.text(dram.requested) if dram.requested != dram.held else None
 
 
-def _trace(device: Device, units: Units) -> str | None:
-    """'22.5 MiB / 64.0 MiB'; None where there is neither a trace nor a region for it."""
+def trace_text(device: Device, units: Units) -> str | None:
+    """'22.5 MiB / 64.0 MiB'; None without a trace and a trace region."""
     trace = device.memory.trace
     if not trace.held and not trace.capacity:
         return None
@@ -154,7 +152,7 @@ def _circular(device: Device, units: Units) -> str:
 
 def _dram_details(device: Device, units: Units) -> list[Line]:
     """'requested 4.4 GiB', 'TRACE 22.5 MiB / 64.0 MiB'."""
-    texts = (("requested", _requested(device, units)), ("TRACE", _trace(device, units)))
+    texts = (("requested", requested_text(device, units)), ("TRACE", trace_text(device, units)))
     return [fact(label, text) for label, text in texts if text is not None]
 
 
@@ -214,27 +212,51 @@ class _Memory(NamedTuple):
 
 
 def device_blocks(sheet: Sheet) -> DeviceArea | None:
-    """Two lines for each device, or more with details; None if the window is too narrow."""
+    """Two lines for each device, or more with details of a few; None if the window is too narrow."""
     width, pairs = sheet.width, sheet.pairs
     name = NARROW_NAME if width < 100 else NAME_WIDTH if width < 150 else WIDE_NAME_WIDTH
     both = width - GUTTER - sheet.number - name - 3 * GAP
     if both // 2 < pairs.width + 1 + LEAST_BAR + 1 + PERCENT:
         return None
     dram, l1 = _memories(sheet, pairs, both // 2)
-    widths = (sheet.number, name, dram.space, l1.space)
-    lines = [_beside((faint("ID"), faint("DEVICE"), dram.head, l1.head), widths)]
+    columns = (Column("ID", right=True), Column("DEVICE"), Column(""), Column(""))
+    grid = Table(columns, (), GAP, (sheet.number, name, dram.space, l1.space))
+    lines = [grid.listed((faint("ID"), faint("DEVICE"), dram.head, l1.head), width)]
     ids = short_ids((one.unique_id for one in sheet.devices), name)
     slots = Counter(one.pci for one in sheet.devices)  # chips of one board share theirs
     places: list[ClickArea] = []
+    dense = len(sheet.devices) > MANY and sheet.trend is None
     for at, one in enumerate(sheet.devices):
         names = _names(one, ids[one.unique_id], name, slots[one.pci] == 1)
-        number = [pad(ink(logical(one)), sheet.number, right=True)]
-        blocks = (number, names[: 2 if sheet.trend else None], dram.lines(one), l1.lines(one))
-        rows = [_beside(cells, widths) for cells in zip_longest(*blocks, fillvalue=EMPTY)]
+        blocks = (
+            [ink(logical(one))],
+            names[: 2 if sheet.trend else None],
+            dram.lines(one),
+            l1.lines(one),
+        )
+        rows = [grid.listed(row, width) for row in zip_longest(*blocks, fillvalue=EMPTY)]
+        if dense and len(rows) > 2:
+            details = _details_line(one, sheet.units, both + GAP)
+            if details is None or len(names) > 2:
+                return None
+            below = Table(columns[:3], (), GAP, (sheet.number, name, both + GAP))
+            rows[1:] = [below.listed((EMPTY, names[1], details), width)]
         rows[0] = sheet.pointed(rows[0], at)
         places += [ClickArea(at, len(lines) + row) for row in range(len(rows))]
         lines += rows
-    return DeviceArea([clip_line(line, width) for line in lines], places)
+    return DeviceArea(lines, places)
+
+
+def _details_line(device: Device, units: Units, space: int) -> Line | None:
+    """Those of both memories in one line, L1's to the right; None if they do not fit."""
+    dram = _joined(_dram_details(device, units), "  ")
+    l1 = _joined(_l1_details(device, units), " ")
+    gap = space - line_columns(dram) - line_columns(l1)
+    return (*dram, *ink(" " * gap), *l1) if gap >= (GAP if dram else 0) else None
+
+
+def _joined(parts: Sequence[Line], gap: str) -> Line:
+    return tuple(span for at, part in enumerate(parts) for span in (*ink(gap * (at > 0)), *part))
 
 
 def _memories(sheet: Sheet, pairs: Pairs, space: int) -> tuple[_Memory, _Memory]:
@@ -264,12 +286,6 @@ def _names(device: Device, short: str, space: int, alone: bool) -> list[Line]:
     return [ink(board(device)), *(faint(name) for name in both if name)]
 
 
-def _beside(cells: Sequence[Line], widths: Sequence[int]) -> Line:
-    return row_line(
-        [(cell, space, False) for cell, space in zip(cells, widths, strict=True)], 1 << 30
-    )
-
-
 def device_sentences(sheet: Sheet) -> list[Line]:
     """The same for narrow windows: sentences instead of columns."""
     lines: list[Line] = []
@@ -297,200 +313,3 @@ def _sentence(label: str, use: Pair, units: Units) -> Line:
     text = percentage(used, capacity)
     share = ink("over capacity" if text == "over" else text, level(used, capacity))
     return (*faint(f"{label} used "), *Pairs(units).line(*use), Span(" "), *share)
-
-
-# -- one line for each device ----------------------------------------------------------------------
-
-ID_WIDTH, WIDE_ID_WIDTH = 13, 24
-BAR = SHORT_BAR + 1 + PERCENT  # columns with its percentage
-MEASURE = len(" resident")  # of circular buffers
-
-
-def device_lines(sheet: Sheet, whole: bool = False) -> DeviceArea | None:
-    """A line for each device under a line of titles; None if the window is too narrow.
-
-    `whole`: nothing may be left out for want of space. Else `ps` gives up its bars before unique ids.
-    """
-    space = sheet.width - GUTTER
-    named = (BAR, ID_WIDTH, 0), (PERCENT, ID_WIDTH, 0)
-    shorter = (BAR, ID_WIDTH, 7), (PERCENT, ID_WIDTH, 7)
-    tries = [(BAR, WIDE_ID_WIDTH, 0)] if whole else shorter if sheet.trend else [*named, *shorter]
-    for bar, id_width, id_rank in tries:
-        table = _columns(sheet, bar, id_width, id_rank)
-        fitted = fit_rows(table, sheet.devices, space)
-        too_wide = sum(one.width + GAP for one in fitted) - GAP > space
-        if too_wide or (whole and len(fitted) < len(table)):
-            continue
-        title, *rows = row_lines(table, fitted, sheet.width)
-        lines = [title, *(sheet.pointed(row, at) for at, row in enumerate(rows))]
-        return DeviceArea(lines, [ClickArea(at, at + 1) for at in range(len(rows))])
-    return None
-
-
-def _columns(sheet: Sheet, bar: int, id_width: int, id_rank: int) -> list[ListColumn[Device]]:
-    ids = short_ids((one.unique_id for one in sheet.devices), id_width)
-    dram, l1 = _trend_columns(sheet) if sheet.trend else _detail_columns(sheet)
-    return [
-        _text(sheet, "ID", 0, lambda one: ink(logical(one)), right=True),
-        _text(sheet, "BOARD", 1, lambda one: ink(board(one))),
-        _text(sheet, "PCI", 4, lambda one: faint(short_pci(one) or "N/A")),
-        _text(sheet, "UNIQUE ID", id_rank, lambda one: faint(ids[one.unique_id])),
-        _use_column(sheet, DRAM, dram_use, bar),
-        *dram,
-        _use_column(sheet, L1, l1_use, bar),
-        *l1,
-    ]
-
-
-def _text(
-    sheet: Sheet,
-    title: str,
-    rank: int,
-    cell: Callable[[Device], Line],
-    right: bool = False,
-    least: int = 0,
-) -> ListColumn[Device]:
-    width = max(least, *(line_columns(cell(one)) for one in sheet.devices))
-    return ListColumn(title, cell, right=right, width=width, rank=rank)
-
-
-def _use_column(
-    sheet: Sheet, kind: Kind, use: Callable[[Device], Pair], bar: int
-) -> ListColumn[Device]:
-    pairs = sheet.pairs
-
-    def draw(one: Device, space: int) -> Line:
-        meter = sheet.meter(one, kind, space - pairs.width - 1)
-        return (*pairs.line(*use(one)), Span(" "), *meter)
-
-    least, most = pairs.width + 1 + bar, pairs.width + 1 + MOST_BAR + 1 + PERCENT
-    title = f"{kind.title} {USED}"
-    return ListColumn(title, _no_text, width=least, most=most, grow=2, draw=draw)
-
-
-Columns = list[ListColumn[Device]]
-
-
-def _detail_columns(sheet: Sheet) -> tuple[Columns, Columns]:
-    """Those beside DRAM that some device has, and the parts of L1."""
-    units = sheet.units
-
-    def column(title: str, get: Callable[[Device], str], more: int = 0) -> ListColumn[Device]:
-        return _text(sheet, title, 8, lambda one: ink(get(one)), right=True, least=AMOUNT + more)
-
-    requested = column("REQUESTED", lambda one: _requested(one, units) or "")
-    trace = column("TRACE", lambda one: _trace(one, units) or "", len(" / ") + AMOUNT)
-    dram = [
-        *([requested] if any(_requested(one, units) for one in sheet.devices) else []),
-        *([trace] if any(_trace(one, units) for one in sheet.devices) else []),
-    ]
-    l1 = [
-        column("L1", lambda one: units.text(one.memory.l1.held)),
-        column("L1_SMALL", lambda one: units.text(one.memory.l1_small.held)),
-        column("CB" + " " * MEASURE, _measured(units), MEASURE),
-    ]
-    return dram, l1
-
-
-def _measured(units: Units) -> Callable[[Device], str]:
-    def text(device: Device) -> str:
-        cb = device.memory.cb
-        return units.text(cb.used) + f" {cb_measure(cb)}".ljust(MEASURE)
-
-    return text
-
-
-def _trend_columns(sheet: Sheet) -> tuple[Columns, Columns]:
-    """The largest free blocks; after L1 the trends of both."""
-    units = sheet.units
-
-    def largest(title: str, rank: int, get: Callable[[Device], int | None]) -> ListColumn[Device]:
-        return _text(sheet, title, rank, lambda one: amount(units, get(one)), right=True)
-
-    def trend(title: str, rank: int, kind: Kind) -> ListColumn[Device]:
-        def draw(one: Device, space: int) -> Line:
-            return sheet.trend(one, kind, space) if sheet.trend else EMPTY
-
-        title, least = f"{title} {sheet.trend_title}", 2 * LEAST_TREND
-        return ListColumn(
-            title, _no_text, width=least, most=MOST_TREND, grow=1, rank=rank, draw=draw
-        )
-
-    aside = any(one.memory.cb.used for one in sheet.devices)
-    free, beside = LARGEST.upper(), WITHOUT_CBS[-1].upper()
-    return [largest(free, 5, lambda one: one.memory.dram.largest_free)], [
-        largest(beside if aside else free, 6, lambda one: one.memory.l1.largest_free),
-        trend("DRAM", 3, DRAM),
-        trend("L1", 2, L1_USED),
-    ]
-
-
-def _no_text(one: Device) -> None:
-    return None
-
-
-# -- one cell for each device ----------------------------------------------------------------------
-
-BARS = (24, 18, 12, 8, 6, 4, 0)  # cells; the longest with which all devices fit
-TOO_WIDE = 1 << 30  # rows
-TITLE = "each device: its id, DRAM (D) and L1 (L) in percent of what can be allocated"
-
-
-def device_cells(sheet: Sheet, height: int | None = None) -> DeviceArea:
-    """At most `height` lines; if not all devices fit, those around the chosen one."""
-    devices, width = sheet.devices, sheet.width
-    names = DeviceNames(devices)
-    titles = [names.some([one.unique_id]) for one in devices]
-    name = max(map(columns, titles))
-    titled = height is None or height > 3
-    space = len(devices) if height is None else height - titled
-    bar = next((bar for bar in BARS if _rows(len(devices), width, name, bar) <= space), 0)
-    across, cell = _across(width, name, bar), _width(name, bar)
-    cells = [_cell(sheet, at, title, name, bar) for at, title in enumerate(titles)]
-    rows = [cells[at : at + across] for at in range(0, len(cells), across)]
-    hides = len(rows) > space
-    shown = max(space - hides, 1)
-    first = max(0, min((sheet.chosen or 0) // across - shown // 2, len(rows) - shown))
-    lines = [clip_line(faint(" " * GUTTER + TITLE), width)] if titled else []
-    places = []
-    for row in range(first, min(first + shown, len(rows))):
-        for column in range(len(rows[row])):
-            start = column * (cell + GAP)
-            places.append(ClickArea(row * across + column, len(lines), start, start + cell))
-        spans = (span for one in rows[row] for span in (*pad(one, cell), Span(" " * GAP)))
-        lines.append(clip_line(tuple(spans), width))
-    if hides and height is not None and len(lines) < height:
-        below = len(devices) - (first + shown) * across
-        lines.append(clip_line(footer(first * across, below, None, sheet.ascii), width))
-    return DeviceArea(lines, places, across)
-
-
-def _cell(sheet: Sheet, at: int, title: str, name: int, bar: int) -> Line:
-    space, chosen, device = _meter_width(bar), at == sheet.chosen, sheet.devices[at]
-    unknown = faint("N/A".rjust(space))
-    return (
-        *ink(">" if chosen else " ", Style.CURSOR if chosen else Style.PLAIN),
-        *pad(ink(title, Style.CURSOR if chosen else Style.LABEL), name, right=True),
-        *faint(" D "),
-        *(sheet.meter(device, DRAM, space) or unknown),
-        *faint(" L "),
-        *(sheet.meter(device, L1, space) or unknown),
-    )
-
-
-def _meter_width(bar: int) -> int:
-    return bar + 1 + PERCENT if bar else PERCENT
-
-
-def _width(name: int, bar: int) -> int:
-    return GUTTER + name + 2 * (len(" D ") + _meter_width(bar))
-
-
-def _across(width: int, name: int, bar: int) -> int:
-    return max((width + GAP) // (_width(name, bar) + GAP), 1)
-
-
-def _rows(count: int, width: int, name: int, bar: int) -> int:
-    if bar and _width(name, bar) > width:
-        return TOO_WIDE
-    return -(-count // _across(width, name, bar))

@@ -16,13 +16,13 @@ from ttmem.doctor import (
     SocketFacts,
     SocketState,
 )
-from ttmem.doctor.regions import closed_by_user, closed_text
+from ttmem.doctor.examination import closed_by_user, closed_text
 from ttmem.events import COUNTERS_CLOSED, Remark
 from ttmem.sizes import human, several
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.names import pids_text
 from ttmem.views.notes import Note
-from ttmem.views.table import page, section, stack
+from ttmem.views.table import page, section
 
 _SIGNS = {
     Level.ERROR: ("error", Style.ALARM),
@@ -39,6 +39,7 @@ def doctor_sheet(facts: HostFacts, findings: Sequence[Finding], *, width: int, c
     here = [*_labelled("card", _cards(facts), width), *_labelled("ttnn", _runtimes(facts), width)]
     here += _labelled("region", _regions(facts), width)
     here += _labelled("probe", _probes(facts), width)
+    here += _labelled("inside", _containers(facts), width)
     here += _labelled("server", [_socket(each) for each in facts.sockets], width)
     wrong = [
         line
@@ -46,7 +47,7 @@ def doctor_sheet(facts: HostFacts, findings: Sequence[Finding], *, width: int, c
         for line in _finding(finding, below, width)
     ]
     return page(
-        [section("HERE", "", here), section("FINDINGS", "", wrong), [_verdict(findings)]],
+        [section("HOST", "", here), section("FINDINGS", "", wrong), [_verdict(findings)]],
         width,
         color,
     )
@@ -136,6 +137,21 @@ def _probes(facts: HostFacts) -> list[list[Line]]:
     return rows
 
 
+def _containers(facts: HostFacts) -> list[list[Line]]:
+    read = [one for one in facts.containers if one.problem is None]
+    rows = [
+        [
+            ink(f"a container of {several(len(one.pids), 'process', 'processes')}", Style.LABEL),
+            ink(f"{one.counters} of ttnn, {one.regions} of the probe"),
+            faint(one.path),
+        ]
+        for one in read[:SHOWN]
+    ]
+    if len(read) > SHOWN:
+        rows.append([faint(f"and {len(read) - SHOWN:,} more (--json has all)")])
+    return rows
+
+
 def _probe(probe: ProbeFacts) -> Iterator[Line]:
     yield ink(f"pid {probe.pid}", Style.LABEL)
     yield faint(f"{human(probe.size)} of {probe.user or 'N/A'}")
@@ -195,9 +211,14 @@ _EMPTY_NAMED = 4
 _LEFT_SHOWN = 64
 
 
-def clean_lines(
-    plan: Plan, outcomes: Sequence[Outcome] | None, backup: Backup | None, width: int
-) -> list[Line]:
+def clean_text(
+    plan: Plan,
+    outcomes: Sequence[Outcome] | None,
+    backup: Backup | None,
+    *,
+    width: int,
+    color: bool,
+) -> str:
     """`outcomes` is None for a dry run."""
     if outcomes is None:
         title, steps = "WOULD DO", _steps(plan.steps)
@@ -213,12 +234,14 @@ def clean_lines(
     left = [line for each in plan.left[:_LEFT_SHOWN] for line in _left(each, width)]
     if len(plan.left) > _LEFT_SHOWN:
         left += Note("-", Style.FAINT, f"and {len(plan.left) - _LEFT_SHOWN:,} more").lines(width)
-    return stack(
+    return page(
         [
             section(title, "", shown),
             section("LEFT ALONE", "", left),
             _end(plan, outcomes, backup, width),
-        ]
+        ],
+        width,
+        color,
     )
 
 
@@ -227,7 +250,7 @@ def _not_done(outcome: Outcome) -> str:
     return f"{how_far}: {step_text(outcome.step)}"
 
 
-def undo_lines(backup: Backup, outcomes: Sequence[Restored], width: int) -> list[Line]:
+def undo_text(backup: Backup, outcomes: Sequence[Restored], *, width: int, color: bool) -> str:
     """What was restored, and what was not."""
     notes = [
         Note("-", Style.GOOD, each.path)
@@ -236,7 +259,7 @@ def undo_lines(backup: Backup, outcomes: Sequence[Restored], width: int) -> list
         for each in outcomes
     ]
     lines = [line for note in notes for line in note.lines(width)]
-    return stack([section("RESTORED", f"from {backup.id}", lines)])
+    return page([section("RESTORED", f"from {backup.id}", lines)], width, color)
 
 
 def _steps(steps: Sequence[Step], done: bool = False) -> list[Note]:

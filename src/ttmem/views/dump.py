@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import tzinfo
-from functools import partial
+from functools import lru_cache, partial
 
 from ttmem.analysis.leftovers import Check
-from ttmem.events import CLOSED
-from ttmem.probe.report import Origin
+from ttmem.events import CLOSED, LABELS, Amounts
 from ttmem.sizes import human, several
-from ttmem.snapshots import Buffer, CircularBuffer, Kernel, Snapshot
+from ttmem.snapshots import Buffer, CircularBuffer, Device, Kernel, MadeBy, Snapshot
 from ttmem.text import short_command
-from ttmem.views.dump_groups import CB, DeviceDump, Entry, Group, entry_id, entry_size, references
-from ttmem.views.failures import made_by
+from ttmem.views.dump_document import entry_id, entry_size, references
 from ttmem.views.figures import Units, amount, counted, known
+from ttmem.views.groups import SiteGroup, What, are_bare, least_width, site_groups
 from ttmem.views.ink import EMPTY, Line, Style, faint, flow, indent, ink, paint
-from ttmem.views.names import DeviceNames, age, model, pids_text, short_pci, time_of_day
+from ttmem.views.names import (
+    DeviceNames,
+    age,
+    in_order,
+    model,
+    pids_text,
+    short_pci,
+    time_of_day,
+)
 from ttmem.views.notes import (
     Note,
     blind_notes,
+    instant_notes,
     loss_notes,
     note_lines,
     remark_notes,
@@ -33,99 +41,39 @@ from ttmem.views.table import Cell, Column, Table, page, section, title_lines
 NOTHING = "nothing is allocated"
 NOTHING_READ = "nothing is allocated, as far as you may read"
 SHARED = (
-    "CB: REQUESTED is the sum over all cached programs, HELD what they occupy together, since they share "
-    "addresses (docs/circular-buffers.md)"
+    "CB: cached programs share addresses, so they hold less than the sum of what each requested "
+    "(docs/circular-buffers.md)"
 )
-SHARED_CBS = "circular buffers of cached programs"
-TOTALS_ONLY = "known only as a total"
-LEAST_SITE = len("attention.py:123 forward")
+GONE = "by processes that have ended, not part of any total"
 LEAST_COMMAND = len("generate.py")
 
 
-@dataclass(slots=True)
-class Row:
-    """What one line of code holds on all devices, or one single entry."""
-
-    kind: str
-    of: Group  # for its process
-    by: Origin | str | None
-    held: int = 0
-    requested: int | None = 0
-    devices: dict[str, None] = field(default_factory=dict)
-    copies: dict[object, int] = field(default_factory=dict)  # of each: references
-    entry: Entry | None = None  # the single one
-
-    @property
-    def count(self) -> int | None:
-        """Copies of one tensor on the chips of a mesh count once."""
-        return sum(self.copies.values()) or None
-
-    def add(self, device: str, entry: Entry, held: int) -> None:
-        self.devices[device] = None
-        self.held += held
-        times = references(entry) if isinstance(entry, CircularBuffer) else 1
-        self.requested = (self.requested or 0) + entry_size(entry) * times
-        where = None if isinstance(entry, Kernel) else entry.address
-        part_of = entry.program if isinstance(entry, CircularBuffer) else entry_id(entry)
-        self.copies[part_of, where, entry_size(entry)] = times
+def single_entries(groups: Iterable[SiteGroup]) -> list[SiteGroup]:
+    """A group for each entry; totals stay as they are."""
+    out = []
+    for group in groups:
+        for entry in group.entries:
+            one = SiteGroup(group.by, group.what)
+            one.add(entry, entry.held if isinstance(entry, Buffer) else entry_size(entry))
+            out.append(one)
+        out += [] if group.entries else [group]
+    return sorted(out, key=lambda one: -one.held)
 
 
-def rows(dumps: Iterable[DeviceDump], kernels: bool = False, single: bool = False) -> list[Row]:
-    """The memory, or the kernel code, of groups with all their entries; largest first."""
-    found: dict[object, Row] = {}
-
-    def row(key: object, group: Group, by: Origin | str | None) -> Row:
-        return found.setdefault(key, Row(group.kind, group, by))
-
-    for dump in dumps:
-        device = dump.device.unique_id
-        for group in dump.kernels if kernels else dump.memory:
-            owner = group.kind, group.pid
-            listed = 0
-            for entry in group.largest:
-                held = entry.held if isinstance(entry, Buffer) else entry_size(entry)
-                listed += held
-                key, by = (*owner, *_site(entry)), _by(entry)
-                if single:
-                    key, by = (device, *owner, id(entry)), _described(entry)
-                one = row(key, group, by)
-                one.add(device, entry, 0 if group.kind == CB and not single else held)
-                one.entry = entry if single else None
-            if group.kind == CB and group.largest and not single:
-                row((*owner, *_site(group.largest[0])), group, SHARED_CBS).held += group.held
-            elif (group.kind != CB and group.held > listed) or not group.largest:
-                rest = row((*owner, TOTALS_ONLY), group, TOTALS_ONLY)
-                rest.held += group.held - listed
-                rest.devices[device] = None
-                rest.requested = _plus(rest.requested, None if listed else group.requested)
+def kernel_groups(snapshot: Snapshot) -> list[SiteGroup]:
+    """Kernel code by type and process, largest first."""
+    found: dict[MadeBy, SiteGroup] = {}
+    for kernel in snapshot.kernels or ():
+        by = MadeBy(kernel.pid, f"{kernel.type.title()} kernels", None, None, None)
+        found.setdefault(by, SiteGroup(by)).add(kernel, kernel.footprint)
     return sorted(found.values(), key=lambda one: -one.held)
 
 
-def _plus(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
-def _site(entry: Entry) -> tuple[str | None, ...]:
-    """What entries of one row have in common, besides kind and process."""
-    if not isinstance(entry, Buffer):
-        return ()
-    return entry.name, entry.site and entry.site.partition("\n")[0], entry.phase
-
-
-def _by(entry: Entry) -> Origin | str | None:
-    if isinstance(entry, CircularBuffer):
-        return SHARED_CBS
-    if isinstance(entry, Kernel):
-        return ""
-    if not (entry.name or entry.site):
-        return entry.phase and f"in {entry.phase}"
-    return Origin(entry.name, entry.site, entry.phase)
-
-
-def _described(entry: Entry) -> Origin | str | None:
-    """A single entry also says what it belongs to."""
+def _described(group: SiteGroup) -> str | None:
+    """What a single entry belongs to; None for a buffer that is allocated once."""
+    entry = group.entries[0]
     if isinstance(entry, Buffer) and entry.references <= 1:
-        return _by(entry)
+        return None
     texts = [
         f"{references(entry):,} references" if references(entry) > 1 else None,
         None if isinstance(entry, CircularBuffer) else entry.name,
@@ -133,7 +81,7 @@ def _described(entry: Entry) -> Origin | str | None:
         f"{entry.cores} cores" if isinstance(entry, Kernel) and entry.cores else None,
         None if isinstance(entry, CircularBuffer) else entry.site and entry.site.partition("\n")[0],
     ]
-    return "  ".join(text for text in texts if text) or None
+    return "  ".join(text for text in texts if text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,63 +89,70 @@ class Owners:
     """How the table of live processes differs from that of ended ones."""
 
     owner: str
-    owner_of: Callable[[Group], str | None]
+    owner_of: Callable[[int | None], str | None]
     age: str
-    until_ns: Callable[[Group], int | None]
+    until_ns: Callable[[int | None], int | None]
 
 
 def render_dump(
     snapshot: Snapshot,
-    dumps: Sequence[DeviceDump],
+    never_freed: Snapshot | None = None,
+    ended_ns: Mapping[int, int | None] | None = None,
     *,
-    never_freed: Sequence[DeviceDump] = (),
     single: bool = False,
     top: int = 0,
     user: str | None = None,
-    unlisted: Mapping[int, int] | None = None,
     width: int,
     color: bool,
     zone: tzinfo | None = None,
     chosen: bool = False,
 ) -> str:
-    """What is allocated, what the dead left behind or never freed, and what was lost.
+    """What is allocated, what dead processes left behind or never freed, and what was lost.
 
-    `dumps` and `never_freed` have all their entries. `single`: a row for each of them instead of one for
-    each call site. `top`: only so many rows, 0 for all. `user`: the caller; what others never freed is marked.
-    `unlisted`: by pid, how many buffers were never freed and are in no list. `chosen`: a part was selected.
+    `never_freed`: ended processes as if they still held it; `ended_ns`: by pid, when they ended. `single`: a row for
+    each buffer instead of one for each call site. `top`: only so many rows, 0 for all. `user`: the caller; what others
+    never freed is marked. `chosen`: a part was selected.
     """
-    shown = replace(snapshot, devices=tuple(dump.device for dump in dumps))
+    ends: dict[int | None, int | None] = dict((ended_ns or {}).items())
+    commands: dict[int | None, str | None] = {one.pid: one.command for one in snapshot.processes}
+    seen = snapshot if chosen else without_idle(snapshot)[0]
+    ended = never_freed or replace(snapshot.without_details(), devices=(), processes=())
+    names = DeviceNames([*seen.devices, *ended.devices])
     live = Owners(
         "COMMAND",
-        lambda group: group.command and short_command(group.command),
+        lambda pid: (command := commands.get(pid)) and short_command(command),
         "AGE",
         lambda _: snapshot.time_ns,
     )
-    ended = Owners(
+    gone = Owners(
         "ENDED",
-        lambda group: None if group.ended_ns is None else time_of_day(group.ended_ns, zone),
+        lambda pid: None if (at := ends.get(pid)) is None else time_of_day(at, zone),
         "LIVED",
-        lambda group: group.ended_ns,
+        ends.get,
     )
+    allocated, kept = site_groups(snapshot), site_groups(ended)
+    shown = {group.by.pid for group in kept}
+    left = (one for one in snapshot.left_behind if one.pid not in shown)
+    others = replace(snapshot, left_behind=tuple(left))
     what = "largest first" if single else "by call site; --all lists single buffers"
-    gone = "by processes that have ended, not part of any total"
     code = "not part of any total; FOOTPRINT: if resident everywhere"
-    memory = partial(_memory, single=single, top=top, width=width)
+    memory = partial(_memory, names=names, single=single, top=top, width=width)
     sections = [
-        title_lines(snapshot if chosen else without_idle(snapshot)[0], width, zone),
-        section("ALLOCATED", what, memory(dumps, live)) or [ink(_nothing(snapshot))],
-        section("NEVER FREED", gone, memory(never_freed, ended)),
-        section("LEFT BEHIND", LEFT_REMARK, left_behind_table(snapshot, width)),
-        section("KERNEL CODE", code, _kernels(dumps, live, single, top, width)),
+        title_lines(seen, width, zone),
+        section("ALLOCATED", what, memory(snapshot, allocated, live)) or [ink(_nothing(snapshot))],
+        section("NEVER FREED", GONE, memory(ended, kept, gone)),
+        section("LEFT BEHIND", LEFT_REMARK, left_behind_table(others, names, width)),
+        section("KERNEL CODE", code, _kernels(snapshot, live, names, single, top, width)),
         note_lines(
             [
                 *remark_notes(snapshot),
-                *unlisted_notes(unlisted or {}),
+                *instant_notes(snapshot),
+                *unlisted_notes({one.pid: one.overflow for one in ended.processes if one.overflow}),
                 *loss_notes(snapshot, chosen),
-                *_shared_notes(dumps),
-                *_unseen_ends(never_freed),
-                *_of_others(never_freed, user),
-                *blind_notes(shown),
+                *_shared_notes(allocated),
+                *_unseen_ends(kept, ends),
+                *_of_others(ended, user),
+                *blind_notes(replace(snapshot, devices=_held_on(snapshot, allocated)), names),
             ],
             width,
         ),
@@ -205,16 +160,28 @@ def render_dump(
     return page(sections, width, color)
 
 
+def _held_on(snapshot: Snapshot, groups: Iterable[SiteGroup]) -> tuple[Device, ...]:
+    held = {device for group in groups for device in group.devices}
+    return tuple(one for one in in_order(snapshot).devices if one.unique_id in held)
+
+
+Columns = list[tuple[Column, Callable[[SiteGroup], Cell]]]
+
+
 def _memory(
-    dumps: Sequence[DeviceDump], style: Owners, *, single: bool, top: int, width: int
+    snapshot: Snapshot,
+    groups: Sequence[SiteGroup],
+    style: Owners,
+    *,
+    names: DeviceNames,
+    single: bool,
+    top: int,
+    width: int,
 ) -> list[Line]:
-    found = rows(dumps, single=single)
-    if not found:
+    if not groups:
         return []
-    differs = any(row.requested not in (None, row.held) for row in found)
-    columns: list[tuple[Column, Callable[[Row], Cell]]] = [
-        (Column("KIND"), lambda row: ink(row.kind, Style.TITLE))
-    ]
+    found = single_entries(groups) if single else groups
+    columns: Columns = [(Column("KIND"), lambda row: ink(row.by.kind, Style.TITLE))]
     if single:
         columns += [
             (Column("SIZE", right=True), lambda row: amount(Units.BINARY, row.requested)),
@@ -223,56 +190,59 @@ def _memory(
         ]
     else:
         columns += [(Column("HELD", right=True), lambda row: ink(human(row.held)))]
-        if differs:
+        if any(row.requested not in (None, row.held) for row in found):
             requested = Column("REQUESTED", right=True, rank=3)
             columns += [(requested, lambda row: amount(Units.BINARY, row.requested))]
         columns += [(Column("COUNT", right=True), lambda row: counted(row.count))]
-    total = sum(group.held for dump in dumps for group in dump.memory if group.counted)
+    total = sum(row.held for row in groups if row.by.kind in LABELS)
     return [
-        *_devices(dumps, width),
-        *_lines(dumps, found, columns, style, top, width),
+        *_devices(_held_on(snapshot, groups), names, width),
+        *_lines(names, found, columns, style, top, width, "ALLOCATED BY", single),
         *([] if single else [_total(total, found)]),
     ]
 
 
-def _total(total: int, found: Sequence[Row]) -> Line:
+def _total(total: int, found: Sequence[SiteGroup]) -> Line:
     places = several(len(found), "row")
     return (*ink(" total ", Style.TITLE), *ink(human(total)), *faint(f" in {places}"))
 
 
 def _kernels(
-    dumps: Sequence[DeviceDump], style: Owners, single: bool, top: int, width: int
+    snapshot: Snapshot, style: Owners, names: DeviceNames, single: bool, top: int, width: int
 ) -> list[Line]:
-    found = rows(dumps, kernels=True, single=single)
-    columns: list[tuple[Column, Callable[[Row], Cell]]] = [
-        (Column("KIND"), lambda row: ink(row.kind, Style.TITLE)),
+    found = kernel_groups(snapshot)
+    found = single_entries(found) if single else found
+    columns: Columns = [
+        (Column("KIND"), lambda row: ink(row.by.kind, Style.TITLE)),
         (Column("FOOTPRINT", right=True), lambda row: ink(human(row.held))),
         *([] if single else [(Column("COUNT", right=True), lambda row: counted(row.count))]),
     ]
-    return _lines(dumps, found, columns, style, top, width, "KERNEL" * single) if found else []
+    title = "KERNEL" * single
+    return _lines(names, found, columns, style, top, width, title, single) if found else []
 
 
 def _lines(
-    dumps: Sequence[DeviceDump],
-    found: Sequence[Row],
-    columns: list[tuple[Column, Callable[[Row], Cell]]],
+    names: DeviceNames,
+    found: Sequence[SiteGroup],
+    columns: Columns,
     style: Owners,
     top: int,
     width: int,
-    site: str = "ALLOCATED BY",
+    site: str,
+    single: bool,
 ) -> list[Line]:
-    names = DeviceNames(dump.device for dump in dumps)
     columns += [
-        (Column("CHIPS"), lambda row: ink(names.some(row.devices))),
-        (Column("PID", right=True), lambda row: known(str(row.of.pid) if row.of.pid else None)),
+        (Column("DEVICES"), lambda row: ink(names.some(filter(None, row.devices)))),
+        (Column("PID", right=True), lambda row: known(str(row.by.pid) if row.by.pid else None)),
     ]
-    if site:
-        origin = Column(site, least=LEAST_SITE, grow=3)
-        columns += [(origin, lambda row: _allocated_by(row.by))]
-    ended = style.owner == "ENDED"
-    owner = Column(style.owner, least=LEAST_COMMAND, grow=0 if ended else 2, rank=0 if ended else 1)
-    columns += [(owner, lambda row: known(style.owner_of(row.of)))]
     shown = found[: top or None]
+    if site:
+        origin = Column(site, width=least_width(shown), grow=3)
+        bare = lru_cache(partial(are_bare, shown))
+        columns += [(origin, lambda row: partial(_allocated_by, row, single, bare))]
+    ended = style.owner == "ENDED"
+    owner = Column(style.owner, width=LEAST_COMMAND, grow=0 if ended else 2, rank=0 if ended else 1)
+    columns += [(owner, lambda row: known(style.owner_of(row.by.pid)))]
     cells = [[cell(row) for _, cell in columns] for row in shown]
     lines = Table([column for column, _ in columns], cells).fitted_lines(width)
     hidden = found[len(shown) :]
@@ -282,39 +252,41 @@ def _lines(
     return lines
 
 
-def _devices(dumps: Sequence[DeviceDump], width: int) -> list[Line]:
-    """Which chips the numbers stand for: each by its ids, or many of one model together."""
-    names = DeviceNames(dump.device for dump in dumps)
-    models: dict[str, list[DeviceDump]] = {}
-    for dump in dumps:
-        models.setdefault(model(dump.device), []).append(dump)
+def _devices(devices: Sequence[Device], names: DeviceNames, width: int) -> list[Line]:
+    """A legend for device numbers: the ids of each device, or one line for many of the same model."""
+    models: dict[str, list[Device]] = {}
+    for device in devices:
+        models.setdefault(model(replace(device, position=None)), []).append(device)
     facts = []
     for name, same in models.items():
-        ids = [dump.device.unique_id for dump in same]
-        one = same[0].device
-        more = (short_pci(one), one.unique_id) if len(same) == 1 else ()
-        facts.append(faint(" ".join([names.sentence(ids), name, *filter(None, more)])))
+        one, *others = same
+        more = () if others else (short_pci(one), one.unique_id)
+        said = names.sentence(device.unique_id for device in same)
+        facts.append(faint(" ".join([said, name, *filter(None, more)])))
     return indent(flow(facts, width - 1), 1)
 
 
-def _allocated_by(by: Origin | str | None) -> Cell:
-    if isinstance(by, Origin):
-        return lambda width: ink(made_by(by, width, unknown_op=""))
-    return faint("N/A" if by is None else by)
+def _allocated_by(row: SiteGroup, single: bool, bare: Callable[[int], bool], width: int) -> Line:
+    text = _described(row) if single and row.entries else None
+    if text is not None:
+        return known(text)
+    text = row.text(width, bare=bare(width))
+    return ink(text) if text and row.what is What.NAMED else faint(text or "N/A")
 
 
-def _age(row: Row, style: Owners) -> Line:
-    until = style.until_ns(row.of)
-    known = row.entry and row.entry.time_ns and until
-    return faint(age(until - row.entry.time_ns) if known and row.entry and until else "N/A")
+def _age(row: SiteGroup, style: Owners) -> Line:
+    until = style.until_ns(row.by.pid)
+    began = row.entries[0].time_ns if row.entries else 0
+    return faint(age(until - began) if until and began else "N/A")
 
 
-def _hex(row: Row) -> Line:
-    """The address; the id of what has none."""
-    entry = row.entry
-    number = None if entry is None or isinstance(entry, Kernel) else entry.address
-    if number is None and entry is not None:
-        number = entry_id(entry)
+def _hex(row: SiteGroup) -> Line:
+    """The address, or the id of an entry without one."""
+    if not row.entries:
+        return known(None)
+    entry = row.entries[0]
+    number = None if isinstance(entry, Kernel) else entry.address
+    number = entry_id(entry) if number is None else number
     return known(None if number is None else f"{number:#x}")
 
 
@@ -323,38 +295,36 @@ def _nothing(snapshot: Snapshot) -> str:
     return NOTHING_READ if closed else NOTHING
 
 
-def _shared_notes(dumps: Sequence[DeviceDump]) -> list[Note]:
-    circular = [group for dump in dumps for group in dump.memory if group.kind == CB]
-    shared = any(one.requested is not None and one.requested > one.held for one in circular)
+def _shared_notes(groups: Iterable[SiteGroup]) -> list[Note]:
+    shared = any(one.what is What.CIRCULAR and (one.requested or 0) > one.held for one in groups)
     return [Note("-", Style.FAINT, SHARED)] if shared else []
 
 
-def _unseen_ends(never_freed: Sequence[DeviceDump]) -> list[Note]:
-    groups = (group for dump in never_freed for group in dump.memory)
-    pids = sorted({group.pid for group in groups if group.ended_ns is None and group.pid})
+def _unseen_ends(groups: Iterable[SiteGroup], ends: Mapping[int | None, int | None]) -> list[Note]:
+    pids = sorted({one.by.pid for one in groups if one.by.pid and ends.get(one.by.pid) is None})
     text = f"{pids_text(pids)}: killed while nobody was watching, so the time is unknown"
     return [Note("-", Style.FAINT, text)] if pids else []
 
 
-def _of_others(never_freed: Sequence[DeviceDump], user: str | None) -> list[Note]:
-    found = {
-        (group.user, group.pid)
-        for dump in never_freed
-        for group in dump.memory
-        if user and group.user and group.user != user and group.pid
-    }
+def _of_others(ended: Snapshot, user: str | None) -> list[Note]:
     return [
-        Note("-", Style.FAINT, f"pid {pid}: belongs to user {other}; --exit-code ignores it")
-        for other, pid in sorted(found)
+        Note("-", Style.FAINT, f"pid {one.pid}: belongs to user {one.user}; --exit-code ignores it")
+        for one in sorted(ended.processes, key=lambda one: (one.user or "", one.pid))
+        if user and one.user and one.user != user and Amounts.total(one.devices.values()).all
     ]
 
 
-def render_check(check: Check, width: int, color: bool) -> str:
+def render_check(check: Check, *, width: int, color: bool) -> str:
     """What the check of --exit-code found."""
-    failed = f"leak check ({check.rule}): {several(len(check.reasons), 'problem')}"
-    head = ink(failed, Style.ALARM) if check.failed else ink(f"leak check ({check.rule}): passed")
+    if check.reasons:
+        outcome = several(len(check.reasons), "problem")
+    else:
+        outcome = "no verdict" if check.not_judged else "passed"
+    head = ink(
+        f"leak check ({check.rule}): {outcome}", Style.ALARM if check.failed else Style.PLAIN
+    )
     notes = [
         *(Note("!", Style.WARN, reason) for reason in check.reasons),
-        *(Note("-", Style.FAINT, f"not judged: {reason}") for reason in check.not_judged),
+        *(Note("!", Style.WARN, f"no verdict: {reason}") for reason in check.not_judged),
     ]
     return paint([EMPTY, head, *note_lines(notes, width)], width, color)

@@ -24,7 +24,10 @@ class Units(Enum):
     def text(self, count: int | None) -> str:
         if count is None or self is Units.BINARY:
             return human(count)
-        return f"{count:,} B" if self is Units.BYTES else f"{count / (1 << 20):,.1f} MiB"
+        if self is Units.BYTES:
+            return f"{count:,} B"
+        digits = 1 if count >= 10 << 20 or not count else 3  # a kernel ring has 0.067 MiB
+        return f"{count / (1 << 20):,.{digits}f} MiB"
 
 
 def fact(label: str, value: str | None, style: Style = Style.PLAIN) -> Line:
@@ -78,7 +81,7 @@ def of_limit(units: Units, used: int | None, limit: int | None) -> Line:
 
 
 class Pairs(NamedTuple):
-    """How wide 'used / capacity' is, so that figures stand under figures."""
+    """The widths of 'used / capacity', so that figures are aligned."""
 
     units: Units
     used: int = 0
@@ -97,7 +100,7 @@ class Pairs(NamedTuple):
         return self.used + len(" / ") + self.limit
 
     def line(self, used: int | None, limit: int | None) -> Line:
-        """'  4.5 GiB / 12.0 GiB'; red if it is more than there is."""
+        """'  4.5 GiB / 12.0 GiB'; red above the capacity."""
         return _pair(self.units, used, self.used, limit, self.limit)
 
 
@@ -116,7 +119,7 @@ REST, ASCII_REST = "·", "."
 SLIVERS, ASCII_SLIVER = "▏▎▍▌▋▊▉", "|"  # for less than a cell
 
 
-@lru_cache(1 << 10)  # at ten refreshes a second most bars stay as they are
+@lru_cache(1 << 10)  # at ten refreshes a second, most bars do not change
 def stacked_meter(parts: tuple[Part, ...], capacity: int | None, space: int, ascii: bool) -> Line:
     """Bar and percentage in exactly `space` columns, as `meter` does for one amount."""
     used = sum(amount for amount, _, _ in parts)
@@ -128,7 +131,7 @@ def stacked_meter(parts: tuple[Part, ...], capacity: int | None, space: int, asc
 
 
 def stacked_bar(parts: Sequence[Part], capacity: int, length: int, ascii: bool) -> Line:
-    """The parts from the left, then what is free."""
+    """The parts from left to right, then free space."""
     cells = shares([amount for amount, _, _ in parts], capacity, length)
     filled = [
         Span(_sliver(amount, capacity, length, ascii) or sign * count, style)

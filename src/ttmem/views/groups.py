@@ -1,24 +1,28 @@
-"""`ttmem ps --by`: live bytes by call site, op, phase or process."""
+"""What each line of code holds: the rows of `ttmem dump` and the Buffers page, and the sums of `ttmem ps --by`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import Enum
-from operator import attrgetter, sub
+from functools import partial
 from typing import Any
 
 from ttmem.events import LABELS, Amounts
+from ttmem.probe.report import Origin
 from ttmem.sizes import human
-from ttmem.snapshots import Buffer, Snapshot, to_json
+from ttmem.snapshots import Buffer, CircularBuffer, MadeBy, Snapshot, to_json
 from ttmem.text import clean, short_command
+from ttmem.views.analysis.failures import made_by, short_site
+from ttmem.views.dump_document import CB, Entry, counted_bytes, entry_size, references
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
 from ttmem.views.names import pids_text
-from ttmem.views.notes import Note, loss_notes, note_lines, remark_notes
+from ttmem.views.notes import Note, instant_notes, loss_notes, note_lines, remark_notes
 from ttmem.views.selection import BY
-from ttmem.views.table import Column, Table, page, section, title_lines
+from ttmem.views.table import Cell, Column, Table, page, section, title_lines
 
 
 class What(Enum):
@@ -26,8 +30,128 @@ class What(Enum):
 
     NAMED = "buffers"
     UNNAMED = "buffers without a name"  # site, op or phase is unknown
-    CIRCULAR = "circular buffers"
     SUMS = "sums only"  # processes whose buffers are not known one by one
+    CIRCULAR = "circular buffers"
+
+
+TOTALS_ONLY = "known only as a total"
+SHARED_CBS = "circular buffers of cached programs"
+SHORTEST, LONGEST = 24, 28  # columns that a narrow screen keeps for the code that allocated
+
+
+@dataclass(slots=True)
+class SiteGroup:
+    """What one process holds in one kind of memory, allocated by one line of code in one phase."""
+
+    by: MadeBy
+    what: What = What.NAMED
+    entries: list[Entry] = field(default_factory=list)
+    devices: dict[str | None, int] = field(default_factory=dict)  # bytes held on each
+    requested: int | None = 0
+    copies: dict[object, int] = field(default_factory=dict)  # of each: references
+
+    @property
+    def key(self) -> tuple[What, MadeBy]:
+        return self.what, self.by
+
+    @property
+    def held(self) -> int:
+        return sum(self.devices.values())
+
+    @property
+    def count(self) -> int | None:
+        """Copies of one tensor on the devices of a mesh count once; None: only a total is known."""
+        return sum(self.copies.values()) or None
+
+    def add(self, entry: Entry, held: int) -> None:
+        self.entries.append(entry)
+        self.hold(entry.device, held)
+        times = references(entry) if isinstance(entry, CircularBuffer) else 1
+        self.requested = (self.requested or 0) + entry_size(entry) * times
+        self.copies[_allocation(entry)] = times
+
+    def hold(self, device: str | None, held: int) -> None:
+        self.devices[device] = self.devices.get(device, 0) + held
+
+    def text(self, width: int, *, bare: bool = False) -> str | None:
+        """'ttnn.matmul  model.py:42 forward  in decode', shortened to `width`; None if nothing is known.
+
+        `bare`: without 'ttnn.'.
+        """
+        if self.what is not What.NAMED:
+            return TOTALS_ONLY if self.what is What.SUMS else SHARED_CBS
+        _, _, name, site, phase = self.by
+        if not (name or site):
+            return phase and f"in {clean(phase)}"
+        op = name.rpartition(".")[2] if bare and name else name
+        return made_by(Origin(op, site, phase), width, unknown_op="")
+
+
+def are_bare(groups: Iterable[SiteGroup], width: int) -> bool:
+    """Whether 'ttnn.' does not fit in every row: then it is left out of all of them."""
+    return any(
+        not (group.text(width) or "").startswith(clean(group.by.name))
+        for group in groups
+        if group.what is What.NAMED and group.by.name
+    )
+
+
+def least_width(groups: Iterable[SiteGroup]) -> int:
+    """Columns in which op, file and phase of each group fit, if that is not too many."""
+    shortest = [
+        len(
+            f"{(by.name or '').removeprefix('ttnn.')}  {place}{f'  in {by.phase}' if by.phase else ''}"
+        )
+        for by in (group.by for group in groups)
+        for place in [(by.site or "").partition(" ")[0].rpartition("/")[2]]
+    ]
+    return min(max([SHORTEST, *shortest]), LONGEST)
+
+
+def _allocation(entry: Entry) -> object:
+    """The same for the copies of one entry on the devices of a mesh."""
+    if isinstance(entry, Buffer):
+        return entry.allocation
+    if isinstance(entry, CircularBuffer):
+        return entry.program, entry.address, entry.size
+    return entry.id, entry.footprint
+
+
+def site_groups(snapshot: Snapshot) -> list[SiteGroup]:
+    """All memory of a snapshot with the detail `buffers`, largest first; what no list contains, as totals."""
+    found: dict[tuple[What, MadeBy], SiteGroup] = {}
+
+    def group(what: What, by: MadeBy) -> SiteGroup:
+        one = found.get((what, by))
+        if one is None:
+            one = found[what, by] = SiteGroup(by, what)
+        return one
+
+    listed: Counter[tuple[int | None, str | None, str]] = Counter()
+    for buffer in snapshot.buffers or ():
+        group(What.NAMED, buffer.made_by).add(buffer, buffer.held)
+        listed[buffer.pid, buffer.device, buffer.kind] += buffer.held
+    for circular in snapshot.circular_buffers or ():
+        if not circular.is_global:  # it lies on an L1 buffer that is listed itself
+            by = MadeBy(circular.pid, CB, None, None, None)
+            group(What.CIRCULAR, by).add(circular, 0)
+    ids = {device.unique_id for device in snapshot.devices}
+    for process in snapshot.processes:
+        for device, amounts in process.devices.items():
+            for kind, held in amounts.by_label().items() if device in ids else ():
+                by, seen = (
+                    MadeBy(process.pid, kind, None, None, None),
+                    listed[process.pid, device, kind],
+                )
+                if kind == CB and (What.CIRCULAR, by) in found:
+                    group(What.CIRCULAR, by).hold(device, held)
+                elif held > seen:
+                    rest = group(What.SUMS, by)
+                    rest.hold(device, held - seen)
+                    asked = None if seen else counted_bytes(kind, process, held)
+                    known = rest.requested is not None and asked is not None
+                    rest.requested = (rest.requested or 0) + (asked or 0) if known else None
+    return sorted(found.values(), key=lambda one: -one.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,68 +166,57 @@ class LiveGroup:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Groups, the largest first, and their sum, which is that of the processes."""
+    """Groups, largest first, and their sum, which equals that of the processes."""
 
     by: str
     groups: tuple[LiveGroup, ...]
     total: LiveGroup
+    unnamed: frozenset[int | None] = frozenset()  # pids of the buffers without a name
 
 
 def live_groups(snapshot: Snapshot, by: str) -> Grouped:
     """Of a snapshot with the detail `buffers`, or none where all sources have sums only."""
-    ids = {device.unique_id for device in snapshot.devices}
-    total = Amounts.total(
-        held
-        for process in snapshot.processes
-        for unique_id, held in process.devices.items()
-        if unique_id in ids
+    found: dict[tuple[What, str | int | None], list[SiteGroup]] = {}
+    if by == "pid":
+        found = {(What.NAMED, process.pid): [] for process in snapshot.processes}
+    for one in site_groups(snapshot):
+        if one.by.kind in LABELS:  # host memory is not counted
+            found.setdefault(_key(one, by), []).append(one)
+    groups = [LiveGroup(*key, _held(parts), _count(key[0], parts)) for key, parts in found.items()]
+    order = list(What)
+    ordered = sorted(
+        (group for group in groups if group.held.all or group.what is What.NAMED),
+        key=lambda group: (order.index(group.what), -group.held.all),
     )
-    groups = _of_buffers(snapshot.buffers or (), by)
-    groups = _of_processes(groups, snapshot) if by == "pid" else [*groups, *_rest(groups, total)]
-    named = [group for group in groups if group.what is What.NAMED]
-    others = [group for group in groups if group.what is not What.NAMED and group.held.all]
-    ordered = [*sorted(named, key=lambda group: -group.held.all), *others]
     counts = [group.count for group in ordered if group.count is not None]
     count = sum(counts) if len(counts) == len(ordered) else None
-    return Grouped(by, tuple(ordered), LiveGroup(What.SUMS, None, total, count))
+    total = Amounts.total(group.held for group in ordered)
+    unnamed = frozenset(one.by.pid for one in found.get((What.UNNAMED, None), ()))
+    return Grouped(by, tuple(ordered), LiveGroup(What.SUMS, None, total, count), unnamed)
 
 
-def _of_buffers(buffers: Iterable[Buffer], by: str) -> list[LiveGroup]:
-    found: dict[str | int | None, list[Buffer]] = {}
-    key_of = attrgetter(BY[by])
-    for buffer in buffers:
-        if buffer.kind in LABELS:  # host memory is not counted
-            found.setdefault(key_of(buffer), []).append(buffer)
-    return [
-        LiveGroup(What.UNNAMED if key is None else What.NAMED, key, _held(rows), len(rows))
-        for key, rows in found.items()
-    ]
+def _key(group: SiteGroup, by: str) -> tuple[What, str | int | None]:
+    """A process has its circular buffers to itself; else they are shared."""
+    if by == "pid":
+        return What.NAMED, group.by.pid
+    if group.by.kind == CB:
+        return What.CIRCULAR, None
+    value = None if group.what is What.SUMS else getattr(group.by, BY[by])
+    return (What.UNNAMED if value is None and group.what is What.NAMED else group.what), value
 
 
-def _held(buffers: Iterable[Buffer]) -> Amounts:
+def _held(groups: Iterable[SiteGroup]) -> Amounts:
     sums = dict.fromkeys(LABELS, 0)
-    for buffer in buffers:
-        sums[buffer.kind] += buffer.held
+    for group in groups:
+        sums[group.by.kind] += group.held
     return Amounts._make(sums.values())
 
 
-def _of_processes(groups: Iterable[LiveGroup], snapshot: Snapshot) -> list[LiveGroup]:
-    """A process has its circular buffers to itself; where only its sums are known, these are."""
-    out = {(group.what, group.key): group for group in groups}
-    for process in snapshot.processes:
-        key = (What.NAMED, process.pid)
-        counted = out[key].count if key in out else 0
-        held = Amounts.total(process.devices.values())
-        out[key] = LiveGroup(*key, held, counted if counted or not held.all else None)
-    return list(out.values())
-
-
-def _rest(groups: Iterable[LiveGroup], total: Amounts) -> Iterator[LiveGroup]:
-    listed = Amounts.total(group.held for group in groups)
-    rest = Amounts._make(map(sub, total, listed))._replace(cb=0)
-    if any(rest):
-        yield LiveGroup(What.SUMS, None, rest, None)
-    yield LiveGroup(What.CIRCULAR, None, Amounts(cb=total.cb), 0)
+def _count(what: What, groups: Sequence[SiteGroup]) -> int | None:
+    """Buffers alone are counted; None: there are some, but nobody has counted them."""
+    count = sum(len(one.copies) for one in groups if one.what is What.NAMED)
+    held = any(one.held for one in groups)
+    return None if held and not count and what is not What.CIRCULAR else count
 
 
 SCHEMA = "ttmem.groups/1"
@@ -121,6 +234,14 @@ def group_document(snapshot: Snapshot, grouped: Grouped) -> dict[str, Any]:
         "schema": SCHEMA,
         "time_ns": snapshot.time_ns,
         "host": whole["host"],
+        **group_rows(grouped),
+        "losses": whole["losses"],
+    }
+
+
+def group_rows(grouped: Grouped) -> dict[str, Any]:
+    """The part of the document that is about the groups."""
+    return {
         "by": grouped.by,
         "groups": [
             {
@@ -135,7 +256,6 @@ def group_document(snapshot: Snapshot, grouped: Grouped) -> dict[str, Any]:
             for group in grouped.groups
         ],
         "total": _amounts(grouped.total),
-        "losses": whole["losses"],
     }
 
 
@@ -150,8 +270,11 @@ def render_groups(
 ) -> str:
     """The groups under their titles; the last row is the sum of the devices, to the byte."""
     commands = {process.pid: process.command for process in snapshot.processes}
-    unnamed = _unnamed(snapshot, grouped.by)
-    rows = [_row(group, grouped, _name(group, unnamed, commands)) for group in grouped.groups]
+    unnamed = _unnamed(snapshot, grouped)
+    rows = [
+        _row(group, grouped, _name(group, grouped.by, unnamed, commands))
+        for group in grouped.groups
+    ]
     rows.append(_row(grouped.total, grouped, ink("total", Style.TITLE)))
     lines = Table(_columns(grouped), rows).fitted_lines(width)
     sections = [
@@ -164,6 +287,7 @@ def render_groups(
                 *loss_notes(snapshot, chosen),
                 *_totals_note(snapshot, grouped.by),
                 *remark_notes(snapshot),
+                *instant_notes(snapshot),
             ],
             width,
         ),
@@ -191,7 +315,7 @@ def _columns(grouped: Grouped) -> list[Column]:
     return [*(Column(title, right=True) for title in numbers), Column(_TITLES[grouped.by], grow=1)]
 
 
-def _row(group: LiveGroup, grouped: Grouped, name: Line) -> list[Line]:
+def _row(group: LiveGroup, grouped: Grouped, name: Cell) -> list[Cell]:
     held, total = group.held, grouped.total.held
     trace = [_amount(held.trace)] if total.trace else []
     return [
@@ -205,22 +329,22 @@ def _row(group: LiveGroup, grouped: Grouped, name: Line) -> list[Line]:
     ]
 
 
-def _unnamed(snapshot: Snapshot, by: str) -> str:
-    """What can be said of buffers without a name: that depends on who made them."""
+def _unnamed(snapshot: Snapshot, grouped: Grouped) -> str:
+    """Why buffers have no name; this depends on what reported them."""
+    by = grouped.by
     if by == "phase":
         return _OUTSIDE[by]
-    unnamed = [one for one in snapshot.buffers or () if getattr(one, BY[by]) is None]
     recorded: dict[int | None, bool | None] = {
         one.pid: one.call_sites for one in snapshot.processes
     }
-    makers = {recorded.get(one.pid) for one in unnamed}
+    makers = {recorded.get(pid) for pid in grouped.unnamed}
     if makers == {False}:
         return _NOT_RECORDED.get(by, "unknown")
     unknown = _UNNAMED.get(by, "unknown")
     return _OUTSIDE.get(by, unknown) if makers == {True} else unknown
 
 
-def _name(group: LiveGroup, unnamed: str, commands: Mapping[int, str | None]) -> Line:
+def _name(group: LiveGroup, by: str, unnamed: str, commands: Mapping[int, str | None]) -> Cell:
     if group.what is What.CIRCULAR:
         return faint("circular buffers (shared)")
     if group.what is What.SUMS:
@@ -230,7 +354,12 @@ def _name(group: LiveGroup, unnamed: str, commands: Mapping[int, str | None]) ->
     if isinstance(group.key, int):
         command = commands.get(group.key)
         return ink(f"{group.key}  {short_command(command) if command else ''}".rstrip())
-    return ink(clean(str(group.key)))
+    site = str(group.key).split("\n", 1)[0]
+    return partial(_site, site) if by == "site" else ink(clean(site))
+
+
+def _site(site: str, width: int) -> Line:
+    return ink(short_site(site, width))
 
 
 def _amounts(group: LiveGroup) -> dict[str, int | None]:

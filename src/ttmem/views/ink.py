@@ -112,7 +112,7 @@ def clip_line(line: Line, width: int) -> Line:
 
 
 def flow(facts: Iterable[Line], width: int, gap: str = "  ") -> list[Line]:
-    """Facts one after the other; one is broken only if it does not fit on a line by itself."""
+    """Facts in a row, wrapped between facts; a fact is broken only if it is wider than a line."""
     lines: list[Line] = []
     for fact in facts:
         joined = (*lines[-1], Span(gap), *fact) if lines else fact

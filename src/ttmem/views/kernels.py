@@ -1,28 +1,27 @@
-"""Kernel code, apart from every sum: its ring lies below the memory that can be allocated."""
+"""Kernel code, which is part of no total: its ring lies below the allocatable memory."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
-from ttmem.sizes import human
-from ttmem.snapshots import Device, Kernels, Snapshot
-from ttmem.views.figures import Pairs, Units, amount, counted, fact
-from ttmem.views.ink import EMPTY, Line, Span, Style, faint, flow, indent, ink
+from ttmem.sizes import human, several
+from ttmem.snapshots import Device, Kernel, Kernels, Snapshot
+from ttmem.text import clean
+from ttmem.views.figures import Pairs, Units, amount, counted, fact, known
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.names import DeviceNames
 from ttmem.views.table import Column, Table
 
-MANY = 8  # devices; beyond that, neighbours with the same figures share a line
 TYPES = ("application", "fabric", "dispatch")
 LEAST_AMOUNT = len("32.0 MiB")
 PARTIAL = "partial"
 
 
 def kernel_lines(devices: Sequence[Device], width: int) -> list[Line]:
-    """The kernel line of each device that has reported any kernel code."""
-    groups = _grouped(
-        [device for device in devices if _has_kernels(device.kernels)], len(devices) > MANY
-    )
+    """The kernel code of each device that has reported any; neighbours with the same figures share a line."""
+    groups = _grouped(devices)
     if not groups:
         return []
     names = DeviceNames(devices)
@@ -35,7 +34,7 @@ def kernel_lines(devices: Sequence[Device], width: int) -> list[Line]:
 
 
 def partial_sentence(device: Device) -> str | None:
-    """Why the kernel figures of a device are not all there is; None if they are."""
+    """Why the kernel figures of a device are incomplete; None if they are complete."""
     if not device.kernels.partial:
         return None
     origin = device.provenance.get("kernels")
@@ -47,14 +46,9 @@ def _has_kernels(kernels: Kernels) -> bool:
     return bool(kernels.loads or footprint or kernels.dispatches or kernels.ring.occupied)
 
 
-def _grouped(devices: Sequence[Device], same: bool) -> list[list[Device]]:
-    groups: list[list[Device]] = []
-    for device in devices:
-        if same and groups and groups[-1][0].kernels == device.kernels:
-            groups[-1].append(device)
-        else:
-            groups.append([device])
-    return groups
+def _grouped(devices: Iterable[Device]) -> list[list[Device]]:
+    known = (device for device in devices if _has_kernels(device.kernels))
+    return [list(same) for _, same in groupby(known, lambda device: device.kernels)]
 
 
 def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Table:
@@ -64,10 +58,13 @@ def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Table:
         Column("ID", right=True),
         Column("RING occupied"),
         Column("APPLICATION", right=True),
-        *(Column(title, True, LEAST_AMOUNT) for title in ("FABRIC", "DISPATCH", "BINARIES")),
+        *(
+            Column(title, right=True, width=LEAST_AMOUNT)
+            for title in ("FABRIC", "DISPATCH", "BINARIES")
+        ),
         Column("LOADS", right=True),
         Column("DISPATCHES", right=True),
-        *([Column("COUNTED", True, LEAST_AMOUNT)] if prototype else []),
+        *([Column("COUNTED", right=True, width=LEAST_AMOUNT)] if prototype else []),
         *([Column("")] if marked else []),
     ]
     rows = [
@@ -146,9 +143,8 @@ def _type_grid(snapshot: Snapshot) -> Table:
     names = DeviceNames(snapshot.devices)
     counts = _counts(snapshot)
     rows: list[list[Line]] = []
-    for device in snapshot.devices:
-        if _has_kernels(device.kernels):
-            rows += _type_rows(names.some([device.unique_id]), device, counts)
+    for group in _grouped(snapshot.devices):
+        rows += _type_rows(names.some(device.unique_id for device in group), group[0], counts)
     return Table(columns, rows)
 
 
@@ -183,3 +179,48 @@ def _type_rows(name: str, device: Device, counts: Counts | None) -> list[list[Li
     every = (*ink("all", Style.TITLE), *ink(f" ({PARTIAL})" * kernels.partial, Style.WARN))
     rows.append([EMPTY, every, counted(kernels.count), total, *map(counted, counters)])
     return rows
+
+
+LARGEST = 10  # kernels
+
+
+def kernel_list(snapshot: Snapshot, names: DeviceNames, width: int) -> list[Line]:
+    """The kernels with the largest footprints; those of one name, type and size share a row."""
+    found: dict[tuple[str | None, str, int | None], list[Kernel]] = {}
+    for kernel in snapshot.kernels or ():
+        found.setdefault((kernel.name, kernel.type, kernel.binary), []).append(kernel)
+    groups = sorted(found.items(), key=lambda item: -_footprint(item[1]))
+    columns = [
+        Column("FOOTPRINT*", right=True),
+        Column("BINARY", right=True),
+        Column("COUNT", right=True),
+        Column("DEVICES"),
+        Column("TYPE", rank=1),
+        Column("KERNEL", width=16, grow=1),
+    ]
+    rows = [
+        [
+            ink(human(_footprint(of))),
+            amount(Units.BINARY, binary),
+            counted(len(of)),
+            ink(names.some(dict.fromkeys(one.device for one in of if one.device))),
+            ink(kind.title()),
+            known(name and clean(name)),
+        ]
+        for (name, kind, binary), of in groups[:LARGEST]
+    ]
+    if not rows:
+        return []
+    hidden = [of for _, of in groups[LARGEST:]]
+    rest = human(sum(map(_footprint, hidden)))
+    more = faint(
+        f" and {several(len(hidden), 'more row')}, {rest}; page 4 of `ttmem top` lists all"
+    )
+    return [
+        *Table(columns, rows).fitted_lines(width),
+        *([clip_line(more, width)] if hidden else []),
+    ]
+
+
+def _footprint(kernels: Iterable[Kernel]) -> int:
+    return sum(kernel.footprint for kernel in kernels)

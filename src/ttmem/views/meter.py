@@ -15,7 +15,7 @@ PERCENT = 4  # columns of '100%'
 
 
 def is_over(used: int | None, capacity: int | None) -> bool:
-    """Whether reports add up to more than there is."""
+    """Whether reports exceed the capacity."""
     return used is not None and capacity is not None and used > capacity
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ttmem.events import CardSample
@@ -73,7 +74,7 @@ class DeviceNames:
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
-        devices = tuple(devices)
+        devices = {device.unique_id: device for device in devices}.values()
         self._short = short_ids((device.unique_id for device in devices), SHORTEST_ID)
         count = Counter(device.logical_id for device in devices)
         self._numbers: Mapping[str, int] = {
@@ -167,8 +168,13 @@ def _runs(numbers: list[int]) -> list[str]:
     return ["-".join(map(str, run)) for run in runs]
 
 
-def short_ids(unique_ids: Iterable[str], width: int) -> dict[str, str]:
+def short_ids(unique_ids: Iterable[str], width: int) -> Mapping[str, str]:
     """Ids cut in the middle to `width` letters; to more where two would look the same."""
+    return _short_ids(tuple(unique_ids), width)
+
+
+@lru_cache(1 << 4)  # the monitor asks for those of the same devices several times for each screen
+def _short_ids(unique_ids: tuple[str, ...], width: int) -> Mapping[str, str]:
     full = {unique_id: clean(unique_id) for unique_id in unique_ids}
     longest = max(map(len, full.values()), default=0)
     for length in range(max(width, SHORTEST_ID), longest):

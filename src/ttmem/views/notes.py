@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ttmem.sizes import human
+from ttmem.events import Amounts
+from ttmem.sizes import human, several
 from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.views.devices import cb_measure
 from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
 from ttmem.views.kernels import partial_sentence
 from ttmem.views.names import DeviceNames, age, pids_text
-from ttmem.views.selection import DISAGREE, LEFT, is_quiet
+from ttmem.views.selection import DISAGREE, LEFT, is_quiet, is_recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,16 @@ def note_lines(notes: Iterable[Note], width: int, whole: bool = True) -> list[Li
     return [line for note in notes for line in note.lines(width)]
 
 
+def device_notes(
+    sign: str, style: Style, found: Iterable[tuple[str, Device]], names: DeviceNames
+) -> list[Note]:
+    """One for each text, with the devices that it is about."""
+    where: dict[str, list[str]] = {}
+    for text, device in found:
+        where.setdefault(text, []).append(device.unique_id)
+    return [Note(sign, style, f"{names.sentence(ids)}: {text}") for text, ids in where.items()]
+
+
 MANY_DISAGREE = (
     "the totals stored by the runtime differ from the sum of the live processes; the sum is used"
 )
@@ -53,45 +64,50 @@ def remark_notes(snapshot: Snapshot) -> list[Note]:
     return [Note("!", Style.WARN, remark.text) for remark in snapshot.remarks]
 
 
-def quiet_notes(snapshot: Snapshot) -> list[Note]:
+def instant_notes(snapshot: Snapshot) -> list[Note]:
+    """If nothing is allocated at this time of a recording, as after its program has exited: which times show more."""
+    held = (Amounts.total(process.devices.values()).all for process in snapshot.processes)
+    if not is_recorded(snapshot) or any(held):
+        return []
+    devices = snapshot.devices
+    refused = any(remark.kind == "instant" for remark in snapshot.remarks)  # there is no such peak
+    peaks = {
+        "peak:dram": not (devices or refused) or any(one.memory.dram.peak for one in devices),
+        "peak:l1": not devices or any(one.memory.l1.peak for one in devices),
+        "oom": any(one.failed_allocations for one in devices),
+    }
+    found = [f"--at {name}" for name, worthwhile in peaks.items() if worthwhile]
+    text = f"nothing is allocated at this instant; try {' or '.join(found)}"
+    return [Note("hint:", Style.GOOD, text)] if found else []
+
+
+def quiet_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     """About devices: oddities in a region that change no total."""
-    names = DeviceNames(snapshot.devices)
     left = {left.pid for left in snapshot.left_behind}
-    where: dict[str, list[str]] = {}
-    disagreeing: dict[str, list[str]] = {}
+    found, disagreeing = [], []
     for device in snapshot.devices:
         for anomaly in device.anomalies:
             if anomaly.kind in DISAGREE:
-                disagreeing.setdefault(device.unique_id, []).append(anomaly.text)
+                disagreeing.append((anomaly.text, device))
             elif is_quiet(anomaly) and not (anomaly.kind in LEFT and anomaly.pid in left):
-                where.setdefault(anomaly.text, []).append(device.unique_id)
-    if len(disagreeing) == 1:
-        ((unique_id, texts),) = disagreeing.items()
-        for text in texts:
-            where[text] = [unique_id]
-    elif disagreeing:
-        where[MANY_DISAGREE] = list(disagreeing)
-    return [
-        Note("-", Style.FAINT, f"{names.sentence(devices)}: {text}")
-        for text, devices in where.items()
-    ]
+                found.append((anomaly.text, device))
+    if len({device.unique_id for _, device in disagreeing}) > 1:
+        apart = {device.unique_id: device for _, device in disagreeing}
+        disagreeing = [(MANY_DISAGREE, device) for device in apart.values()]
+    return device_notes("-", Style.FAINT, [*found, *disagreeing], names)
 
 
-def blind_notes(snapshot: Snapshot) -> list[Note]:
+def blind_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     """What the counters of the stock runtime miss; provenance has it in full."""
-    seen: dict[str, list[str]] = {}
+    found = []
     for device in snapshot.devices:
         dram = device.provenance.get("dram")
         if dram is not None and COUNTERS in dram.source:
             blind = BLIND if device.kernels.counted is None else BLIND.partition(",")[0]
             if THREADS_SEEN not in dram.source:
                 blind = f"buffers of other threads, {blind}"
-            seen.setdefault(f"{blind} {SEE}", []).append(device.unique_id)
-    names = DeviceNames(snapshot.devices)
-    return [
-        Note("-", Style.FAINT, f"{names.sentence(devices)}: {BY_COUNTERS} {blind}")
-        for blind, devices in seen.items()
-    ]
+            found.append((f"{BY_COUNTERS} {blind} {SEE}", device))
+    return device_notes("-", Style.FAINT, found, names)
 
 
 PAGE = "docs/circular-buffers.md"
@@ -143,7 +159,7 @@ def _matters(device: Device) -> bool:
 
 
 def _shares_beyond_capacity(device: Device) -> bool:
-    """The plain sum exceeds L1: users who see it elsewhere wonder why."""
+    """Explains a plain sum that exceeds L1, since other tools show it."""
     cb = device.memory.cb
     if cb.cached is None or cb.demand is None:
         return False
@@ -181,23 +197,19 @@ WORST = ("over_capacity", "allocation_failed")  # impossible sums, then what bro
 PROBE = "probe"  # what is beyond its table is in all sums, and said by an anomaly
 
 
-def anomaly_notes(snapshot: Snapshot) -> list[Note]:
+def anomaly_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     """One for each anomaly, with the devices it is on; the worst first."""
-    names = DeviceNames(snapshot.devices)
     found = [
         (anomaly, device)
         for device in snapshot.devices
         for anomaly in device.anomalies
         if not is_quiet(anomaly)
     ]
-    where: dict[str, list[str]] = {}
+    texts = []
     for anomaly, device in sorted(found, key=lambda pair: _rank(pair[0])):
         ago = "" if anomaly.time_ns is None else f", {age(snapshot.time_ns - anomaly.time_ns)} ago"
-        where.setdefault(anomaly.text + ago, []).append(device.unique_id)
-    return [
-        Note("!", Style.ALARM, f"{names.sentence(devices)}: {text}")
-        for text, devices in where.items()
-    ]
+        texts.append((anomaly.text + ago, device))
+    return device_notes("!", Style.ALARM, texts, names)
 
 
 def _rank(anomaly: Anomaly) -> int:
@@ -207,6 +219,18 @@ def _rank(anomaly: Anomaly) -> int:
 def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
     """What was lost; `chosen`: only by the processes shown."""
     return [Note("!", Style.WARN, sentence) for sentence in _losses(snapshot, chosen)]
+
+
+def late_notes(snapshot: Snapshot) -> list[Note]:
+    """Of which processes the beginning is unknown. Nothing is lost: everything that was alive then is counted."""
+    late = [process.pid for process in snapshot.processes if process.earlier_unknown]
+    if not late:
+        return []
+    text = (
+        f"what {pids_text(late)} did before ttmem began to read is unknown: totals are right, but how often some"
+        " programs ran and the peak of L1 used may be N/A"
+    )
+    return [Note("-", Style.FAINT, text)]
 
 
 def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
@@ -225,28 +249,27 @@ def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
         rejected = snapshot.losses.rejected_records
     out = []
     if overwritten:
-        lost = sum(overwritten.values())
-        events = "event was" if lost == 1 else "events were"
+        lost = several(sum(overwritten.values()), "event was", "events were")
         out.append(
-            f"lost: {lost:,} {events} overwritten before being read{_pids(overwritten)};"
+            f"lost: {lost} overwritten before being read{_pids(overwritten)};"
             " totals are right, but dispatch counts and the peak of L1 used may be N/A"
             " (`ttmem run --events` keeps more)"
         )
     if unseen:
-        events = "event was" if unseen == 1 else "events were"
+        events = several(unseen, "event was", "events were")
         out.append(
-            f"lost: {unseen:,} {events} dropped{_pids(dropped)};"
+            f"lost: {events} dropped{_pids(dropped)};"
             " a resend corrects the totals, but peaks in between may be missing"
         )
     if overflow:
-        buffers = "live buffer is" if overflow == 1 else "live buffers are"
+        buffers = several(overflow, "live buffer is", "live buffers are")
         out.append(
-            f"lost: {overflow:,} {buffers} beyond what a client can resend{_pids(beyond)};"
+            f"lost: {buffers} beyond what a client can resend{_pids(beyond)};"
             " the next resend drops them from the totals"
         )
     if rejected:
-        records = "record was" if rejected == 1 else "records were"
-        out.append(f"{rejected:,} {records} rejected and not counted (the server's log says why)")
+        records = several(rejected, "record was", "records were")
+        out.append(f"{records} rejected and not counted (the server's log says why)")
     return out
 
 
@@ -254,10 +277,9 @@ def unlisted_notes(counts: Mapping[int, int]) -> list[Note]:
     """Buffers that ended processes never freed and no list contains, by pid."""
     if not counts:
         return []
-    total = sum(counts.values())
-    buffers = "buffer was" if total == 1 else "buffers were"
+    buffers = several(sum(counts.values()), "more buffer was", "more buffers were")
     text = (
-        f"{total:,} more {buffers} never freed{_pids(counts)}, but did not fit into the probe's table"
+        f"{buffers} never freed{_pids(counts)}, but did not fit into the probe's table"
         " (`ttmem run --live` enlarges it)"
     )
     return [Note("!", Style.WARN, text)]
@@ -269,7 +291,7 @@ def _pids(counts: Mapping[int, int]) -> str:
     return f" ({pids_text(pids)})" if pids else ""
 
 
-def missing_notes(snapshot: Snapshot) -> list[Note]:
+def missing_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     """Why capacities are N/A."""
     why: dict[tuple[str, str], list[str]] = {}
     for device in snapshot.devices:
@@ -284,25 +306,17 @@ def missing_notes(snapshot: Snapshot) -> list[Note]:
         if missing:
             what = "capacity" if len(missing) > 1 else f"{missing[0]} capacity"
             why.setdefault((what, _reason(device)), []).append(device.unique_id)
-    names = DeviceNames(snapshot.devices)
     return [
         Note("-", Style.FAINT, f"{what} N/A on {names.sentence(devices)}: {reason}")
         for (what, reason), devices in why.items()
     ]
 
 
-def partial_notes(snapshot: Snapshot) -> list[Note]:
+def partial_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     """What the kernel figures miss on devices that are only partly watched."""
-    missed: dict[str, list[str]] = {}
-    for device in snapshot.devices:
-        sentence = partial_sentence(device)
-        if sentence is not None:
-            missed.setdefault(sentence, []).append(device.unique_id)
-    names = DeviceNames(snapshot.devices)
-    return [
-        Note("-", Style.FAINT, f"{names.sentence(devices)}: {sentence}")
-        for sentence, devices in missed.items()
-    ]
+    found = ((partial_sentence(device), device) for device in snapshot.devices)
+    said = [(sentence, device) for sentence, device in found if sentence]
+    return device_notes("-", Style.FAINT, said, names)
 
 
 def _reason(device: Device) -> str:
@@ -312,11 +326,10 @@ def _reason(device: Device) -> str:
 
 def dead_notes(snapshot: Snapshot) -> list[Note]:
     """One line instead of the table of what dead processes left behind."""
-    count = len(snapshot.left_behind)
-    if not count:
+    if not snapshot.left_behind:
         return []
-    who = "dead process" if count == 1 else "dead processes"
-    return [Note("-", Style.FAINT, f"{count:,} {who} left memory behind")]
+    who = several(len(snapshot.left_behind), "dead process", "dead processes")
+    return [Note("-", Style.FAINT, f"{who} left memory behind")]
 
 
 def hint_notes(snapshot: Snapshot, earlier: Snapshot | None) -> list[Note]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from operator import sub
+from typing import NamedTuple
 
 from ttmem.events import LABELS, Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import LeftBehind, Process, Snapshot
 from ttmem.text import columns, short_command
 from ttmem.views.figures import AMOUNT, fact
-from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, flow, indent, ink, paragraph
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, age
 from ttmem.views.table import Column, Table
 
@@ -21,67 +21,129 @@ USER_WIDTH = 12
 CHANGES = 8  # rows
 GHOST = "* a ghost: its counters are still in shared memory; `ttmem clean` clears them"
 LEFT_REMARK = "by dead processes, not part of any total"
-NOT_CONNECTED = "* not connected; it keeps its memory until it dies or reports again"
+DEAD, LOST, AWAY = "x", "!", "*"
+MARKS = (
+    (DEAD, "left behind by a dead process, not counted"),
+    (LOST, "its client lost events or buffers"),
+    (AWAY, "not connected: its memory counts until it exits"),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    pid: str
-    who: str  # user, or when it died
+class ProcessRow(NamedTuple):
+    """A process, what a dead one left behind, or a sum of several."""
+
+    pid: int
+    mark: str
+    user: str | None
+    command: str
     devices: str
     held: Amounts
-    command: str
+    age_ns: int | None = None  # since it began, or since it died
     style: Style = Style.PLAIN
+    title: str = ""  # of a sum
+
+    @property
+    def dead(self) -> bool:
+        """Is it only what a dead process left behind?"""
+        return self.mark == DEAD
+
+    @property
+    def name(self) -> str:
+        return self.title or f"{self.pid}{self.mark.strip()}"
+
+    def ink(self, text: str) -> Line:
+        return ink(text, self.style)
+
+
+def process_rows(
+    snapshot: Snapshot, names: DeviceNames, device: str | None = None
+) -> list[ProcessRow]:
+    """The largest first, what dead ones left behind at the end; `device`: what they hold on it."""
+    sets = DeviceSets(names)
+
+    def row(one: Process | LeftBehind, mark: str, since: int | None) -> ProcessRow:
+        held = one.devices.values() if device is None else [one.devices[device]]
+        return ProcessRow(
+            one.pid,
+            mark,
+            one.user,
+            short_command(one.command),
+            sets.name(one.devices),
+            Amounts.total(held),
+            None if since is None else snapshot.time_ns - since,
+            Style.FAINT if mark == DEAD else Style.PLAIN,
+        )
+
+    def is_here(one: Process | LeftBehind) -> bool:
+        return device is None or device in one.devices
+
+    live = [row(one, _mark(one), one.start_time_ns) for one in filter(is_here, snapshot.processes)]
+    dead = [row(left, DEAD, left.died_ns) for left in filter(is_here, snapshot.left_behind)]
+    return [*sorted(live, key=lambda row: (-row.held.all, row.pid)), *dead]
+
+
+class DeviceSets:
+    """Short names of sets of devices: '0-3', or '12 devices'. Many rows share a set."""
+
+    def __init__(self, names: DeviceNames) -> None:
+        self._names = names
+        self._known: dict[tuple[str, ...], str] = {}
+
+    def name(self, devices: Iterable[str]) -> str:
+        key = tuple(devices)
+        if key not in self._known:
+            text = self._names.some(key)
+            short = columns(text) <= DEVICES_WIDTH or len(key) < 2
+            self._known[key] = text if short else f"{len(key)} devices"
+        return self._known[key]
+
+
+def _mark(process: Process) -> str:
+    if process.dropped_events or process.overflow:
+        return LOST
+    return AWAY if is_away(process) else " "
+
+
+def legend(rows: Iterable[ProcessRow]) -> list[Line]:
+    """The meaning of the marks that are shown."""
+    present = {row.mark for row in rows}
+    return [(Span(f"{mark} ", Style.WARN), *faint(text)) for mark, text in MARKS if mark in present]
 
 
 def process_table(
-    snapshot: Snapshot, width: int, most: int | None = None, commands: bool = True
+    snapshot: Snapshot,
+    names: DeviceNames,
+    width: int,
+    most: int | None = None,
+    commands: bool = True,
 ) -> list[Line]:
     """Largest first, with a total; no kernel column, since kernel code is not part of any total.
 
     `most`: only so many rows, and one for all others. `commands`: may have lines of their own.
     """
-    names = DeviceNames(snapshot.devices)
-    rows = []
-    for process in snapshot.processes:
-        mark = "*" if is_away(process) else ""
-        rows.append(
-            Row(
-                pid=f"{process.pid}{mark}",
-                who=process.user or "N/A",
-                devices=_devices(names, process.devices),
-                held=Amounts.total(process.devices.values()),
-                command=short_command(process.command),
-            )
-        )
-    rows.sort(key=lambda row: (-row.held.all, row.pid))
+    rows = [row for row in process_rows(snapshot, names) if not row.dead]
     shown, others = rows[:most], rows[len(rows) if most is None else most :]
-    below = [*_others(others), *_totals(snapshot)]
-    lines = _table(shown, below, "USER", width, commands)
-    rows = shown
-    if any(row.pid.endswith("*") for row in rows):
-        lines += indent(paragraph(NOT_CONNECTED, width - 1, Style.FAINT), 1)
-    return lines
+    lines = _table(shown, [*_others(others), *_totals(snapshot)], "USER", width, commands)
+    return [*lines, *indent(flow(legend(shown), width - 1), 1)]
 
 
-def change_table(now: Snapshot, before: Snapshot, width: int) -> list[Line]:
+def change_table(now: Snapshot, before: Snapshot, names: DeviceNames, width: int) -> list[Line]:
     """What each process allocated or freed in between, the largest change first."""
-    devices = {device.unique_id: device for device in (*before.devices, *now.devices)}
-    names = DeviceNames(devices.values())
-    processes = {one.pid: one for one in (*before.processes, *now.processes)}
     then, held = _held_by_pid(before), _held_by_pid(now)
-    rows = []
-    for pid, process in processes.items():
-        change = Amounts._make(map(sub, held.get(pid, Amounts()), then.get(pid, Amounts())))
-        if any(change):
-            where, command = _devices(names, process.devices), short_command(process.command)
-            rows.append(Row(str(pid), process.user or "N/A", where, change, command))
+    known = {
+        row.pid: row for one in (before, now) for row in process_rows(one, names) if not row.dead
+    }
+    changes = {
+        pid: Amounts._make(map(sub, held.get(pid, Amounts()), then.get(pid, Amounts())))
+        for pid in known
+    }
+    rows = [
+        row._replace(held=changes[pid], mark="") for pid, row in known.items() if any(changes[pid])
+    ]
     rows.sort(key=lambda row: (-sum(map(abs, row.held)), row.pid))
-    shown, others = rows[:CHANGES], rows[CHANGES:]
-    below = _others(others) if others else []
     if not rows:
         return [faint(" nothing")]
-    return _table(shown, below, "USER", width, amount=_signed)
+    return _table(rows[:CHANGES], _others(rows[CHANGES:]), "USER", width, amount=_signed)
 
 
 def _held_by_pid(snapshot: Snapshot) -> dict[int, Amounts]:
@@ -93,61 +155,51 @@ def _signed(change: int) -> str:
 
 
 def is_away(process: Process) -> bool:
-    """Of counters there is no connection to be closed."""
+    """Whether its connection is closed; counters have no connection."""
     return not process.alive or ("socket" in process.sources and not process.connected)
 
 
-def left_behind_table(snapshot: Snapshot, width: int) -> list[Line]:
+def left_behind_table(snapshot: Snapshot, names: DeviceNames, width: int) -> list[Line]:
     """What processes held when they died, the latest death first; no total."""
-    names = DeviceNames(snapshot.devices)
+    ghosts = {left.pid for left in snapshot.left_behind if left.ghost}
     rows = [
-        Row(
-            pid=f"{left.pid}{'*' if left.ghost else ''}",
-            who=_died(left, snapshot.time_ns),
-            devices=_devices(names, left.devices),
-            held=Amounts.total(left.devices.values()),
-            command=short_command(left.command),
-            style=Style.FAINT,
+        row._replace(
+            mark="*" if row.pid in ghosts else "",
+            user="N/A" if row.age_ns is None else f"{age(row.age_ns)} ago",
         )
-        for left in sorted(snapshot.left_behind, key=lambda left: -(left.died_ns or 0))
+        for row in process_rows(snapshot, names)
+        if row.dead
     ]
     if not rows:
         return []
-    lines = _table(rows, [], "DIED", width)
-    if any(left.ghost for left in snapshot.left_behind):
-        lines += indent(paragraph(GHOST, width - 1, Style.FAINT), 1)
-    return lines
+    rows.sort(key=lambda row: snapshot.time_ns if row.age_ns is None else row.age_ns)
+    ghost = indent(paragraph(GHOST, width - 1, Style.FAINT), 1) if ghosts else []
+    return [*_table(rows, [], "DIED", width), *ghost]
 
 
-def _died(left: LeftBehind, now: int) -> str:
-    return "N/A" if left.died_ns is None else f"{age(now - left.died_ns)} ago"
+def _others(rows: Sequence[ProcessRow]) -> list[ProcessRow]:
+    """One row for the processes that are not shown, so that the column adds up to its total."""
+    held = Amounts.total(row.held for row in rows)
+    return [_sum(f"{len(rows)} more", held, Style.FAINT)] if rows else []
 
 
-def _others(rows: Sequence[Row]) -> list[Row]:
-    """Those that are not shown, in one row, so that the column still adds up to its total."""
-    if not rows:
-        return []
-    return [Row(f"{len(rows)} more", "", "", Amounts.total(r.held for r in rows), "", Style.FAINT)]
+def _sum(title: str, held: Amounts, style: Style) -> ProcessRow:
+    return ProcessRow(0, "", "", "", "", held, None, style, title)
 
 
-def _devices(names: DeviceNames, held: Mapping[str, Amounts]) -> str:
-    text = names.some(held)
-    return text if columns(text) <= DEVICES_WIDTH else f"{len(held)} devices"
-
-
-def _totals(snapshot: Snapshot) -> list[Row]:
+def _totals(snapshot: Snapshot) -> list[ProcessRow]:
     """One row; a second one if the processes shown are not all that the devices shown hold."""
     held = Amounts.total(h for process in snapshot.processes for h in process.devices.values())
     whole = Amounts.total(device.memory.amounts for device in snapshot.devices)
-    rows = [Row("total", "", "", held, "", Style.TITLE)]
+    rows = [_sum("total", held, Style.TITLE)]
     if whole != held:
-        rows.append(Row("devices", "", "", whole, "", Style.FAINT))
+        rows.append(_sum("devices", whole, Style.FAINT))
     return rows
 
 
 def _table(
-    rows: Sequence[Row],
-    totals: Sequence[Row],
+    rows: Sequence[ProcessRow],
+    totals: Sequence[ProcessRow],
     who: str,
     width: int,
     commands: bool = True,
@@ -159,24 +211,29 @@ def _table(
         rows_ = zip(grid.rows, everyone, strict=True)
         wide = Table(
             [*grid.columns, Column("COMMAND", grow=1)],
-            [[*cells, ink(row.command, row.style)] for cells, row in rows_],
+            [[*cells, row.ink(row.command)] for cells, row in rows_],
         )
         return wide.fitted_lines(width)
     closer = grid.fitting(width - 1)
     if closer and commands:
-        return _folded(closer, everyone, width)
+        by = closer.widths[0] + closer.gap + 1
+        below = [
+            indent([clip_line(faint(row.command), width - by)], by) if row.command else ()
+            for row in everyone
+        ]
+        return closer.fitted_lines(width, below)
     closer = closer or _slim(everyone, amount).fitting(width - 1)
     if closer and not commands:
         return indent(closer.lines(), 1)
     return _stacked(everyone, width, commands, amount)
 
 
-def _slim(rows: Sequence[Row], amount: Callable[[int], str]) -> Table:
+def _slim(rows: Sequence[ProcessRow], amount: Callable[[int], str]) -> Table:
     """For a window that is neither wide nor high: pids, and L1 as one amount."""
     columns = [Column(title, right=True) for title in ("PID", "DRAM", "TRACE", "L1 used")]
     cells = [
         [
-            ink(row.pid, row.style),
+            row.ink(row.name),
             *(ink(amount(n), row.style) for n in (row.held.dram, row.held.trace, row.held.l1_used)),
         ]
         for row in rows
@@ -184,43 +241,34 @@ def _slim(rows: Sequence[Row], amount: Callable[[int], str]) -> Table:
     return Table(columns, cells)
 
 
-def _grid(rows: Sequence[Row], who: str, amount: Callable[[int], str]) -> Table:
+def _grid(rows: Sequence[ProcessRow], who: str, amount: Callable[[int], str]) -> Table:
     columns = [
         Column("PID", right=True),
         Column(who),
         Column("DEVICES"),
-        *(Column(title, right=True, least=AMOUNT) for title in LABELS),
+        *(Column(title, right=True, width=AMOUNT) for title in LABELS),
     ]
     cells = [
         [
-            ink(row.pid, row.style),
-            clip_line(ink(row.who, row.style), USER_WIDTH),
-            ink(row.devices, row.style),
-            *(ink(amount(figure), row.style) for figure in row.held),
+            row.ink(row.name),
+            clip_line(row.ink("N/A" if row.user is None else row.user), USER_WIDTH),
+            row.ink(row.devices),
+            *(row.ink(amount(figure)) for figure in row.held),
         ]
         for row in rows
     ]
     return Table(columns, cells)
 
 
-def _folded(grid: Table, rows: Sequence[Row], width: int) -> list[Line]:
-    head, *body = grid.lines()
-    by = grid.widths[0] + grid.gap
-    out = [head]
-    for line, row in zip(body, rows, strict=True):
-        out.append(line)
-        if row.command:
-            out += indent([clip_line(ink(row.command, Style.FAINT), width - 1 - by)], by)
-    return indent(out, 1)
-
-
 def _stacked(
-    rows: Sequence[Row], width: int, commands: bool, amount: Callable[[int], str]
+    rows: Sequence[ProcessRow], width: int, commands: bool, amount: Callable[[int], str]
 ) -> list[Line]:
     out: list[Line] = []
     for row in rows:
         where = ink(f"on {row.devices}") if row.devices else EMPTY
-        out += flow([ink(text, row.style) for text in (row.pid, row.who) if text] + [where], width)
+        out += flow(
+            [ink(text, row.style) for text in (row.name, row.user) if text] + [where], width
+        )
         if row.command and commands:
             out += indent([clip_line(faint(row.command), width - 3)], 3)
         facts = [fact(title, amount(n)) for title, n in row.held.by_label().items()]

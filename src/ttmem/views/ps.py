@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from ttmem.sizes import several
 from ttmem.snapshots import Device, Snapshot
-from ttmem.views.devices import Sheet, device_blocks, device_cells, device_lines, device_sentences
+from ttmem.views.device_lines import device_cells, device_lines
+from ttmem.views.devices import MANY, Sheet, device_blocks, device_sentences
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
-from ttmem.views.kernels import kernel_lines, kernel_type_table
+from ttmem.views.kernels import kernel_lines, kernel_list, kernel_type_table
 from ttmem.views.names import DeviceNames, in_order
 from ttmem.views.notes import (
     Note,
@@ -18,6 +20,8 @@ from ttmem.views.notes import (
     blind_notes,
     dead_notes,
     hint_notes,
+    instant_notes,
+    late_notes,
     loss_notes,
     missing_notes,
     note_lines,
@@ -27,15 +31,13 @@ from ttmem.views.notes import (
 )
 from ttmem.views.processes import LEFT_REMARK, change_table, left_behind_table, process_table
 from ttmem.views.selection import (
-    NO_COUNTERS,
-    NO_PROCESS,
-    NO_VISIBLE_PROCESS,
     NOTHING_RUNNING,
     TRY,
     idle_sentence,
     in_use,
     is_empty,
     no_device,
+    no_process,
     without_idle,
 )
 from ttmem.views.table import section, stack, title_lines
@@ -63,40 +65,35 @@ class Extent:
 ALL = Extent()
 
 
-def fitting(fits: Callable[[Extent], bool], processes: int, devices: int, notes: int) -> Extent:
-    """The largest extent that fits, or the smallest one there is."""
+STEPS: Mapping[str, bool | int] = {  # what gives way, in this order, and to how much
+    "hints": False,
+    "kernels": False,
+    "left_behind": False,
+    "details": False,
+    "by_type": False,
+    "telemetry": False,
+    "processes": LEAST_PROCESSES,
+    "airy": False,
+    "commands": False,
+    "whole_notes": False,
+    "most_devices": 1,
+    "most_notes": 1,
+}
+
+
+def fitting(fits: Callable[[Extent], bool], counts: Mapping[str, int]) -> Extent:
+    """The largest extent that fits, or the smallest one there is; `counts`: rows that there are."""
     extent = ALL
-    for extent in _smaller():
+    if fits(extent):
+        return extent
+    for name, least in STEPS.items():
+        if name in counts and counts[name] <= least:
+            continue
+        extent = _with(extent, name, least)
         if fits(extent):
-            return extent
-    for name, least, count in (
-        ("processes", LEAST_PROCESSES, processes),
-        ("airy", None, 0),
-        ("commands", None, 0),
-        ("whole_notes", None, 0),
-        ("most_devices", 1, devices),
-        ("most_notes", 1, notes),
-    ):
-        if least is None:
-            extent = _with(extent, name, False)
-            if fits(extent):
-                return _grown(extent, "processes", processes, fits)
-        elif count > least:
-            extent = _with(extent, name, least)
-            if fits(extent):
-                return _grown(extent, name, count, fits)
+            grows = name if name in counts else "processes"
+            return _grown(extent, grows, counts[grows], fits)
     return extent
-
-
-def _smaller() -> Iterator[Extent]:
-    """What goes first, in that order."""
-    yield (extent := ALL)
-    yield (extent := replace(extent, hints=False))
-    yield (extent := replace(extent, kernels=False))
-    yield (extent := replace(extent, left_behind=False))
-    yield (extent := replace(extent, details=False))
-    yield (extent := replace(extent, by_type=False))
-    yield replace(extent, telemetry=False)
 
 
 def _grown(extent: Extent, name: str, count: int, fits: Callable[[Extent], bool]) -> Extent:
@@ -104,14 +101,9 @@ def _grown(extent: Extent, name: str, count: int, fits: Callable[[Extent], bool]
     fewest = getattr(extent, name)
     if fewest is None:
         return extent
-    low, high = fewest, count - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(_with(extent, name, middle)):
-            low = middle
-        else:
-            high = middle - 1
-    return _with(extent, name, low)
+    more = range(fewest + 1, count)
+    found = bisect_left(more, True, key=lambda rows: not fits(_with(extent, name, rows)))
+    return _with(extent, name, fewest + found)
 
 
 def _with(extent: Extent, name: str, value: object) -> Extent:
@@ -120,7 +112,7 @@ def _with(extent: Extent, name: str, value: object) -> Extent:
 
 FOLD_FROM = 8  # devices; of more, the idle ones share a line
 CHOICES = ("--device", "--pid")  # how `ttmem ps` shows less, and so all of it
-BY_TYPE = "* if resident everywhere; columns from LOADS on describe the whole device"
+BY_TYPE = "of each device; * if resident everywhere"
 
 
 def render(
@@ -144,15 +136,20 @@ def render(
     """
     shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
     ordered = in_order(shown)
-    changes = [] if previous is None else change_table(ordered, previous, width)
+    before = previous and without_idle(previous)[0]
+    names = DeviceNames([*ordered.devices, *(before.devices if before else ())])
+    changes = change_table(ordered, before, names, width) if before else []
     telemetry = telemetry_table(ordered, width)
-    text = _Text(ordered, width, kernels, earlier, zone, chosen, choices, idle, telemetry, changes)
+    text = _Text(
+        ordered, names, width, kernels, earlier, zone, chosen, choices, idle, telemetry, changes
+    )
     return paint(text.lines(height), width, color)
 
 
 @dataclass(frozen=True, slots=True)
 class _Text:
     snapshot: Snapshot
+    names: DeviceNames
     width: int
     kernels: bool
     earlier: Snapshot | None
@@ -168,9 +165,11 @@ class _Text:
             return self._made(ALL)
         extent = fitting(
             lambda extent: len(self._made(extent)) <= height,
-            len(self.snapshot.processes),
-            len(self.snapshot.devices),
-            len(self._notes(ALL)),
+            {
+                "processes": len(self.snapshot.processes),
+                "most_devices": len(self.snapshot.devices),
+                "most_notes": len(self._notes(ALL)),
+            },
         )
         lines = self._made(extent)
         return lines if len(lines) <= height else [*lines[: height - 1], lines[-1]]
@@ -214,7 +213,7 @@ class _Text:
         idle = [d for d in devices if is_empty(d) and d.unique_id not in used]
         if self.chosen or len(devices) <= FOLD_FROM or len(idle) < 2:
             return devices, []
-        names = DeviceNames(devices).sentence(device.unique_id for device in idle)
+        names = self.names.sentence(device.unique_id for device in idle)
         boards = ", ".join(sorted({device.board or "board N/A" for device in idle}))
         text = f"{len(idle):,} idle: {names} ({boards})"
         busy = [device for device in devices if device not in idle]
@@ -228,13 +227,19 @@ class _Text:
         if not self.kernels:
             return []
         table = kernel_type_table(self.snapshot, self.width)
-        return section("KERNELS BY TYPE", BY_TYPE, table or [ink(" no kernels have been reported")])
+        kernels = kernel_list(self.snapshot, self.names, self.width)
+        listed = section(
+            "KERNELS", "largest footprint first; BINARY: the size of one copy", kernels
+        )
+        by_type = table or [ink(" no kernels have been reported")]
+        return stack([section("KERNELS BY TYPE", BY_TYPE, by_type), listed])
 
     def _processes(self, extent: Extent) -> list[Line]:
         if not self.snapshot.processes:
-            closed = no_device(self.snapshot) == NO_COUNTERS
-            return [faint(f" {NO_VISIBLE_PROCESS if closed else NO_PROCESS}")]
-        return process_table(self.snapshot, self.width, extent.processes, extent.commands)
+            return indent(paragraph(no_process(self.snapshot), self.width - 1, Style.FAINT), 1)
+        return process_table(
+            self.snapshot, self.names, self.width, extent.processes, extent.commands
+        )
 
     @property
     def _is_idle(self) -> bool:
@@ -251,20 +256,22 @@ class _Text:
         return [ink(f" {NOTHING_RUNNING}; try"), *lines, *remark]
 
     def _left_behind(self) -> list[Line]:
-        table = left_behind_table(self.snapshot, self.width)
+        table = left_behind_table(self.snapshot, self.names, self.width)
         return section("LEFT BEHIND", LEFT_REMARK, table)
 
     def _notes(self, extent: Extent) -> list[Note]:
-        snapshot = self.snapshot
+        snapshot, names = self.snapshot, self.names
         return [
-            *anomaly_notes(snapshot),
+            *anomaly_notes(snapshot, names),
             *remark_notes(snapshot),
+            *instant_notes(snapshot),
             *loss_notes(snapshot, self.chosen),
+            *late_notes(snapshot),
             *(() if extent.left_behind else dead_notes(snapshot)),
-            *missing_notes(snapshot),
-            *partial_notes(snapshot),
-            *quiet_notes(snapshot),
-            *(blind_notes(snapshot) if extent.hints else ()),
+            *missing_notes(snapshot, names),
+            *partial_notes(snapshot, names),
+            *quiet_notes(snapshot, names),
+            *(blind_notes(snapshot, names) if extent.hints else ()),
             *(hint_notes(snapshot, self.earlier) if extent.hints else ()),
         ]
 
@@ -316,11 +323,14 @@ class _Text:
 
 
 def _device_lines(sheet: Sheet, details: bool) -> list[Line]:
-    """The largest form that fits: a line with everything, a block, sentences; without details a line, or a cell."""
-    if not details:
-        return (device_lines(sheet) or device_cells(sheet)).lines
-    area = device_lines(sheet, whole=True) or device_blocks(sheet)
-    return device_sentences(sheet) if area is None else area.lines
+    """The largest form that fits: a line with everything, a block, sentences; without details a line, or a cell.
+
+    Of many devices no one reads three lines each.
+    """
+    area = (device_lines(sheet, whole=True) or device_blocks(sheet)) if details else None
+    if area is None and details and len(sheet.devices) <= MANY:
+        return device_sentences(sheet)
+    return (area or device_lines(sheet) or device_cells(sheet)).lines
 
 
 def _fullness(device: Device) -> float:

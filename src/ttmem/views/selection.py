@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
 
 from ttmem.errors import BadInput, NothingToRead
-from ttmem.events import COUNTERS_CLOSED, Amounts
+from ttmem.events import COUNTERS_CLOSED
 from ttmem.fast_dataclasses import replace
-from ttmem.snapshots import Anomaly, Device, LeftBehind, Process, Snapshot
+from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.text import clean
 from ttmem.views.names import in_order
 
-BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the field of a buffer
+BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the field of `MadeBy`
 # Kinds of anomalies. The first are in the table of what dead processes left behind.
 LEFT = ("ghost", "reused_pid", "replaced_program")
 DISAGREE = ("totals_disagree", "chips_disagree")
 QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # they make no number wrong
 NAMED = 8  # devices in one sentence
 NO_PROCESS = "no process uses a device"
+NO_RECORDED_PROCESS = "no process used a device at this instant of the recording"
 NO_VISIBLE_PROCESS = "no process that you may see uses a device"
+NOT_YET_IN_USE = "no device was in use at this instant of the recording"
 NO_MATCH = "no device matches"
 NO_COUNTERS = "no process publishes counters that you may read"
 NOTHING_RUNNING = NothingToRead.idle
@@ -27,9 +28,8 @@ TRY = {
     "ttmem run -- python model.py": "runs your program and explains its memory",
     "ttmem demo": "shows simulated devices; needs no card",
 }
+NOT_SHOWN = "not shown"
 NARROWED = "narrowed"  # key of a snapshot's host: the choice matches no device
-
-Owner = TypeVar("Owner", Process, LeftBehind)
 
 
 class NotThere(BadInput):
@@ -50,15 +50,12 @@ def _on_devices(snapshot: Snapshot, wanted: Collection[str]) -> Snapshot:
         if not any(is_device(device, one) for device in snapshot.devices):
             known = clean(_some(in_order(snapshot).devices))
             raise NotThere(f"no process has reported device {one!r}; known are: {known}")
-    chosen = tuple(d for d in snapshot.devices if any(is_device(d, one) for one in wanted))
-    ids = {device.unique_id for device in chosen}
-    return replace(
-        snapshot.with_rows_on(ids),
-        devices=chosen,
-        processes=_owners(snapshot.processes, ids),
-        left_behind=_owners(snapshot.left_behind, ids),
-        cards=(),
-    )
+    used = without_idle(snapshot)[0].devices
+    chosen = set[str]()
+    for one in wanted:  # an unused device may have the number of one that is in use
+        found = [d.unique_id for d in used if is_device(d, one)]
+        chosen.update(found or (d.unique_id for d in snapshot.devices if is_device(d, one)))
+    return snapshot.on_devices(chosen)
 
 
 def _some(devices: Sequence[Device]) -> str:
@@ -113,17 +110,8 @@ def is_device(device: Device, wanted: str) -> bool:
     return wanted in (device.unique_id, str(device.logical_id), device.position)
 
 
-def _owners(owners: tuple[Owner, ...], ids: set[str]) -> tuple[Owner, ...]:
-    """The processes on these devices, with what they hold there."""
-    return tuple(
-        replace(owner, devices=_only(owner.devices, ids))
-        for owner in owners
-        if not ids.isdisjoint(owner.devices)
-    )
-
-
-def _only(devices: Mapping[str, Amounts], ids: set[str]) -> dict[str, Amounts]:
-    return {unique_id: held for unique_id, held in devices.items() if unique_id in ids}
+def is_recorded(snapshot: Snapshot) -> bool:
+    return "recording" in snapshot.host
 
 
 def no_device(snapshot: Snapshot) -> str:
@@ -132,7 +120,19 @@ def no_device(snapshot: Snapshot) -> str:
         return NO_MATCH
     if any(remark.kind == COUNTERS_CLOSED for remark in snapshot.remarks):
         return NO_COUNTERS
+    if is_recorded(snapshot):
+        return NOT_YET_IN_USE
     return f"{NOTHING_RUNNING}; {NothingToRead.advice}"
+
+
+def no_process(snapshot: Snapshot) -> str:
+    """Why there is no process to show, and what to try if the host is idle."""
+    if no_device(snapshot) == NO_COUNTERS:
+        return NO_VISIBLE_PROCESS
+    if is_recorded(snapshot):
+        return NO_RECORDED_PROCESS
+    idle = snapshot.devices and not snapshot.host.get(NARROWED)
+    return f"{NO_PROCESS}; {NothingToRead.advice}" if idle else NO_PROCESS
 
 
 def in_use(snapshot: Snapshot) -> tuple[set[str], set[str]]:
@@ -153,8 +153,8 @@ def idle_sentence(count: int) -> str:
     if not count:
         return ""
     if count == 1:
-        return "1 unused device of an unknown board is not shown"
-    return f"{count:,} unused devices of unknown boards are not shown"
+        return f"1 unused device of an unknown board is {NOT_SHOWN}"
+    return f"{count:,} unused devices of unknown boards are {NOT_SHOWN}"
 
 
 def is_empty(device: Device) -> bool:

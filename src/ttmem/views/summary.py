@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ttmem.analysis.composition import Holder as AtPeak
-from ttmem.analysis.composition import grouped
-from ttmem.analysis.failures import Holder, on_all_chips
-from ttmem.analysis.peaks import Peak, Setting, peaks
+from ttmem.analysis.composition import Holder, grouped
+from ttmem.analysis.failures import SiteTotal, on_all_chips
+from ttmem.analysis.peaks import RegionPeak, Setting, peaks
 from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted
 from ttmem.probe.report import DeviceReport, HighWater, Origin, ProcessReport
 from ttmem.sizes import human, several
-from ttmem.views.failures import callers, kind_name, made_by
+from ttmem.views.analysis.failures import callers, kind_name, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers
 from ttmem.views.table import GAP, Column, Table
@@ -45,7 +44,7 @@ class Unwatched:
     folder: str
     writable: bool
     space: tuple[int, int] | None  # free, and all of it
-    clean: str  # the command that makes room
+    clean: str  # the command that frees space
 
 
 PeakOf = tuple[int, int, str]  # pid, its number of the device, kind of memory
@@ -55,7 +54,7 @@ def render_summary(
     reports: Sequence[ProcessReport],
     unwatched: Unwatched | None = None,
     *,
-    held: Mapping[PeakOf, Sequence[AtPeak]] | None = None,
+    held: Mapping[PeakOf, Sequence[Holder]] | None = None,
     width: int,
     color: bool,
 ) -> str:
@@ -92,7 +91,7 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
 
 
 def _process(
-    report: ProcessReport, held: Mapping[PeakOf, Sequence[AtPeak]], width: int
+    report: ProcessReport, held: Mapping[PeakOf, Sequence[Holder]], width: int
 ) -> list[Line]:
     used = [device for device in report.devices if _was_used(device)]
     head = f"ttmem: pid {report.pid}{_how_it_is(report)}: {_counts(report, used)}"
@@ -113,7 +112,7 @@ def _how_it_is(report: ProcessReport) -> str:
 
 
 def _was_used(device: DeviceReport) -> bool:
-    """Did it hold anything, or was it asked to? The runtime opens chips that a program never touches."""
+    """Whether it allocated, or tried to: the runtime opens chips that a program never uses."""
     return bool(device.refusals) or any(mark.bytes for mark in device.peaks)
 
 
@@ -127,7 +126,7 @@ def _counts(report: ProcessReport, used: Sequence[DeviceReport]) -> str:
 
 
 def _peak_rows(
-    found: Sequence[Peak], held: Mapping[tuple[int, str], Sequence[AtPeak]], width: int
+    found: Sequence[RegionPeak], held: Mapping[tuple[int, str], Sequence[Holder]], width: int
 ) -> list[Line]:
     if not found:
         return [ink("  nothing was allocated")]
@@ -149,7 +148,7 @@ def _peak_rows(
 
 
 def _at_peak(
-    peak: Peak, held: Mapping[tuple[int, str], Sequence[AtPeak]], width: int
+    peak: RegionPeak, held: Mapping[tuple[int, str], Sequence[Holder]], width: int
 ) -> list[Line]:
     """The largest holders at the peak, unless the line that reached it held everything."""
     mark = peak.high_water
@@ -166,15 +165,11 @@ def _at_peak(
     lines = [faint(_holder_line(one, width)) for one in found[:AT_PEAK]]
     if rest := found[AT_PEAK:]:
         bytes_ = human(sum(one.bytes for one in rest))
-        lines.append(faint(f"         {bytes_} by {several(len(rest), 'other')}"))
-    return [
-        (*faint("held by  "), *lines[0]),
-        *((*ink("         "), *line) for line in lines[1:AT_PEAK]),
-        *lines[AT_PEAK:],
-    ]
+        lines.append(faint(f"{bytes_:>9}  by {several(len(rest), 'other')}"))
+    return indent(lines, len("held by  "), faint("held by"))
 
 
-def _origin(one: AtPeak) -> tuple[str | None, str | None, str | None]:
+def _origin(one: Holder) -> tuple[str | None, str | None, str | None]:
     return one.op, one.site, one.phase
 
 
@@ -182,14 +177,14 @@ def _parts_of(origin: Origin) -> tuple[str | None, str | None, str | None]:
     return origin.op, origin.site, origin.phase
 
 
-def _holder_line(one: AtPeak, width: int) -> str:
+def _holder_line(one: Holder, width: int) -> str:
     times = f"{one.number:,} x " if one.number > 1 else ""
     space = max(LEAST_WIDTH, width - CALLERS_AT - 9 - 22)
     who = made_by(Origin(one.op, one.site, one.phase), space)
     return f"{human(one.bytes):>9}  {times:>6} {who}"
 
 
-def _demand_lines(found: Sequence[Peak], width: int) -> list[Line]:
+def _demand_lines(found: Sequence[RegionPeak], width: int) -> list[Line]:
     """Why demand is not part of L1 used."""
     kinds = {peak.high_water.kind for peak in found}
     return indent(paragraph(DEMAND, width - 2, Style.FAINT), 2) if kinds & DEMANDS else []
@@ -207,7 +202,7 @@ def _with_origins(
         [*cells, ink(made_by(origin, space)) if origin else faint(NEVER_USED)]
         for cells, origin in rows
     ]
-    head, *lines = Table([*columns, Column("MADE BY")], whole).lines()
+    head, *lines = Table([*columns, Column("ALLOCATED BY")], whole).lines()
     under = [
         [*map(faint, callers(origin, width - CALLERS_AT) if origin else ()), *more]
         for (_, origin), more in zip(rows, below or [[]] * len(rows), strict=True)
@@ -222,7 +217,7 @@ def _with_origins(
     ]
 
 
-def _setting_lines(found: Sequence[Peak], several: bool, width: int) -> list[Line]:
+def _setting_lines(found: Sequence[RegionPeak], several: bool, width: int) -> list[Line]:
     """How much of the regions whose size is an argument of `open_device` was needed."""
     facts = [
         ink(f"{_argument(peak.setting)}: {_need(peak.setting)}{on}")
@@ -250,7 +245,7 @@ def _kind(mark: HighWater) -> str:
     return _BESIDE_KINDS[mark.kind] if isinstance(mark.kind, Counted) else kind_name(mark.kind)
 
 
-def _leftover_rows(holders: Sequence[Holder], title: str, width: int) -> list[Line]:
+def _leftover_rows(holders: Sequence[SiteTotal], title: str, width: int) -> list[Line]:
     if not holders:
         return []
     rows = [

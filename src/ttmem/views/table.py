@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import tzinfo
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from itertools import zip_longest
+from typing import Any, Generic, TypeVar
 
 from ttmem.sizes import several
 from ttmem.snapshots import Snapshot
@@ -31,41 +34,33 @@ from ttmem.views.names import moment
 
 GAP = 2
 UNLIMITED = 1 << 16
+FILTER_ONLY = 1 << 16  # rank of a column that is never shown, but that the filter matches
 
+UNKNOWN = faint("N/A")
 Cell = Line | Callable[[int], Line]  # a function gets the width of its column
 
 
-class Fits(Protocol):
-    """What `fit` needs to know about a column."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table. Amounts are never cut; text may be, where it says so."""
+
+    title: str
+    _: KW_ONLY
+    right: bool = False  # numbers stand at the right
+    width: int = 0  # at least, so that a growing number does not move its neighbours
+    grow: int = 0  # its share of spare width; cells are cut if there is too little
+    most: int = 0  # how wide it may grow, if that is more than its widest cell
+    rank: int = 0  # the highest is dropped first, 0 never
 
     @property
-    def grow(self) -> int: ...
+    def least(self) -> int:
+        """Columns that it takes without a single row."""
+        return max(self.width, columns_of(self.title))
+
     @property
-    def rank(self) -> int: ...
-
-
-def fit(
-    columns: Sequence[Fits], widths: Sequence[int], width: int, gap: int = GAP
-) -> dict[int, int]:
-    """The columns to show and how wide each is, by index.
-
-    `widths` are the widths without growing. While the columns do not fit, the one with the highest
-    rank is dropped; rank 0 always stays. Columns with `grow` share what is left over.
-    """
-    shown = dict(enumerate(widths))
-    for at in sorted(shown, key=lambda at: (-columns[at].rank, -at)):
-        if columns[at].rank == 0 or total_width(shown.values(), gap) <= width:
-            break
-        del shown[at]
-    spare = width - total_width(shown.values(), gap)
-    weight = sum(columns[at].grow for at in shown)
-    for at in shown:
-        if spare > 0 and columns[at].grow:
-            part = spare * columns[at].grow // weight
-            shown[at] += part
-            spare -= part
-            weight -= columns[at].grow
-    return shown
+    def measured(self) -> bool:
+        """Whether it is as wide as its widest cell."""
+        return True
 
 
 def total_width(widths: Iterable[int], gap: int = GAP) -> int:
@@ -74,30 +69,22 @@ def total_width(widths: Iterable[int], gap: int = GAP) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    title: str
-    right: bool = False
-    least: int = 0  # so that a growing number does not move its neighbours
-    grow: int = 0  # its share of spare width; cells are cut if there is too little
-    rank: int = 0  # the highest is dropped first, 0 never
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under titles. Columns are as wide as their widest cell."""
+    """Rows of cells under titles, in the columns that fit."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     gap: int = GAP
-    given: Sequence[int] = ()  # widths chosen by `fitting`
+    given: Sequence[int] = ()  # widths chosen by `fitted`
+    shown: Sequence[int] = ()  # which columns those are
 
     @property
     def widths(self) -> Sequence[int]:
         return self.given or [
             max(
-                columns_of(column.title),
-                column.least,
-                *(line_columns(_line(row[at])) for row in self.rows),
+                [column.least, *(line_columns(_whole(row[at])) for row in self.rows)]
+                if column.measured
+                else [column.least]
             )
             for at, column in enumerate(self.columns)
         ]
@@ -106,90 +93,130 @@ class Table:
     def width(self) -> int:
         return total_width(self.widths, self.gap)
 
-    def fitting(self, width: int) -> Table | None:
-        """The table in that width: with fewer columns or closer together if need be; None if it cannot fit."""
-        natural = self.widths
-        least = [
-            min(wide, max(columns_of(column.title), column.least)) if column.grow else wide
-            for column, wide in zip(self.columns, natural, strict=True)
-        ]
-        for gap in range(self.gap, 0, -1):
-            shown = fit(self.columns, least, width, gap)
-            if total_width(shown.values(), gap) <= width:
+    def fitted(self, width: int, gap: int = GAP) -> Table:
+        """With those columns that fit into that width.
+
+        While they do not fit, the one with the highest rank is dropped; rank 0 always stays. Columns
+        with `grow` share what is left over.
+        """
+        columns, natural = self.columns, self.widths
+        shown = {
+            at: min(wide, column.least) if column.grow else wide
+            for at, (column, wide) in enumerate(zip(columns, natural, strict=True))
+            if column.rank != FILTER_ONLY
+        }
+        for at in sorted(shown, key=lambda at: (-columns[at].rank, -at)):
+            if columns[at].rank == 0 or total_width(shown.values(), gap) <= width:
                 break
-        else:
-            return None
+            del shown[at]
+        spare = width - total_width(shown.values(), gap)
+        weight = sum(columns[at].grow for at in shown)
+        for at in shown:
+            if spare > 0 and columns[at].grow:
+                part = spare * columns[at].grow // weight
+                shown[at] += part
+                spare -= part
+                weight -= columns[at].grow
         return Table(
-            [self.columns[at] for at in shown],
+            [columns[at] for at in shown],
             [[row[at] for at in shown] for row in self.rows],
             gap,
-            [min(wide, natural[at]) for at, wide in shown.items()],
+            [min(wide, max(columns[at].most, natural[at])) for at, wide in shown.items()],
+            list(shown),
         )
 
+    def fitting(self, width: int) -> Table | None:
+        """The table in that width: with fewer columns or closer together if need be; None if it cannot fit."""
+        tables = (self.fitted(width, gap) for gap in range(self.gap, 0, -1))
+        return next((table for table in tables if table.width <= width), None)
+
+    @property
+    def titles(self) -> Sequence[Line]:
+        return [faint(column.title) for column in self.columns]
+
     def lines(self) -> list[Line]:
-        titles = [faint(column.title) for column in self.columns]
-        return [self._row(cells) for cells in (titles, *self.rows)]
+        return [self.line(cells) for cells in (self.titles, *self.rows)]
 
-    def facts(self, width: int) -> list[Line]:
-        """For narrow terminals: 'TITLE value' pairs, each row on lines of its own."""
-        out: list[Line] = []
-        for row in self.rows:
-            named = zip(self.columns, row, strict=True)
-            facts = [(*faint(f"{column.title} "), *_line(cell)) for column, cell in named if cell]
-            out += indent(flow(facts, width - 2), 2, faint("-"))
-        return out
-
-    def fitted_lines(self, width: int) -> list[Line]:
-        """As a table where it fits, one column in from the left; otherwise as facts."""
-        fitting = self.fitting(width - 1)
-        return self.facts(width) if fitting is None else indent(fitting.lines(), 1)
-
-    def _row(self, cells: Sequence[Cell]) -> Line:
+    def line(self, cells: Sequence[Cell]) -> Line:
+        """A row of these columns."""
         out: list[Span] = []
+        gap = blank(self.gap)
         for cell, width, column in zip(cells, self.widths, self.columns, strict=True):
             if out:
-                out.append(Span(" " * self.gap))
-            out.extend(pad(clip_line(_line(cell, width), width), width, column.right))
+                out += gap
+            out += fitted(cell if isinstance(cell, tuple) else cell(width), width, column.right)
         return tuple(out)
 
+    def listed(self, cells: Sequence[Cell], width: int, cursor: bool = False) -> Line:
+        """The same after the cursor's column; the row under the cursor is marked over the whole width."""
+        line = (Span((">" if cursor else " ") * GUTTER), *self.line(cells))
+        if GUTTER + self.width > width:
+            line = clip_line(line, width)
+        if not cursor:
+            return line
+        return (Span("".join(span.text for span in pad(line, width)), Style.CURSOR),)
 
-def _line(cell: Cell, width: int = UNLIMITED) -> Line:
-    return cell(width) if callable(cell) else cell
+    def facts(self, width: int) -> list[list[Line]]:
+        """For narrow terminals: 'TITLE value' pairs, each row on lines of its own."""
+        out: list[list[Line]] = []
+        for row in self.rows:
+            named = zip(self.columns, row, strict=True)
+            facts = [(*faint(f"{column.title} "), *_whole(cell)) for column, cell in named if cell]
+            out.append(indent(flow(facts, width - 2), 2, faint("-")))
+        return out
+
+    def fitted_lines(self, width: int, below: Sequence[Sequence[Line]] = ()) -> list[Line]:
+        """As a table where it fits, one column in from the left; otherwise as facts.
+
+        `below`: lines under each row.
+        """
+        fitting = self.fitting(width - 1)
+        if fitting is None:
+            head, rows = [], self.facts(width)
+        else:
+            titles, *cells = indent(fitting.lines(), 1)
+            head, rows = [titles], [[line] for line in cells]
+        more = zip_longest(rows, below, fillvalue=())
+        return [*head, *(line for row, under in more for line in (*row, *under))]
+
+
+def _whole(cell: Cell) -> Line:
+    return cell if isinstance(cell, tuple) else cell(UNLIMITED)
 
 
 Row = TypeVar("Row")
-Placed = tuple[Line, int, bool]  # a cell, its width, and whether it stands at the right
 MARK = 1  # column beside a title for the direction of the sort
 GUTTER = 1  # for the cursor's sign, which terminals without colours need
 
 
 @dataclass(frozen=True, slots=True)
-class ListColumn(Generic[Row]):
-    """One column. Numbers are never cut; text may be."""
+class ListColumn(Column, Generic[Row]):
+    """A column that makes its cells from rows. Text is cut to the width that it is given."""
 
-    title: str
     cell: Callable[[Row], str | Line | None]  # None: unknown
     key: Callable[[Row], Any] | None = None  # what it sorts by; None for a row: unknown, last
-    right: bool = False  # numbers stand at the right
-    width: int = 0  # at least, beside the title's
-    grow: int = 0  # its share of the columns that are left over
-    most: int = UNLIMITED  # how wide it may grow
-    rank: int = 0  # 0 stays; of the others the highest is dropped first
+    _: KW_ONLY
+    most: int = UNLIMITED
     draw: Callable[[Row, int], Line] | None = None  # instead of `cell`: made for its width
     largest_first: bool = False  # how it sorts before it is reversed
     keep_end: bool = False  # of a path the beginning is cut, not the line number
 
-    def line(self, row: Row, width: int) -> Line:
+    def made(self, row: Row) -> Cell:
         if self.draw is not None:
-            return self.draw(row, width)
+            return partial(self.draw, row)
         found = self.cell(row)
         if found is None:
-            return faint("N/A")
-        return ink(found) if isinstance(found, str) else found
+            return UNKNOWN
+        line = found if isinstance(found, tuple) else ink(found)
+        return partial(clip_start, line) if self.keep_end else line
+
+    @property
+    def measured(self) -> bool:
+        return self.right and self.draw is None
 
     @property
     def least(self) -> int:
-        """Columns that it takes without a single row; its title and the mark always fit."""
+        """Its title and the mark always fit."""
         return max(self.width, columns_of(self.title) + (MARK if self.key else 0))
 
 
@@ -248,32 +275,14 @@ def phrase(
     return ListColumn(title, get, key, width=width, grow=grow, rank=rank, keep_end=keep_end)
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A column that is drawn, with its cells and its width."""
-
-    index: int
-    lines: list[Line]
-    width: int
-    right: bool
-    keep_end: bool
-
-    def cell(self, line: Line) -> Placed:
-        cut = clip_start(line, self.width) if self.keep_end else line
-        return cut, self.width, self.right
+def table_of(columns: Sequence[ListColumn[Row]], rows: Sequence[Row]) -> Table:
+    return Table(columns, [[column.made(row) for column in columns] for row in rows])
 
 
-def fit_rows(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], space: int) -> list[Fitted]:
-    """The columns that fit into `space`, with the cells of the rows in sight."""
-    lines = [[] if column.draw else [column.line(row, 0) for row in rows] for column in columns]
-    widths = [_width(column, cells) for column, cells in zip(columns, lines, strict=True)]
-    fitted = []
-    for at, wide in fit(columns, widths, space).items():
-        column = columns[at]
-        width = min(wide, max(column.most, widths[at]))
-        cells = [column.line(row, width) for row in rows] if column.draw else lines[at]
-        fitted.append(Fitted(at, cells, width, column.right, column.keep_end))
-    return fitted
+def row_lines(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], width: int) -> list[Line]:
+    """The titles and the rows, after the cursor's column."""
+    table = table_of(columns, rows).fitted(width - GUTTER)
+    return [table.listed(cells, width) for cells in (table.titles, *table.rows)]
 
 
 def clip_start(line: Line, space: int) -> Line:
@@ -286,34 +295,6 @@ def clip_start(line: Line, space: int) -> Line:
     if "/" in kept[:-1]:  # of a path whole names
         kept = ELLIPSIS + kept[kept.index("/") :]
     return (Span(kept, line[0].style),)
-
-
-def _width(column: ListColumn[Row], cells: Sequence[Line]) -> int:
-    return max([column.least, *map(line_columns, cells)]) if column.right else column.least
-
-
-def row_line(cells: Iterable[Placed], width: int, cursor: bool = False) -> Line:
-    """Cells side by side; the row under the cursor is marked over the whole width."""
-    spans = [Span((">" if cursor else " ") * GUTTER)]
-    taken = GUTTER
-    for at, (cell, size, right) in enumerate(cells):
-        if at:
-            spans += blank(GAP)
-        spans += fitted(cell, size, right)
-        taken += size + (GAP if at else 0)
-    line = tuple(spans) if taken <= width else clip_line(tuple(spans), width)
-    if not cursor:
-        return line
-    return (Span("".join(span.text for span in pad(line, width)), Style.CURSOR),)
-
-
-def row_lines(
-    columns: Sequence[ListColumn[Row]], fitted: Sequence[Fitted], width: int
-) -> list[Line]:
-    """The titles, then the rows that the columns were fitted to."""
-    titles = [one.cell(faint(columns[one.index].title)) for one in fitted]
-    rows = zip(*([one.cell(line) for line in one.lines] for one in fitted), strict=True)
-    return [row_line(cells, width) for cells in (titles, *rows)]
 
 
 def footer(above: int, below: int, match: tuple[int, int, str] | None, ascii: bool) -> Line:
@@ -364,6 +345,12 @@ def title_lines(
 
 
 def _server(snapshot: Snapshot) -> str:
+    if isinstance(recording := snapshot.host.get("recording"), Mapping):
+        end = ", its end" if recording["at_end"] else ""
+        name = os.path.basename(recording["file"])
+        position = recording.get("position")  # absent: a feed of an earlier version
+        exactly = "" if position is None else f", #{position}"
+        return f"{name} at {recording['offset_ns'] / 1e9:,.3f} s{exactly}{end}"
     server, version = snapshot.host.get("server"), snapshot.host.get("ttmem")
     pid = server.get("pid") if isinstance(server, Mapping) else None
     folder = snapshot.host.get("shared_memory")

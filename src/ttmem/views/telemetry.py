@@ -14,7 +14,7 @@ from ttmem.views.table import Column, Table
 
 HOT = 0.9  # of the limit
 MOST_REASONS = 8
-NAMED = 8  # chips in one sentence
+NAMED = 8  # devices in one sentence
 TITLES = {
     "temperature_c": "TEMP",
     "power_w": "POWER",
@@ -46,7 +46,7 @@ LARGEST = {
     "voltage_mv": "900 mV",
     "aiclk_mhz": "1350 MHz",
 }
-MANY = 8  # chips; more of them than that get one line each
+MANY = 8  # devices; more of them than that get one line each
 LIMITED = (
     "temperature_c",
     "power_w",
@@ -55,7 +55,7 @@ LIMITED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TelemetryRow:
     name: str  # its number, or that of its card
     called: str  # the same in a sentence
     model: str
@@ -65,7 +65,7 @@ class Row:
 
 
 def telemetry_table(snapshot: Snapshot, width: int) -> list[Line]:
-    """One line for each chip where it fits, else two; then why something is N/A."""
+    """One line for each device where it fits, else two; then why something is N/A."""
     rows = _rows(snapshot)
     if not rows:
         return []
@@ -83,7 +83,7 @@ def telemetry_facts(telemetry: Telemetry) -> list[Line]:
     ]
 
 
-def _rows(snapshot: Snapshot) -> list[Row]:
+def _rows(snapshot: Snapshot) -> list[TelemetryRow]:
     names = DeviceNames(snapshot.devices)
     rows = []
     for device in snapshot.devices:
@@ -97,11 +97,11 @@ def _rows(snapshot: Snapshot) -> list[Row]:
     return rows
 
 
-def _row(name: str, called: str, chip: Device | CardSample, sensors: Telemetry) -> Row:
-    return Row(name, called, model(chip), board(chip), short_pci(chip) or "N/A", sensors)
+def _row(name: str, called: str, chip: Device | CardSample, sensors: Telemetry) -> TelemetryRow:
+    return TelemetryRow(name, called, model(chip), board(chip), short_pci(chip) or "N/A", sensors)
 
 
-def _wide(rows: Sequence[Row], width: int) -> list[Line]:
+def _wide(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
     """All columns; limits go first, then the architecture, then the PCI address."""
     for limits, whole, pci in (
         (True, True, True),
@@ -116,8 +116,8 @@ def _wide(rows: Sequence[Row], width: int) -> list[Line]:
     return []
 
 
-def _narrow(rows: Sequence[Row], width: int) -> list[Line]:
-    """What changes most in the first line, the rest below; of many chips it is left out, and named."""
+def _narrow(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
+    """What changes most in the first line, the rest below; of many devices it is left out, and named."""
     choices = (_grid(rows, FIRST, limits=limits) for limits in (True, False))
     grid = next((fitting for one in choices if (fitting := one.fitting(width - 1))), None)
     if grid is None:
@@ -135,12 +135,13 @@ def _narrow(rows: Sequence[Row], width: int) -> list[Line]:
     return indent(out, 1)
 
 
-def _flowing(rows: Sequence[Row], width: int) -> list[Line]:
-    return _grid(rows, tuple(TITLES), limits=True, whole=True, pci=True).facts(width)
+def _flowing(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
+    facts = _grid(rows, tuple(TITLES), limits=True, whole=True, pci=True).facts(width)
+    return [line for row in facts for line in row]
 
 
 def _grid(
-    rows: Sequence[Row],
+    rows: Sequence[TelemetryRow],
     fields: Sequence[str],
     *,
     limits: bool,
@@ -149,7 +150,8 @@ def _grid(
 ) -> Table:
     columns = [Column("ID", right=True), Column("DEVICE"), *([Column("PCI")] if pci else [])]
     columns += [
-        Column(TITLES[name], name != "firmware", _least(rows, name, limits)) for name in fields
+        Column(TITLES[name], right=name != "firmware", width=_least(rows, name, limits))
+        for name in fields
     ]
     lines = [
         [
@@ -163,7 +165,7 @@ def _grid(
     return Table(columns, lines)
 
 
-def _least(rows: Sequence[Row], name: str, limits: bool) -> int:
+def _least(rows: Sequence[TelemetryRow], name: str, limits: bool) -> int:
     """Columns for the largest usual value, so that a growing one moves nothing."""
     shown = [_limit(row.telemetry, name, limits) for row in rows]
     of_limit = max((len(f" / {_number(one)}") for one in shown if one is not None), default=0)
@@ -202,12 +204,12 @@ def _value(value: float, name: str) -> str:
 
 
 def _number(value: float) -> str:
-    """One digit after the point says all that these sensors know; most know none."""
+    """At most one decimal: these sensors are no more precise."""
     return str(value) if isinstance(value, int) else f"{value:.1f}".removesuffix(".0")
 
 
-def _remarks(rows: Sequence[Row], width: int) -> list[Line]:
-    """What is stale, and each reason with the values and the chips that it is of."""
+def _remarks(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
+    """What is stale, and each reason with the values and the devices that it is of."""
     said = [*_stale(rows), *_reasons(rows)]
     more = len(said) - MOST_REASONS
     if more > 0:
@@ -215,7 +217,7 @@ def _remarks(rows: Sequence[Row], width: int) -> list[Line]:
     return [line for text in said for line in paragraph(text, width, Style.FAINT)]
 
 
-def _stale(rows: Sequence[Row]) -> list[str]:
+def _stale(rows: Sequence[TelemetryRow]) -> list[str]:
     still = [row for row in rows if row.telemetry.stale]
     if not still:
         return []
@@ -226,14 +228,14 @@ def _stale(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _reasons(rows: Sequence[Row]) -> list[str]:
+def _reasons(rows: Sequence[TelemetryRow]) -> list[str]:
     chips: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         values: dict[str, list[str]] = {}
         for name, why in row.telemetry.reasons.items():
             values.setdefault(why, []).append(TITLES.get(name, name))
         for why, titles in values.items():
-            which = "everything" if len(titles) == len(TITLES) else ", ".join(titles)
+            which = "all readings" if len(titles) == len(TITLES) else ", ".join(titles)
             chips.setdefault((which, why), []).append(row.called)
     return [f"N/A: {which} of {_named(names)}: {why}" for (which, why), names in chips.items()]
 

@@ -37,7 +37,7 @@ WIDTH_OF_A_PIPE = 120
 
 # Lines are cut to the width; where a terminal finds a letter wider than we do, it must not wrap.
 _BEGIN, _END = "\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h"  # no cursor and no wrapping; both again
-_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+_COLOUR = r"(\x1b\[[0-9;]*m)"
 _HOME, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 _SIGNS = {
     "█▉▊▋▌▍▎▏": "########",  # bars to the right
@@ -71,14 +71,14 @@ def _of_pipe() -> int:
 
 
 def wants_color(stream: TextIO, forbidden: bool = False) -> bool:
-    """Colour on a terminal that can, unless the user says no (NO_COLOR, --no-color)."""
+    """Whether the terminal has colours and the user has not disabled them (NO_COLOR, --no-color)."""
     if forbidden or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
 
 
 def spelled(text: str, stream: TextIO) -> str:
-    """The text in characters that the stream's encoding has."""
+    """Replaces characters that the stream's encoding lacks."""
     encoding = stream.encoding or "ascii"
     try:
         text.encode(encoding)
@@ -111,15 +111,15 @@ def as_json(document: object, for_people: bool) -> str:
     """Indented for people; on one line for programs."""
     if for_people:
         return json.dumps(document, indent=2)
-    return json.dumps(document, separators=(",", ":"))
+    return json.dumps(document, separators=(",", ":"), check_circular=False)
 
 
 def cut(line: str, width: int) -> str:
     """A line with colours, in at most `width` columns."""
-    if columns(_COLOUR.sub("", line)) <= width:
+    if columns(re.sub(_COLOUR, "", line)) <= width:
         return line
     out: list[str] = []
-    for at, piece in enumerate(_COLOUR.split(line)):
+    for at, piece in enumerate(re.split(_COLOUR, line)):
         if at % 2:
             out.append(piece)
         elif columns(piece) >= width:

@@ -1,4 +1,4 @@
-"""`ttmem diff -o page.html`: two runs on one page, their timelines above one another. It needs no script."""
+"""`ttmem diff -o page.html`: two runs on one page, with overlaid timelines and without scripts."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from html import escape
+from importlib.resources import files
 from typing import NamedTuple
 
 from ttmem.analysis.diff import Change, Diff, Limit, MemoryDiff
 from ttmem.analysis.history import MEMORIES, History, PeakInstant, held
 from ttmem.sizes import human
-from ttmem.views.diff import percent, signed
-from ttmem.views.peak import memory_name
+from ttmem.views.analysis.diff import exceeded, percent, signed
+from ttmem.views.analysis.peak import memory_name
 
-COLUMNS = 600  # of a chart; of what happens within one, the least and the most are drawn
+COLUMNS = 600  # columns of a chart; each shows the least and the most within it
 WIDTH, HEIGHT = 900, 160
 TOP = 20  # rows of a table
 STYLE = """
-:root { color-scheme: light dark; --ground: #fbfbfa; --ink: #23272e; --faint: #6b7280; --line: #e6e7ea;
-  --before: #98a2b3; --after: #3b6fb6; --alarm: #c2413a; }
-@media (prefers-color-scheme: dark) { :root { --ground: #15181d; --ink: #e3e6ea; --faint: #949ca8; --line: #2b313a;
-  --before: #6c7686; --after: #7aa7e0; --alarm: #ef7d74; } }
+:root { --before: var(--circular); --after: var(--accent); }
 body { margin: 0 auto; padding: 1.5rem; max-width: 64rem; background: var(--ground); color: var(--ink);
   font: 14px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .4rem; }
@@ -39,15 +37,15 @@ td.number, th.number { text-align: right; white-space: nowrap; } td.name { overf
 """
 
 
-class Timeline(NamedTuple):
-    """What one device held of one memory, in columns of equal time."""
+class MemoryCurve(NamedTuple):
+    """How much of one memory a device held, in columns of equal time."""
 
     length_ns: int
     columns: tuple[tuple[int, int], ...]  # the least and the most within each
 
 
-def timelines(history: History) -> dict[str, Timeline]:
-    """Of each memory, on the device where its peak was highest."""
+def timelines(history: History) -> dict[str, MemoryCurve]:
+    """For each memory, on the device with the highest peak."""
     highest: dict[str, PeakInstant] = {}
     for peak in history.peaks:
         if peak.memory not in highest or peak.bytes > highest[peak.memory].bytes:
@@ -64,11 +62,11 @@ def timelines(history: History) -> dict[str, Timeline]:
                     spans[name][at] = [value, value, value]  # least, most, last
                 else:
                     span[:] = min(span[0], value), max(span[1], value), value
-    return {name: Timeline(length, tuple(_filled(found))) for name, found in spans.items()}
+    return {name: MemoryCurve(length, tuple(_filled(found))) for name, found in spans.items()}
 
 
 def _filled(spans: Iterable[list[int] | None]) -> Iterable[tuple[int, int]]:
-    """A column in which nothing changed has what was held before; so has the beginning of any other."""
+    """A column without a change keeps the previous value, and every column starts with it."""
     last = 0
     for span in spans:
         least, most = (last, last) if span is None else (min(last, span[0]), max(last, span[1]))
@@ -79,62 +77,68 @@ def _filled(spans: Iterable[list[int] | None]) -> Iterable[tuple[int, int]]:
 def comparison(
     found: Diff,
     broken: Sequence[Limit],
-    runs: tuple[dict[str, Timeline], dict[str, Timeline]],
+    runs: tuple[dict[str, MemoryCurve], dict[str, MemoryCurve]],
     by: str,
 ) -> str:
-    """The page. `runs` are the timelines of both, by memory."""
+    """The page; `runs` are both timelines, by memory."""
     old, new = runs
     first, second = map(escape, found.names)
     parts = [
         f"<h1>{first} and {second}</h1>",
-        *(f'<p class="alarm">exceeded: {escape(one.text)}</p>' for one in broken),
+        *(f'<p class="alarm">exceeded: {escape(exceeded(limit, found))}</p>' for limit in broken),
         f'<p class="faint"><span class="key before"></span>{first} ({escape(found.boards[0])})'
         f'<span class="key after"></span>{second} ({escape(found.boards[1])})</p>',
         "<h2>Peaks</h2>",
         _table(
-            [one.peak._replace(name=memory_name(one.memory)) for one in found.memories], "memory"
+            [memory.peak._replace(name=memory_name(memory.memory)) for memory in found.memories],
+            "memory",
         ),
     ]
-    shown = {one.memory: one for one in found.memories}
+    shown = {memory.memory: memory for memory in found.memories}
     for name in MEMORIES:
         if name in shown:
             parts += _memory(shown[name], old.get(name), new.get(name), by)
-    if programs := [one for one in found.programs if one.by]:
+    if programs := [change for change in found.programs if change.by]:
         parts += ["<h2>Circular buffers of each program</h2>", _table(programs, "program")]
     parts += ["<h2>Counts</h2>", _table(found.counts, "what", plain=True)]
-    digest = b64encode(sha256(STYLE.encode()).digest()).decode()
+    style = (files("ttmem.web") / "static" / "palette.css").read_text("utf-8") + STYLE
+    digest = b64encode(sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{first} and {second}: device memory</title><style>{STYLE}</style></head>"
+        f"<title>{first} and {second}: device memory</title><style>{style}</style></head>"
         f"<body>{''.join(parts)}</body></html>"
     )
 
 
-def _memory(one: MemoryDiff, old: Timeline | None, new: Timeline | None, by: str) -> list[str]:
-    explained = one.explained
+def _memory(
+    memory: MemoryDiff, old: MemoryCurve | None, new: MemoryCurve | None, by: str
+) -> list[str]:
+    explained = memory.explained
     share = "" if explained is None else f", {explained:.0%} of it explained by lines of code"
-    title = f"{memory_name(one.memory)}: {human(one.peak.before)} → {human(one.peak.after)}"
-    rows = [each for each in one.holders[by] if each.by]
+    title = (
+        f"{memory_name(memory.memory)}: {human(memory.peak.before)} → {human(memory.peak.after)}"
+    )
+    rows = [each for each in memory.holders[by] if each.by]
     return [
         f"<h2>{escape(title)}</h2>",
-        f'<p class="faint">{signed(one.peak.by)} at the peak{share}</p>',
-        _chart(one, old, new),
+        f'<p class="faint">{signed(memory.peak.by)} at the peak{share}</p>',
+        _chart(memory, old, new),
         *([_table(rows, by)] if rows else []),
     ]
 
 
-def _chart(one: MemoryDiff, old: Timeline | None, new: Timeline | None) -> str:
-    """Both runs from their start, in the same scale."""
+def _chart(memory: MemoryDiff, old: MemoryCurve | None, new: MemoryCurve | None) -> str:
+    """Both runs from their start, at the same scale."""
     length = max(run.length_ns for run in (old, new) if run is not None)
-    peak = max(1, one.peak.before, one.peak.after)
-    capacity = max((size for size in one.capacity if size), default=None)
+    peak = max(1, memory.peak.before, memory.peak.after)
+    capacity = max((size for size in memory.capacity if size), default=None)
     most = capacity if capacity and capacity <= 3 * peak else peak
     top = most * 1.08
 
-    def area(run: Timeline | None, kind: str) -> str:
+    def area(run: MemoryCurve | None, kind: str) -> str:
         if run is None:
             return ""
         step = run.length_ns / length * WIDTH / COLUMNS
@@ -150,7 +154,8 @@ def _chart(one: MemoryDiff, old: Timeline | None, new: Timeline | None) -> str:
         if capacity and capacity <= most
         else ""
     )
-    label = f"{memory_name(one.memory)} over time: {human(one.peak.before)} and {human(one.peak.after)} at most"
+    peaks = f"{human(memory.peak.before)} and {human(memory.peak.after)}"
+    label = f"{memory_name(memory.memory)} over time: {peaks} at most"
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 18}" role="img" aria-label="{escape(label)}">'
         f"{area(old, 'before')}{area(new, 'after')}{limit}"
@@ -163,14 +168,16 @@ def _chart(one: MemoryDiff, old: Timeline | None, new: Timeline | None) -> str:
 def _table(rows: Sequence[Change], title: str, *, plain: bool = False) -> str:
     heads = "".join(f'<th class="number">{name}</th>' for name in ("before", "after", "change", ""))
 
-    def cells(one: Change) -> str:
+    def cells(change: Change) -> str:
         numbers = (
-            (f"{one.before:,}", f"{one.after:,}", f"{one.by:+,}")
+            (f"{change.before:,}", f"{change.after:,}", f"{change.by:+,}")
             if plain
-            else (human(one.before), human(one.after), signed(one.by))
+            else (human(change.before), human(change.after), signed(change.by))
         )
-        figures = "".join(f'<td class="number">{each}</td>' for each in (*numbers, percent(one)))
-        return f'<tr>{figures}<td>{one.what}</td><td class="name">{escape(one.name)}</td></tr>'
+        figures = "".join(f'<td class="number">{each}</td>' for each in (*numbers, percent(change)))
+        return (
+            f'<tr>{figures}<td>{change.what}</td><td class="name">{escape(change.name)}</td></tr>'
+        )
 
     body = "".join(map(cells, rows[:TOP]))
     more = f'<p class="faint">and {len(rows) - TOP:,} more</p>' if len(rows) > TOP else ""

@@ -1,9 +1,9 @@
-"""The tables of a report: totals and buffers of a whole run, thinned out until a page can carry them.
+"""The tables of a report: totals and buffers of a whole run, thinned out until they fit into a page.
 
-A run of a million events does not fit into a page of three megabytes. So the page has every event around *key
-instants* (peaks, failures, markers), and everywhere else the highest and lowest totals of each part of the run, the
-buffers that take the most (bytes x time), and at *samples* (the highest totals of each part) the sums of all others by
-origin. Whatever it shows is exact for an instant that existed, and no maximum is lost.
+A run of a million events does not fit into a page of three megabytes. So the page has every event around *key instants*
+(peaks, failures, markers), and everywhere else the highest and lowest totals of each part of the run, the buffers that
+take the most (bytes x time), and at *samples* (the highest totals of each part) the sums of all others by origin.
+Whatever it shows is exact for an instant that existed, and no maximum is lost.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from ttmem.analysis.history import History
-from ttmem.recording import BufferChange, Origin
+from ttmem.recording import AllocatedBy, BufferChange
+from ttmem.recording.unfreed import never_freed
 from ttmem.web.payload import UNKNOWN, Table
 
 
-class Room(NamedTuple):
-    """How much of a run a page can carry."""
+class PageLimits(NamedTuple):
+    """How much of a run fits into a page."""
 
     buffers: int = 80_000
     steps: int = 120_000
     samples: int = 4_000  # of all devices together
 
-    def half(self) -> Room:
-        return Room(*(-(-number // 2) for number in self))
+    def half(self) -> PageLimits:
+        return PageLimits(*(-(-number // 2) for number in self))
 
 
-ROOM = Room()
+PAGE_LIMITS = PageLimits()
 KINDS = ("DRAM", "L1", "L1_SMALL", "TRACE")  # numbers in the column `kind`
 Progress = Callable[[int], None]  # the position reached
 _NUMBER = {name: number for number, name in enumerate(KINDS)}
@@ -39,7 +40,7 @@ AMOUNTS = ("dram", "l1", "l1_small", "trace", "cb")
 
 
 class Interval(NamedTuple):
-    """Times of the page, both included."""
+    """Times of the page, both ends included."""
 
     start: int
     end: int
@@ -47,14 +48,14 @@ class Interval(NamedTuple):
 
 @dataclass
 class Origins:
-    """Who made buffers: each combination of process, op, site and phase has a number."""
+    """The code that allocated buffers: each combination of process, op, site and phase has a number."""
 
     strings: dict[str, int] = field(default_factory=dict)
     processes: dict[int, int] = field(default_factory=dict)  # by serial number
     numbers: dict[tuple[int, int, int, int], int] = field(default_factory=dict)
     _known: dict[tuple[int, str | None, str | None, str | None], int] = field(default_factory=dict)
 
-    def number(self, origin: Origin) -> int:
+    def number(self, origin: AllocatedBy) -> int:
         serial = origin.process.serial
         known = self._known.get((serial, *origin[1:]))
         if known is None:
@@ -73,7 +74,7 @@ class Origins:
         return dict(zip(("op", "site", "phase", "process"), columns, strict=True))
 
 
-class Buffers:
+class BufferLives:
     """Every buffer of a run, as columns."""
 
     def __init__(self) -> None:
@@ -93,7 +94,7 @@ class Buffers:
 
 
 class Steps:
-    """What each device held after every change, as columns."""
+    """The totals of each device after every change, as columns."""
 
     def __init__(self) -> None:
         self.device, self.position, self.time = array("i"), array("q"), array("q")
@@ -117,18 +118,22 @@ class Steps:
 
 
 class Lives:
-    """A run in the time of the page: nanoseconds since its start, and no two changes at the same time.
+    """A run in page time: nanoseconds since its start, with no two changes at the same time.
 
-    Events that arrived together may have one time; then each gets a nanosecond of its own, so that the state after
-    any of them can be shown. Positions stay what they are.
+    Events that arrived together may have one time; each then gets its own nanosecond, so that the state after any of
+    them can be shown. Positions do not change.
     """
 
     def __init__(self, history: History, devices: Sequence[str], progress: Progress) -> None:
-        self.origins, self.buffers, self.steps = Origins(), Buffers(), Steps()
+        self.origins, self.buffers, self.steps = Origins(), BufferLives(), Steps()
         self._start = history.info.started_ns
         self._positions, self._times = array("q"), array("q")
         numbers = {unique_id: number for number, unique_id in enumerate(devices)}
         live: dict[tuple[int, int, int, int], int] = {}
+        self.never_freed: set[int] = (
+            set()
+        )  # rows of buffers that ended with their device or process
+        self._unfreed = {_ended(change) for change in never_freed(history.recording)}
         for stretch in history.stretches():
             progress(stretch.first)
             totals, changes = list(stretch.totals()), list(stretch.buffers())
@@ -162,64 +167,74 @@ class Lives:
         live: dict[tuple[int, int, int, int], int],
     ) -> None:
         columns = self.buffers
-        for one in changes:
-            device, kind = numbers.get(one.device), _NUMBER[one.kind]
+        for change in changes:
+            device, kind = numbers.get(change.device), _NUMBER[change.kind]
             if device is None:
                 continue
-            key = (one.origin.process.serial, device, kind, one.id)
-            time = self.at(one.position)
+            key = (change.origin.process.serial, device, kind, change.id)
+            time = self.at(change.position)
             row = live.pop(key, None)
             if row is not None:
                 columns.end[row] = time
-            if one.begins:
+                if _ended(change) in self._unfreed:
+                    self.never_freed.add(row)
+            if change.begins:
                 live[key] = len(columns)
                 columns.device.append(device)
                 columns.kind.append(kind)
                 columns.start.append(time)
                 columns.end.append(UNKNOWN)
-                columns.address.append(UNKNOWN if one.address is None else one.address)
-                columns.held.append(one.held)
-                columns.requested.append(one.requested)
-                columns.origin.append(self.origins.number(one.origin))
+                columns.address.append(UNKNOWN if change.address is None else change.address)
+                columns.held.append(change.held)
+                columns.requested.append(change.requested)
+                columns.origin.append(self.origins.number(change.origin))
+
+    def is_left(self, row: int) -> bool:
+        """Whether it was alive when the recording ended, or never freed by its program."""
+        return self.buffers.end[row] < 0 or row in self.never_freed
 
     def at(self, position: int) -> int:
-        """The time of the page at which a record has taken effect."""
+        """The page time at which a record has taken effect."""
         number = bisect_right(self._positions, position)
         return self._times[number - 1] if number else 0
 
     def position(self, time: int) -> int:
-        """Of the last change up to a time of the page."""
+        """The position of the last change up to a page time."""
         number = bisect_right(self._times, time)
         return self._positions[number - 1] if number else UNKNOWN
 
     def marked(self, position: int, time_ns: int) -> int:
-        """When something happened that changed nothing: between the changes before and after it."""
+        """The time of something that changed nothing: between the changes before and after it."""
         number = bisect_right(self._positions, position)
         before = self._times[number - 1] if number else 0
         after = self._times[number] - 1 if number < len(self._times) else self.length
         return max(before, min(after, time_ns - self._start))
 
     def around(self, times: Iterable[int], events: int) -> list[Interval]:
-        """Intervals with so many changes before and after each time, joined where they meet."""
+        """Intervals with that many changes before and after each time, joined where they meet."""
         found: list[Interval] = []
         for time in sorted(times):
             number = bisect_right(self._times, time) - 1
             first, last = max(0, number - events), min(len(self._times) - 1, number + events)
             start = self._times[first] if first else 0
             end = self._times[last] if last + 1 < len(self._times) else self.length
-            one = Interval(min(start, time), max(end, time))
-            if found and one.start <= found[-1].end + 1:
-                found[-1] = Interval(found[-1].start, max(found[-1].end, one.end))
+            interval = Interval(min(start, time), max(end, time))
+            if found and interval.start <= found[-1].end + 1:
+                found[-1] = Interval(found[-1].start, max(found[-1].end, interval.end))
             else:
-                found.append(one)
+                found.append(interval)
         return found
+
+
+def _ended(change: BufferChange) -> tuple[int, str, str, int]:
+    return change.position, change.device, change.kind, change.id
 
 
 @dataclass(frozen=True)
 class Thinned:
-    """What of a run is in the page."""
+    """The part of a run that is in the page."""
 
-    complete: list[Interval]  # here every event is in it
+    complete: list[Interval]  # intervals in which every event is included
     steps: list[int]  # rows
     buffers: list[int]  # rows
     omitted: Table  # at samples: sums of the other buffers, by kind and origin
@@ -229,38 +244,41 @@ class Thinned:
         return not self.omitted["time"]
 
 
-def thinned(lives: Lives, keys: Sequence[int], room: Room) -> Thinned:
-    """`keys`: times of the page around which nothing is left out."""
+def thinned(lives: Lives, keys: Sequence[int], limits: PageLimits) -> Thinned:
+    """`keys`: page times around which nothing is left out."""
     steps, buffers = lives.steps, lives.buffers
-    if len(steps) <= room.steps and len(buffers) <= room.buffers:
+    if len(steps) <= limits.steps and len(buffers) <= limits.buffers:
         everything = [Interval(0, lives.length)]
         return Thinned(everything, [*range(len(steps))], [*range(len(buffers))], _no_sums())
-    complete = _complete(lives, keys, room)
-    kept = _largest(buffers, _alive_in(buffers, complete), lives.length, room)
+    complete = _complete(lives, keys, limits)
+    kept = _largest(buffers, _alive_in(buffers, complete), lives.length, limits)
     of_device = _rows_by_device(steps)
-    parts = room.steps // max(1, len(of_device)) // 6
+    parts = limits.steps // max(1, len(of_device)) // 6
     shown = {row for row, time in enumerate(steps.time) if is_within(complete, time)}
     samples: list[int] = []
     for rows in of_device.values():
         shown |= _extremes(steps, rows, max(1, parts))
-        samples += _highest(steps, rows, max(1, room.samples // len(of_device) // 2))
+        samples += _highest(steps, rows, max(1, limits.samples // len(of_device) // 2))
     samples = [row for row in samples if not is_within(complete, steps.time[row])]
     shown.update(samples)
     return Thinned(complete, sorted(shown), sorted(kept), _sums(lives, kept, samples))
 
 
-def _complete(lives: Lives, keys: Sequence[int], room: Room) -> list[Interval]:
-    """As many events around each key instant as there is room for."""
-    events = max(1, min(room.steps, room.buffers) // (4 * max(1, len(keys))))
+def _complete(lives: Lives, keys: Sequence[int], limits: PageLimits) -> list[Interval]:
+    """As many events around each key instant as fit."""
+    events = max(1, min(limits.steps, limits.buffers) // (4 * max(1, len(keys))))
     while True:
         found = lives.around(keys, events)
-        if len(_alive_in(lives.buffers, found)) <= room.buffers or events == 0:
+        if len(_alive_in(lives.buffers, found)) <= limits.buffers or events == 0:
             return found
         events //= 4
 
 
-def _alive_in(buffers: Buffers, intervals: Sequence[Interval]) -> set[int]:
-    starts, ends = [one.start for one in intervals], [one.end for one in intervals]
+def _alive_in(buffers: BufferLives, intervals: Sequence[Interval]) -> set[int]:
+    starts, ends = (
+        [interval.start for interval in intervals],
+        [interval.end for interval in intervals],
+    )
     found = set()
     for row, (start, end) in enumerate(zip(buffers.start, buffers.end, strict=True)):
         number = bisect_left(ends, start)  # the first interval that is not over when it begins
@@ -269,14 +287,14 @@ def _alive_in(buffers: Buffers, intervals: Sequence[Interval]) -> set[int]:
     return found
 
 
-def _largest(buffers: Buffers, kept: set[int], length: int, room: Room) -> set[int]:
-    """Besides those, the buffers with the largest area in a chart."""
+def _largest(buffers: BufferLives, kept: set[int], length: int, limits: PageLimits) -> set[int]:
+    """Adds the buffers with the largest area in a chart."""
 
     def area(row: int) -> int:
         end = buffers.end[row]
         return buffers.held[row] * ((length if end < 0 else end) - buffers.start[row])
 
-    more = room.buffers - len(kept)
+    more = limits.buffers - len(kept)
     others = (row for row in range(len(buffers)) if row not in kept)
     return kept | set(nlargest(more, others, key=area)) if more > 0 else kept
 
@@ -321,7 +339,7 @@ def _highest(steps: Steps, rows: Sequence[int], parts: int) -> list[int]:
 
 
 def is_within(intervals: Sequence[Interval], time: int) -> bool:
-    number = bisect_left(intervals, time, key=lambda one: one.end)
+    number = bisect_left(intervals, time, key=lambda interval: interval.end)
     return number < len(intervals) and intervals[number].start <= time
 
 
@@ -330,7 +348,7 @@ def _no_sums() -> dict[str, list[int]]:
 
 
 def _sums(lives: Lives, kept: set[int], samples: Sequence[int]) -> Table:
-    """At each sample, what the buffers hold that are not kept."""
+    """The sums of the buffers that are not kept, at each sample."""
     buffers, steps = lives.buffers, lives.steps
     events = [
         (time, sign, row)
@@ -354,7 +372,7 @@ def _sums(lives: Lives, kept: set[int], samples: Sequence[int]) -> Table:
             at += 1
         here = sums.get(steps.device[sample], {})
         rows = [(*key, *sum_) for key, sum_ in sorted(here.items()) if sum_[1]]
-        # A sample without such sums is one all the same: nothing is missing there.
+        # A sample without such sums is still a sample: nothing is missing there.
         found += [(steps.device[sample], now, *row) for row in rows or [(0, 0, 0, 0)]]
     columns = _no_sums()
     for row_ in sorted(set(found)):

@@ -1,4 +1,4 @@
-"""Programs of a run: circular buffers with places and cores, dispatches, and how close they came to L1 buffers."""
+"""Programs of a run: circular buffers with addresses and cores, dispatches, and how close they came to L1 buffers."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _WANTED = frozenset(
 class Placed(NamedTuple):
     """A circular buffer of a live program."""
 
-    row: int  # in the table
+    row: int  # row in the table
     address: int
     size: int  # on all its cores
     end: int  # the address after it on each core; UNKNOWN if its cores are not known
-    counted: bool  # False: it lies on an L1 buffer
+    counted: bool  # False: it is inside an L1 buffer
 
 
 @dataclass(slots=True)
-class Program:
+class ReportedProgram:
     """One program of one process, on all its devices."""
 
     name: str | None = None
@@ -55,9 +55,14 @@ class Program:
     per_core: int | None = None  # the highest sum of its circular buffers on one core
     placed: dict[int, list[Placed]] = field(default_factory=dict)  # by device
 
+    @property
+    def is_used(self) -> bool:
+        """The runtime also creates a program that it only moves from, with nothing in it."""
+        return bool(self.kernels or self.dispatches or self.placed)
+
 
 class Programs:
-    """Everything that the events of a recording tell about programs, in one pass."""
+    """Collects what a recording's events tell about programs, in one pass."""
 
     def __init__(
         self, recording: Recording, lives: Lives, devices: Sequence[str], progress: Progress
@@ -65,13 +70,13 @@ class Programs:
         self._lives = lives
         self._numbers = {unique_id: number for number, unique_id in enumerate(devices)}
         self._masks: dict[tuple[int, int], int] = {}  # (account, id) -> cores, a bit for each
-        self._live: dict[tuple[int, int], Program] = {}  # by serial number and id
+        self._live: dict[tuple[int, int], ReportedProgram] = {}  # by serial number and id
         self._highest: dict[int, int] = {}  # by device: end of the program dispatched last
         self._reached: list[tuple[int, int, int]] = []  # device, time, that end
         self.masks: dict[int, int] = {}  # cores -> number of the mask
         self.circular: list[list[int]] = []
-        self.ended: list[Program] = []
-        processes = {one.serial: one for one in recording.processes}
+        self.ended: list[ReportedProgram] = []
+        processes = {process.serial: process for process in recording.processes}
         for position, data in recording.records():
             progress(position)
             self._read(position, data, processes)
@@ -84,7 +89,7 @@ class Programs:
                 for at in range(run.first, run.end):
                     if ops[at] in _WANTED:
                         event = Event.unpack(data, at * EVENT_SIZE)
-                        when = event.time if 0 < event.time <= control.time else control.time
+                        when = event.time_by(control.time)
                         self._take(
                             processes[control.extra], control.device, position + at, when, event
                         )
@@ -107,7 +112,7 @@ class Programs:
             return
         program = self._live.get(key)
         if program is None:
-            program = self._live[key] = Program()
+            program = self._live[key] = ReportedProgram()
         if not owned:
             program.name = process.strings.get(event.name, program.name)
             program.site = program.site or process.strings.get(event.site)
@@ -124,7 +129,9 @@ class Programs:
             program.misses += bool(event.flags & Flag.CACHE_MISS)
             self._dispatch(program, device, position, when)
 
-    def _place(self, program: Program, device: int, time: int, account: int, event: Event) -> None:
+    def _place(
+        self, program: ReportedProgram, device: int, time: int, account: int, event: Event
+    ) -> None:
         bits = self._masks.get((account, event.cores), 0)
         cores = bits.bit_count()
         per_core = event.size // cores if cores else UNKNOWN
@@ -132,43 +139,43 @@ class Programs:
         mask = self.masks.setdefault(bits, len(self.masks)) if bits else UNKNOWN
         counted = not event.flags & Flag.GLOBAL
         end = address + per_core if cores else UNKNOWN
-        one = Placed(len(self.circular), address, event.size, end, counted)
+        buffer = Placed(len(self.circular), address, event.size, end, counted)
         name = self._lives.origins.string(program.name)
         self.circular.append([device, time, UNKNOWN, address, per_core, mask, name, int(counted)])
         placed = program.placed.setdefault(device, [])
-        placed.append(one)
+        placed.append(buffer)
         if all(other.end >= 0 for other in placed):
             held = sum(other.end - other.address for other in placed if other.counted)
             program.per_core = max(program.per_core or 0, held)
 
-    def _remove(self, program: Program, device: int, time: int, event: Event) -> None:
+    def _remove(self, program: ReportedProgram, device: int, time: int, event: Event) -> None:
         placed = program.placed.get(device, [])
         address = event.address or event.id
-        for one in placed:
-            if one.address == address and one.size == event.size:
-                self.circular[one.row][2] = time
-                placed.remove(one)
+        for buffer in placed:
+            if buffer.address == address and buffer.size == event.size:
+                self.circular[buffer.row][2] = time
+                placed.remove(buffer)
                 return
 
     def _leave(self, key: tuple[int, int], device: int, time: int) -> None:
-        """A program is destroyed on one device, and gone when it is on all."""
+        """A program was destroyed on one device; it is gone when that has happened on all."""
         program = self._live.get(key)
         if program is None:
             return
-        for one in program.placed.pop(device, ()):
-            self.circular[one.row][2] = time
+        for buffer in program.placed.pop(device, ()):
+            self.circular[buffer.row][2] = time
         if not any(program.placed.values()):
             self.ended.append(self._live.pop(key))
 
     def _destroy(self, key: tuple[int, int], time: int) -> None:
         program = self._live.pop(key)
-        for one in (one for placed in program.placed.values() for one in placed):
-            self.circular[one.row][2] = time
+        for buffer in (buffer for placed in program.placed.values() for buffer in placed):
+            self.circular[buffer.row][2] = time
         self.ended.append(program)
 
-    def _dispatch(self, program: Program, device: int, position: int, when: int) -> None:
+    def _dispatch(self, program: ReportedProgram, device: int, position: int, when: int) -> None:
         placed = program.placed.get(device, ())
-        end = max((one.end for one in placed if one.counted), default=UNKNOWN)
+        end = max((buffer.end for buffer in placed if buffer.counted), default=UNKNOWN)
         if end != self._highest.get(device):
             self._highest[device] = end
             self._reached.append((device, self._lives.marked(position, when), end))
@@ -176,22 +183,24 @@ class Programs:
     # -- for the page --------------------------------------------------------------------------------------------
 
     def listed(self) -> list[dict[str, Any]]:
-        """Programs that were made by the same op at the same place are one row; those dispatched most come first."""
-        groups: dict[tuple[str | None, str | None], list[Program]] = {}
-        for one in (*self.ended, *self._live.values()):
-            groups.setdefault((one.name, one.site), []).append(one)
+        """Programs made by the same op at the same line share a row; the most dispatched come first."""
+        groups: dict[tuple[str | None, str | None], list[ReportedProgram]] = {}
+        for program in (*self.ended, *self._live.values()):
+            if program.is_used:
+                groups.setdefault((program.name, program.site), []).append(program)
         rows = [
             {
                 "op": name,
                 "site": site,
                 "programs": len(members),
-                "dispatches": sum(one.dispatches for one in members),
-                "hits": sum(one.hits for one in members),
-                "misses": sum(one.misses for one in members),
-                "kernels": sum(one.kernels for one in members),
-                "binaries": sum(one.binaries for one in members),
+                "dispatches": sum(program.dispatches for program in members),
+                "hits": sum(program.hits for program in members),
+                "misses": sum(program.misses for program in members),
+                "kernels": sum(program.kernels for program in members),
+                "binaries": sum(program.binaries for program in members),
                 "per_core": max(
-                    (one.per_core for one in members if one.per_core is not None), default=None
+                    (program.per_core for program in members if program.per_core is not None),
+                    default=None,
                 ),
             }
             for (name, site), members in groups.items()
@@ -199,7 +208,7 @@ class Programs:
         return nlargest(MOST_LISTED, rows, key=lambda row: (row["dispatches"], row["programs"]))
 
     def circular_table(self) -> tuple[Table, int]:
-        """The circular buffers that live longest, and how many are left out."""
+        """The longest-lived circular buffers, and how many are left out."""
         names = ("device", "start", "end", "address", "per_core", "mask", "name", "counted")
         length = self._lives.length
         kept = nlargest(
@@ -212,7 +221,7 @@ class Programs:
         return dict(zip(names, columns, strict=True)), len(self.circular) - len(kept)
 
     def frontier_table(self, complete: Sequence[Interval]) -> Table:
-        """How far circular buffers reached up, and where the lowest L1 buffer was; the closest of each part is kept."""
+        """How far up circular buffers reached, and where the lowest L1 buffer was; the closest of each part is kept."""
         rows = _thin(_meetings(self._lives, self._reached), complete)
         columns = list(zip(*rows, strict=True)) or [()] * 4
         return dict(zip(("device", "time", "reached", "lowest"), columns, strict=True))
@@ -221,7 +230,7 @@ class Programs:
 def _meetings(
     lives: Lives, reached: Iterable[tuple[int, int, int]]
 ) -> list[tuple[int, int, int, int]]:
-    """(device, time, end of circular buffers, lowest address of an L1 buffer) wherever one of them changes."""
+    """(device, time, end of circular buffers, lowest address of an L1 buffer) whenever one of them changes."""
     buffers, l1 = lives.buffers, KINDS.index("L1")
     events: list[tuple[int, int, int, int]] = []  # device, time, what, value
     for row, kind in enumerate(buffers.kind):

@@ -1,10 +1,15 @@
-"""`ttmem report`: what a recording tells, as one page."""
+"""`ttmem report`: a recording as one page."""
 
 from __future__ import annotations
 
 import os
+import re
+from base64 import b64encode
 from collections.abc import Sequence
+from hashlib import sha256
 from heapq import nlargest
+from html import escape
+from importlib.resources import files
 from typing import Any
 
 from ttmem.analysis.history import History, PeakInstant
@@ -14,9 +19,66 @@ from ttmem.snapshots import Device, Snapshot
 from ttmem.web import lives as lives_module
 from ttmem.web.answers import failures, leaks, parts, sizing
 from ttmem.web.lives import AMOUNTS, KINDS, Lives, Progress, thinned
-from ttmem.web.page import page
 from ttmem.web.payload import UNKNOWN, Table, pack
 from ttmem.web.programs import Programs
+
+MODULES = (  # in the order of their imports
+    "sizes.js",
+    "payload.js",
+    "window.js",
+    "history.js",
+    "icicle.js",
+    "addresses.js",
+    "cores.js",
+    "tables.js",
+    "elements.js",
+    "charts.js",
+    "panels.js",
+    "report.js",
+)
+STYLES = ("palette.css", "charts.css", "style.css")
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
+
+
+def page(title: str, payload: str) -> str:
+    """A self-contained file: styles, modules and data are inside, and its policy forbids all connections.
+
+    `payload` is base64, so it cannot end its element.
+    """
+    static = files("ttmem.web") / "static"
+    style = "".join((static / name).read_text("utf-8") for name in STYLES)
+    script = bundle({name: (static / name).read_text("utf-8") for name in MODULES})
+    if "</script" in script.lower() or "</style" in style.lower():
+        raise ValueError("a module ends its own element")
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)};"
+        " img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    template = (static / "report.html").read_text("utf-8")
+    parts = {"title": escape(title), "policy": policy, "style": style, "script": script}
+    text = re.sub(r"\{\{(\w+)\}\}", lambda found: {**parts, "data": payload}[found[1]], template)
+    return text
+
+
+def bundle(modules: dict[str, str]) -> str:
+    """Combines modules into one script, each with its own scope: a browser loads no module from a file:// address."""
+    parts = ['"use strict";']
+    for name, text in modules.items():
+        body = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_variable(found[2])};\n", text)
+        exported = ", ".join(_EXPORT.findall(body))
+        body = _EXPORT.sub("", body)
+        parts.append(f"const {_variable(name)} = (() => {{\n{body}return {{ {exported} }};\n}})();")
+    return "\n".join(parts)
+
+
+def _variable(file: str) -> str:
+    return f"module_{file.removesuffix('.js')}"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
 
 SCHEMA = "ttmem.report/1"
 MOST_BYTES = 2_600_000  # of data, so that the page stays below 3 MB
@@ -32,7 +94,7 @@ def report(recording: Recording, progress: Progress = lambda position: None) -> 
 
 
 def _name(history: History) -> str:
-    """Without folders: they say nothing to the reader of a bug report."""
+    """Without directories: they mean nothing to the reader of a bug report."""
     return os.path.basename(history.info.name)
 
 
@@ -44,7 +106,7 @@ def payload(history: History, progress: Progress) -> str:
     lives = Lives(history, names, progress)
     programs = Programs(recording, lives, names, progress)
     markers = _markers(history, lives)
-    peaks = [_peak(one, lives) for one in history.peaks if one.device in names]
+    peaks = [_peak(peak, lives) for peak in history.peaks if peak.device in names]
     peaks += _counted(history, lives, names)
     keys = [peak["time"] for peak in peaks if peak["memory"] != "cb"]
     keys += [mark["time"] for mark in _key_markers(markers)]
@@ -63,6 +125,7 @@ def payload(history: History, progress: Progress) -> str:
         "markers": markers[:MOST_MARKERS],
         "markers_omitted": max(0, len(markers) - MOST_MARKERS),
         "failures": failures(history, lives),
+        "failures_unknown": recording.failures_unknown or None,
         "leaks": leaks(history),
         "sizes": sizing(history),
         "programs": programs.listed(),
@@ -74,9 +137,9 @@ def payload(history: History, progress: Progress) -> str:
         "strings": list(lives.origins.strings),
     }
     tables: dict[str, Table] = {"origins": lives.origins.table(), "circular": circular}
-    room, packed = lives_module.ROOM, ""
-    while not packed or (len(packed) > MOST_BYTES and room.buffers > 1):
-        shown = thinned(lives, sorted(set(keys[:MOST_KEYS])), room)
+    limits, packed = lives_module.PAGE_LIMITS, ""
+    while not packed or (len(packed) > MOST_BYTES and limits.buffers > 1):
+        shown = thinned(lives, sorted(set(keys[:MOST_KEYS])), limits)
         document |= {"complete": shown.complete, "buffers_listed": len(shown.buffers)}
         tables |= {
             "steps": lives.steps.table(shown.steps),
@@ -84,7 +147,7 @@ def payload(history: History, progress: Progress) -> str:
             "omitted": shown.omitted,
             "frontier": programs.frontier_table(shown.complete),
         }
-        packed, room = pack(document, tables), room.half()
+        packed, limits = pack(document, tables), limits.half()
     return packed
 
 
@@ -99,22 +162,23 @@ def _about(history: History) -> dict[str, Any]:
         "first": info.first,
         "end": info.end,
         "closed": info.closed,
+        "unfinished": history.recording.unfinished or None,
         "bytes": info.bytes,
     }
 
 
-def _peak(one: PeakInstant, lives: Lives) -> dict[str, Any]:
+def _peak(peak: PeakInstant, lives: Lives) -> dict[str, Any]:
     return {
-        "device": one.device,
-        "memory": one.memory,
-        "bytes": one.bytes,
-        "time": lives.at(one.position - 1),
-        "position": one.position,
+        "device": peak.device,
+        "memory": peak.memory,
+        "bytes": peak.bytes,
+        "time": lives.at(peak.position - 1),
+        "position": peak.position,
     }
 
 
 def _counted(history: History, lives: Lives, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Devices of which only counters are known: a sample each second becomes a step; their peaks."""
+    """Devices known only from counters: each second's sample becomes a step; and their peaks."""
     unknown = set(range(len(names))) - set(lives.steps.device)
     samples = history.recording.at("end", ["history"]).history or {} if unknown else {}
     peaks = []
@@ -135,9 +199,9 @@ def _counted(history: History, lives: Lives, names: Sequence[str]) -> list[dict[
 
 def _markers(history: History, lives: Lives) -> list[dict[str, Any]]:
     found = []
-    for one in history.markers:
-        time = lives.marked(one.position, one.time_ns)
-        found.append({**one._asdict(), "time": time})
+    for marker in history.markers:
+        time = lives.marked(marker.position, marker.time_ns)
+        found.append({**marker._asdict(), "time": time})
         del found[-1]["time_ns"]
     return found
 
@@ -146,7 +210,8 @@ def _key_markers(markers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Failures first, then marks, then phases."""
     order = ("failure", "mark", "phase")
     return sorted(
-        (one for one in markers if one["kind"] in order), key=lambda one: order.index(one["kind"])
+        (marker for marker in markers if marker["kind"] in order),
+        key=lambda marker: order.index(marker["kind"]),
     )
 
 
@@ -174,23 +239,25 @@ def _device(device: Device, recording: Recording) -> dict[str, Any]:
             for kind in KINDS
         },
         "l1_map": l1_map and {"base": l1_map.base, "small": l1_map.small_base, "end": l1_map.end},
-        "misses": sorted({one.misses for one in device.provenance.values() if one.misses}),
+        "misses": sorted(
+            {provenance.misses for provenance in device.provenance.values() if provenance.misses}
+        ),
     }
 
 
 def _processes(history: History, lives: Lives) -> list[dict[str, Any]]:
     """In the order of their numbers in the table of origins; then those that made no buffer."""
-    known = {one.serial: one for one in history.recording.processes}
+    known = {process.serial: process for process in history.recording.processes}
     ordered = [*lives.origins.processes, *(known.keys() - lives.origins.processes.keys())]
     return [
-        {"pid": one.pid, "user": one.user, "command": one.command}
-        for one in (known.get(serial) for serial in ordered)
-        if one is not None
+        {"pid": process.pid, "user": process.user, "command": process.command}
+        for process in (known.get(serial) for serial in ordered)
+        if process is not None
     ]
 
 
 def _sites(lives: Lives) -> list[dict[str, Any]]:
-    """What each call site did in the whole run, by kind of memory, on all devices together."""
+    """Totals of each call site over the whole run, by kind of memory, for all devices together."""
     buffers = lives.buffers
     origins = list(lives.origins.numbers)
     rows: dict[tuple[int, int, int], list[int]] = {}
@@ -201,7 +268,7 @@ def _sites(lives: Lives) -> list[dict[str, Any]]:
         sums[0] += 1
         sums[1] += held
         sums[2] = max(sums[2], held)
-        sums[3] += held if end < 0 else 0
+        sums[3] += held if lives.is_left(row) else 0
         sums[4] += (lives.length if end < 0 else end) - buffers.start[row]
     peaks = _highest_sums(lives, origins)
     found = [
@@ -245,5 +312,5 @@ def _highest_sums(
 
 
 def _remarks(end: Snapshot) -> list[str]:
-    found = [*end.remarks, *(one for device in end.devices for one in device.anomalies)]
-    return sorted({one.text for one in found})
+    found = [*end.remarks, *(anomaly for device in end.devices for anomaly in device.anomalies)]
+    return sorted({anomaly.text for anomaly in found})

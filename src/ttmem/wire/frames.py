@@ -55,7 +55,7 @@ STRING_ID = Struct("<I")
 RECTANGLE = Struct("<HHHH")
 
 MAX_EVENTS_PAYLOAD = 4 << 20
-MAX_CLIENT_PAYLOAD = 256 << 10  # of any other frame, which is kept until all of it has come
+MAX_CLIENT_PAYLOAD = 256 << 10  # of any other frame, which is kept until it is complete
 MAX_ANSWER_PAYLOAD = 2 << 30
 MAX_STRING = 4096
 GRID_LIMIT = 32  # columns and rows of the largest core grid that a core set may name
@@ -115,7 +115,7 @@ def cores_frame(number: int, rectangles: tuple[Rectangle, ...]) -> bytes:
 
 
 def cores_mask(payload: bytes | memoryview) -> tuple[int, int]:
-    """(id, bit mask) of a CORES payload; bit y * 32 + x is core (x, y). ValueError if it is no such thing."""
+    """(id, bit mask) of a CORES payload; bit y * 32 + x is core (x, y). ValueError if the payload is invalid."""
     if len(payload) < 4 or (len(payload) - 4) % RECTANGLE.size:
         raise ValueError("a core set must be an id and whole rectangles")
     mask = 0
@@ -154,7 +154,7 @@ def parse_answer(payload: bytes | memoryview) -> tuple[dict[str, Any], dict[str,
         raise ValueError("an answer nested without end") from None
     listed = document.pop("attachments", {}) if isinstance(document, dict) else None
     if not isinstance(listed, dict):
-        raise ValueError("an answer that is no JSON object")
+        raise ValueError("an answer that is not a JSON object")
     attachments: dict[str, memoryview] = {}
     for name, length in listed.items():
         if not isinstance(length, int) or length < 0:

@@ -7,13 +7,17 @@ of an answer, so that a million of them costs the server one copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
 from functools import cache
 from operator import itemgetter
 from struct import Struct
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-KINDS = 5
-KERNEL_TYPES = 3
+from ttmem.events import KernelType, MemoryKind
+from ttmem.fast_dataclasses import NamedTuple
+
+KINDS = len(MemoryKind)
+KERNEL_TYPES = len(KernelType)
 
 
 class CounterColumns(NamedTuple):
@@ -62,8 +66,6 @@ class AccountRow(NamedTuple):
 
 
 class DeviceRow(NamedTuple):
-    """Sums and peaks of one device."""
-
     held: tuple[int, ...]
     peak: tuple[int, ...]
     peak_time: tuple[int, ...]
@@ -143,8 +145,35 @@ class ProgramRow(NamedTuple):
     last_site: int
 
 
+class FindingCode(IntEnum):
+    """What can be wrong with the events of a process; `ttmem.ledger.anomalies` has the sentences."""
+
+    UNKNOWN_FREE = 1
+    BUFFER_RESIZED = 2
+    UNKNOWN_CB_FREE = 3
+    UNKNOWN_UNLOAD = 4
+    KERNEL_RESIZED = 5
+    TABLE_FULL = 6
+    STATUS_BACKWARDS = 7
+    CB_MAP_FULL = 8
+    REJECTED = 9
+    DOUBLE_FREE = 10
+    DOUBLE_CB_FREE = 11
+    DOUBLE_UNLOAD = 12
+
+
+class Reject(IntEnum):
+    """Why an event is not accounted."""
+
+    OP = 1
+    KIND = 2
+    SIZE_ZERO = 3
+    SIZE_HUGE = 4
+    CORES = 5
+
+
 class FindingRow(NamedTuple):
-    """One sort of anomaly of one process on one device."""
+    """Anomalies of one kind that one process caused on one device."""
 
     anomaly: int
     process: int
@@ -168,11 +197,11 @@ class TotalsRow(NamedTuple):
 
 
 class BufferChangeRow(NamedTuple):
-    """A buffer that began or ceased to be counted with a record of a journal."""
+    """A buffer that started or stopped being counted with a record of a journal."""
 
     record: int  # counted from the first record of the call
     time: int
-    begins: int  # else it ends
+    begins: int  # otherwise it ends
     process: int
     device: int
     kind: int

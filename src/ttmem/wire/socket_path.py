@@ -1,4 +1,4 @@
-"""Where server and clients meet."""
+"""The path of the socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SOCKET_VARIABLE = "TTMEM_SOCKET"
 
 
 def named_socket(given: str | None = None) -> str | None:
-    """The path that the user has named; None: the usual one will do."""
+    """The path that the user has named; None: the default."""
     return given or os.environ.get(SOCKET_VARIABLE) or None
 
 

@@ -197,7 +197,7 @@ def is_operand(tensor: TensorSpec) -> bool:
 
 
 def _filling(random: Random, spec: DeviceSpec) -> TensorSpec:
-    """Nearly all of an empty L1: the programs that come next, or came before, have no room for their buffers."""
+    """Nearly all of an empty L1: the programs that come next, or came before, have no space for their buffers."""
     pages = (spec.l1_bank_size - random.randint(0, 60_000)) // TILE_BYTES["bfloat16"]
     return TensorSpec((TILE * spec.l1_banks, TILE * pages), "L1")
 

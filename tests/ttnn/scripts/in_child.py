@@ -109,7 +109,9 @@ class Runner:
             has_circular = any(place.tensor is None for place in step.places)
             state = self._keep(None, lambda: self._dispatch_program(step, placed))
         is_new = state["program_cache_entries"] > before
-        told = [one["address"] for one in _of_one_device(placed) if _is_local_circular(one)]
+        told = [
+            buffer["address"] for buffer in _of_one_device(placed) if _is_local_circular(buffer)
+        ]
         # A mesh compiles the programs of its devices in threads, into which a capture does not see.
         several = self._calls.device.get_num_devices() > 1
         unseen = is_new and has_circular and not told and several
@@ -159,7 +161,7 @@ def _key(step: Operate) -> Hashable:
 
 def _of_one_device(buffers: list[CoreBuffer]) -> list[CoreBuffer]:
     """A mesh tells of each buffer once for every device."""
-    return [one for one in buffers if one["device_id"] == buffers[0]["device_id"]]
+    return [buffer for buffer in buffers if buffer["device_id"] == buffers[0]["device_id"]]
 
 
 def _is_local_circular(buffer: CoreBuffer) -> bool:
@@ -233,7 +235,7 @@ class RuntimeCalls:
             core_ranges=self._cores(((0, 0, grid.x - 1, grid.y - 1),)),
             config=ttnn.ReaderConfigDescriptor(),
         )
-        buffers = [self._buffer(index, one, tensors) for index, one in enumerate(step.places)]
+        buffers = [self._buffer(index, place, tensors) for index, place in enumerate(step.places)]
         return ttnn.ProgramDescriptor(kernels=[kernel], semaphores=[], cbs=buffers)
 
     def _buffer(self, index: int, place: Place, tensors: Mapping[str, Any]) -> Any:

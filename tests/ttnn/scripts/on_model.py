@@ -24,18 +24,18 @@ from tests.ttnn.scripts.steps import (
 )
 from ttmem.events import MemoryKind
 from ttmem.model import (
-    Buffer,
     Interleaved,
     MeshDevice,
-    Program,
     Sharded,
+    SimulatedBuffer,
+    SimulatedProgram,
     create_buffer,
     open_mesh_device,
 )
 from ttmem.model.circular_buffers import BufferKind, union_bytes
 from ttmem.model.core_ranges import CoreRange, CoreRangeSet, CoreType, whole_grid
 from ttmem.model.errors import RuntimeFault
-from ttmem.model.kernels import Kernel
+from ttmem.model.kernels import SimulatedKernel
 from ttmem.model.layouts import Layout, Strategy
 
 
@@ -50,7 +50,7 @@ class ModelRunner:
             tracker=RecordingTracker(),
             **asdict(sizes),
         )
-        self._tensors: dict[str, tuple[TensorSpec, Buffer]] = {}
+        self._tensors: dict[str, tuple[TensorSpec, SimulatedBuffer]] = {}
 
     def run(self, step: Step, wanted: Sequence[CoreBuffer]) -> State:
         """`wanted` are the buffers of an op's program, as the runtime told of them; the model places them."""
@@ -83,7 +83,7 @@ class ModelRunner:
         layouts = [
             program.l1
             for program in programs
-            if all(one.kind is BufferKind.CIRCULAR for one in program.buffers)
+            if all(buffer.kind is BufferKind.CIRCULAR for buffer in program.buffers)
         ]
         return union_bytes(layout.regions_per_core() for layout in layouts if layout is not None)
 
@@ -127,7 +127,7 @@ class ModelRunner:
             return self.state(error=state["error"])
         return state
 
-    def _enqueue(self, key: Hashable, make: Callable[[], Program]) -> State:
+    def _enqueue(self, key: Hashable, make: Callable[[], SimulatedProgram]) -> State:
         cache = self._mesh.program_cache
         missed = cache.misses
         try:
@@ -137,9 +137,9 @@ class ModelRunner:
         state = self.state()
         if cache.misses > missed:
             state["circular"] = [
-                one.address or 0
-                for one in program.buffers
-                if one.kind is BufferKind.CIRCULAR and not one.is_global
+                buffer.address or 0
+                for buffer in program.buffers
+                if buffer.kind is BufferKind.CIRCULAR and not buffer.is_global
             ]
         return state
 
@@ -171,7 +171,9 @@ SOMEWHERE = 0  # the address of a buffer that lies in a tensor's memory: no othe
 _RANGE = re.compile(r"\[(\d+)-(\d+) - (\d+)-(\d+)\]")
 
 
-def launched_program(mesh: MeshDevice, step: Launch, addresses: Mapping[str, int]) -> Program:
+def launched_program(
+    mesh: MeshDevice, step: Launch, addresses: Mapping[str, int]
+) -> SimulatedProgram:
     """`addresses` are those of the tensors that its buffers lie in."""
     program = _program(mesh)
     for place in step.places:
@@ -181,20 +183,20 @@ def launched_program(mesh: MeshDevice, step: Launch, addresses: Mapping[str, int
     return program
 
 
-def op_program(mesh: MeshDevice, wanted: Iterable[CoreBuffer]) -> Program:
+def op_program(mesh: MeshDevice, wanted: Iterable[CoreBuffer]) -> SimulatedProgram:
     program = _program(mesh)
-    for one in wanted:
-        circular = one["kind"] == "circular_buffer"
+    for buffer in wanted:
+        circular = buffer["kind"] == "circular_buffer"
         add = program.add_circular_buffer if circular else program.add_dataflow_buffer
-        address = SOMEWHERE if one["borrowed"] else None
-        add(_ranges(one["cores"]), one["size"], address=address, merged=False)
+        address = SOMEWHERE if buffer["borrowed"] else None
+        add(_ranges(buffer["cores"]), buffer["size"], address=address, merged=False)
     return program
 
 
-def _program(mesh: MeshDevice) -> Program:
-    program = Program(mesh.spec)
+def _program(mesh: MeshDevice) -> SimulatedProgram:
+    program = SimulatedProgram(mesh.spec)
     cores = whole_grid(mesh.spec.grid)
-    program.add_kernel(Kernel("reader", CoreType.TENSIX, cores, (TEXT_BYTES,)))
+    program.add_kernel(SimulatedKernel("reader", CoreType.TENSIX, cores, (TEXT_BYTES,)))
     return program
 
 

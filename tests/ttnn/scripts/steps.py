@@ -92,7 +92,7 @@ def from_plain(plain: dict[str, Any]) -> Step:
         if name in facts:
             facts[name] = tensor_from_plain(plain[name])
     if "places" in facts:
-        facts["places"] = tuple(Place(**one) for one in plain["places"])
+        facts["places"] = tuple(Place(**place) for place in plain["places"])
     return _STEPS[plain["step"]](**facts)
 
 

@@ -66,11 +66,24 @@ class Listed:
 
 
 def with_details(of: Snapshot, per_device: int = 6) -> Snapshot:
-    """The same snapshot with rows for each device that fit its sums, as far as pages can tell."""
+    """The same snapshot with rows for each device that fit its sums; one process has all its buffers."""
     listed = Listed()
-    pids = {uid: one.pid for one in of.processes for uid in one.devices}
-    devices = [_listed(one, pids.get(one.unique_id), per_device, listed) for one in of.devices]
-    return replace(listed.add_to(of), devices=tuple(devices))
+    pids = {uid: process.pid for process in of.processes for uid in process.devices}
+    devices = [
+        _listed(device, pids.get(device.unique_id), per_device, listed) for device in of.devices
+    ]
+    amounts = {device.unique_id: device.memory.amounts for device in devices}
+    processes = [
+        replace(
+            one,
+            devices={
+                uid: (amounts[uid] if pids[uid] == one.pid else Amounts())._replace(cb=held.cb)
+                for uid, held in one.devices.items()
+            },
+        )
+        for one in of.processes
+    ]
+    return replace(listed.add_to(of), devices=tuple(devices), processes=tuple(processes))
 
 
 def _listed(of: Device, pid: int | None, number: int, listed: Listed) -> Device:
@@ -175,7 +188,7 @@ def sums_only() -> Snapshot:
     """Stock ttnn: counters in shared memory, not one event."""
     stock = Provenance("shared memory v3", "sum of live slots", "other threads")
     chip = device(0, l1=3 * MIB, provenance={"l1": stock})
-    dram, l1, l1_small, trace = (replace(getattr(chip.memory, one), count=None) for one in KINDS)
+    dram, l1, l1_small, trace = (replace(getattr(chip.memory, kind), count=None) for kind in KINDS)
     chip = replace(chip, memory=Memory(dram, l1, l1_small, trace, chip.memory.cb))
     silent = Footprint(None, None, None)
     code = replace(chip.kernels, count=None, loads=None, dispatches=None, footprint=silent)
@@ -210,7 +223,9 @@ flags = st.lists(st.sampled_from([str(flag.name) for flag in Flag]) | texts, max
 def any_details(draw: st.DrawFn) -> Snapshot:
     """A snapshot with rows under some details, some of them on its devices."""
     picture = draw(snapshots())
-    device = st.none() | st.sampled_from([one.unique_id for one in picture.devices] or ["none"])
+    device = st.none() | st.sampled_from(
+        [device.unique_id for device in picture.devices] or ["none"]
+    )
 
     def some(kind: Any, *required: Any, **fields: Any) -> Any:
         rows = st.builds(kind, *required, **fields)
@@ -372,12 +387,12 @@ def busy(others: Iterable[Device] = ()) -> Snapshot:
 
 
 def overlap() -> Snapshot:
-    """Cached programs reach into a buffer."""
+    """What runs reaches into a buffer."""
     base, high = 0x1B480, 0x180000 - 32 * KIB
     return picture(
         chip("p150", l1=1024 * KIB, count=1, cached=1),
         [core_set((2, 2, 5, 5), (base, high - 1012 * KIB), program=7)],
-        [],
+        [resident((2, 2, 5, 5), base, high - 1012 * KIB, 7)],
         [(high - 1024 * KIB, 1024 * KIB, "kv_cache.py:12")],
     )
 

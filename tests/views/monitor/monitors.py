@@ -8,12 +8,12 @@ from datetime import timezone
 from pathlib import Path
 
 from tests.views.builders import NOW
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import Question, Snapshot
 from ttmem.snapshots.types import DETAIL_FIELDS
 from ttmem.views.ink import Line, Style, ink, line_columns
+from ttmem.views.monitor.live_data import Choice, LiveData, Reading
 from ttmem.views.monitor.monitor import Monitor
-from ttmem.views.monitor.state import Drawn, Look, Page, Series, State, Target
-from ttmem.views.monitor.watch import Choice, Question, Reading, Watch
+from ttmem.views.monitor.state import Drawn, Look, MonitorState, Page, Series, Target
 from ttmem.views.names import in_order
 
 
@@ -56,7 +56,7 @@ class Desk:
 
     def __init__(self, choice: Choice | None = None, ascii_only: bool = False) -> None:
         self.clock = Clock()
-        self.watch = Watch(choice or Choice(), self.clock)
+        self.watch = LiveData(choice or Choice(), self.clock)
         self.first, self.second = Rows("First", deeper="Second"), Rows("Second", ["buffers"])
         pages = (self.first, self.second)
         self.monitor = Monitor(
@@ -110,9 +110,11 @@ PICTURED = (
 
 
 def look_at(
-    snapshot: Snapshot, width: int = 120, height: int = 36, state: State | None = None
+    snapshot: Snapshot, width: int = 120, height: int = 36, state: MonitorState | None = None
 ) -> Look:
-    return Look(snapshot, {}, State() if state is None else state, width, height, timezone.utc)
+    return Look(
+        snapshot, {}, MonitorState() if state is None else state, width, height, timezone.utc
+    )
 
 
 def lines(drawn: Drawn) -> list[str]:
@@ -176,7 +178,7 @@ def _wave(end: int, seconds: int) -> int:
 
 
 def look_back(
-    snapshot: Snapshot, width: int = 120, height: int = 36, state: State | None = None
+    snapshot: Snapshot, width: int = 120, height: int = 36, state: MonitorState | None = None
 ) -> Look:
     """A look with a past."""
     ordered = in_order(snapshot)

@@ -107,6 +107,11 @@ class TerminalProgram:
         """What was written since the last key, without the sequences that place and colour it."""
         return _SEQUENCE.sub(b"", self.output[self._seen :]).decode("utf-8", "replace")
 
+    @property
+    def whole_text(self) -> str:
+        """What was written since the start; complete once the program has ended."""
+        return _SEQUENCE.sub(b"", self.output).decode("utf-8", "replace")
+
     def wait_for(self, *words: str) -> None:
         """Until all the words have been written since the last key."""
         end = time.monotonic() + PATIENCE_S

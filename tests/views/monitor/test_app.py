@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from tests.views.cases import thirty_two_devices
 from tests.views.monitor.terminal_program import Window
 from tests.views.servers import reporting, serving
 from ttmem.feeds import Feed, ServerFeed
-from ttmem.snapshots import Snapshot
+from ttmem.snapshots import Question, Snapshot
 from ttmem.views.monitor.app import MonitorApp
+from ttmem.views.monitor.live_data import Choice, FeedPoller, LiveData, Reading
 from ttmem.views.monitor.monitor import Monitor
 from ttmem.views.monitor.pages import PAGES
 from ttmem.views.monitor.terminal import Terminal
 from ttmem.views.monitor.theme import Depth
-from ttmem.views.monitor.watch import Choice, Follower, Watch
 from ttmem.wire.historical import Head, Message
 
 MIB = 1 << 20
@@ -32,7 +32,7 @@ WEIGHTS = Head(Message.ALLOC, 0, 64 * MIB, 0, os.getpid(), 0x1000)
 class Driven:
     """The application, and a window to type into."""
 
-    def __init__(self, app: MonitorApp, monitor: Monitor, window: Window) -> None:
+    def __init__(self, app: MonitorApp[Reading], monitor: Monitor, window: Window) -> None:
         self.app, self.monitor, self.window = app, monitor, window
 
     def press(self, keys: str) -> None:
@@ -52,20 +52,20 @@ class Driven:
 
 @contextmanager
 def driven(feed: Feed, width: int = 120, height: int = 40) -> Iterator[Driven]:
-    watch = Watch(Choice())
+    watch = LiveData(Choice())
     monitor = Monitor(lambda: feed.name, watch, PAGES, interval=0.1)
-    follower = Follower(feed, monitor.question, lambda: monitor.interval)
-    follower.start()
+    poller = FeedPoller(feed, monitor.question, lambda: monitor.interval)
+    poller.start()
     try:
         with (
             Window(width, height) as window,
             Terminal(window.inside, window.inside) as terminal,
         ):
-            app = MonitorApp(monitor, watch, follower, terminal, Depth.TRUE)
+            app = MonitorApp(monitor, watch, poller, terminal, Depth.TRUE)
             app.start()
             yield Driven(app, monitor, window)
     finally:
-        follower.stop()
+        poller.stop()
 
 
 @pytest.fixture
@@ -142,18 +142,18 @@ def test_a_window_that_is_closed_ends_it(path: Path) -> None:
         assert program.app.over
 
 
-class Hanging:
+class Hanging(Feed):
     """A feed that answers once, and then holds its reader until it is let go."""
-
-    name = "a feed that hangs"
 
     def __init__(self) -> None:
         self.reads = 0
         self.let_go = threading.Event()
 
-    def read(
-        self, detail: Iterable[str] = (), *, device: str | None = None, limit: int | None = None
-    ) -> Snapshot:
+    @property
+    def name(self) -> str:
+        return "a feed that hangs"
+
+    def answer(self, question: Question) -> Snapshot:
         self.reads += 1
         if self.reads > 1:
             self.let_go.wait(PATIENCE_S)

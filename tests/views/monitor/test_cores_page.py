@@ -25,15 +25,16 @@ from tests.views.monitor.details import (
     sums_only,
     three_processes,
 )
+from tests.views.monitor.monitors import draw, look_at
 from ttmem.events import Amounts
 from ttmem.snapshots import Buffer, Cores, CoreSet, L1Map, ResidentBuffer, Snapshot
 from ttmem.views.figures import Units
 from ttmem.views.ink import line_columns, paint
+from ttmem.views.monitor.live_data import Choice
 from ttmem.views.monitor.pages.core_data import banks_of, pressure
 from ttmem.views.monitor.pages.core_map import Sort, core_map
-from ttmem.views.monitor.pages.cores import Cores as CoresPage
-from ttmem.views.monitor.state import Drawn, Look, State
-from ttmem.views.monitor.watch import Choice
+from ttmem.views.monitor.pages.cores import CoresPage
+from ttmem.views.monitor.state import Drawn, Look, MonitorState
 
 PICTURES = Path(__file__).parent / "pictures"
 SIZES = ((80, 20), (120, 36), (200, 56))
@@ -46,7 +47,7 @@ def look(
     core: tuple[int, int] | None = None,
     ascii: bool = False,
 ) -> Look:
-    return Look(of, {}, State(core=core), *size, ascii=ascii)
+    return Look(of, {}, MonitorState(core=core), *size, ascii=ascii)
 
 
 def text(drawn: Drawn, width: int = 200) -> str:
@@ -71,11 +72,37 @@ def test_an_overlap_is_said_plainly_and_marked_in_map_and_strip() -> None:
     assert "OVERLAP" not in text(PAGE.draw(look(overlap(), core=(0, 0))))
 
 
+def test_what_only_cached_programs_reach_is_no_overlap_and_the_distance_is_that_of_what_ran_last() -> (
+    None
+):
+    base, lowest = 0x1B480, 0x78000
+    ran = overlap()
+    (buffers,) = (ran.resident or {}).values()
+    less = tuple(one._replace(end=base + 80 * KIB) for one in buffers)
+    (device,) = ran.devices
+
+    idle, other = (
+        text(PAGE.draw(look(replace(ran, resident={device.unique_id: last}), core=(3, 3))))
+        for last in ((), less)
+    )
+
+    assert "OVERLAP" not in idle + other
+    assert idle.split("\n")[2].startswith(
+        " cached CBs end at 0x7b000, 12.0 KiB above the lowest buffer: legal"
+    )
+    assert other.split("\n")[2] == (
+        f" {(lowest - base) / KIB - 80:,.1f} KiB to a clash: CBs to {base + 80 * KIB:#x} (cached: 0x7b000),"
+        f" buffers from {lowest:#x}"
+    )
+
+
 def test_the_distance_to_a_clash_is_of_the_chosen_core() -> None:
     base, lowest = 0x1B480, 0x180000 - (32 + 608) * KIB
 
     near, far = (text(PAGE.draw(look(busy(), core=(0, y)))).split("\n")[2] for y in (4, 5))
-    assert near.startswith(f" {(lowest - base) / KIB - 640:,.1f} KiB to a clash")
+    assert near.startswith(
+        f" {(lowest - base) / KIB - 80:,.1f} KiB to a clash: CBs to 0x2f480 (cached: 0xbb480)"
+    )
     assert far.startswith(f" {(lowest - base) / KIB - 80:,.1f} KiB to a clash")
 
 
@@ -97,7 +124,7 @@ def test_processes_that_share_addresses_fill_a_core_once_and_their_sum_stands_be
 
     assert seen[1:3] == [
         " core 0,0  378.0 KiB of 1426.9 KiB L1  26%  fullest 0,0 26%",
-        " 3 processes share addresses: L1 used on the Overview adds up 716.0 KiB",
+        " 3 processes share addresses; the Overview counts them separately: 716.0 KiB",
     ]
     assert ">26%" in seen[6]
 
@@ -117,11 +144,11 @@ def test_all_sizes_of_the_page_are_in_one_unit() -> None:
     at = look(three_processes(), (120, 36))
     seen = text(PAGE.draw(at))
     assert "MiB" not in seen
-    assert "\n 1006.9 KiB to a clash" in seen
-    assert "1006.9 KiB  free, to a clash" in seen
+    assert "\n 1202.9 KiB to a clash" in seen
+    assert "1006.9 KiB  free" in seen
 
     at.state.units = Units.BYTES
-    assert "\n 1,031,040 B to a clash" in text(PAGE.draw(at))
+    assert "\n 1,231,744 B to a clash" in text(PAGE.draw(at))
 
 
 def test_with_a_chosen_process_the_map_stays_whole_and_marks_what_is_its() -> None:
@@ -181,7 +208,7 @@ def test_a_click_on_a_cell_chooses_its_core(size: tuple[int, int]) -> None:
         x, y = at.state.core or (-1, -1)
         row = next(line for line in moved if line.startswith(f"{y:>2} "))
         assert row[target.start :].lstrip(" ").startswith(">"), (x, y)
-    assert len({(one.line, one.start) for one in drawn.targets}) == len(drawn.targets)
+    assert len({(target.line, target.start) for target in drawn.targets}) == len(drawn.targets)
 
 
 def test_without_signs_of_its_own_the_terminal_gets_letters() -> None:
@@ -198,8 +225,8 @@ def test_what_counters_alone_tell_has_no_cores_and_says_why() -> None:
     of = snapshot([replace(made, memory=counted)], cores={made.unique_id: ()}, l1_buffers=())
     seen = text(PAGE.draw(look(of)))
 
-    assert "L1 in use: N/A, the counters of stock ttnn tell sums, and no addresses" in seen
-    assert "L1 buffers: N/A, the counters of stock ttnn tell sums" in seen
+    said = "L1 in use, circular buffers, L1 buffers: N/A, the counters of stock ttnn are sums,"
+    assert said in " ".join(seen.split())
     assert "to a clash N/A" in seen
 
 
@@ -284,3 +311,23 @@ def test_where_only_totals_are_reported_it_says_to_use_ttmem_run() -> None:
     assert "shared memory v3 reports only totals" in text_of
     assert "`ttmem run -- python model.py`" in text_of
     assert "?" not in text_of
+
+
+def test_a_stock_process_beside_a_watched_one_is_one_sentence_with_what_to_do() -> None:
+    case = CORE_CASES["busy"]()
+    (device,) = case.devices
+    memory = device.memory
+    uncounted = replace(
+        memory, cb=replace(memory.cb, count=None), l1=replace(memory.l1, count=None)
+    )
+    stock = process(360, "python stock.py", {device.unique_id: Amounts(l1=4096)})
+    mixed = replace(
+        case,
+        devices=(replace(device, memory=uncounted),),
+        processes=(*case.processes, replace(stock, sources=("shared memory v4",))),
+    )
+
+    text = " ".join(" ".join(draw(CoresPage(), look_at(mixed, 120))).split())
+
+    assert text.count("the counters of stock ttnn are sums, without addresses") == 1
+    assert "start pid 360 with `ttmem run` to see them" in text

@@ -1,4 +1,4 @@
-"""What the probe tells beside the accounts, in words."""
+"""Descriptions of the probe's events that change no account."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ttmem.events import Notice, Op
 from ttmem.snapshots import LoggedEvent
-from ttmem.views.monitor.pages.events import event_id, event_text, is_sized
+from ttmem.views.monitor.pages.event_text import event_id, event_text, is_sized
 
 FAILED = """TT_FATAL @ /project/tt_metal/impl/allocator/bank_manager.cpp:462: address.has_value()
 info:

@@ -10,20 +10,20 @@ from tests.views.builders import NOW, device, snapshot
 from tests.views.monitor.details import DETAIL_CASES, SECOND, any_details, sizes
 from tests.views.monitor.monitors import SIZES, compare, draw, look_at
 from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
-from ttmem.views.monitor.pages.events import MOST, SHARE, AnomalyMemory, Events
-from ttmem.views.monitor.state import State
+from ttmem.views.monitor.pages.events import MOST, SHARE, AnomalyMemory, EventsPage
+from ttmem.views.monitor.state import MonitorState
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("case", DETAIL_CASES)
 def test_events_look_as_they_did(case: str, width: int, height: int) -> None:
-    picture = draw(Events(), look_at(DETAIL_CASES[case](), width, height))
+    picture = draw(EventsPage(), look_at(DETAIL_CASES[case](), width, height))
     compare(f"events-{case}-{width}x{height}", picture)
 
 
 def picture_at(seconds: int, *anomalies: Anomaly) -> Snapshot:
-    one = snapshot([device(0, anomalies=anomalies)], events=())
-    return replace(one, time_ns=NOW + seconds * SECOND)
+    seen = snapshot([device(0, anomalies=anomalies)], events=())
+    return replace(seen, time_ns=NOW + seconds * SECOND)
 
 
 def stream(picture: list[str]) -> list[str]:
@@ -32,7 +32,7 @@ def stream(picture: list[str]) -> list[str]:
     return [line for line in kept if line]
 
 
-def rows(page: Events, of: Snapshot) -> list[str]:
+def rows(page: EventsPage, of: Snapshot) -> list[str]:
     drawn = stream(draw(page, look_at(of, 200)))
     return [line for line in drawn if "CLASH" in line and " ! " not in line]
 
@@ -41,7 +41,7 @@ OLD, NEW = Anomaly("old", "CLASH of old", 7), Anomaly("new", "CLASH of new", 8)
 
 
 def test_a_new_anomaly_stands_in_the_stream_with_its_time() -> None:
-    page = Events()
+    page = EventsPage()
     before = rows(page, picture_at(0, OLD))
     after = rows(page, picture_at(2, OLD, NEW))
     again = rows(page, picture_at(4, OLD, NEW))
@@ -51,7 +51,7 @@ def test_a_new_anomaly_stands_in_the_stream_with_its_time() -> None:
 
 
 def test_a_failure_stands_where_it_happened_and_not_after_its_device_was_closed() -> None:
-    page = Events()
+    page = EventsPage()
     page.watch(picture_at(0))
     closed = LoggedEvent(NOW + 2 * SECOND, 7, None, "DEVICE_CLOSED")
     failed = Anomaly("allocation_failed", "CLASH of L1", 7, time_ns=NOW + SECOND)
@@ -63,7 +63,7 @@ def test_a_failure_stands_where_it_happened_and_not_after_its_device_was_closed(
 
 
 def test_an_anomaly_that_grows_is_listed_once_at_its_last_time() -> None:
-    page = Events()
+    page = EventsPage()
     page.watch(picture_at(0))
     page.watch(picture_at(1, Anomaly("free", "CLASH once", 7)))
     found = rows(page, picture_at(5, Anomaly("free", "CLASH 9 times", 7)))
@@ -72,7 +72,7 @@ def test_an_anomaly_that_grows_is_listed_once_at_its_last_time() -> None:
 
 
 def test_an_anomaly_that_is_over_stays_in_the_stream() -> None:
-    page = Events()
+    page = EventsPage()
     page.watch(picture_at(0))
     page.watch(picture_at(1, NEW))
     assert len(rows(page, picture_at(9))) == 1
@@ -86,35 +86,37 @@ def test_the_memory_of_anomalies_is_bounded() -> None:
 
 def test_losses_gaps_and_rejections_are_counted() -> None:
     lost = replace(picture_at(0), losses=Losses(1_204, 2, 3))
-    text = draw(Events(), look_at(lost))
+    text = draw(EventsPage(), look_at(lost))
     assert "dropped 1,204  gaps 2  rejected 3" in text[0]
     assert any("1,204 events were dropped" in line for line in text)
 
 
 def test_the_newest_event_is_first_and_s_reversed_it_is_last() -> None:
-    one, page = DETAIL_CASES["one"](), Events()
-    first = [line[1:13] for line in draw(page, look_at(one))[3:6]]
-    state = State()
-    last = stream(draw(page, look_at(one, state=state), ["S"]))
+    snapshot, page = DETAIL_CASES["one"](), EventsPage()
+    first = [line[1:13] for line in draw(page, look_at(snapshot))[3:6]]
+    state = MonitorState()
+    last = stream(draw(page, look_at(snapshot, state=state), ["S"]))
     assert first == sorted(first, reverse=True)
     assert last[3][1:13] < last[-1][1:13]
 
 
 def test_a_free_that_names_no_size_has_none() -> None:
-    (freed,) = [line for line in draw(Events(), look_at(DETAIL_CASES["one"]())) if "freed" in line]
+    (freed,) = [
+        line for line in draw(EventsPage(), look_at(DETAIL_CASES["one"]())) if "freed" in line
+    ]
     assert "N/A" in freed.split()
 
 
 def test_the_ring_shows_what_is_in_it_as_a_size_and_not_as_an_id() -> None:
     ring = LoggedEvent(NOW, None, None, "RING", id=4 << 20)
-    picture = draw(Events(), look_at(replace(picture_at(0), events=(ring,))))
+    picture = draw(EventsPage(), look_at(replace(picture_at(0), events=(ring,))))
     (row,) = [line for line in stream(picture) if "kernel ring" in line]
     assert row.split()[-4:] == ["kernel", "ring", "4.0", "MiB"]
 
 
 def test_an_event_of_a_newer_server_is_shown_by_its_own_word() -> None:
     newer = replace(picture_at(0), events=(LoggedEvent(NOW, None, None, "TELEPORT"),))
-    assert any("unknown event TELEPORT" in line for line in draw(Events(), look_at(newer)))
+    assert any("unknown event TELEPORT" in line for line in draw(EventsPage(), look_at(newer)))
 
 
 FAILED = LoggedEvent(
@@ -132,7 +134,7 @@ FAILED = LoggedEvent(
 
 def test_the_chosen_event_stands_below_with_its_whole_text() -> None:
     failed = replace(picture_at(0), events=(FAILED,))
-    below = " ".join(line.strip() for line in draw(Events(), look_at(failed))[-7:])
+    below = " ".join(line.strip() for line in draw(EventsPage(), look_at(failed))[-7:])
     assert "14:03:11.000  allocation FAILED DRAM" in below
     assert "pid 41235" in below
     assert "2.0 TiB  ttnn::matmul  models/deep/down/serve.py:88" in below
@@ -141,7 +143,7 @@ def test_the_chosen_event_stands_below_with_its_whole_text() -> None:
 
 
 def test_x_gives_a_long_text_more_room_and_takes_it_back() -> None:
-    page, look = Events(), look_at(replace(picture_at(0), events=(FAILED,)), 60, 24)
+    page, look = EventsPage(), look_at(replace(picture_at(0), events=(FAILED,)), 60, 24)
     assert "THE END" not in "\n".join(draw(page, look))
     assert "more lines: x" in "\n".join(draw(page, look))
     assert "THE END" in "\n".join(draw(page, look, ["x"]))
@@ -149,8 +151,8 @@ def test_x_gives_a_long_text_more_room_and_takes_it_back() -> None:
 
 
 def test_enter_goes_to_the_device_of_the_event() -> None:
-    four, state = DETAIL_CASES["four"](), State()
-    went = Events().key("enter", look_at(four, state=state))
+    four, state = DETAIL_CASES["four"](), MonitorState()
+    went = EventsPage().key("enter", look_at(four, state=state))
     assert (went, state.device in {d.unique_id for d in four.devices}) == ("Device", True)
 
 
@@ -159,11 +161,11 @@ def test_enter_goes_to_the_device_of_the_event() -> None:
 def test_any_events_fit_any_window(
     snapshot: Snapshot, width: int, height: int, keys: list[str]
 ) -> None:
-    draw(Events(), look_at(snapshot, width, height), keys)
+    draw(EventsPage(), look_at(snapshot, width, height), keys)
 
 
 def test_what_changes_no_number_is_in_the_stream_and_not_above_it() -> None:
     odd = Anomaly("totals_disagree", "CLASH of totals")
-    picture = draw(Events(), look_at(picture_at(0, odd), 200))
+    picture = draw(EventsPage(), look_at(picture_at(0, odd), 200))
     assert not [line for line in picture if line.startswith(" ! ")]
-    assert len(rows(Events(), picture_at(0, odd))) == 1
+    assert len(rows(EventsPage(), picture_at(0, odd))) == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.views.cases import empty_host, four_devices, one_device
 from ttmem.snapshots import MemoryHistory, Snapshot
-from ttmem.views.monitor.watch import SECONDS, History
+from ttmem.views.monitor.sample_history import SECONDS, SampleHistory
 
 SECOND = 1_000_000_000
 (DEVICE,) = one_device().devices
@@ -20,7 +20,7 @@ def at(seconds: float, snapshot: Snapshot | None = None) -> Snapshot:
     return replace(snapshot or one_device(), time_ns=int(seconds * SECOND))
 
 
-def times(history: History) -> list[float]:
+def times(history: SampleHistory) -> list[float]:
     series = history.series.get(DEVICE.unique_id)
     return [] if series is None else [time / SECOND for time in series["time_ns"]]
 
@@ -32,14 +32,14 @@ def past(*seconds: int, **other: tuple[int, ...]) -> dict[str, MemoryHistory]:
 
 
 def test_pictures_are_sampled_once_a_second() -> None:
-    history = History()
+    history = SampleHistory()
     for moment in (100.0, 100.1, 100.9, 101.2, 101.8, 103.0):
         history.add(at(moment))
     assert times(history) == [100.0, 101.2, 103.0]
 
 
 def test_a_sample_is_what_the_picture_says() -> None:
-    history = History()
+    history = SampleHistory()
     history.add(at(100))
     series = history.series[DEVICE.unique_id]
     memory = DEVICE.memory
@@ -55,7 +55,7 @@ def test_a_sample_is_what_the_picture_says() -> None:
 
 
 def test_the_past_of_the_feed_comes_before_what_is_seen() -> None:
-    history = History()
+    history = SampleHistory()
     history.add(at(103))
     history.begin(past(100, 101, 102))
     history.add(at(103))
@@ -63,7 +63,7 @@ def test_the_past_of_the_feed_comes_before_what_is_seen() -> None:
 
 
 def test_an_hour_is_kept() -> None:
-    history = History()
+    history = SampleHistory()
     for second in range(SECONDS + 100):
         history.add(at(1000 + second))
     assert len(times(history)) == SECONDS
@@ -71,21 +71,21 @@ def test_an_hour_is_kept() -> None:
 
 
 def test_a_clock_that_goes_back_drops_what_would_be_the_future() -> None:
-    history = History()
+    history = SampleHistory()
     for moment in (100, 101, 102, 50, 51):
         history.add(at(moment))
     assert times(history) == [50, 51]
 
 
 def test_a_clock_that_goes_back_a_little_keeps_the_past() -> None:
-    history = History()
+    history = SampleHistory()
     for moment in (100, 101, 102.5, 102.1):
         history.add(at(moment))
     assert times(history) == [100, 101, 102.1]
 
 
 def test_a_device_that_vanishes_keeps_its_past_for_an_hour() -> None:
-    history = History()
+    history = SampleHistory()
     history.add(at(100))
     history.add(at(200, empty_host()))
     assert times(history) == [100]
@@ -94,7 +94,7 @@ def test_a_device_that_vanishes_keeps_its_past_for_an_hour() -> None:
 
 
 def test_a_copy_does_not_grow() -> None:
-    history = History()
+    history = SampleHistory()
     history.add(at(100))
     held = history.copy()
     history.add(at(101))
@@ -113,14 +113,14 @@ def test_a_copy_does_not_grow() -> None:
     ids=repr,
 )
 def test_a_damaged_past_keeps_what_was_known(damaged: dict[str, MemoryHistory] | None) -> None:
-    history = History()
+    history = SampleHistory()
     history.add(at(100))
     history.begin(damaged)
     assert times(history) == [100]
 
 
 def test_impossible_amounts_are_no_sample() -> None:
-    history = History()
+    history = SampleHistory()
     history.add(replace(one_device(), devices=(replace(DEVICE, l1_used=1 << 90),), time_ns=SECOND))
     assert times(history) == []
 
@@ -128,7 +128,7 @@ def test_impossible_amounts_are_no_sample() -> None:
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 10**7), st.booleans()), max_size=60))
 def test_times_are_always_in_order_and_within_an_hour(moments: list[tuple[int, bool]]) -> None:
-    history = History()
+    history = SampleHistory()
     for seconds, there in moments:
         history.add(at(seconds, four_devices() if there else empty_host()))
         for series in history.series.values():

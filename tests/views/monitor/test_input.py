@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.views.monitor.terminal import Click, Decoder, Event
+from ttmem.views.monitor.terminal import Click, Event, KeyDecoder
 
 
 def decoded(*pieces: bytes) -> list[Event]:
     """The pieces one after the other, then nothing more."""
-    decoder = Decoder()
+    decoder = KeyDecoder()
     found = [event for piece in pieces for event in decoder.feed(piece)]
     return [*found, *decoder.flush()]
 
@@ -56,7 +56,7 @@ def test_escape_and_a_quick_key_are_both_there(data: bytes, events: list[Event])
 
 
 def test_an_escape_waits_until_it_cannot_be_the_beginning_of_a_sequence() -> None:
-    decoder = Decoder()
+    decoder = KeyDecoder()
     assert decoder.feed(b"\x1b") == []
     assert decoder.waiting
     assert decoder.feed(b"[") == []
@@ -86,7 +86,7 @@ def test_it_does_not_matter_where_the_bytes_are_cut(pieces: list[bytes], cuts: l
 
 @given(st.lists(st.binary(max_size=80), max_size=8))
 def test_no_bytes_break_it_or_pile_up(pieces: list[bytes]) -> None:
-    decoder = Decoder()
+    decoder = KeyDecoder()
     for piece in pieces:
         decoder.feed(piece)
     decoder.feed(b"\x1b[" + b"0" * 100)

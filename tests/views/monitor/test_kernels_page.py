@@ -12,26 +12,26 @@ from tests.views.monitor.details import DETAIL_CASES, any_details, sizes
 from tests.views.monitor.monitors import SIZES, compare, draw, look_at
 from ttmem.snapshots import Snapshot
 from ttmem.views.monitor.pages.device import DevicePage
-from ttmem.views.monitor.pages.kernels import Kernels
-from ttmem.views.monitor.state import Page, State
+from ttmem.views.monitor.pages.kernels import KernelsPage
+from ttmem.views.monitor.state import MonitorState, Page
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("case", DETAIL_CASES)
 def test_kernels_look_as_they_did(case: str, width: int, height: int) -> None:
-    picture = draw(Kernels(), look_at(DETAIL_CASES[case](), width, height))
+    picture = draw(KernelsPage(), look_at(DETAIL_CASES[case](), width, height))
     compare(f"kernels-{case}-{width}x{height}", picture)
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("case", ["one", "hostile"])
 def test_programs_look_as_they_did(case: str, width: int, height: int) -> None:
-    picture = draw(Kernels(), look_at(DETAIL_CASES[case](), width, height), ["t"])
+    picture = draw(KernelsPage(), look_at(DETAIL_CASES[case](), width, height), ["t"])
     compare(f"programs-{case}-{width}x{height}", picture)
 
 
 def test_enter_goes_from_a_kernel_to_its_program_and_back() -> None:
-    page, look = Kernels(), look_at(DETAIL_CASES["one"](), 200)
+    page, look = KernelsPage(), look_at(DETAIL_CASES["one"](), 200)
     kernel = _under_cursor(draw(page, look, ["down", "down"]))
     program = _under_cursor(draw(page, look, ["enter"]))
     back = _under_cursor(draw(page, look, ["enter"]))
@@ -40,15 +40,17 @@ def test_enter_goes_from_a_kernel_to_its_program_and_back() -> None:
 
 
 def test_a_kernel_shows_the_status_and_the_hits_of_its_program() -> None:
-    rows = [" ".join(one.split()) for one in draw(Kernels(), look_at(DETAIL_CASES["one"](), 200))]
+    rows = [
+        " ".join(line.split()) for line in draw(KernelsPage(), look_at(DETAIL_CASES["one"](), 200))
+    ]
     assert (
         "application 6.0 KiB 64 384.0 KiB InFlight 2,048 2,047 41 41235 compute_layer_norm" in rows
     )
 
 
 def test_circular_buffers_of_a_program_are_counted_and_added_up_without_global_ones() -> None:
-    page, look = Kernels(), look_at(DETAIL_CASES["one"](), 200)
-    found = [one.lstrip(">").split() for one in draw(page, look, ["t"])]
+    page, look = KernelsPage(), look_at(DETAIL_CASES["one"](), 200)
+    found = [line.lstrip(">").split() for line in draw(page, look, ["t"])]
     sizes = {cells[0]: cells[6:9] for cells in found if cells[0:1] and cells[0].isdecimal()}
     assert (sizes["42"], sizes["43"]) == (["2", "4.0", "MiB"], ["0", "0", "B"])
 
@@ -57,20 +59,20 @@ def test_a_list_that_was_cut_claims_no_count_by_type() -> None:
     whole = DETAIL_CASES["one"]()
     cut = replace(whole, kernels=(whole.kernels or ())[:3])
     facts = ["application 12.0 MiB (5)", "application 12.0 MiB  fabric"]
-    pictures = ["\n".join(draw(Kernels(), look_at(one))) for one in (whole, cut)]
+    pictures = ["\n".join(draw(KernelsPage(), look_at(snapshot))) for snapshot in (whole, cut)]
     assert [fact in picture for fact, picture in zip(facts, pictures, strict=True)] == [True, True]
 
 
 def test_a_ring_whose_content_is_unknown_is_not_empty() -> None:
     code = kernels(ring=(None, N300_RING))
-    text = "\n".join(draw(Kernels(), look_at(with_owner(device(0, code=code)))))
+    text = "\n".join(draw(KernelsPage(), look_at(with_owner(device(0, code=code)))))
     assert "ring N/A / 4.3 MiB" in text
 
 
 def test_the_chosen_device_is_shown() -> None:
     four = DETAIL_CASES["four"]()
-    state = State(device=four.devices[2].unique_id)
-    assert draw(Kernels(), look_at(four, state=state))[0].startswith(" device 2 ")
+    state = MonitorState(device=four.devices[2].unique_id)
+    assert draw(KernelsPage(), look_at(four, state=state))[0].startswith(" device 2 ")
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -78,11 +80,11 @@ def test_the_chosen_device_is_shown() -> None:
 def test_any_kernels_fit_any_window(
     snapshot: Snapshot, width: int, height: int, keys: list[str]
 ) -> None:
-    draw(Kernels(), look_at(snapshot, width, height), keys)
+    draw(KernelsPage(), look_at(snapshot, width, height), keys)
 
 
 def _under_cursor(picture: list[str]) -> list[str]:
-    (row,) = [one for one in picture if one.startswith(">")]
+    (row,) = [line for line in picture if line.startswith(">")]
     return row.replace(">", "> ", 1).split()
 
 
@@ -90,12 +92,12 @@ def test_kernels_of_a_process_with_sums_only_are_unknown_whoever_else_is_watched
     stock = DETAIL_CASES["sums_only"]()
     (silent,) = stock.processes
     watched = replace(silent, pid=7, sources=("probe",), devices={})
-    text = " ".join(draw(Kernels(), look_at(replace(stock, processes=(watched, silent)), 200)))
+    text = " ".join(draw(KernelsPage(), look_at(replace(stock, processes=(watched, silent)), 200)))
     assert "kernels N/A: shared memory v3 reports only totals" in text
 
 
 def test_escape_goes_back_to_the_table_where_enter_was_pressed() -> None:
-    page, look = Kernels(), look_at(DETAIL_CASES["one"]())
+    page, look = KernelsPage(), look_at(DETAIL_CASES["one"]())
     programs = draw(page, look, ["t"])
     kernels = draw(page, look, ["enter"])
     assert page.back()
@@ -103,7 +105,7 @@ def test_escape_goes_back_to_the_table_where_enter_was_pressed() -> None:
     assert not page.back()
 
 
-@pytest.mark.parametrize("page", [Kernels(), DevicePage()])
+@pytest.mark.parametrize("page", [KernelsPage(), DevicePage()])
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_figures_of_a_device_that_is_watched_in_part_are_marked(page: Page, width: int) -> None:
     shown = draw(page, look_at(watched_in_part(), width))
@@ -115,13 +117,15 @@ def test_figures_of_a_device_that_is_watched_in_part_are_marked(page: Page, widt
 def test_a_kernel_keeps_its_operation_and_its_processor_where_there_is_little_space(
     width: int,
 ) -> None:
-    one = DETAIL_CASES["one"]()
+    snapshot = DETAIL_CASES["one"]()
     name = (
         "reader_bmm_tile_layout_in0_sender_padding_with_a_longer_name_than_fits_into_a_cell/brisc"
     )
-    kernels = tuple(row._replace(name=name) for row in one.kernels or ())
-    programs = tuple(row._replace(name="ttnn.matmul") for row in one.programs or ())
-    picture = draw(Kernels(), look_at(replace(one, kernels=kernels, programs=programs), width))
+    kernels = tuple(row._replace(name=name) for row in snapshot.kernels or ())
+    programs = tuple(row._replace(name="ttnn.matmul") for row in snapshot.programs or ())
+    picture = draw(
+        KernelsPage(), look_at(replace(snapshot, kernels=kernels, programs=programs), width)
+    )
     row = next(line for line in picture if line.startswith(">"))
     assert row.split()[-2] == "ttnn.matmul"
     assert re.fullmatch(r"reader_bmm_\w*…/brisc", row.split()[-1])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ttmem.sizes import human
 from ttmem.views.ink import Line, Style, line_columns
 from ttmem.views.monitor.listing import MOVES, Listing
-from ttmem.views.monitor.state import Drawn, State, Target
+from ttmem.views.monitor.state import Drawn, MonitorState, Target
 from ttmem.views.table import ListColumn, figure
 
 
@@ -26,7 +26,7 @@ FRUIT = [Fruit("pear", 2048), Fruit("fig", None), Fruit("apple", 512), Fruit("Pl
 PAGE = "Fruit"
 
 
-def listing(rows: list[Fruit], state: State) -> Listing[Fruit]:
+def listing(rows: list[Fruit], state: MonitorState) -> Listing[Fruit]:
     return Listing(PAGE, COLUMNS, rows, state, first=1, empty="no fruit today")
 
 
@@ -34,11 +34,11 @@ def text(lines: list[Line]) -> list[str]:
     return ["".join(span.text for span in line).rstrip() for line in lines]
 
 
-def draw(rows: list[Fruit], state: State, width: int = 40, height: int = 8) -> list[str]:
+def draw(rows: list[Fruit], state: MonitorState, width: int = 40, height: int = 8) -> list[str]:
     return text(listing(rows, state).draw(width, height).lines)
 
 
-def names(rows: list[Fruit], state: State) -> list[str]:
+def names(rows: list[Fruit], state: MonitorState) -> list[str]:
     return [row.name for row in listing(rows, state).rows]
 
 
@@ -47,7 +47,7 @@ def header_targets(drawn: Drawn) -> list[Target]:
 
 
 def test_the_sorted_column_is_marked_and_the_unknown_is_last() -> None:
-    assert draw(FRUIT, State()) == [
+    assert draw(FRUIT, MonitorState()) == [
         " NAME                SIZE▼  NOTE",
         ">Plum              4.0 KiB  a note",
         " pear              2.0 KiB  a note",
@@ -57,27 +57,27 @@ def test_the_sorted_column_is_marked_and_the_unknown_is_last() -> None:
 
 
 def test_a_list_in_one_line_says_how_many_rows_it_has() -> None:
-    assert draw(FRUIT, State(), height=1) == [" 4 rows, no room to list them"]
-    assert draw(FRUIT[:1], State(), height=1) == [" 1 row, no room to list it"]
+    assert draw(FRUIT, MonitorState(), height=1) == [" 4 rows, no space to list them"]
+    assert draw(FRUIT[:1], MonitorState(), height=1) == [" 1 row, no space to list it"]
 
 
 def test_a_list_in_two_lines_shows_its_only_row_or_says_how_many_it_has() -> None:
-    assert draw(FRUIT[:1], State(), height=2)[1] == ">pear              2.0 KiB  a note"
-    assert draw(FRUIT, State(), height=2)[1] == " 4 rows, no room to list them"
+    assert draw(FRUIT[:1], MonitorState(), height=2)[1] == ">pear              2.0 KiB  a note"
+    assert draw(FRUIT, MonitorState(), height=2)[1] == " 4 rows, no space to list them"
 
 
 def test_a_narrow_list_drops_the_least_important_column() -> None:
-    assert draw(FRUIT, State(), width=22)[0] == " NAME            SIZE▼"
+    assert draw(FRUIT, MonitorState(), width=22)[0] == " NAME            SIZE▼"
 
 
 def test_the_unknown_stays_last_when_the_order_is_reversed() -> None:
-    state = State()
+    state = MonitorState()
     listing(FRUIT, state).key("S", 8)
     assert names(FRUIT, state) == ["apple", "pear", "Plum", "fig"]
 
 
 def test_s_goes_to_the_next_column_that_can_sort_and_round() -> None:
-    state, sorted_by = State(), []
+    state, sorted_by = MonitorState(), []
     for _ in range(3):
         sorted_by.append(COLUMNS[listing(FRUIT, state).sort_column].title)
         listing(FRUIT, state).key("s", 8)
@@ -85,7 +85,7 @@ def test_s_goes_to_the_next_column_that_can_sort_and_round() -> None:
 
 
 def test_a_click_on_a_title_sorts_by_it_and_a_second_one_reverses() -> None:
-    state = State()
+    state = MonitorState()
     title = header_targets(listing(FRUIT, state).draw(40, 8))[0]
     title.act(state)
     once = names(FRUIT, state)
@@ -97,7 +97,7 @@ def test_a_click_on_a_title_sorts_by_it_and_a_second_one_reverses() -> None:
 
 
 def test_a_click_on_a_row_moves_the_cursor_there_and_nothing_else() -> None:
-    state = State()
+    state = MonitorState()
     before = draw(FRUIT, state)
     (third,) = [t for t in listing(FRUIT, state).draw(40, 8).targets if t.line == 3]
     third.act(state)
@@ -107,18 +107,18 @@ def test_a_click_on_a_row_moves_the_cursor_there_and_nothing_else() -> None:
 
 
 def test_targets_know_where_the_list_stands_on_the_page() -> None:
-    drawn = listing(FRUIT, State()).draw(40, 8, top=7)
+    drawn = listing(FRUIT, MonitorState()).draw(40, 8, top=7)
     assert {target.line for target in drawn.targets} == {7, 8, 9, 10, 11}
 
 
 def test_the_row_under_the_cursor_is_marked_over_the_whole_width() -> None:
-    line = listing(FRUIT, State()).draw(40, 8).lines[1]
+    line = listing(FRUIT, MonitorState()).draw(40, 8).lines[1]
     assert [(len(span.text), span.style) for span in line] == [(40, Style.CURSOR)]
 
 
 def test_what_is_out_of_sight_is_counted() -> None:
     rows = [Fruit(f"fig {n:04}", n) for n in range(5000)]
-    state = State()
+    state = MonitorState()
     state.of(PAGE).cursor = 6
     assert draw(rows, state, height=5) == [
         " NAME                SIZE▼  NOTE",
@@ -131,7 +131,7 @@ def test_what_is_out_of_sight_is_counted() -> None:
 
 def test_the_list_moves_only_when_the_cursor_would_leave_it() -> None:
     rows = [Fruit(str(n), -n) for n in range(20)]
-    state, first_rows = State(), []
+    state, first_rows = MonitorState(), []
     for key in ("end", "up", "up", "up", "home", "pagedown", "pagedown"):
         listing(rows, state).key(key, 5)
         first_rows.append(draw(rows, state, height=5)[1].split()[0])
@@ -139,7 +139,7 @@ def test_the_list_moves_only_when_the_cursor_would_leave_it() -> None:
 
 
 def test_a_filter_looks_into_every_column_and_counts() -> None:
-    state = State(filter="PL")
+    state = MonitorState(filter="PL")
     assert draw(FRUIT, state) == [
         " NAME                SIZE▼  NOTE",
         ">Plum              4.0 KiB  a note",
@@ -149,12 +149,12 @@ def test_a_filter_looks_into_every_column_and_counts() -> None:
 
 
 def test_a_column_that_is_not_in_sight_is_searched_too() -> None:
-    assert len(draw(FRUIT, State(filter="a NOTE"), width=22)) == 1 + len(FRUIT) + 1
+    assert len(draw(FRUIT, MonitorState(filter="a NOTE"), width=22)) == 1 + len(FRUIT) + 1
 
 
 def test_an_empty_list_says_why() -> None:
-    assert draw([], State())[1:] == [" no fruit today"]
-    assert draw(FRUIT, State(filter="kiwi"))[1:] == [
+    assert draw([], MonitorState())[1:] == [" no fruit today"]
+    assert draw(FRUIT, MonitorState(filter="kiwi"))[1:] == [
         " nothing matches 'kiwi'",
         " 0 of 4 match 'kiwi'",
     ]
@@ -162,12 +162,12 @@ def test_an_empty_list_says_why() -> None:
 
 def test_a_number_is_never_cut() -> None:
     rows = [Fruit("melon", 10**30)]
-    assert human(10**30) in draw(rows, State(), width=50)[1]
+    assert human(10**30) in draw(rows, MonitorState(), width=50)[1]
 
 
 def test_marks_are_plain_letters_where_there_are_no_others() -> None:
     rows = [Fruit(str(n), n) for n in range(9)]
-    lines = text(listing(rows, State()).draw(40, 4, ascii=True).lines)
+    lines = text(listing(rows, MonitorState()).draw(40, 4, ascii=True).lines)
     assert (lines[0].split()[1], lines[-1]) == ("SIZEv", " v 7 below")
 
 
@@ -186,7 +186,7 @@ def test_any_list_fits_any_window_with_its_cursor_in_sight(
     cursor: int,
     ascii: bool,
 ) -> None:
-    state = State(filter=wanted)
+    state = MonitorState(filter=wanted)
     state.of(PAGE).cursor = cursor
     for key in pressed:
         listing(rows, state).key(key, height)
@@ -203,7 +203,7 @@ def test_any_list_fits_any_window_with_its_cursor_in_sight(
 def test_sorting_and_filtering_invent_and_lose_nothing(
     rows: list[Fruit], sort: int, reverse: bool, wanted: str
 ) -> None:
-    state = State()
+    state = MonitorState()
     state.of(PAGE).sort, state.of(PAGE).reverse = sort, reverse
     everything = listing(rows, state).rows
     state.filter = wanted
@@ -214,7 +214,7 @@ def test_sorting_and_filtering_invent_and_lose_nothing(
 
 @given(any_rows, st.booleans())
 def test_the_known_are_in_order_and_before_the_unknown(rows: list[Fruit], reverse: bool) -> None:
-    state = State()
+    state = MonitorState()
     state.of(PAGE).reverse = reverse
     sizes = [row.size for row in listing(rows, state).rows]
     known = [size for size in sizes if size is not None]

@@ -8,10 +8,10 @@ import pytest
 
 from tests.views.cases import empty_host, four_devices, one_device
 from tests.views.monitor.monitors import Desk
-from ttmem.snapshots import LoggedEvent
+from ttmem.snapshots import LoggedEvent, Question
 from ttmem.views.ink import Line
+from ttmem.views.monitor.live_data import Choice
 from ttmem.views.monitor.state import Drawn, Look
-from ttmem.views.monitor.watch import Choice, Question
 
 
 @pytest.fixture

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.patience import wait_until
 from tests.views.cases import four_devices
 from tests.views.monitor.monitors import Desk
+from ttmem.clock import now_ns
+from ttmem.errors import BadInput
+from ttmem.feeds.recording_feed import RecordingFeed
+from ttmem.ledger import Books
+from ttmem.recording import Recording
+from ttmem.recording.recorder import Recorder, described
+from ttmem.recording.writer import FileSink
 from ttmem.views.monitor.timeline import LiveTimeline, Mark, Timeline
 
 SECOND = 1_000_000_000
@@ -26,6 +36,7 @@ class Recorded:
     growing = False
 
     def __init__(self) -> None:
+        self.span: Any = None
         self.at: str | float = "start"
         self.bar = Timeline(self, STARTED, STARTED + 60 * SECOND, MARKS)
 
@@ -56,6 +67,7 @@ class Still:
     """A feed that shows one instant."""
 
     growing = False
+    span = None
 
     def __init__(self, time_ns: int) -> None:
         self.at: str | float = "end"
@@ -127,6 +139,22 @@ def test_the_bar_shows_the_time_the_markers_and_the_last_of_them() -> None:
     assert line.endswith("failure: DRAM: 4.0 GiB")
     assert (line.count("┃"), line.count("●")) == (2, 1)
     assert len(line) <= 80
+
+
+def test_the_bar_names_the_marker_it_went_to_and_failures_first() -> None:
+    recorded = Recorded()
+    same = [Mark(MARKS[1].time_ns, 300, kind, "") for kind in ("failure", "phase")]
+    late = Mark(STARTED + 51 * SECOND, 500, "end", "pid 41")  # later than the event before it
+    recorded.bar = Timeline(recorded, STARTED, STARTED + 60 * SECOND, [*same, late])
+
+    recorded.at = "30s"
+    assert _text(recorded.bar.line(80, ascii=False)).endswith("failure: ")
+    recorded.at = "50s"
+    assert _text(recorded.bar.line(80, ascii=False)).endswith("failure: ")
+    recorded.at = "30s"
+    recorded.press(">")
+    assert recorded.at == "#500"
+    assert _text(recorded.bar.line(80, ascii=False)).endswith("end: pid 41")
 
 
 @pytest.mark.parametrize(
@@ -297,6 +325,26 @@ def test_what_is_played_up_to_the_present_is_live_again() -> None:
     assert live.at == "live"
 
 
+def test_phases_of_a_loop_do_not_hide_failures_and_starts() -> None:
+    recorded = Recorded()
+    loop = [
+        Mark(STARTED + at * SECOND // 4, 2 * at + 1, "phase", ("prefill", "decode")[at % 2])
+        for at in range(240)
+    ]
+    marks = sorted([*loop, *MARKS[1:]], key=lambda mark: mark.position)
+    recorded.bar = Timeline(recorded, STARTED, STARTED + 60 * SECOND, marks)
+
+    drawn = _text(recorded.bar.line(100, ascii=True))
+    stops = []
+    for _ in range(6):
+        recorded.bar.press(">", 0.0)
+        stops.append(recorded.position)
+
+    assert drawn.count("|") <= 3
+    assert "!" in drawn
+    assert stops == [1, 3, 300, 500, 500, 500]
+
+
 def test_a_live_monitor_says_live_and_how_to_go_back_and_why_it_cannot() -> None:
     live, desk = Live("the past is not kept: only root may"), Desk()
     desk.monitor.timeline = live.bar
@@ -320,3 +368,38 @@ def test_the_end_of_what_is_kept_is_said_in_the_bar() -> None:
     assert "what was before is forgotten" in "".join(
         span.text for span in live.bar.line(120, ascii=False)
     )
+
+
+def test_markers_of_a_file_that_grows_come_into_the_bar(tmp_path: Path) -> None:
+    path = str(tmp_path / "growing.ttmem")
+    books = Books()
+    recorder = Recorder(books, FileSink(path), described())
+    recorder.mark("first", now_ns())
+    wait_until(lambda: _marks(path) == ["first"])
+    with closing(RecordingFeed(path)) as feed:
+        bar = Timeline.of(feed)
+        feed.read()
+        before = _text(bar.line(100, False))
+
+        recorder.mark("second", now_ns())
+        wait_until(lambda: _marks(path) == ["first", "second"])
+        feed.read()
+        after = _text(bar.line(100, False))
+    recorder.close()
+
+    assert "follows" in after
+    assert before.endswith("mark: first")
+    assert after.endswith("mark: second")
+    assert bar.press("<", 0.0)
+
+
+def _marks(path: str) -> list[str]:
+    try:
+        with Recording(path) as recording:
+            return [marker.text for marker in recording.markers]
+    except BadInput:  # nothing in it yet
+        return []
+
+
+def _text(line: Sequence[Any]) -> str:
+    return "".join(span.text for span in line)

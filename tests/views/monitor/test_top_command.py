@@ -164,8 +164,9 @@ def test_a_recording_is_followed_while_it_is_written(path: Path, tmp_path: Path)
                 program.wait_for("128.0 MiB")
             recorder.send_signal(signal.SIGINT)
             recorder.wait(PATIENCE_S)
-            program.press("2")
             program.wait_for("paused")
+            program.press("2")
+            program.wait_for("128.0 MiB")
             assert "still being written" not in program.text
     finally:
         recorder.kill()

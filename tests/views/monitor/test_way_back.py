@@ -8,16 +8,16 @@ import pytest
 
 from tests.views.cases import four_devices
 from tests.views.monitor.monitors import Clock
+from ttmem.views.monitor.live_data import Choice, LiveData, Reading
 from ttmem.views.monitor.monitor import Monitor
-from ttmem.views.monitor.pages.buffers import Buffers
-from ttmem.views.monitor.pages.overview import Overview
-from ttmem.views.monitor.watch import Choice, Reading, Watch
+from ttmem.views.monitor.pages.buffers import BuffersPage
+from ttmem.views.monitor.pages.overview import OverviewPage
 
 
 @pytest.fixture
 def monitor() -> Monitor:
-    watch = Watch(Choice(), Clock())
-    made = Monitor(lambda: "server", watch, (Overview(), Buffers()))
+    watch = LiveData(Choice(), Clock())
+    made = Monitor(lambda: "server", watch, (OverviewPage(), BuffersPage()))
     told = replace(four_devices(), buffers=())
     watch.take([Reading(made.question(), 100.0, told)])
     return made

@@ -9,34 +9,47 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
+import sys
 from collections.abc import Iterator
 from functools import cache
 
 from ttmem.events import COUNTERS_CLOSED, Remark
 from ttmem.fast_dataclasses import dataclass
+from ttmem.sources.containers import Container
 from ttmem.sources.counters.layout import LAYOUTS, PROCESSES, Layout, wrong_size
+from ttmem.sources.listing import DirectoryScan
 from ttmem.sources.shm import closed_file
 from ttmem.text import printable
 
-_NAME = re.compile(r"tt_device_(.*)_memory", re.DOTALL)
+_BEFORE, _AFTER = "tt_device_", "_memory"
 _LARGEST_ID = 2**64 - 1
+NO_NUMBER = -1
+UNKNOWN_USER = -1
+MOST_PER_USER = 128  # a host has 32 chips at most
 # No symlinks; and a FIFO without a writer must not keep us waiting.
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class CounterFile:
-    """A file named like one; `number` is the unique id of the chip."""
+    """A file named like one; `number` is the unique id of the chip, or NO_NUMBER."""
 
     folder: str
     name: str
     number: int
+    uid: int  # who is charged for it: its owner, or that of the container
+    container: Container | None = None
+    fits: bool = True  # its name and size do, as far as known
 
     @property
     def path(self) -> str:
         return f"{self.folder}/{self.name}"
+
+    def open(self) -> int:
+        return (
+            os.open(self.path, _FLAGS) if self.container is None else self.container.open(self.name)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,42 +61,57 @@ class Contents:
     uid: int  # owner of the file
 
 
+def counter_scan(directory: str | Container) -> DirectoryScan[CounterFile]:
+    return DirectoryScan(directory, _counter_file, MOST_PER_USER)
+
+
 def counter_files(folder: str) -> Iterator[CounterFile | Remark]:
-    """In the order of their numbers; and a remark for each file that only looks like one."""
+    """All of them, however many there are, in the order of their numbers; or why there are none."""
+    scan = DirectoryScan(folder, _counter_file, sys.maxsize)
+    yield from sorted(scan.look().found.values(), key=lambda file: file.number)
+    if scan.problem is not None:
+        yield no_directory(folder, scan.problem)
+
+
+def no_directory(folder: str, problem: OSError) -> Remark:
+    text = f"{folder}: {_reason(problem)}; no shared memory is read"
+    return Remark("unreadable", text, path=folder)
+
+
+def _counter_file(entry: os.DirEntry[str], container: Container | None) -> CounterFile | None:
+    name = entry.name
+    digits = name.removeprefix(_BEFORE).removesuffix(_AFTER)
+    if len(name) - len(digits) != len(_BEFORE) + len(_AFTER):
+        return None
+    if container is not None:
+        return CounterFile(container.path, name, _number(digits), container.owner, container)
     try:
-        names = os.listdir(folder)
-    except OSError as error:
-        yield Remark(
-            "unreadable", f"{folder}: {_reason(error)}; no shared memory is read", path=folder
-        )
-        return
-    found: list[CounterFile] = []
-    for name in names:
-        match = _NAME.fullmatch(name)
-        if match is None:
-            continue
-        number = _number(match[1])
-        if number is None:
-            text = f"{_shown(name)}: its name holds no chip id; skipped"
-            yield Remark("not_a_region", text, path=f"{folder}/{name}")
-        else:
-            found.append(CounterFile(folder, name, number))
-    yield from sorted(found, key=lambda file: file.number)
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    # Who made a further name of a file is not known, so it is not charged to its owner.
+    uid = status.st_uid if status.st_nlink == 1 else UNKNOWN_USER
+    number = _number(digits)
+    fits = number != NO_NUMBER and (not status.st_size or status.st_size in LAYOUTS)
+    return CounterFile(os.path.dirname(entry.path), name, number, uid, None, fits)
 
 
-def _number(digits: str) -> int | None:
+def _number(digits: str) -> int:
     """As the runtime writes it: decimal, 64 bits, no leading zero."""
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
-        return None
+        return NO_NUMBER
     number = int(digits)
-    return number if number <= _LARGEST_ID and str(number) == digits else None
+    return number if number <= _LARGEST_ID and str(number) == digits else NO_NUMBER
 
 
 def read_contents(file: CounterFile) -> Contents | Remark | None:
     """The contents, or why it was skipped; None if the file no longer exists."""
     name = file.name
+    if file.number == NO_NUMBER:
+        text = f"{_shown(name)}: its name holds no chip id; skipped"
+        return Remark("not_a_region", text, path=file.path)
     try:
-        descriptor = os.open(file.path, _FLAGS)
+        descriptor = file.open()
     except OSError as error:
         return _refusal(file, error)
     try:
@@ -111,7 +139,9 @@ def _refusal(file: CounterFile, error: OSError) -> Remark | None:
         return None
     if error.errno == errno.ELOOP:
         return Remark("not_a_region", f"{name}: a symbolic link; skipped", path=file.path)
-    if error.errno in (errno.EACCES, errno.EPERM):
+    if error.errno == errno.EXDEV:
+        return Remark("not_a_region", f"{name}: {_reason(error)}; skipped", path=file.path)
+    if error.errno in (errno.EACCES, errno.EPERM) and file.container is None:
         return closed_file(COUNTERS_CLOSED, file.path)
     return Remark("unreadable", f"{name}: {_reason(error)}; skipped", path=file.path)
 

@@ -19,6 +19,7 @@ from ttmem.procfs import (
     environ,
     maps,
     name_and_inner_pid,
+    shared_files,
     start_time_ns,
     user_id,
     visible_pids,
@@ -172,6 +173,9 @@ def scan_proc(cards: str = NODES, budget: CpuBudget | None = None) -> ProcScan:
 
 def mapped_regions(pid: int) -> frozenset[RegionKey] | None:
     """What the process maps now; None if that is hidden."""
+    shared = shared_files(pid)
+    if shared is not None:
+        return shared
     data = maps(pid)
     return None if data is None else frozenset(key for key, _ in _mapped(data))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import select
-from typing import NamedTuple
+from collections.abc import Iterable
 
+from ttmem.fast_dataclasses import NamedTuple
 from ttmem.procfs import is_alive, start_time_error_ns, start_time_ns, user_id
 from ttmem.sources.counters.proc_scan import CpuBudget, RegionKey, mapped_regions
 
@@ -73,6 +74,17 @@ class ProcessStates(dict[int, ProcessState]):
         """Whether it is alive, and the one that started then; None accepts any start."""
         state = self[pid]
         return state.alive and started_ns in (None, state.start_time_ns)
+
+    def have_left(self, pids: Iterable[int], region: RegionKey) -> set[int]:
+        """Those that are alive, but have left: nearly all are known to map the file."""
+        mapped, nothing = self._mapped.get, frozenset[RegionKey]()
+        return {
+            pid
+            for pid in pids
+            if region not in (mapped(pid) or nothing)
+            and self[pid].alive
+            and self.has_left(pid, region)
+        }
 
     def has_left(self, pid: int, region: RegionKey) -> bool:
         """Whether it no longer maps the file: `exec` keeps pid and start time, but no mapping.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ttmem.events import KINDS, Amounts, DeviceSample, Owner, ProcessSample, Remark
 from ttmem.procfs import user_name
@@ -110,8 +110,12 @@ def silent_mappings(
     key: RegionKey,
     scan: ProcScan,
     states: ProcessStates,
+    read: Collection[RegionKey] = (),
 ) -> Iterator[Remark]:
-    """On processes that map the counter file of this device and have no slot in it."""
+    """On processes that map the counter file of this device and have no slot in it.
+
+    `read` are the files that are read, here and in containers.
+    """
     mapping = scan.mapped_by.get(key)
     keys = scan.keys_of.get(file_name)
     if mapping is None and keys is None:
@@ -119,7 +123,7 @@ def silent_mappings(
     listed = {process.pid for process in processes if not process.owner.left}
     for process in _still_alive((mapping or frozenset()) - listed, scan, states):
         yield _silent(process, "maps the region of this device")
-    for other in sorted((keys or frozenset()) - {key}):
+    for other in sorted((keys or frozenset()) - {key, *read}):
         for process in _still_alive(scan.mapped_by[other], scan, states):
             yield Remark(
                 "replaced_region",
@@ -136,7 +140,7 @@ def silent_processes(
     for uid, count in scan.skipped.items():
         yield Remark(
             "passed_over",
-            f"the processes of user {user_name(uid)} take long to look at: what {count:,} of them map, "
+            f"the processes of user {user_name(uid)} take long to examine: what {count:,} of them map, "
             "and which cards they have open, is not known",
         )
     silent = {pid for pid, process in scan.by_pid.items() if process.cards and not process.mappings}

@@ -1,4 +1,4 @@
-"""From the slots of a counter file to what its processes hold.
+"""From the slots of a counter file to what its processes hold, and which process each slot belongs to.
 
 Nearly all slots belong to live processes of this host. A full machine has 2,048 of them: handled column by column, they
 take a third of the time of a loop.
@@ -11,18 +11,167 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from operator import le
-from typing import Any, NamedTuple
+from typing import Any
 
 from ttmem.clock import now_ns
 from ttmem.events import Amounts, Owner, ProcessSample, Remark
 from ttmem.events.device import LARGEST
 from ttmem.events.samples import in_use
+from ttmem.fast_dataclasses import NamedTuple
+from ttmem.procfs import comm
+from ttmem.sources.containers import Container
 from ttmem.sources.counters.layout import Slot
-from ttmem.sources.counters.owners import Claim, HiddenWriters, SlotOwner, judge
 from ttmem.sources.counters.proc_scan import ProcScan, RegionKey
 from ttmem.sources.counters.process_states import FIRST_WALL_CLOCK_NS, ProcessState, ProcessStates
 from ttmem.sources.counters.remarks import owner_remark
 from ttmem.text import printable
+
+
+class Claim(NamedTuple):
+    """What a slot says about its owner; `updated_ns` is wall clock, 0 if it was never updated."""
+
+    pid: int
+    name: str
+    updated_ns: int
+
+
+class SlotOwner(NamedTuple):
+    """`pid` is that of the host; `container_pid` the published one, if it differs."""
+
+    owner: Owner
+    pid: int
+    start_time_ns: int | None
+    container_pid: int | None = None
+
+
+def judge(
+    claim: Claim,
+    region: tuple[int, int],
+    uid: int | None,
+    states: ProcessStates,
+    scan: ProcScan,
+    container: Container | None = None,
+) -> SlotOwner:
+    """A file is believed only about its owner's processes. `uid` is that owner; None accepts any.
+
+    One inside a container is believed only about processes there.
+    """
+    verdict = (
+        _meant(claim, region, states, scan)
+        if container is None
+        else _meant_inside(claim, region, states, scan, container)
+    )
+    theirs = states[verdict.pid].uid
+    if verdict.owner is not Owner.LIVE or uid is None or theirs == uid:
+        return verdict
+    return verdict._replace(owner=Owner.ROOT if theirs == 0 else Owner.UNVERIFIED)
+
+
+def _meant(
+    claim: Claim, region: tuple[int, int], states: ProcessStates, scan: ProcScan
+) -> SlotOwner:
+    """Prefers a process of this host to one in a container, which must be unambiguous."""
+    pid = claim.pid
+    here = states.fits(pid, claim.updated_ns)
+    inside = scan.in_containers.get(pid, ())
+    if inside and not (here and scan.maps(pid, region)):
+        verdict = _in_container(claim, region, inside, here, states, scan)
+        if verdict is not None:
+            return verdict
+    state = states[pid]
+    if here and not scan.maps(pid, region) and states.has_left(pid, region):
+        return SlotOwner(Owner.REPLACED, pid, None)
+    if here or (state.alive and _is_named(claim, pid, region, states, scan)):
+        return SlotOwner(Owner.LIVE, pid, state.start_time_ns)
+    return SlotOwner(Owner.REUSED if state.alive else Owner.DEAD, pid, None)
+
+
+def _meant_inside(
+    claim: Claim,
+    region: tuple[int, int],
+    states: ProcessStates,
+    scan: ProcScan,
+    container: Container,
+) -> SlotOwner:
+    """Several containers may share a /dev/shm and each have a process of that number."""
+    alive = [
+        pid
+        for pid in container.known_as(claim.pid)
+        if states.fits(pid, claim.updated_ns)
+        or (states[pid].alive and _is_named(claim, pid, region, states, scan))
+    ]
+    mapping = [
+        pid for pid in alive if scan.maps(pid, region) or states.maps(pid, region) is not False
+    ]
+    if len(mapping) == 1:
+        (pid,) = mapping
+        inner = None if pid == claim.pid else claim.pid
+        return SlotOwner(Owner.LIVE, pid, states[pid].start_time_ns, inner)
+    if mapping:
+        return SlotOwner(Owner.ELSEWHERE, claim.pid, None, claim.pid)
+    return SlotOwner(Owner.REPLACED if alive else Owner.DEAD, claim.pid, None)
+
+
+def _is_named(
+    claim: Claim, pid: int, region: tuple[int, int], states: ProcessStates, scan: ProcScan
+) -> bool:
+    """Whether it is the owner although it is younger than the update: the clock may have been set."""
+    if states.maps(pid, region):
+        return True
+    name = scan.name(pid) or printable(comm(pid))
+    return name == claim.name and not states.has_left(pid, region)
+
+
+def _in_container(
+    claim: Claim,
+    region: tuple[int, int],
+    inside: tuple[int, ...],
+    here: bool,
+    states: ProcessStates,
+    scan: ProcScan,
+) -> SlotOwner | None:
+    """The one that maps the file, or that has the right name if maps are hidden."""
+    fitting = [
+        pid
+        for pid in inside
+        if states.fits(pid, claim.updated_ns)
+        or (states[pid].alive and _is_named(claim, pid, region, states, scan))
+    ]
+    mapping = [pid for pid in fitting if scan.maps(pid, region)]
+    named = [pid for pid in fitting if scan.name(pid) == claim.name]
+    if not mapping and here and (not named or scan.name(claim.pid) == claim.name):
+        return None
+    chosen = mapping or named
+    if len(chosen) == 1:
+        return SlotOwner(Owner.LIVE, chosen[0], states[chosen[0]].start_time_ns, claim.pid)
+    return SlotOwner(Owner.ELSEWHERE, claim.pid, None, claim.pid) if chosen else None
+
+
+class HiddenWriters:
+    """Slots that are still updated although their process is not visible: it is alive where we cannot see it.
+
+    That happens if ttmem runs in a container that shares its /dev/shm with another one. If all processes are visible,
+    such an update is a forgery.
+    """
+
+    def __init__(self, all_in_sight: bool) -> None:
+        self._all_in_sight = all_in_sight
+        self._updates: dict[int, int] = {}
+        self._updates_now: dict[int, int] = {}
+        self._moved: set[int] = set()
+
+    def has_moved(self, pid: int, updated_ns: int) -> bool:
+        if self._all_in_sight:
+            return False
+        self._updates_now[pid] = updated_ns
+        if updated_ns > self._updates.get(pid, updated_ns):
+            self._moved.add(pid)
+        return pid in self._moved
+
+    def end_of_reading(self) -> None:
+        self._updates, self._updates_now = self._updates_now, {}
+        self._moved &= self._updates.keys()
+
 
 _RELEASING = -1
 
@@ -36,10 +185,11 @@ class Found(NamedTuple):
 
 
 class SlotReader:
-    """For the slots of one file, in every reading."""
+    """For the slots of one file, in every reading. `container`: where the file is, if not on this host itself."""
 
-    def __init__(self, all_in_sight: bool = False) -> None:
-        self._moving = HiddenWriters(all_in_sight)
+    def __init__(self, all_in_sight: bool = False, container: Container | None = None) -> None:
+        self._moving = HiddenWriters(all_in_sight or container is not None)
+        self._container = container
         self._names: tuple[bytes, ...] = ()
         self._texts: tuple[str, ...] = ()
 
@@ -52,14 +202,21 @@ class SlotReader:
         uid: int | None = None,
     ) -> Found:
         """`uid` is the owner of the file; None accepts processes of any user."""
-        plain, held, odd = divided(slots, region, uid, states, scan)
+        plain, held, odd = (
+            divided(slots, region, uid, states, scan)
+            if self._container is None
+            else (_columns((), states), Amounts(), slots)
+        )
         samples = plain_samples(plain, self._in_text(plain[7]))
         remarks: list[Remark] = []
         if odd:
             found = {sample.pid: sample for sample in samples}
             for slot in odd:
                 self._add(
-                    slot, found, remarks, lambda claim: judge(claim, region, uid, states, scan)
+                    slot,
+                    found,
+                    remarks,
+                    lambda claim: judge(claim, region, uid, states, scan, self._container),
                 )
             samples = tuple(found.values())
             held = in_use(samples)
@@ -173,7 +330,7 @@ def divided(
     odd: Sequence[Slot] = ()
     pids, *_, updates, _, _, _, since, uids = plain
     unseen = set(pids) - scan.mapped_by.get(region, frozenset())
-    explain = {pid for pid in unseen if states[pid].alive and states.has_left(pid, region)}
+    explain = states.have_left(unseen, region)
     explain |= inside.keys() & set(pids)
     if uid is not None and uids.count(uid) < len(uids):
         explain |= {pid for pid in pids if states[pid].uid != uid}

@@ -5,14 +5,29 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import zip_longest
 
 from ttmem.events import DeviceDeclaration, DeviceSample, Owner, ProcessSample, Remark
-from ttmem.fast_dataclasses import dataclass
+from ttmem.fast_dataclasses import dataclass, replace
+from ttmem.hw.boards import Board
 from ttmem.hw.discovery import Capacities, Discovered
+from ttmem.hw.l1_map import NEWEST
+from ttmem.hw.spec import device_spec
 from ttmem.procfs import comm, sees_all_processes, user_name
-from ttmem.sources.counters.declarations import declaration
-from ttmem.sources.counters.files import Contents, CounterFile, counter_files, read_contents
+from ttmem.sizes import human
+from ttmem.sources.containers import Container, Containers
+from ttmem.sources.counters.files import (
+    MOST_PER_USER,
+    UNKNOWN_USER,
+    Contents,
+    CounterFile,
+    counter_scan,
+    no_directory,
+    read_contents,
+)
 from ttmem.sources.counters.layout import (
     CounterRegion,
     UnknownLayout,
@@ -20,7 +35,13 @@ from ttmem.sources.counters.layout import (
     decode,
     meaning_of,
 )
-from ttmem.sources.counters.proc_scan import DRIVER, ProcScan, ProcScanner, open_cards
+from ttmem.sources.counters.proc_scan import (
+    DRIVER,
+    ProcScan,
+    ProcScanner,
+    RegionKey,
+    open_cards,
+)
 from ttmem.sources.counters.process_states import ProcessStates
 from ttmem.sources.counters.remarks import (
     cross_checks,
@@ -29,7 +50,71 @@ from ttmem.sources.counters.remarks import (
     table_remarks,
 )
 from ttmem.sources.counters.slots import SlotReader
+from ttmem.sources.listing import DirectoryScan
 from ttmem.sources.shm import DEFAULT_DIRECTORY, by_user
+
+_NOT_PUBLISHED = "L1 depends on dispatch_core_config and worker_l1_size, which are not published"
+_SHARED = "DRAM includes the trace region"
+_USUAL = "harvesting as usual for the board"
+
+
+def declaration(found: Discovered, number: int, logical_id: int) -> DeviceDeclaration:
+    """What is known about a device that only its counters report.
+
+    Compute cores, allocatable L1 and the kernel ring depend on how the device was opened, which nothing publishes. They
+    stay unknown; what they would be with the defaults is given separately.
+    """
+    spec = found.spec
+    ttnn = found.environment.ttnn if found.environment else None
+    full = DeviceDeclaration.from_spec(
+        spec, logical_id, str(number), found.pci, remote=found.remote, position=found.position
+    )
+    note = "; ".join(part for part in (spec.note, _l1_note(found, ttnn), _SHARED) if part)
+    declared = replace(
+        full,
+        grid=None,
+        l1_banks=None,
+        l1_total=None,
+        l1_capacity=None,
+        l1_capacity_default=spec.l1_capacity,
+        l1_bank_size=None,
+        l1_small_bank_size=None,
+        ring_base=full.ring_base if ttnn else None,
+        cb_base=None,
+        trace_bank_size=None,
+        ring_per_core=None,
+        ring_capacity=None,
+        note=note,
+    )
+    board = found.board
+    if board is None:
+        return declared
+    l1_most = _l1_most(board)
+    if board.note is None:
+        return replace(declared, l1_most=l1_most, note=f"{_USUAL}; {note}")
+    return replace(
+        declared,
+        l1_most=l1_most,
+        l1_capacity_default=None,
+        note=f"{_USUAL}, but {board.note}; {note}",
+    )
+
+
+@lru_cache(maxsize=64)
+def _l1_most(board: Board) -> int:
+    return device_spec(board, tensix_harvested=0).l1_most
+
+
+def _l1_note(found: Discovered, ttnn: str | None) -> str:
+    runtime = f"ttnn {ttnn}" if ttnn else f"ttnn, if it is {NEWEST},"
+    capacity = found.spec.l1_capacity
+    slow = found.environment is not None and found.environment.slow_dispatch
+    dispatch = " under slow dispatch" * slow
+    return (
+        f"{_NOT_PUBLISHED}; with the defaults of {runtime} it is {human(capacity)} ({capacity:,} B)"
+        f"{dispatch}"
+    )
+
 
 # How long to wait for files that are being initialised, all together.
 ATTEMPTS = 4
@@ -52,7 +137,7 @@ class CounterSource:
     """Reads all counter files of a directory, repeatedly. It caches what it learned, so keep one object.
 
     `descriptor` is a cluster descriptor to take capacities from, before all other sources. `all_in_sight`: no process
-    is hidden in another PID namespace; None: find out.
+    is hidden in another PID namespace; None: find out. `containers`: whose counters are read as well.
     """
 
     def __init__(
@@ -63,13 +148,17 @@ class CounterSource:
         scanner: ProcScanner | None = None,
         capacities: Capacities | None = None,
         all_in_sight: bool | None = None,
+        containers: Containers | None = None,
     ) -> None:
         self._folder = folder
         self._all_in_sight = sees_all_processes() if all_in_sight is None else all_in_sight
         self._scanner = scanner or ProcScanner()
         self._capacities = capacities or Capacities(descriptor)
         self._states = ProcessStates()
-        self._readers: dict[int, SlotReader] = {}
+        self._containers = containers
+        self._scans: dict[Container | None, DirectoryScan[CounterFile]] = {}
+        self._readers: dict[tuple[Container | None, int], SlotReader] = {}
+        self._keys: set[RegionKey] = set()  # of all files that could be read
         self._declared: dict[int, tuple[Discovered, int, DeviceDeclaration]] = {}
 
     def read(self) -> CounterReading:
@@ -88,9 +177,12 @@ class CounterSource:
         remarks: list[Remark] = []
         opened = self._open(remarks)
         self._states.renew()
-        regions = [(contents.uid, region) for _, contents, region in opened]
+        regions = [
+            (contents.uid, region) for file, contents, region in opened if file.container is None
+        ]
         scan = self._scanner.latest(lambda: needs_scan(regions, self._states, self._scanner.cards))
-        self._forget_all_but({file.number for file, _, _ in opened})
+        self._forget_all_but({(file.container, file.number) for file, _, _ in opened})
+        self._keys = {contents.key for _, contents, _ in opened}
         devices = []
         for each in opened:
             try:
@@ -104,22 +196,18 @@ class CounterSource:
             (*_bounded(by_user(remarks)), *silent_processes(scan, devices, self._states)),
         )
 
-    def _forget_all_but(self, numbers: set[int]) -> None:
+    def _forget_all_but(self, files: set[tuple[Container | None, int]]) -> None:
         self._readers = {
-            number: self._readers.get(number) or SlotReader(self._all_in_sight)
-            for number in numbers
+            file: self._readers.get(file) or SlotReader(self._all_in_sight, file[0])
+            for file in files
         }
+        numbers = {number for _, number in files}
         self._declared = {n: known for n, known in self._declared.items() if n in numbers}
         self._capacities.forget_all_but(numbers)
 
     def _open(self, remarks: list[Remark]) -> list[_Opened]:
         found: list[_Opened] = []
-        waiting: list[CounterFile] = []
-        for entry in counter_files(self._folder):
-            if isinstance(entry, Remark):
-                remarks.append(entry)
-            else:
-                waiting.append(entry)
+        waiting = self._files(remarks)
         for attempt in range(ATTEMPTS):
             last = attempt == ATTEMPTS - 1
             again: list[CounterFile] = []
@@ -136,16 +224,37 @@ class CounterSource:
                 break
             time.sleep(PAUSE_S)
             waiting = again
-        found.sort(key=lambda each: each[0].number)
-        if len(found) > MAX_DEVICES:
-            text = f"{len(found):,} regions are too many; the first {MAX_DEVICES:,} are read"
-            remarks.insert(0, Remark("too_many", text))
-        return found[:MAX_DEVICES]
+        # Within a number those of this host's directory come first.
+        found.sort(key=lambda each: (each[0].number, each[0].container is not None))
+        return found
+
+    def _files(self, remarks: list[Remark]) -> list[CounterFile]:
+        """Those to read: so many of each user, and of each container of root, where others may have started them."""
+        inside = () if self._containers is None else self._containers.look()
+        there = (None, *(container for container in inside if container.counters))
+        scans = self._scans
+        self._scans = {at: scans.get(at) or counter_scan(at or self._folder) for at in there}
+        of_each: dict[tuple[int, Container | None], list[CounterFile]] = {}
+        left_out: Counter[int] = Counter()
+        for at, scan in self._scans.items():
+            listing = scan.look()
+            left_out.update(listing.left_out)
+            if scan.problem is not None and at is None:
+                remarks.append(no_directory(self._folder, scan.problem))
+            for file in listing.found.values():
+                of_each.setdefault((file.uid, None if file.uid else at), []).append(file)
+        for files in of_each.values():
+            files.sort(key=lambda file: (not file.fits, file.number))
+        in_turn = [file for one_of_each in zip_longest(*of_each.values()) for file in one_of_each]
+        chosen = [file for file in in_turn if file is not None]
+        left_out.update(file.uid for file in chosen[MAX_DEVICES:])
+        remarks += (_left_out(uid, count) for uid, count in left_out.items() if count)
+        return chosen[:MAX_DEVICES]
 
     def _sample(
         self, file: CounterFile, contents: Contents, region: CounterRegion, scan: ProcScan
     ) -> DeviceSample:
-        reader = self._readers[file.number]
+        reader = self._readers[file.container, file.number]
         processes, held, remarks = reader.read(
             region.slots, contents.key, self._states, scan, contents.uid
         )
@@ -157,7 +266,9 @@ class CounterSource:
         )
         meaning = meaning_of(region)
         remarks += table_remarks(region)
-        remarks += silent_mappings(processes, file.name, contents.key, scan, self._states)
+        remarks += silent_mappings(
+            processes, file.name, contents.key, scan, self._states, self._keys
+        )
         if contents.copy.still:
             remarks += cross_checks(held, region)
         return DeviceSample(
@@ -195,7 +306,8 @@ def _with_kernels(
 ) -> tuple[ProcessSample, ...]:
     """`kernels` is by the pid that each process published."""
     return tuple(
-        one._replace(kernels=kernels.get(one.container_pid or one.pid)) for one in processes
+        process._replace(kernels=kernels.get(process.container_pid or process.pid))
+        for process in processes
     )
 
 
@@ -212,6 +324,15 @@ def read_counter_file(file: CounterFile) -> tuple[Contents, CounterRegion] | Rem
         return Remark("initialising", text, path=file.path)
     except UnknownLayout as reason:
         return Remark("unknown_layout", f"{name}: {reason}; skipped", path=file.path)
+
+
+def _left_out(uid: int, count: int) -> Remark:
+    whose = "with several names" if uid == UNKNOWN_USER else f"of user {user_name(uid)}"
+    text = (
+        f"{count:,} more files tt_device_*_memory {whose} are not looked at:"
+        f" {MOST_PER_USER} of each user are, {MAX_DEVICES:,} in all"
+    )
+    return Remark("too_many", text)
 
 
 def _bounded(remarks: list[Remark]) -> tuple[Remark, ...]:
@@ -233,7 +354,7 @@ def needs_scan(
     for uid, region in regions:
         if region.references > len(region.slots):
             return True
-        for pid, *_, updated_ns, name in region.slots:
+        for pid, _, _, _, _, _, updated_ns, name in region.slots:
             if pid <= 0 or not states.fits(pid, updated_ns):
                 return True
             # A process in a container publishes its pid from there, which here belongs to another process.

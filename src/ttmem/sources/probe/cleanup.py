@@ -1,30 +1,50 @@
 """Tidying up after dead processes: their regions are compacted, kept for an hour, and removed when there are too many.
 
-A whole region takes 21 MiB, so three of them fill the 64 MiB that a container has in /dev/shm.
+A whole region takes 21 MiB, so three of them fill the 64 MiB that a container has in /dev/shm. A compact one has the
+same header and records (version `layout.COMPACT_VERSION`), and keeps what `ttmem dump` needs in a hundredth of the
+space: counters, live entries, strings, devices, core sets, features and failed allocations, each table cut to what is
+used. The events are kept if a leak check needs them: if something was never freed, the ring has all of them, and
+there are at most MOST_EVENTS. The time of the last event is in the header.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
 from ttmem.clock import now_ns
+from ttmem.events import EVENT_SIZE, Event
 from ttmem.fast_dataclasses import dataclass
-from ttmem.probe.layout import LiveType
-from ttmem.sources.owned_files import Changed, Key, opened, remove_own
-from ttmem.sources.probe.compact import SMALLEST, compact
+from ttmem.probe import _records, layout
+from ttmem.probe.layout import LiveType, Section
+from ttmem.sources.owned_files import (
+    Changed,
+    Key,
+    key_of,
+    opened,
+    opened_folder,
+    remove_own,
+    write_whole,
+)
 from ttmem.sources.probe.ended import ended_process, ended_processes
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region import ProbeRegion
-from ttmem.sources.probe.region_file import BadRegion, find_regions
+from ttmem.sources.probe.region_file import U64, BadRegion, find_regions
+from ttmem.sources.probe.ring import PIECE
+from ttmem.sources.probe.tables import whole_records
 
 KEPT_NS = 3_600_000_000_000
 WHOLE_NS = 60_000_000_000  # for readers that still want the events
 MOST_KEPT = 64 << 20  # hundreds of compact regions, or three whole ones
 KEPT_SHARE = 4  # at most a quarter of the space that regions could take
 MOST_DEAD = 192  # of the 256 regions that are read per user
+SMALLEST = 512 << 10  # what is smaller is not worth the effort
+MOST_EVENTS = 1 << 14  # 1.4 MiB, so that 64 MiB hold at least 40 of them
+_ENTRY, _KEY_AT = layout.LIVE.size, 8
 
 _UNWATCHED = re.compile(r"ttmem_no_room_([0-9]{1,10})_([0-9]{1,10})\Z")
 
@@ -122,7 +142,7 @@ def _leaky(folder: str, paths: list[str]) -> set[str]:
     answers = {path: _left_something(path) for path in paths}
     leaky = {path for path, left in answers.items() if left}
     if None in answers.values():
-        leaky |= {one.news.path for one in ended_processes(folder) if one.news.live}
+        leaky |= {ended.news.path for ended in ended_processes(folder) if ended.news.live}
     return leaky
 
 
@@ -170,3 +190,108 @@ def _listed(folder: str) -> list[str]:
         return os.listdir(folder)
     except OSError:
         return []
+
+
+def compact(path: str) -> bool:
+    """Replaces this user's region of a dead process by a compact one; False if it was left as it is."""
+    with (
+        suppress(BadRegion, OSError, Changed),
+        opened_folder(os.path.dirname(path)) as folder,
+        closing(ProbeRegion(path)) as region,
+    ):
+        name = os.path.basename(path)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        ours = region.uid == os.geteuid() and key_of(status) == region.key
+        if ours and status.st_size >= SMALLEST and is_compactable(region):
+            data = compacted(region)
+            if len(data) < status.st_size // 2:
+                _replace(folder, name, status, data)
+                return True
+    return False
+
+
+def is_compactable(region: ProbeRegion) -> bool:
+    """Not if the live table was full: then the ring is needed to tell what was never freed."""
+    return (
+        region.header().version == layout.VERSION
+        and not region.process_alive()
+        and not region.losses().live_not_listed
+    )
+
+
+def compacted(region: ProbeRegion) -> bytes:
+    file, (devices, sets, cores, _) = region.file, region.table_counts()
+    entries = b"".join(
+        _records.whole_live(*pair) for pair in file.pieces(Section.LIVE_KEYS, Section.LIVE)
+    )
+    keys = [entries[at : at + 8] for at in range(_KEY_AT, len(entries), _ENTRY)]
+    strings = file.word(layout.STRINGS_AT)
+    ring = _needed_events(region)
+    contents = {
+        Section.COUNTERS: file.records(Section.COUNTERS, 0, devices * layout.KINDS),
+        Section.ACTIVITY: file.records(Section.ACTIVITY, 0, devices),
+        Section.RING: ring,
+        Section.LIVE_KEYS: b"".join(keys),
+        Section.LIVE: entries,
+        Section.STRINGS: file.records(Section.STRINGS, 0, strings & 0xFFFFFFFF),
+        Section.TEXT: file.records(Section.TEXT, 0, strings >> 32),
+        Section.DEVICES: file.records(Section.DEVICES, 0, devices),
+        Section.SETS: file.records(Section.SETS, 0, sets),
+        Section.CORES: file.records(Section.CORES, 0, cores),
+        Section.FEATURES: file.records(Section.FEATURES, 0, file.count(Section.FEATURES)),
+        Section.FAILURES: b"".join(
+            whole_records(file, Section.FAILURES, layout.LARGEST[Section.FAILURES])
+        ),
+    }
+    header = bytearray(file.read(0, layout.HEADER_SIZE))
+    size = layout.HEADER_SIZE
+    for section, data in contents.items():
+        stride = layout.STRIDES[section]
+        at = layout.SECTIONS_AT + section * layout.SECTION.size
+        layout.SECTION.pack_into(header, at, size, len(data) // stride, stride)
+        size += len(data)
+    header[8:12] = layout.COMPACT_VERSION.to_bytes(4, "little")
+    U64.pack_into(header, layout.SIZE_AT, size)
+    if not ring:
+        U64.pack_into(header, layout.TICKETS_AT, 0)
+    U64.pack_into(header, layout.LAST_EVENT_AT, _last_event_ns(region))
+    return b"".join((header, *contents.values()))
+
+
+def _needed_events(region: ProbeRegion) -> bytes:
+    """The ring, cut to a power of two: all events of a process that left memory, or none."""
+    tickets = region.file.word(layout.TICKETS_AT)
+    slots = 1 << max(0, tickets - 1).bit_length()
+    if not 0 < slots <= min(MOST_EVENTS, region.file.count(Section.RING)):
+        return b""
+    buffers = any(entry.type is LiveType.BUFFER for entry in region.live())
+    if not buffers and not region.gone_with_device():
+        return b""
+    return region.file.records(Section.RING, 0, slots)
+
+
+def _last_event_ns(region: ProbeRegion) -> int:
+    events = region.latest_events(PIECE * EVENT_SIZE).events
+    return Event.unpack(events, len(events) - EVENT_SIZE).time if events else 0
+
+
+def _replace(folder: int, name: str, status: os.stat_result, data: bytes) -> None:
+    """With the same owner, group, mode and age. Whoever has the old file open can go on reading it."""
+    fresh = f".ttmem-compact-{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.open(fresh, flags, 0o600, dir_fd=folder)
+    try:
+        write_whole(file, data, 0)
+        if status.st_gid != os.fstat(file).st_gid:
+            os.fchown(file, -1, status.st_gid)
+        os.fchmod(file, stat.S_IMODE(status.st_mode))
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+        if key_of(os.stat(name, dir_fd=folder, follow_symlinks=False)) != key_of(status):
+            raise Changed("has been replaced")
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(fresh, dir_fd=folder)
+        raise
+    finally:
+        os.close(file)

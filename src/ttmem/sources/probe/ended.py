@@ -9,10 +9,13 @@ from contextlib import closing
 
 from ttmem.events import EVENT_SIZE, PROBE_CLOSED, Event, Flag, Op, Remark
 from ttmem.events.probe_news import ProbeNews
+from ttmem.events.record import places
 from ttmem.fast_dataclasses import dataclass
 from ttmem.procfs import ProcessFacts, start_time_ns
+from ttmem.sources.containers import Container
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, TooMuch, find_regions
+from ttmem.sources.probe.ring import closed_with_device
 from ttmem.sources.shm import by_user, closed_file
 
 MOST_BYTES_PER_USER = 128 << 20  # of events that describe what was never freed: two million buffers
@@ -53,7 +56,7 @@ def _ended_process(entry: RegionEntry, taken: Counter[int]) -> EndedProcess | No
             return None
         if taken[reader.uid] > MOST_BYTES_PER_USER:
             raise TooMuch(
-                f"{entry.path} is not read: other regions of user {reader.user} tell of more than enough"
+                f"{entry.path} is not read: other regions of user {reader.user} already exceed the limit"
             )
         ended = ended_process(reader)
         taken[reader.uid] += len(ended.news.live or b"")
@@ -72,10 +75,10 @@ def unreadable_regions(folder: str | None = None) -> list[Remark]:
     return by_user(closed)
 
 
-def final_news(path: str) -> ProbeNews | None:
+def final_news(path: str, container: Container | None = None) -> ProbeNews | None:
     """What a process held when it was killed; None if its region is gone."""
     try:
-        with closing(RegionReader(path)) as reader:
+        with closing(RegionReader(path, container)) as reader:
             reader.rebuild()
             return reader.read(ended=True)
     except BadRegion:
@@ -97,17 +100,18 @@ def _never_freed(reader: RegionReader, news: ProbeNews) -> ProbeNews:
     """Buffers, including those that were there when their device was closed. Programs need not be freed."""
     losses, gone = reader.losses(), reader.gone_with_device()
     live = news.live or b""
-    ops = live[::EVENT_SIZE]
     left = bytearray()
-    at = ops.find(Op.ALLOC)
-    while at >= 0:
+    for at in places(live, Op.ALLOC):
         left += live[at * EVENT_SIZE : (at + 1) * EVENT_SIZE]
-        at = ops.find(Op.ALLOC, at + 1)
     if losses.live_not_listed:  # the table was full, but the ring may have the rest
-        listed = {(event.device, event.id) for event in _events(gone)}
-        for key, event in _closed_in_ring(news.earlier + news.events).items():
+        events = news.earlier + news.events
+        listed = {(event.id, event.device) for event in _events(gone)}
+        allocations = (Event.unpack(events, at * EVENT_SIZE) for at in places(events, Op.ALLOC))
+        made = {(event.id, event.device): event.time for event in allocations}
+        for key, event in closed_with_device(events).items():
             if key not in listed:
-                left += event.pack()
+                time = made.get(key, event.time)
+                left += event._replace(op=Op.ALLOC, flags=Flag.RESENT, time=time).pack()
     return ProbeNews(
         facts=ProcessFacts(news.facts.pid, None, reader.user, None),
         path=news.path,
@@ -118,19 +122,6 @@ def _never_freed(reader: RegionReader, news: ProbeNews) -> ProbeNews:
         lost=news.lost,
         unlisted=news.unlisted + losses.forgotten,
     )
-
-
-def _closed_in_ring(events: bytes) -> dict[tuple[int, int], Event]:
-    since: dict[tuple[int, int], int] = {}
-    closed = {}
-    for event in _events(events):
-        key = (event.device, event.id)
-        if event.op == Op.ALLOC:
-            since[key] = event.time
-        elif event.op == Op.FREE and event.flags & Flag.WITH_DEVICE:
-            time = since.get(key, event.time)
-            closed[key] = event._replace(op=Op.ALLOC, flags=Flag.RESENT, time=time)
-    return closed
 
 
 def _events(data: bytes) -> Iterator[Event]:

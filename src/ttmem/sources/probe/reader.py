@@ -2,18 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from ttmem.events import DeviceDeclaration, MemoryKind
+from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Op
 from ttmem.events.probe_news import KindCounter, ProbeCounters, ProbeNews
-from ttmem.probe.layout import Counted, LiveType, Option, State
+from ttmem.probe.layout import Counted, LiveType, Option, RegionState
 from ttmem.procfs import ProcessFacts, process_facts, user_name
-from ttmem.sources.probe.live_events import live_events
+from ttmem.sources.containers import Container
 from ttmem.sources.probe.region import ProbeRegion, RingLosses
 from ttmem.sources.probe.ring import RingBatch
 from ttmem.sources.probe.tables import Activity, Counter, LiveEntry, Rectangle
 from ttmem.wire.frames import GRID_LIMIT
+
+DEVICE_AT = 4  # in an event
+_ON_L1 = Flag.GLOBAL | Flag.DATAFLOW
+
+
+def live_events(entries: Iterable[LiveEntry]) -> bytes:
+    """The live table, for readers that have missed events. The names of programs come after their parts."""
+    known = list(entries)
+    packed = bytearray()
+    for entry in known:
+        maker = _MAKERS.get(entry.type)
+        if maker is not None:
+            packed += _on_chips(maker(entry), entry.chips)
+    for name, chips in _program_names(known):
+        packed += _on_chips(name, chips)
+    return bytes(packed)
+
+
+def _on_chips(event: Event, chips: Iterable[int]) -> bytes:
+    """An entry of a mesh of 64 chips becomes 64 events. Only the device differs, so the rest is packed once."""
+    data = event.pack()
+    before, after = data[:DEVICE_AT], data[DEVICE_AT + 4 :]
+    return b"".join([before + chip.to_bytes(4, "little") + after for chip in chips])
+
+
+def _buffer(entry: LiveEntry) -> Event:
+    return _blank(entry, Op.ALLOC)._replace(extra=entry.reserved or 0, cores=entry.phase)
+
+
+def _circular_buffer(entry: LiveEntry) -> Event:
+    return _part(entry, Op.CB_ALLOC)._replace(flags=Flag.RESENT | entry.flags & _ON_L1)
+
+
+def _kernel(entry: LiveEntry) -> Event:
+    return _part(entry, Op.KERNEL_LOAD)._replace(number=entry.number)
+
+
+def _part(entry: LiveEntry, op: Op) -> Event:
+    return _blank(entry, op)._replace(extra=entry.program or 0, cores=entry.cores)
+
+
+def _blank(entry: LiveEntry, op: Op) -> Event:
+    return Event(
+        op,
+        kind=entry.kind,
+        flags=Flag.RESENT,
+        time=entry.time_ns,
+        id=entry.id,
+        size=entry.requested,
+        address=entry.address,
+        name=entry.name,
+        site=entry.site,
+    )
+
+
+_MAKERS: dict[LiveType, Callable[[LiveEntry], Event]] = {
+    LiveType.BUFFER: _buffer,
+    LiveType.CIRCULAR_BUFFER: _circular_buffer,
+    LiveType.KERNEL: _kernel,
+}
+
+
+def _program_names(entries: list[LiveEntry]) -> Iterator[tuple[Event, list[int]]]:
+    """A program is on the chips of its parts; its name and site are in its own entry."""
+    chips: dict[int, set[int]] = {}
+    for entry in entries:
+        if entry.program and entry.type is not LiveType.PROGRAM:
+            chips.setdefault(entry.program, set()).update(entry.chips)
+    programs = {entry.id: entry for entry in entries if entry.type is LiveType.PROGRAM}
+    for entry in programs.values():
+        if entry.name or entry.site:
+            named = Event(Op.PROGRAM_NAME, flags=Flag.RESENT, id=entry.id)
+            named = named._replace(time=entry.time_ns, name=entry.name, site=entry.site)
+            yield named, sorted(chips.get(entry.id, ()))
+
 
 BINARIES, CACHE = "kernel binaries", "program cache"  # as the library names the features
 ATTEMPTS = 3  # to read the live table while the ring overtakes the reader
@@ -35,9 +110,13 @@ class _Events(NamedTuple):
 class RegionReader:
     """Starts with the first event, or with what is alive if the first ones are gone."""
 
-    def __init__(self, path: str) -> None:
-        self._region = ProbeRegion(path)
+    def __init__(
+        self, path: str, container: Container | None = None, since_ns: int | None = None
+    ) -> None:
+        """`since_ns`: when the reader began to wait for regions; None: now. What happened before is not lost to it."""
+        self._region = ProbeRegion(path, container=container)
         self.path = path
+        self.inside = container is not None
         self.created_ns = self._region.created_ns
         self.last_event_ns = self._region.last_event_ns
         self.uid, self.key = self._region.uid, self._region.key
@@ -53,6 +132,7 @@ class RegionReader:
         self._failures = 0  # whose messages were reported
         self._rebuild = False
         self._has_read = False
+        self._is_late = since_ns is None or self.created_ns < since_ns
 
     def close(self) -> None:
         self._region.close()
@@ -73,7 +153,7 @@ class RegionReader:
     @property
     def in_order(self) -> bool:
         """Whether the process itself reported its end."""
-        return self._region.header().state is State.ENDED
+        return self._region.header().state is RegionState.ENDED
 
     def note_death(self, time_ns: int) -> None:
         self._region.note_death(time_ns)
@@ -100,6 +180,8 @@ class RegionReader:
         # Before the ring, so that whatever these figures include has its event before the end of the ring.
         activity = region.activity()
         read = self._read_events()
+        # What a late reader has not seen is in the table, as far as it is alive.
+        lost = 0 if first and self._is_late and not self._rebuild else read.lost
         table, more = read.table, read.since.more
         counters = region.counters()
         devices = region.devices()
@@ -119,7 +201,7 @@ class RegionReader:
             events=read.since.events,
             position=self._region.position,
             missed=read.missed,
-            lost=read.lost,
+            lost=lost,
             unlisted=losses.live_uncounted,
             tracking=header.tracking,
             call_sites=bool(header.options & Option.CALL_SITES),
@@ -166,9 +248,11 @@ class RegionReader:
     ) -> tuple[DeviceDeclaration, ...]:
         """A device that is opened again may have other sizes; then it is declared again."""
         found = {
-            one.logical_id: one
-            for one in devices
-            if one is not None and self._declared.get(one.logical_id) != one and _is_plausible(one)
+            device.logical_id: device
+            for device in devices
+            if device is not None
+            and self._declared.get(device.logical_id) != device
+            and _is_plausible(device)
         }
         self._declared |= found
         return tuple(found.values())
@@ -180,7 +264,7 @@ class RegionReader:
     def _messages(self) -> dict[int, str]:
         if self._region.failure_count() <= self._failures:
             return {}
-        found = {one.time_ns: one.message for one in self._region.failures()}
+        found = {failure.time_ns: failure.message for failure in self._region.failures()}
         new = {time: text for time, text in found.items() if time not in self._reported}
         self._reported = set(found)
         self._failures += len(new)
@@ -203,8 +287,14 @@ def _figures(
     binaries = counters[Counted.KERNEL_BINARIES].reserved
     return ProbeCounters(
         kinds=tuple(
-            KindCounter(one.requested, one.reserved, one.count, one.peak, one.peak_ns or 0)
-            for one in (counters[kind] for kind in MemoryKind)
+            KindCounter(
+                counter.requested,
+                counter.reserved,
+                counter.count,
+                counter.peak,
+                counter.peak_ns or 0,
+            )
+            for counter in (counters[kind] for kind in MemoryKind)
         ),
         cb_demand=cb.reserved + dataflow.reserved,
         cb_peak=cb.peak + dataflow.peak,

@@ -10,10 +10,17 @@ from struct import Struct
 from ttmem.events.device import DeviceDeclaration
 from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.probe import _records, layout
-from ttmem.probe.layout import Section, State
+from ttmem.probe.layout import RegionState, Section
 from ttmem.procfs import is_alive, maps, pid_outside, program, user_id, user_name
+from ttmem.sources.containers import Container
 from ttmem.sources.probe import tables
-from ttmem.sources.probe.region_file import BadRegion, ForeignRegion, RegionFile, RegionHeader
+from ttmem.sources.probe.region_file import (
+    BadRegion,
+    ForeignRegion,
+    NotReady,
+    RegionFile,
+    RegionHeader,
+)
 from ttmem.sources.probe.ring import MOST_BYTES, Cursor, RingBatch
 
 _TABLE_COUNTS = Struct("<IIII")
@@ -39,8 +46,11 @@ class RingLosses:
 class ProbeRegion:
     """Declarations, counters, live entries, strings and new events. Every call reads the file again."""
 
-    def __init__(self, path: str, from_start: bool = True) -> None:
-        self.file = RegionFile(path)
+    def __init__(
+        self, path: str, from_start: bool = True, container: Container | None = None
+    ) -> None:
+        self.file = RegionFile(path, container)
+        self._container = container
         try:
             self._begin(path, from_start)
         except BaseException:
@@ -51,10 +61,12 @@ class ProbeRegion:
         self.path = path
         header = self.file.header()
         self._named_pid, self.start_ticks = header.pid, header.start_ticks
-        self.pid = self._find_process()
+        found = self._find_process()
+        self.pid = found or self._named_pid
+        self._over = found is None
         self.created_ns = header.created_ns
         compact = header.version == layout.COMPACT_VERSION
-        # A compact region has no events, but the time of the last one.
+        # A compact region may have no events, but has the time of the last one.
         self.last_event_ns = self.file.word(layout.LAST_EVENT_AT) or None if compact else None
         self._mark: tuple[bytes, ...] = ()
         self._checked = 0.0
@@ -84,9 +96,17 @@ class ProbeRegion:
         """The pid by which the process knows itself, if it is not the one it has here."""
         return self._named_pid if self._named_pid != self.pid else None
 
-    def _find_process(self) -> int:
-        """The pid that the process has here: in a container it has another."""
+    def _find_process(self) -> int | None:
+        """The pid that the process has here: in a container it has another. None: it has ended for sure.
+
+        A region inside a container is believed only about processes there, whatever pid it names.
+        """
         pid = self._named_pid
+        if self._container is not None:
+            found = self._container.process(pid, self.start_ticks)
+            if found is None and self.file.created_ns >= self._container.looked_ns:
+                raise NotReady(f"{self.path} is younger than what is known of its container")
+            return found
         running = program(pid)
         here = running is not None and running.start_ticks == self.start_ticks
         if here and user_id(pid) in (None, self.uid):
@@ -95,6 +115,8 @@ class ProbeRegion:
 
     def _check_owner(self) -> None:
         """Anybody can write a file that names another user's process."""
+        if self._over:
+            return
         uid = user_id(self.pid)
         running = program(
             self.pid
@@ -117,6 +139,8 @@ class ProbeRegion:
 
     def process_alive(self) -> bool:
         """False if the process has ended or runs another program, or if its pid is another process's now."""
+        if self._over:
+            return False
         running = program(self.pid)
         if running is None:  # gone, unless only this process has no free descriptor to read /proc
             return is_alive(self.pid, None)
@@ -139,15 +163,15 @@ class ProbeRegion:
     def note_death(self, time_ns: int) -> None:
         """Records when a process died that was killed before it could do so itself."""
         header = self.header()
-        if header.state is State.IN_USE and header.ended_ns is None:
+        if header.state is RegionState.IN_USE and header.ended_ns is None:
             self.file.set_word(layout.ENDED_AT, time_ns)
 
     def table_counts(self) -> tuple[int, int, int, int]:
         """(devices, sets of devices, core sets, how many of them had no space)."""
-        devices, sets, cores, without_room = _TABLE_COUNTS.unpack(
+        devices, sets, cores, without_space = _TABLE_COUNTS.unpack(
             self.file.read(layout.TABLES_AT, _TABLE_COUNTS.size)
         )
-        return devices, sets, cores, without_room
+        return devices, sets, cores, without_space
 
     def sets(self) -> list[tuple[int, ...]]:
         """The chips of each set of devices."""

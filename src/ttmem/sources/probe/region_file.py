@@ -14,21 +14,22 @@ from contextlib import suppress
 from struct import Struct
 
 from ttmem.clock import now_ns
-from ttmem.fast_dataclasses import dataclass, field
+from ttmem.fast_dataclasses import dataclass
 from ttmem.probe import layout
-from ttmem.probe.layout import Section, State
-from ttmem.sources.shm import REGION_NAME, probe_directory
+from ttmem.probe.layout import RegionState, Section
+from ttmem.procfs import LARGEST_PID
+from ttmem.sources.containers import Container
+from ttmem.sources.listing import DirectoryScan
+from ttmem.sources.shm import probe_directory, region_name
 
 U64 = Struct("<Q")
 LARGEST_FILE = 1 << 40  # far more than any region takes, and a valid offset for every system call
-LARGEST_PID = 1 << 22  # the kernel's own limit
 PIECE = 1 << 12  # records read at a time
 USUAL_SIZE = 24 << 20  # of a whole region, by default
 BYTES_PER_ENTRY = 16  # a reader keeps one live entry for so many bytes of a region
 MOST_ENTRIES = 1 << 21
 BEING_CREATED_S = 5.0  # from the first byte of a region to its magic number, on a busy machine
 MOST_PER_USER = 256  # regions that are read; `cleanup` keeps fewer of dead processes
-NAMES_PER_STEP = 4096  # 5 ms
 
 
 class BadRegion(Exception):
@@ -61,7 +62,7 @@ class RegionHeader:
     """Without the sections."""
 
     version: int
-    state: State
+    state: RegionState
     pid: int
     tracking: bool
     start_ticks: int
@@ -78,10 +79,15 @@ class RegionFile:
     the ledger. A region gets one for each 16 bytes of its usual size, a larger one for each 16 bytes it really takes.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, container: Container | None = None) -> None:
         self.path = path
+        self._inside = container is not None
         try:
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            self._file = (
+                os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+                if container is None
+                else container.open(os.path.basename(path))
+            )
         except OSError as problem:
             raise BadRegion(f"{path}: {problem.strerror}") from problem
         try:
@@ -138,17 +144,17 @@ class RegionFile:
         if magic == bytes(len(magic)) and self._is_young():
             raise NotReady(f"{self.path} is not ready")
         if magic != layout.MAGIC:
-            raise BadRegion(f"{self.path} is no probe region")
+            raise BadRegion(f"{self.path} is not a probe region")
         if version not in layout.STRIDES_OF:
             known = f"up to {max(layout.STRIDES_OF)}"
             raise BadRegion(f"{self.path} has version {version}, this ttmem reads {known}")
-        if state not in list(State) or state == State.MAKING:
+        if state not in list(RegionState) or state == RegionState.MAKING:
             raise NotReady(f"{self.path} is not ready")
         if not 0 < pid <= LARGEST_PID:
             raise BadRegion(f"{self.path} names a process that cannot be")
         return RegionHeader(
             version,
-            State(state),
+            RegionState(state),
             pid,
             bool(tracking),
             ticks,
@@ -165,7 +171,7 @@ class RegionFile:
         end = min(U64.unpack_from(data, layout.SIZE_AT)[0], LARGEST_FILE)
         fits = offset >= layout.HEADER_SIZE and offset + count * stride <= end
         if version == layout.COMPACT_VERSION:
-            sound = section is not Section.RING or count == 0
+            sound = section is not Section.RING or not count & (count - 1)
         else:
             hashed = section in (Section.RING, Section.LIVE)
             sound = count > 0 and not (hashed and count & (count - 1))
@@ -214,9 +220,9 @@ class RegionFile:
         return int(U64.unpack(self.read(offset, 8))[0])
 
     def set_word(self, offset: int, word: int) -> None:
-        """Does nothing if the file is another user's."""
+        """Does nothing if the file is another user's, or in a container."""
         with suppress(OSError):
-            if self.uid == os.geteuid():
+            if self.uid == os.geteuid() and not self._inside:
                 self.write(offset, U64.pack(word))
 
     def write(self, offset: int, data: bytes) -> None:
@@ -237,71 +243,31 @@ class RegionEntry:
     start_ticks: int
     inode: int
     uid: int
+    container: Container | None = None
+    fits: bool = True
 
 
-@dataclass(slots=True)
-class RegionListing:
-    """`left_out` counts, by user, the files beyond the limit."""
-
-    found: dict[str, RegionEntry] = field(default_factory=dict)  # by path
-    left_out: dict[int, int] = field(default_factory=dict)
-    _per_user: dict[int, int] = field(default_factory=dict)
-
-    def add(self, entry: RegionEntry) -> None:
-        count = self._per_user.get(entry.uid, 0)
-        if count < MOST_PER_USER:
-            self._per_user[entry.uid] = count + 1
-            self.found[entry.path] = entry
-        else:
-            self.left_out[entry.uid] = self.left_out.get(entry.uid, 0) + 1
+class RegionScan(DirectoryScan[RegionEntry]):
+    def __init__(self, directory: str | Container | None = None) -> None:
+        super().__init__(directory or probe_directory(), _region, MOST_PER_USER)
 
 
-class RegionScan:
-    """Lists the directory repeatedly: at once the first time, later in steps."""
-
-    def __init__(self, directory: str | None = None) -> None:
-        self._directory = directory
-        self._complete: RegionListing | None = None
-        self._walk: Iterator[RegionEntry | None] | None = None
-        self._partial = RegionListing()
-
-    def look(self) -> RegionListing:
-        """The last complete listing, and what the present one has found so far."""
-        if self._walk is None:
-            self._walk, self._partial = _walk(self._directory), RegionListing()
-        for done, entry in enumerate(self._walk, 1):
-            if entry is not None:
-                self._partial.add(entry)
-            if done == NAMES_PER_STEP and self._complete is not None:
-                found = {**self._complete.found, **self._partial.found}
-                return RegionListing(found, self._complete.left_out)
-        self._complete, self._walk = self._partial, None
-        return self._complete
-
-
-def find_regions(directory: str | None = None) -> Iterator[RegionEntry]:
+def find_regions(directory: str | Container | None = None) -> Iterator[RegionEntry]:
     """By path, up to the limit per user. Opening one shows whether it can be read."""
     found = RegionScan(directory).look().found
     for path in sorted(found):
         yield found[path]
 
 
-def _walk(directory: str | None) -> Iterator[RegionEntry | None]:
-    """An item per file; None if it is not named like a region."""
-    try:
-        with os.scandir(directory or probe_directory()) as entries:
-            for entry in entries:
-                yield _region(entry)
-    except OSError:
-        return
-
-
-def _region(entry: os.DirEntry[str]) -> RegionEntry | None:
-    match = REGION_NAME.match(entry.name)
-    if match is None or not entry.is_file(follow_symlinks=False):
+def _region(entry: os.DirEntry[str], container: Container | None) -> RegionEntry | None:
+    named = region_name(entry.name)
+    if named is None or not entry.is_file(follow_symlinks=False):
         return None
     try:
-        status = entry.stat(follow_symlinks=False)
+        if container is None:
+            path, status = entry.path, entry.stat(follow_symlinks=False)
+        else:
+            path, status = f"{container.path}/{entry.name}", container.status(entry.name)
     except OSError:
         return None
-    return RegionEntry(entry.path, int(match[1]), int(match[2]), status.st_ino, status.st_uid)
+    return RegionEntry(path, *named, status.st_ino, status.st_uid, container)

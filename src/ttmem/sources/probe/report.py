@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from ttmem.events import EVENT_SIZE, Event, Flag, MemoryKind, Notice, Op, runtime_messages
+from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice, Op, runtime_messages
 from ttmem.events.device import DeviceDeclaration
-from ttmem.probe.layout import SIDE, Counted, LiveType, Option, State
+from ttmem.events.record import places
+from ttmem.probe.layout import SIDE, Counted, LiveType, Option, RegionState
 from ttmem.probe.report import (
     DeviceReport,
     FailedAllocation,
@@ -27,7 +28,7 @@ from ttmem.probe.report import (
 )
 from ttmem.sizes import several
 from ttmem.sources.probe.region import ProbeRegion, RingLosses
-from ttmem.sources.probe.ring import RingBatch
+from ttmem.sources.probe.ring import RingBatch, closed_with_device
 from ttmem.sources.probe.tables import Activity, Counter, Failure, LiveEntry
 
 USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)  # listed even if unused: may be too large
@@ -41,7 +42,9 @@ class ReportReader:
     def __init__(self, region: ProbeRegion) -> None:
         self._region = region
         most = MOST_OF_OWN if region.uid == os.geteuid() else MOST_OF_OTHERS
-        self._history = RingHistory(region.live(), region.latest_events(most))
+        before = region.latest_events(most)
+        live = region.live()
+        self._history = RingHistory(before, live, region.new_events())
         self._texts = region.new_strings()
         self._sought = bool(region.header().options & Option.CALL_SITES)
 
@@ -50,7 +53,7 @@ class ReportReader:
         return ProcessReport(
             pid=region.pid,
             running=region.process_alive(),
-            in_order=region.header().state is State.ENDED,
+            in_order=region.header().state is RegionState.ENDED,
             devices=tuple(self._devices()),
             never_freed=self._holdings(self._history.never_freed(region.gone_with_device())),
             failures=region.failure_count(),
@@ -63,8 +66,8 @@ class ReportReader:
         return [self._failed(failure) for failure in found if failure.time_ns > since_ns]
 
     def _declaration(self, chip: int) -> DeviceDeclaration | None:
-        declared = (one for one in self._region.devices() if one is not None)
-        return next((one for one in declared if one.logical_id == chip), None)
+        declared = (device for device in self._region.devices() if device is not None)
+        return next((device for device in declared if device.logical_id == chip), None)
 
     def _devices(self) -> Iterator[DeviceReport]:
         region = self._region
@@ -75,12 +78,12 @@ class ReportReader:
                 marks = (
                     HighWater(
                         kind,
-                        one.peak,
-                        self._origin(one.peak_name, one.peak_site),
-                        _size_at_peak(one, activity),
+                        counter.peak,
+                        self._origin(counter.peak_name, counter.peak_site),
+                        _size_at_peak(counter, activity),
                     )
-                    for kind, one in zip(_COUNTED, counters, strict=True)
-                    if one.peak or kind in USER_SIZED
+                    for kind, counter in zip(_COUNTED, counters, strict=True)
+                    if counter.peak or kind in USER_SIZED
                 )
                 refusals = tuple(self._refusals(declared.logical_id))
                 yield DeviceReport(declared, tuple(marks), refusals)
@@ -114,7 +117,7 @@ class ReportReader:
     def _wanted(self, failure: Failure) -> tuple[WantedBuffer, ...]:
         chip = failure.chips[0] if failure.chips else None
         events = self._history.refused(failure.time_ns, failure.program)
-        return wanted_buffers(one for one in events if one.device == chip)
+        return wanted_buffers(event for event in events if event.device == chip)
 
     def _holdings(self, blocks: Iterable[Block]) -> tuple[Holding, ...]:
         """One holding for all chips of a buffer."""
@@ -123,14 +126,14 @@ class ReportReader:
             chips.setdefault(block._replace(chip=0), []).append(block.chip)
         return tuple(
             Holding(
-                one.kind,
+                block.kind,
                 tuple(sorted(where)),
-                one.held,
-                one.address,
-                self._origin(one.name, one.site, one.phase),
-                one.requested,
+                block.held,
+                block.address,
+                self._origin(block.name, block.site, block.phase),
+                block.requested,
             )
-            for one, where in chips.items()
+            for block, where in chips.items()
         )
 
     def _origin(self, name: int, site: int, phase: int = 0) -> Origin:
@@ -156,25 +159,25 @@ def _refusal(failure: Failure) -> Iterator[Refusal]:
 def _in_words(losses: RingLosses) -> Iterator[str]:
     if losses.live_not_listed:
         yield (
-            f"no room in the list of what is alive for {losses.live_not_listed:,} of the buffers, circular buffers, "
+            f"no space in the list of live entries for {losses.live_not_listed:,} of the buffers, circular buffers, "
             "programs and kernels: sums are right, lists are not (--live enlarges them)"
         )
     if losses.given_up:
         were = several(losses.given_up, "event was", "events were")
         yield f"{were} lost: sums are right, lists may miss something"
     if losses.strings_dropped:
-        yield f"no room for the text of {several(losses.strings_dropped, 'op or line', 'ops or lines')}"
+        yield f"no space for the text of {several(losses.strings_dropped, 'op or line', 'ops or lines')}"
     if losses.tables_dropped:
         some = several(losses.tables_dropped, "device or core set", "devices or core sets")
-        yield f"no room for {some}"
+        yield f"no space for {some}"
     if losses.forgotten:
         yield (
-            f"{several(losses.forgotten, 'buffer')} never freed had to make room in the list of what is alive: "
-            "not told here (--live enlarges them)"
+            f"{several(losses.forgotten, 'buffer')} never freed had to be dropped from the list of live entries: "
+            "not listed here (--live enlarges it)"
         )
     if losses.unseen:
         buffers = several(losses.unseen, "buffer was", "buffers were")
-        yield f"{buffers} allocated while tracking was off, in no figure"
+        yield f"{buffers} allocated while tracking was off, not counted"
     elif losses.unpaired_frees:
         buffers = several(losses.unpaired_frees, "buffer was", "buffers were")
         yield f"{buffers} freed, but never seen being made: before a fork"
@@ -197,11 +200,20 @@ class Block(NamedTuple):
 class RingHistory:
     """The events that the ring still has, and the state after them."""
 
-    def __init__(self, live: Iterable[LiveEntry], batch: RingBatch) -> None:
-        """`live` is read first: what changes between the two readings is in the ring, and is undone with the rest."""
+    def __init__(self, before: RingBatch, live: Iterable[LiveEntry], after: RingBatch) -> None:
+        """`live` was read between the two batches, so the table may lack some changes of the second one."""
+        # If events between them were lost, what came before cannot be reached from here.
+        first = RingBatch(b"", b"", 0) if after.lost else before
+        self._events, self._sides = first.events + after.events, first.sides + after.sides
+        self._ops = self._events[::EVENT_SIZE]  # most events need not be decoded
         self._now = {(block.id, block.chip): block for block in _blocks(live)}
-        self._batch = batch
-        self._ops = batch.events[::EVENT_SIZE]  # most events need not be decoded
+        for at in range(len(first.events) // EVENT_SIZE, len(self._ops)):
+            if self._ops[at] == Op.ALLOC:
+                event = self._event(at)
+                self._now.setdefault((event.id, event.device), self._block(event))
+            elif self._ops[at] == Op.FREE:
+                event = self._event(at)
+                self._now.pop((event.id, event.device), None)
 
     def now(self) -> list[Block]:
         """What is alive."""
@@ -213,7 +225,9 @@ class RingHistory:
         None: the ring has lost that moment.
         """
         failed = [
-            at for at in self._places(Notice.ALLOCATION_FAILED) if self._event(at).time == time_ns
+            at
+            for at in places(self._events, Notice.ALLOCATION_FAILED)
+            if self._event(at).time == time_ns
         ]
         if not failed:
             return None
@@ -222,45 +236,37 @@ class RingHistory:
             if self._ops[at] in (Op.ALLOC, Op.FREE):
                 event = self._event(at)
                 if event.op == Op.FREE:
-                    alive[event.id, event.device] = self._freed(event)
+                    alive[event.id, event.device] = self._block(event)
                 else:
                     alive.pop((event.id, event.device), None)
         return list(alive.values()), self._phase(failed[-1])
 
     def refused(self, time_ns: int, program: int | None) -> list[Event]:
         """The circular buffers that a program wanted when it failed."""
-        found = map(self._event, self._places(Notice.CB_REFUSED))
-        return [one for one in found if one.time == time_ns and one.extra == program]
+        found = map(self._event, places(self._events, Notice.CB_REFUSED))
+        return [event for event in found if event.time == time_ns and event.extra == program]
 
     def never_freed(self, gone: Iterable[LiveEntry]) -> list[Block]:
         """What is alive or went with its device: `gone` of the table, and what the ring has beside it."""
-        frees = map(self._event, self._places(Op.FREE))
-        closed = [self._freed(event) for event in frees if event.flags & Flag.WITH_DEVICE]
-        # Of some there was no room in the table.
-        known = {(one.id, one.chip): one for one in closed}
-        known |= {(one.id, one.chip): one for one in _blocks(gone)}
+        closed = closed_with_device(self._events)  # some did not fit into the table
+        known = {key: self._block(event) for key, event in closed.items()}
+        known |= {(block.id, block.chip): block for block in _blocks(gone)}
         return [*known.values(), *self.now()]
 
-    def _places(self, op: int) -> Iterator[int]:
-        at = self._ops.find(op)
-        while at >= 0:
-            yield at
-            at = self._ops.find(op, at + 1)
-
     def _event(self, at: int) -> Event:
-        return Event.unpack(self._batch.events, at * EVENT_SIZE)
+        return Event.unpack(self._events, at * EVENT_SIZE)
 
     def _phase(self, at: int) -> int:
-        return int(SIDE.unpack_from(self._batch.sides, at * SIDE.size)[0])
+        return int(SIDE.unpack_from(self._sides, at * SIDE.size)[0])
 
     @cached_property
     def _phases(self) -> dict[tuple[int, int], int]:
         """In which phase buffers were made; ids are not used again."""
-        made = ((self._event(at), at) for at in self._places(Op.ALLOC))
+        made = ((self._event(at), at) for at in places(self._events, Op.ALLOC))
         return {(event.id, event.device): self._phase(at) for event, at in made}
 
-    def _freed(self, event: Event) -> Block:
-        """A FREE names who allocated; only the phase is that of the thread which freed it."""
+    def _block(self, event: Event) -> Block:
+        """A FREE also names who allocated; only the phase is that of the thread which freed it."""
         return Block(
             event.id,
             event.device,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ttmem.events.record import EVENT_SIZE
+from ttmem.events.record import EVENT_SIZE, Event, Op, places
 from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section
@@ -25,6 +25,12 @@ class RingBatch:
     lost: int  # between the last batch and this one
     skipped: int = 0  # before them, because only the latest were asked for
     more: bool = False  # the next call continues
+
+
+def closed_with_device(events: bytes) -> dict[tuple[int, int], Event]:
+    """The FREE of every buffer, by id and device, that its program never freed: closing the device did."""
+    frees = (Event.unpack(events, at * EVENT_SIZE) for at in places(events, Op.FREE))
+    return {(event.id, event.device): event for event in frees if event.is_freed_with_device}
 
 
 class Cursor:

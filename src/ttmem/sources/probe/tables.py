@@ -177,10 +177,10 @@ def read_counters(file: RegionFile, devices: int) -> list[list[Counter]]:
 
 
 def _counter(row: tuple[int, ...]) -> Counter:
-    """With the peak since the last reset, or the highest before it."""
+    """With the peak since the last reset, or the highest before it, which knows its line also if they are equal."""
     recent, earlier = row[4:9], row[9:14]
     requested, reserved, allocations, frees = row[:4]
-    peak, time_ns, name, site, capacity = earlier if earlier[0] > recent[0] else recent
+    peak, time_ns, name, site, capacity = earlier if earlier[0] >= recent[0] else recent
     held = requested, reserved, allocations, frees
     return Counter(*held, peak, time_ns or None, name, site, capacity, recent_peak=recent[0])
 
@@ -238,9 +238,9 @@ def read_live(file: RegionFile, sets: list[tuple[int, ...]]) -> list[LiveEntry]:
                 entries += max(1, len(entry.chips))
         if entries > file.most_entries:
             raise TooMuch(
-                f"{file.path} of user {user_name(file.uid)} tells of more than {file.most_entries:,} live buffers, "
-                "circular buffers and kernels on all chips, the most that is read of a region of its size: it "
-                "counts nowhere"
+                f"{file.path} of user {user_name(file.uid)} has more than {file.most_entries:,} live buffers, "
+                "circular buffers and kernels on all chips, the limit for a region of its size: it is "
+                "not counted"
             )
     return found
 

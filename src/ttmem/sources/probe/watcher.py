@@ -1,4 +1,4 @@
-"""Follows all regions of a directory while processes come and go.
+"""Follows all regions of a directory, and of containers, while processes come and go.
 
 Any user can create regions, and `ttmem serve` may read those of all users. So each user gets a share of the processor
 time of each read. If a user has more or larger regions than fit into it, only that user's regions wait.
@@ -17,6 +17,7 @@ from ttmem.events.probe_news import KilledProcess, ProbeNews
 from ttmem.fast_dataclasses import dataclass, field
 from ttmem.procfs import user_name
 from ttmem.sizes import several
+from ttmem.sources.containers import Container, Containers
 from ttmem.sources.probe.ended import final_news
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region_file import (
@@ -35,6 +36,8 @@ WITNESS_NS = 2_000_000_000  # a process seen alive within this time died now
 SHARE_S = 0.05  # processor time per read for the regions of one user
 MOST_REMARKS = 8  # per user
 RegionId = tuple[str, int]  # path and inode: a process that calls exec creates a new region
+
+_User = tuple[int, bool]  # uid, and whether in a container
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,10 @@ class ProbeWatcher:
     folder: str | None = None  # None: the default directory
     # Selects regions, which are then read even if their process has ended. None: those of all live processes.
     wanted: Callable[[RegionReader], bool] | None = None
+    containers: Containers | None = None  # whose regions are read as well
+    since_ns: int = field(default_factory=now_ns)  # what older regions have overwritten is not lost
     _scan: RegionScan | None = None
+    _inside: dict[Container, RegionScan] = field(default_factory=dict)
     _readers: dict[RegionId, RegionReader] = field(default_factory=dict)
     _ended: set[RegionId] = field(default_factory=set)
     _killed: dict[RegionId, KilledProcess] = field(default_factory=dict)
@@ -71,40 +77,63 @@ class ProbeWatcher:
 
     def read(self) -> ProbeReading:
         """What is new in all regions, up to a limit."""
-        self._scan = self._scan or RegionScan(self.folder)
-        listing = self._scan.look()
-        there = {(name.path, name.inode): name for name in listing.found.values()}
+        there, left_out = self._list()
         self._ended &= there.keys()
-        self._killed = {region: one for region, one in self._killed.items() if region in there}
+        self._killed = {
+            region: killed for region, killed in self._killed.items() if region in there
+        }
         self._suspended = {
-            region: one for region, one in self._suspended.items() if region in there
+            region: suspended for region, suspended in self._suspended.items() if region in there
         }
         shares = _Shares()
         remarks: list[tuple[int, Remark]] = []
         for region, name in there.items():
-            if not (self._is_known(region) or shares.is_spent(name.uid, region[0])):
-                with shares.of(name.uid):
+            user = (name.uid, name.container is not None)
+            if not (self._is_known(region) or shares.is_spent(user, region[0])):
+                with shares.of(user):
                     self._open(region, name, remarks)
         news = []
         for region, reader in list(self._readers.items()):
-            if not shares.is_spent(reader.uid, region[0]):
-                with shares.of(reader.uid):
+            user = (reader.uid, reader.inside)
+            if not shares.is_spent(user, region[0]):
+                with shares.of(user):
                     news.append(self._look(region, reader, there, remarks))
         self._looked_ns = now_ns()
         # Those that waited come first next time.
         self._readers = dict(
-            sorted(self._readers.items(), key=lambda one: one[0][0] not in shares.waiting)
+            sorted(self._readers.items(), key=lambda item: item[0][0] not in shares.waiting)
         )
         remarks += [
-            (one.uid, one.remark) for one in self._suspended.values() if one.remark is not None
+            (suspended.uid, suspended.remark)
+            for suspended in self._suspended.values()
+            if suspended.remark is not None
         ]
-        behind = [*shares.waiting, *(one.path for one in news if one.more)]
+        behind = [*shares.waiting, *(update.path for update in news if update.more)]
         return ProbeReading(
             tuple(news),
-            tuple(_bounded(remarks, listing.left_out)),
+            tuple(_bounded(remarks, left_out)),
             tuple(self._killed.values()),
             tuple(behind),
         )
+
+    def _list(self) -> tuple[dict[RegionId, RegionEntry], dict[int, int]]:
+        """Region files, and by user how many more there are than are looked at."""
+        self._scan = self._scan or RegionScan(self.folder)
+        scans = [self._scan]
+        if self.containers is not None:
+            open_ones = [container for container in self.containers.look() if container.regions]
+            self._inside = {
+                container: self._inside.get(container) or RegionScan(container)
+                for container in open_ones
+            }
+            scans += self._inside.values()
+        there: dict[RegionId, RegionEntry] = {}
+        left_out: dict[int, int] = {}
+        for listing in [scan.look() for scan in scans]:
+            there.update({(name.path, name.inode): name for name in listing.found.values()})
+            for uid, count in listing.left_out.items():
+                left_out[uid] = left_out.get(uid, 0) + count
+        return there, left_out
 
     def rebuild(self, path: str) -> None:
         """Makes the next read take the live table of that region."""
@@ -140,7 +169,8 @@ class ProbeWatcher:
 
     def _open(self, region: RegionId, name: RegionEntry, remarks: list[tuple[int, Remark]]) -> None:
         try:
-            reader = RegionReader(name.path)
+            since_ns = 0 if region in self._suspended else self.since_ns
+            reader = RegionReader(name.path, name.container, since_ns)
         except NotReady:
             return
         except BadRegion as problem:
@@ -157,7 +187,7 @@ class ProbeWatcher:
             self._ended.add(region)
         else:
             if not reader.in_order:
-                words = partial(final_news, name.path)
+                words = partial(final_news, name.path, name.container)
                 ended_ns = reader.ended_ns
                 self._killed[region] = KilledProcess(
                     reader.facts.pid, name.path, words, ended_ns, reader.user
@@ -199,27 +229,30 @@ class ProbeWatcher:
 
 
 class _Shares:
-    """How much processor time each user's regions have taken in one read."""
+    """How much processor time each user's regions have taken in one read.
+
+    Those inside containers apart: many containers run as root, and what they do must not delay root's own regions.
+    """
 
     def __init__(self) -> None:
-        self._taken: dict[int, float] = {}
+        self._taken: dict[_User, float] = {}
         self.waiting: dict[str, None] = {}  # regions left for the next read
 
-    def is_spent(self, uid: int, path: str) -> bool:
+    def is_spent(self, user: _User, path: str) -> bool:
         """False for the first region of each user, which is always read."""
-        if self._taken.get(uid, 0.0) < SHARE_S:
+        if self._taken.get(user, 0.0) < SHARE_S:
             return False
         self.waiting[path] = None
         return True
 
     @contextmanager
-    def of(self, uid: int) -> Iterator[None]:
+    def of(self, user: _User) -> Iterator[None]:
         """Charges the time inside to that user."""
         before = time.thread_time()
         try:
             yield
         finally:
-            self._taken[uid] = self._taken.get(uid, 0.0) + time.thread_time() - before
+            self._taken[user] = self._taken.get(user, 0.0) + time.thread_time() - before
 
 
 def _bounded(
@@ -248,7 +281,7 @@ def _fault(path: str, pid: int, problem: Exception) -> Remark:
 
 
 def _why_not(name: RegionEntry, problem: BadRegion) -> Remark:
-    if isinstance(problem.__cause__, PermissionError):
+    if isinstance(problem.__cause__, PermissionError) and name.container is None:
         return closed_file(PROBE_CLOSED, name.path, name.pid)
     kind = "foreign_probe_region" if isinstance(problem, ForeignRegion) else "probe_region"
     user = user_name(name.uid) or "unknown"

@@ -232,7 +232,7 @@ def _lock(folder: int, path: str, owner: int | None = None) -> int:
         except OSError as problem:
             os.close(lock)
             raise BadInput(
-                f"cannot write {shown}: {problem.strerror}; make room, or choose another --socket"
+                f"cannot write {shown}: {problem.strerror}; free some space, or choose another --socket"
             ) from problem
         except BaseException:
             os.close(lock)
@@ -246,7 +246,7 @@ def _locked(folder: int, name: str, shown: str, lock: int, owners: set[int]) -> 
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid not in owners:
         owner = user_name(status.st_uid)
         raise BadInput(
-            f"{shown} is no lock file of yours (it belongs to {owner}); remove it, or choose another --socket"
+            f"{shown} is not your lock file (it belongs to {owner}); remove it, or choose another --socket"
         )
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -279,7 +279,7 @@ def _clear_stale(folder: int, path: str) -> None:
         except OSError as problem:
             if problem.errno not in (errno.ECONNREFUSED, errno.ENOENT):
                 raise BadInput(
-                    f"cannot tell who serves {path}: {problem}; choose another --socket"
+                    f"cannot find out who serves {path}: {problem}; choose another --socket"
                 ) from problem
         else:
             raise AlreadyServed(

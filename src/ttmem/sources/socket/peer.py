@@ -11,8 +11,15 @@ from typing import Any, Protocol
 from ttmem.events import DeviceDeclaration
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame, FrameError, FrameStream
-from ttmem.wire.historical import Head
-from ttmem.wire.record_stream import Broken, Item, Problem, Question, RecordStream, Reports
+from ttmem.wire.historical import (
+    Broken,
+    Head,
+    HistoricalQuery,
+    Item,
+    Problem,
+    RecordStream,
+    Reports,
+)
 
 RECEIVE = 256 << 10
 # While a peer has more than this to read, nothing is read from it. So a peer that never reads its answers blocks only
@@ -187,7 +194,7 @@ class Peer:
     def _item(self, item: Item) -> None:
         if isinstance(item, Reports):
             self._sink.events(self, item.events, 0, len(item.events))
-        elif isinstance(item, Question):
+        elif isinstance(item, HistoricalQuery):
             if self.deaf:
                 return
             answer = self._sink.question(self, item.head, item.record_size)

@@ -84,7 +84,7 @@ class Sensor:
 
     def _between(self, value: object, most: float) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise NoValue("the user-mode driver does not tell it")
+            raise NoValue("the user-mode driver does not report it")
         if not self.least <= value <= most:
             bounds = f"{self.least:,.0f} to {most:,.0f}{self.unit}"
             said = f"{value:,.15g}" if abs(value) < 1 << 64 else "what it says"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import select
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from ttmem.own_python import module_command
 
 if TYPE_CHECKING:
     import subprocess
@@ -30,7 +31,7 @@ class UmdSensors:
 
     def __init__(
         self,
-        command: Sequence[str] = (sys.executable, "-m", "ttmem.sources.telemetry.umd_child"),
+        command: Sequence[str] = module_command("ttmem.sources.telemetry.umd_child"),
         *,
         patience_s: float = _PATIENCE_S,
         retry_s: float = _RETRY_S,
@@ -48,7 +49,7 @@ class UmdSensors:
             return []
         try:
             answer = json.loads(self._line())
-            if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
+            if not isinstance(answer, list) or not all(isinstance(entry, dict) for entry in answer):
                 raise ValueError("its answer makes no sense")
         except (OSError, ValueError, RecursionError) as problem:
             self.problem = f"the user-mode driver failed: {problem}"

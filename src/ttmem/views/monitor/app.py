@@ -1,4 +1,4 @@
-"""The monitor on a terminal: keys and clicks go in, lines come out."""
+"""Runs the monitor on a terminal: reads keys and clicks, writes lines."""
 
 from __future__ import annotations
 
@@ -6,29 +6,57 @@ import gc
 import sys
 import time
 from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
 from ttmem.views.ink import Line
-from ttmem.views.monitor.monitor import Monitor
+from ttmem.views.monitor.live_data import Poller, R
 from ttmem.views.monitor.terminal import Click, Event, Terminal
 from ttmem.views.monitor.theme import Depth, Theme
-from ttmem.views.monitor.watch import Follower, Question, Watch
 
+R_contra = TypeVar("R_contra", contravariant=True)
 FIRST_ANSWER = 0.4  # seconds that the first screen waits for the feed
 HEARTBEAT = 1.0  # seconds; how often ages are redrawn while the feed is silent
 
 
-class MonitorApp:
-    """Thin: everything that can be tested without a terminal is in `Monitor`."""
+class Shows(Protocol):
+    """A monitor without a terminal: `Monitor`, or that of a fleet."""
+
+    done: bool  # the user has quit
+    dark: bool
+    typing: bool  # the filter
+    faults: dict[str, None]  # printed at the end
+
+    def screen(self, width: int, height: int) -> list[Line]: ...
+    def press(self, key: str) -> None: ...
+    def click(self, column: int, line: int) -> None: ...
+    def tick(self) -> None: ...
+    def wish(self) -> object:
+        """What the next reading is for; if it changes, one is made at once."""
+
+
+class Takes(Protocol[R_contra]):
+    """Where readings go."""
+
+    def take(self, readings: Iterable[R_contra]) -> None: ...
+
+
+class MonitorApp(Generic[R]):
+    """As small as possible: everything that can be tested without a terminal is in the monitor."""
 
     def __init__(
-        self, monitor: Monitor, watch: Watch, follower: Follower, terminal: Terminal, depth: Depth
+        self,
+        monitor: Shows,
+        watch: Takes[R],
+        poller: Poller[R],
+        terminal: Terminal,
+        depth: Depth,
     ) -> None:
         self._monitor = monitor
         self._watch = watch
-        self._follower = follower
+        self._follower = poller
         self._terminal = terminal
         self._themes = {dark: Theme(depth, dark) for dark in (True, False)}
-        self._asked: tuple[Question, float, str | None] | None = None
+        self._asked: object = None
         self._drawn_at = 0.0
 
     @property
@@ -72,27 +100,25 @@ class MonitorApp:
         return self._monitor.screen(*self._terminal.size)
 
     def _hurry(self) -> None:
-        """A new question is asked at once."""
-        timeline = self._monitor.timeline
-        at = timeline.at if timeline and not timeline.playing else None
-        question = self._monitor.question(), self._monitor.interval, at
-        if question != self._asked:
-            self._asked = question
+        """Sends a new question without waiting for the next refresh."""
+        wish = self._monitor.wish()
+        if wish != self._asked:
+            self._asked = wish
             self._follower.hurry()
 
 
-def run_session(monitor: Monitor, watch: Watch, follower: Follower, depth: Depth) -> int:
+def run_session(monitor: Shows, watch: Takes[R], poller: Poller[R], depth: Depth) -> int:
     """Runs until the user quits; returns the exit code. Errors are printed at the end."""
-    follower.start()
+    poller.start()
     try:
         with Terminal() as terminal:
-            app = MonitorApp(monitor, watch, follower, terminal, depth)
+            app = MonitorApp(monitor, watch, poller, terminal, depth)
             app.start()
             _calm_collector()
             while not app.over:
                 app.turn()
     finally:
-        follower.stop()
+        poller.stop()
         _print_errors(monitor.faults)
     return 0
 
@@ -106,7 +132,7 @@ def _print_errors(faults: Iterable[str]) -> None:
 
 
 def _calm_collector() -> None:
-    """Modules stay, and a screen is 10,000 objects that are freed without a collector.
+    """Modules stay loaded, and the 10,000 objects of a screen are freed without the collector.
 
     With the default thresholds it runs 14 times per screen: an eighth of the CPU time.
     """

@@ -106,7 +106,7 @@ class TimeColumns:
         return max(LONGEST_STEP, 5 * min(map(sub, near[1:], near), default=0) // 2)
 
     def _between(self, after: int, longest: int) -> bool:
-        """Is there nothing missing between the sample before `after` and the next one, or now?"""
+        """Whether there is no gap between the sample before `after` and the next one, or now."""
         if after == 0:
             return False
         until = self.times[after] if after < self.edges[-1] else self.end_ns
@@ -215,7 +215,7 @@ class Subject(NamedTuple):
     only: frozenset[str] | None = None
 
     def has(self, figure: str) -> bool:
-        """Does the figure make sense for it?"""
+        """Whether the figure applies to it."""
         return self.only is None or figure in self.only
 
 
@@ -262,7 +262,7 @@ def panel(subject: Subject, series: Series, look: Look, width: int, height: int)
     )
 
 
-class Sensor(NamedTuple):
+class ChartedSensor(NamedTuple):
     """A sensor of a card. Its samples are whole tenths."""
 
     name: str  # of the field of Telemetry
@@ -276,14 +276,14 @@ class Sensor(NamedTuple):
 
 
 SENSORS = (
-    Sensor("temperature_c", "TEMP", " °C", Style.WARN, 1000),
-    Sensor("power_w", "POWER", " W", Style.RING, 3000),
-    Sensor("aiclk_mhz", "AICLK", " MHz", Style.L1_SMALL, 15000),
+    ChartedSensor("temperature_c", "TEMP", " °C", Style.WARN, 1000),
+    ChartedSensor("power_w", "POWER", " W", Style.RING, 3000),
+    ChartedSensor("aiclk_mhz", "AICLK", " MHz", Style.L1_SMALL, 15000),
 )
 
 
 def sensor_panel(
-    sensor: Sensor, telemetry: Telemetry, series: Series, look: Look, width: int, height: int
+    sensor: ChartedSensor, telemetry: Telemetry, series: Series, look: Look, width: int, height: int
 ) -> list[Line]:
     """The chart of a sensor; what reaches the limit at which firmware throttles is in the colour of alarm."""
     values, value = series.get("value", ()), getattr(telemetry, sensor.name)
@@ -345,7 +345,7 @@ def scale(peak: int, capacity: int | None) -> int:
 
 
 def _label_width(subject: Subject, series: Series, look: Look) -> int:
-    """Columns for what the upper edge may stand for, whatever of the past is in sight."""
+    """The width of the scale's label, the same for any part of the past."""
     units, capacity = look.state.units, subject.use.capacity or 0
     highest = max(*series.get(subject.kind.series, ()), subject.use.peak or 0, LEAST_SCALE)
     space = max(len(units.text(count)) for count in (scale(highest, None), capacity))
@@ -353,7 +353,7 @@ def _label_width(subject: Subject, series: Series, look: Look) -> int:
 
 
 def _title(subject: Subject, past: Past, look: Look, width: int) -> Line:
-    """The figures and the peak; what the scale says anyway goes first if there is no room."""
+    """The figures and the peak; what the scale says anyway goes first if there is no space."""
     units, capacity = look.state.units, subject.use.capacity
     over = is_over(subject.use.held, capacity)
     name = ink(f"{subject.kind.title} ", subject.kind.style)

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.text import clean, columns, wrap
 from ttmem.views.ink import EMPTY, Line, Span, Style, faint, fitted, ink, line_columns
-from ttmem.views.monitor.state import Drawn, State, Target
-from ttmem.views.monitor.watch import chosen_names
+from ttmem.views.monitor.live_data import chosen_names
+from ttmem.views.monitor.state import Drawn, MonitorState, Target
 from ttmem.views.names import moment
+from ttmem.views.selection import NOT_SHOWN
 
 # Five lines of pixels per letter.
 _LETTERS = {
@@ -84,11 +85,11 @@ class Status(NamedTuple):
         return self.age is not None and self.age > max(STALE, STALE * self.interval)
 
 
-class Frame(NamedTuple):
+class ScreenFrame(NamedTuple):
     """The frame of one refresh; `around` draws it around a page."""
 
     status: Status
-    state: State
+    state: MonitorState
     snapshot: Snapshot | None
     tabs: Sequence[str]
     keys: Sequence[tuple[str, str]]  # none: printed as text, without footer
@@ -139,7 +140,8 @@ class Frame(NamedTuple):
             faint(status.feed),
         ]
         dots = "".join("●" if at == status.beats % 3 else "∙" for at in range(3))
-        live = ink("live  ", Style.GOOD) if status.live and not self.state.paused else ()
+        present = self.snapshot and not (self.state.paused or status.problem or status.stale)
+        live = ink("live  ", Style.GOOD) if status.live and present else ()
         right = (*live, *faint(f"every {status.interval:g} s "), *ink(f"{dots} ", Style.GOOD))
         return _ends(left, right, self.width)
 
@@ -157,9 +159,12 @@ class Frame(NamedTuple):
         if self.snapshot and (lost := _lost(self.snapshot.losses)):
             facts.append(ink(f"! {lost}", Style.WARN))
         if self.snapshot and (remarks := self.snapshot.remarks):
-            more = f"  (and {len(remarks) - 1} more: h)" if len(remarks) > 1 else ""
+            where = ": h" if self.keys else "; `ttmem ps` shows all"
+            more = f"  (and {len(remarks) - 1} more{where})" if len(remarks) > 1 else ""
             facts.append(ink(f"! {remarks[0].text}{more}", Style.WARN))
-        if self.status.missing:
+        if self.status.missing.endswith(NOT_SHOWN):  # nothing is wrong: once is enough
+            facts += [faint(self.status.missing)] if self.state.page == 0 else []
+        elif self.status.missing:
             facts.append(ink(f"! {self.status.missing}", Style.WARN))
         if self.status.pids:
             who = chosen_names(self.status.pids)
@@ -216,7 +221,7 @@ def _tab_line(names: Sequence[str], chosen: int, width: int) -> tuple[Line, list
     return tuple(spans), targets
 
 
-def _go_to(name: str) -> Callable[[State], str]:
+def _go_to(name: str) -> Callable[[MonitorState], str]:
     return lambda _: name
 
 

@@ -103,11 +103,11 @@ def _without_time_bar(entries: Iterable[tuple[str, str]]) -> list[tuple[str, str
 
 
 def _section(title: str, entries: Iterable[tuple[str, str]], width: int) -> list[Line]:
-    lines = [line for term, text in entries for line in _entry(term, text, width)]
+    lines = [line for term, text in entries for line in entry_lines(term, text, width)]
     return [ink(f" {title}", Style.TITLE), *lines, EMPTY] if lines else []
 
 
-def _entry(term: str, text: str, width: int) -> list[Line]:
+def entry_lines(term: str, text: str, width: int) -> list[Line]:
     name = ink(f"  {term}", Style.LABEL)
     if columns(term) + 3 > TERM:
         return [name, *indent(paragraph(text, width - TERM - 1), TERM)]

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 from ttmem.text import clean
 from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, indent, ink, paragraph
-from ttmem.views.monitor.state import Drawn, Look, State, Target
-from ttmem.views.table import GAP, GUTTER, Fitted, ListColumn, fit_rows, footer, row_line
+from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target
+from ttmem.views.table import GAP, GUTTER, ListColumn, Table, footer, table_of
 
 Row = TypeVar("Row")
 
@@ -51,10 +51,12 @@ def title(text: str, sorts: bool, falling: bool, ascii: bool) -> Line:
 
 
 def no_space(count: int, noun: str) -> Line:
-    """Where there is only one line: '3 processes, no room to list them'."""
+    """Where there is only one line: '3 processes, no space to list them'."""
     many = noun + ("es" if noun.endswith("s") else "s")
     text = (
-        f"1 {noun}, no room to list it" if count == 1 else f"{count:,} {many}, no room to list them"
+        f"1 {noun}, no space to list it"
+        if count == 1
+        else f"{count:,} {many}, no space to list them"
     )
     return faint(" " * GUTTER + text)
 
@@ -74,7 +76,7 @@ class Listing(Generic[Row]):
         page: str,
         columns: Sequence[ListColumn[Row]],
         rows: Sequence[Row],
-        state: State,
+        state: MonitorState,
         *,
         first: int = 0,
         empty: str = "nothing to show",
@@ -125,16 +127,15 @@ class Listing(Generic[Row]):
         space = self._space(height)
         start = self._start(space)
         visible = self.rows[start : start + space]
-        fitted = fit_rows(self._columns, visible, width - GUTTER)
+        table = table_of(self._columns, visible).fitted(width - GUTTER)
         if self.rows and not space:
             line = clip_line(no_space(len(self.rows), self._noun), width)
-            return Drawn([line] if height == 1 else [self._header(fitted, width, ascii), line])
-        lines = [self._header(fitted, width, ascii)]
-        targets = self._header_targets(fitted, top)
-        for at in range(len(visible)):
-            cells = (one.cell(one.lines[at]) for one in fitted)
-            targets.append(Target(top + len(lines), partial(_point, self._page, start + at)))
-            lines.append(row_line(cells, width, lit and start + at == self._cursor))
+            return Drawn([line] if height == 1 else [self._header(table, width, ascii), line])
+        lines = [self._header(table, width, ascii)]
+        targets = self._header_targets(table, top)
+        for at, row in enumerate(table.rows, start):
+            targets.append(Target(top + len(lines), partial(_point, self._page, at)))
+            lines.append(table.listed(row, width, lit and at == self._cursor))
         if not self.rows and space:
             sentence = paragraph(self._nothing(), width - GUTTER, Style.FAINT)
             lines += [clip_line(line, width) for line in indent(sentence, GUTTER)[:space]]
@@ -170,34 +171,33 @@ class Listing(Generic[Row]):
         self._of.cursor = max(0, min(wanted, last))
         self._of.top = self._start(space)
 
-    def _header(self, fitted: Sequence[Fitted], width: int, ascii: bool) -> Line:
+    def _header(self, table: Table, width: int, ascii: bool) -> Line:
         cells = []
-        for one in fitted:
-            column = self._columns[one.index]
+        for at in table.shown:
+            column = self._columns[at]
             falling = column.largest_first != self._of.reverse
-            sorts = one.index == self.sort_column
-            cells.append(one.cell(title(column.title, sorts, falling, ascii)))
-        return row_line(cells, width)
+            cells.append(title(column.title, at == self.sort_column, falling, ascii))
+        return table.listed(cells, width)
 
-    def _header_targets(self, fitted: Sequence[Fitted], line: int) -> list[Target]:
-        targets, at = [], GUTTER
-        for one in fitted:
-            if one.index in self._sorts:
-                number = (self._sorts.index(one.index) - self._from) % len(self._sorts)
+    def _header_targets(self, table: Table, line: int) -> list[Target]:
+        targets, start = [], GUTTER
+        for at, width in zip(table.shown, table.widths, strict=True):
+            if at in self._sorts:
+                number = (self._sorts.index(at) - self._from) % len(self._sorts)
                 act = partial(_sort_by, self._page, number)
-                targets.append(Target(line, act, at, at + one.width))
-            at += one.width + GAP
+                targets.append(Target(line, act, start, start + width))
+            start += width + GAP
         return targets
 
     def _nothing(self) -> str:
         return f"nothing matches '{self._filter}'" if self._all else self._empty
 
 
-def _point(page: str, row: int, state: State) -> None:
+def _point(page: str, row: int, state: MonitorState) -> None:
     state.of(page).cursor = row
 
 
-def _sort_by(page: str, number: int, state: State) -> None:
+def _sort_by(page: str, number: int, state: MonitorState) -> None:
     """A click on a title: sorts by it; a second one turns the order round."""
     of = state.of(page)
     of.reverse = not of.reverse if of.sort == number else False

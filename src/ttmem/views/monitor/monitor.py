@@ -7,29 +7,25 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, ink, paragraph
-from ttmem.views.monitor.frame import Frame, Status
-from ttmem.views.monitor.help import BACK, FOOTER, HelpScreen, help_lines
-from ttmem.views.monitor.listing import MOVES
+from ttmem.snapshots import Question, Snapshot
+from ttmem.views.ink import EMPTY, Line, Style, clip_line, faint, ink, paragraph
+from ttmem.views.monitor.frame import Status
+from ttmem.views.monitor.help import BACK, FOOTER, help_lines
+from ttmem.views.monitor.live_data import LiveData, wanted
+from ttmem.views.monitor.screen import MonitorScreen
 from ttmem.views.monitor.state import (
     Drawn,
     Inner,
     Look,
     Page,
-    State,
-    Watcher,
+    SnapshotWatcher,
+    Target,
     change_device,
     change_span,
-    next_units,
-    other_interval,
-    type_filter,
 )
 from ttmem.views.monitor.timeline import LiveTimeline, Timeline
-from ttmem.views.monitor.watch import Question, Watch, wanted
 from ttmem.views.selection import NOTHING_RUNNING, TRY
-from ttmem.views.terminal import plain_signs
 
-MOST_FAULTS = 20
 MOMENT = 0.3  # seconds; a page that waits no longer than this does not flicker
 ONE_DEVICE = ("Device", "Cores", "Kernels")  # pages that show the details of one device only
 
@@ -42,13 +38,13 @@ class _CameFrom(NamedTuple):
     arrived: str
 
 
-class Monitor:
+class Monitor(MonitorScreen):
     """Pages, the user's choices and the watched feed; `screen` is what they look like."""
 
     def __init__(
         self,
         feed: Callable[[], str],
-        watch: Watch,
+        watch: LiveData,
         pages: Sequence[Page],
         *,
         interval: float = 1.0,
@@ -58,25 +54,21 @@ class Monitor:
         paper: bool = False,
         timeline: Timeline | None = None,
     ) -> None:
-        self.state = State(page=page)
-        self.interval = interval
-        self.dark = True
-        self.done = False
+        super().__init__(
+            [page.name for page in pages],
+            interval=interval,
+            page=page,
+            zone=zone,
+            ascii_only=ascii_only,
+            paper=paper,
+        )
         self._feed = feed  # its name, which may change: a server came, or went
         self._watch = watch
         self._pages = pages
-        self._watchers = [page for page in pages if isinstance(page, Watcher)]
-        self._zone = zone
-        self._ascii = ascii_only
-        self._paper = paper  # printed once: no keys
+        self._watchers = [page for page in pages if isinstance(page, SnapshotWatcher)]
         self.timeline = timeline  # of a recording; None: live
         self.notice = ""  # which instant of a recording was opened; until the user moves in time
-        self.typing = False  # the filter
-        self.faults: dict[str, None] = {}  # printed at the end
-        self._fault = ""  # the last of them, until the next key
-        self._help = HelpScreen()
         self._back: list[_CameFrom] = []
-        self._drawn = Drawn([])
         self._look: Look | None = None
         self._body_before = Drawn([])
         self._asked_at: float | None = None  # since when the page has been waiting for its details
@@ -93,6 +85,12 @@ class Monitor:
     def question(self) -> Question:
         """What the feed should be asked for now."""
         return self._watch.question(self._wanted())
+
+    def wish(self) -> object:
+        """What is to be read; while a recording plays, its instant does not count."""
+        timeline = self.timeline
+        at = timeline.at if timeline and not timeline.playing else None
+        return self.question(), self.interval, at
 
     def tick(self) -> None:
         """Moves a recording on while it plays."""
@@ -118,42 +116,33 @@ class Monitor:
     # -- the screen --------------------------------------------------------------------------------
 
     def screen(self, width: int, height: int) -> list[Line]:
-        shown, watch = self._watch.shown, self._watch
-        if shown is not None:
+        if (snapshot := self._snapshot()) is not None:
             for page in self._watchers:
-                page.watch(shown.snapshot)
-        frame = Frame(
-            Status(
-                self._feed(),
-                self.interval,
-                watch.beats,
-                watch.age,
-                watch.problem,
-                shown.missing if shown else "",
-                self.typing,
-                watch.pids,
-                self._fault,
-                self.timeline.line(width, self._ascii) if self.timeline else (),
-                self.notice,
-                live=self.timeline is not None and self.timeline.live,
-            ),
-            self.state,
-            shown.snapshot if shown else None,
-            [page.name for page in self._pages],
-            self._keys(),
-            width,
-            height,
-            self._zone,
-            self._ascii,
+                page.watch(snapshot)
+        return super().screen(width, height)
+
+    def _snapshot(self) -> Snapshot | None:
+        shown = self._watch.shown
+        return shown.snapshot if shown else None
+
+    def _status(self, width: int) -> Status:
+        shown, watch = self._watch.shown, self._watch
+        return Status(
+            self._feed(),
+            self.interval,
+            watch.beats,
+            watch.age,
+            watch.problem,
+            shown.missing if shown else "",
+            self.typing,
+            watch.pids,
+            self._fault,
+            self.timeline.line(width, self._ascii) if self.timeline else (),
+            self.notice,
+            live=self.timeline is not None and self.timeline.live,
         )
-        self._drawn = frame.around(self._help_page if self._help.open else self._body)
-        if self._ascii:
-            return [_in_ascii(line) for line in self._drawn.lines]
-        return self._drawn.lines
 
     def _keys(self) -> Sequence[tuple[str, str]]:
-        if self._paper:
-            return ()
         if self.timeline is None:
             return (*FOOTER[:2], *self.page.keys, *FOOTER[2:])
         if self.timeline.live:
@@ -192,53 +181,35 @@ class Monitor:
         return self._body_before
 
     def _in_between(self) -> Drawn:
-        """Until the feed has answered; for a short moment the screen stays as it was."""
+        """The screen until the feed answers; at first the previous screen is kept."""
         now = time.monotonic()
         self._asked_at = now if self._asked_at is None else self._asked_at
         if now - self._asked_at < MOMENT:
             return Drawn(self._body_before.lines)
         return Drawn([faint(" reading ...")])
 
-    def _help_page(self, width: int, height: int) -> Drawn:
-        shown = self._watch.shown
-        snapshot = shown.snapshot if shown else None
+    def _help_lines(self, width: int) -> list[Line]:
         timeline = self.timeline
         time_keys = timeline.help if timeline else ()
         live = timeline is not None and timeline.live
-        lines = help_lines(self._pages, self.state.page, snapshot, width, time_keys, live)
-        return self._help.draw(lines, height)
+        return help_lines(self._pages, self.state.page, self._snapshot(), width, time_keys, live)
 
     # -- keys and clicks ---------------------------------------------------------------------------
 
-    def press(self, key: str) -> None:
-        """A key by its sign ('a', '/', '1') or its name ('up', 'space', 'shift+tab')."""
-        self._fault = ""
-        try:
-            self._press(key)
-        except Exception as trouble:
-            self._fault = self._note_fault(f"the key {key!r} on the page {self.page.name}", trouble)
+    def _turn_to(self, page: int) -> None:
+        self._back.clear()
+        self.state.page = page
 
-    def _press(self, key: str) -> None:
-        if key == "ctrl+c":
-            self.done = True
-        elif self.typing and key not in MOVES:
-            self.typing = type_filter(self.state, key)
-        elif self.timeline is not None and self._press_time(self.timeline, key):
-            pass
-        elif self._help.open and key not in ("q", "d"):
-            self._help.press(key)
-        elif key.isdecimal() and len(key) == 1:
-            if 0 < int(key) <= len(self._pages):
-                self._back.clear()
-                self.state.page = int(key) - 1
-        elif not self._act(key) and self._look is not None:
+    def _press_page(self, key: str) -> None:
+        if self._look is not None:
             before = self.state.filter
             self.go(self.page.key(key, self._look), before)
 
-    def _press_time(self, timeline: Timeline, key: str) -> bool:
-        before = timeline.at
-        if self._help.open or self.state.paused:
+    def _press_time(self, key: str) -> bool:
+        timeline = self.timeline
+        if timeline is None or self._help.open or self.state.paused:
             return False
+        before = timeline.at
         known = timeline.press(key, time.monotonic())
         if isinstance(timeline, LiveTimeline):
             self._fault = timeline.said
@@ -251,70 +222,28 @@ class Monitor:
         return True
 
     def _act(self, key: str) -> bool:
-        """A key of every page; False if it is not one."""
         match key:
-            case "q":
-                self.done = True
-            case "h" | "?":
-                self._help.open = True
-            case "/":
-                self.typing = True
             case "space" | "p":
                 self._pause()
-            case "d":
-                self.dark = not self.dark
-            case "u":
-                next_units(self.state)
-            case "+" | "=":  # plus without Shift
-                self.interval = other_interval(self.interval, -1)
-            case "-":
-                self.interval = other_interval(self.interval, 1)
             case "[" | "]":
                 change_span(self.state, 1 if key == "]" else -1)
             case "tab" | "shift+tab":
                 change_device(self.state, self._ids, 1 if key == "tab" else -1)
-            case "escape":
-                self._go_back()
             case _:
-                return False
+                return super()._act(key)
         return True
 
-    def click(self, column: int, line: int) -> None:
-        """The mouse on a cell of the screen."""
-        self._fault = ""
-        try:
-            self._click(column, line)
-        except Exception as trouble:
-            self._fault = self._note_fault(f"a click on the page {self.page.name}", trouble)
-
-    def _click(self, column: int, line: int) -> None:
-        for target in self._drawn.targets:
-            stop = column + 1 if target.stop is None else target.stop
-            if target.line == line and target.start <= column < stop:
-                self._help.open = False
-                before = self.state.filter
-                self.go(target.act(self.state), before)
-                return
+    def _follow(self, target: Target) -> None:
+        before = self.state.filter
+        self.go(target.act(self.state), before)
 
     def go(self, name: str | None, filter_before: str) -> None:
         """To the page of that name, if there is one; Esc leads back, to the filter there, too."""
-        names = [page.name for page in self._pages]
-        if name in names and names.index(name) != self.state.page:
+        if name in self._tabs and self._tabs.index(name) != self.state.page:
             self._back.append(_CameFrom(self.state.page, filter_before, self.state.filter))
-            self.state.page = names.index(name)
+            self.state.page = self._tabs.index(name)
             if isinstance(self.page, Inner):
                 self.page.back()  # nothing of it is open yet
-
-    def _note_fault(self, what: str, trouble: Exception) -> str:
-        """Logs it once, with its traceback; returns the sentence for the screen."""
-        from traceback import format_exception
-
-        sentence = f"{what} failed ({type(trouble).__name__}: {trouble})"
-        if len(self.faults) < MOST_FAULTS:
-            self.faults[f"{sentence}; please report it\n{''.join(format_exception(trouble))}"] = (
-                None
-            )
-        return sentence
 
     def _pause(self) -> None:
         self.state.paused = not self.state.paused and self._watch.shown is not None
@@ -339,7 +268,7 @@ class Monitor:
 
 
 def idle_lines(width: int) -> list[Line]:
-    """Nothing runs, and what to try."""
+    """Says that nothing is running, and what to try."""
     space = max(map(len, TRY))
     lines = [
         EMPTY,
@@ -360,7 +289,3 @@ def _apology(page: str, trouble: Exception, width: int) -> list[Line]:
         "The other pages work; `ttmem ps --json` has the numbers. Please report it."
     )
     return paragraph(text, width, Style.ALARM)
-
-
-def _in_ascii(line: Line) -> Line:
-    return tuple(Span(plain_signs(span.text), span.style) for span in line)

@@ -10,10 +10,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.figures import Units
 from ttmem.views.ink import Line
+from ttmem.views.names import DeviceNames
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
 SPANS = (60, 300, 900, 3600)  # seconds of history that a chart shows at most
-SHORT_SPANS = (10, 20, 30)  # while there is no more history than that
+# While there is no more history than that, charts show only so many seconds.
+SHORTER = (10, 20, 30, 60, 120, 180, 300, 600, 900, 1800)
 
 
 @dataclass(slots=True)
@@ -25,7 +27,7 @@ class PageState:
 
 
 @dataclass(slots=True)
-class State:
+class MonitorState:
     page: int = 0  # index into PAGES
     device: str | None = (
         None  # unique id that the Device, Cores and Kernels pages show; None: the first
@@ -41,19 +43,19 @@ class State:
         return self.pages.setdefault(page, PageState())
 
 
-def next_units(state: State) -> None:
+def next_units(state: MonitorState) -> None:
     """KiB/MiB/GiB, MiB, bytes, and round again."""
     every = list(Units)
     state.units = every[(every.index(state.units) + 1) % len(every)]
 
 
-def change_span(state: State, by: int) -> None:
+def change_span(state: MonitorState, by: int) -> None:
     """More or less history in charts."""
     at = SPANS.index(state.span) + by
     state.span = SPANS[max(0, min(at, len(SPANS) - 1))]
 
 
-def change_device(state: State, ids: Sequence[str], by: int) -> None:
+def change_device(state: MonitorState, ids: Sequence[str], by: int) -> None:
     """The next of these devices; after the last comes the first."""
     if ids:
         at = ids.index(state.device) if state.device in ids else 0
@@ -66,7 +68,7 @@ def other_interval(interval: float, by: int) -> float:
     return INTERVALS[max(0, min(nearest + by, len(INTERVALS) - 1))]
 
 
-def type_filter(state: State, key: str) -> bool:
+def type_filter(state: MonitorState, key: str) -> bool:
     """A key typed into the filter; False if that ended the typing (Enter keeps it, Esc clears it)."""
     if key == "escape":
         state.filter = ""
@@ -95,7 +97,7 @@ class Look(NamedTuple):
 
     snapshot: Snapshot  # in order, narrowed to --devices and --pid; with the page's details
     history: Mapping[str, Series]  # by unique id, one sample a second, an hour at most
-    state: State
+    state: MonitorState
     width: int  # columns and lines of the page, without the frame around it
     height: int
     zone: tzinfo | None = None  # of times on screen; None is local
@@ -108,8 +110,13 @@ class Look(NamedTuple):
         """Seconds that charts show: what the user chose, or less while there is less history."""
         first = min((times[0] for s in self.history.values() if (times := s["time_ns"])), default=0)
         there = (self.snapshot.time_ns - first) // 1_000_000_000
-        steps = [step for step in (*SHORT_SPANS, *SPANS) if there <= step < self.state.span]
+        steps = [step for step in SHORTER if there <= step < self.state.span]
         return steps[0] if steps else self.state.span
+
+    @property
+    def names(self) -> DeviceNames:
+        """What the devices are called on every page."""
+        return DeviceNames(self.snapshot.devices)
 
     @property
     def device(self) -> Device | None:
@@ -132,9 +139,14 @@ class Target(NamedTuple):
     """A piece of a line that can be clicked: columns `start` to `stop` (None: to the end)."""
 
     line: int
-    act: Callable[[State], str | None]
+    act: Callable[[MonitorState], str | None]
     start: int = 0
     stop: int | None = None
+
+    def hit(self, column: int, line: int) -> bool:
+        return (
+            self.line == line and self.start <= column and (self.stop is None or column < self.stop)
+        )
 
 
 class Page(Protocol):
@@ -173,7 +185,7 @@ class Inner(Protocol):
 
 
 @runtime_checkable
-class Watcher(Protocol):
+class SnapshotWatcher(Protocol):
     """A page that looks at every snapshot, also while another page is shown."""
 
     def watch(self, snapshot: Snapshot) -> None:

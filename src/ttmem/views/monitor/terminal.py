@@ -68,7 +68,7 @@ _OLD_MOUSE = b"\x1b[M"  # and three bytes, from terminals that do not know the m
 _WHEEL = {64: "up", 65: "down"}
 
 
-class Decoder:
+class KeyDecoder:
     """A sequence may be split between two reads. Unknown keys are skipped."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Terminal:
     def __init__(self, source: int | None = None, target: int | None = None) -> None:
         self._input = sys.stdin.fileno() if source is None else source
         self._output = sys.stdout.fileno() if target is None else target
-        self._decoder = Decoder()
+        self._decoder = KeyDecoder()
         self._escape_at = 0.0  # when a lone Esc is taken for one
         self._before: list[Any] | None = None
         self._handlers: dict[signal.Signals, Any] = {}

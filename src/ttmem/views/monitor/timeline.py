@@ -10,12 +10,12 @@ from ttmem.views.ink import Line, Span, Style, faint, ink
 from ttmem.views.monitor.state import terms
 
 if TYPE_CHECKING:  # a live monitor does not need the code that reads files
-    from ttmem.feeds.past import Span as Past
-    from ttmem.feeds.recording_feed import RecordingFeed
+    from ttmem.feeds.recording_feed import PastSpan, RecordingFeed
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0)
 SECOND = 1_000_000_000
 LEAST_BAR = 10
+MANY_PHASES = 40  # with more, phases of a loop would hide everything else
 HINT = "12.5s, 2m30s, 14:05:30, peak:l1, peak:dram, oom, marker, start, end"
 KEYS = (
     ("space", "play/pause"),
@@ -30,7 +30,8 @@ HELP = terms("""
 space  p | plays the recording, and pauses it; at the end it starts again from the beginning
 ,  . | one event back or forward
 {  } | one second back or forward
-<  > | to the marker before or after: a phase, a failed allocation, the start or end of a process, a mark
+<  > | to the marker before or after: a failed allocation, the start or end of a process, a mark, a phase; of more
+    than 40 phases the first of each name
 Home  End | to the start or the end of the recording
 g | goes to an instant that you type, such as 12.5s, 14:05:30, peak:l1 or oom; Enter goes, Esc stays
 +  - | plays faster or slower: 0.1 to 100 times
@@ -42,7 +43,8 @@ LIVE_HELP = terms("""
 space  p | pauses; then it plays from there, and pauses again
 ,  . | one event back or forward
 {  } | one second back or forward
-<  > | to the marker before or after: a phase, a failed allocation, the start or end of a process, a mark
+<  > | to the marker before or after: a failed allocation, the start or end of a process, a mark, a phase; of more
+    than 40 phases the first of each name
 g | goes to an instant that you type, such as 14:05:30, peak:l1, oom or start; Enter goes, Esc stays
 End | while the past is shown: back to the present
 Home | while the past is shown: to the oldest instant that is kept; an hour is, and at most 256 MiB
@@ -57,9 +59,14 @@ class Mark(NamedTuple):
     """Something in the recording to go to."""
 
     time_ns: int
-    position: int
+    position: int  # at which it has taken effect
     kind: str  # phase, failure, start, end or mark
     text: str
+
+
+def _mark(time_ns: int, position: int, kind: str, text: str) -> Mark:
+    """The marker of an event is before it."""
+    return Mark(time_ns, position + (kind in ("failure", "phase")), kind, text)
 
 
 class Seekable(Protocol):
@@ -68,6 +75,10 @@ class Seekable(Protocol):
     at: str | float
     reached: tuple[int, int] | None
     growing: bool  # there will be more at its end: a file that is still being written
+
+    @property
+    def span(self) -> PastSpan | None:
+        """What there is to show, when that was last looked at; None: nothing new since the beginning."""
 
 
 class Keeping(Seekable, Protocol):
@@ -81,9 +92,17 @@ class Keeping(Seekable, Protocol):
     def note(self) -> str:
         """What there is to say about the instant."""
 
-    @property
-    def span(self) -> Past | None:
-        """The past as it was when it was last looked at."""
+
+def _stops(marks: Sequence[Mark]) -> list[Mark]:
+    """The markers that the bar shows and `<` and `>` stop at: of many phases only the first of each name."""
+    phases = sum(mark.kind == "phase" for mark in marks)
+    if phases <= MANY_PHASES:
+        return list(marks)
+    first: dict[str, Mark] = {}
+    for mark in marks:
+        if mark.kind == "phase":
+            first.setdefault(mark.text, mark)
+    return [mark for mark in marks if mark.kind != "phase" or first[mark.text] is mark]
 
 
 class Timeline:
@@ -104,6 +123,7 @@ class Timeline:
         self._feed = feed
         self._started, self._ended = started_ns, max(ended_ns, started_ns)
         self._marks = marks
+        self._span: PastSpan | None = None  # from which times and marks were taken
         self._good = self.at  # the last instant that could be shown
         self._played_at = 0.0
         self._playing_ns = 0  # the instant that is wanted now
@@ -112,7 +132,7 @@ class Timeline:
     def of(cls, feed: RecordingFeed) -> Timeline:
         """Reads the markers, so it has to be made before another thread reads the feed."""
         info = feed.recording.info()
-        marks = [Mark(m.time_ns, m.position, m.kind, m.text) for m in feed.recording.markers]
+        marks = [_mark(m.time_ns, m.position, m.kind, m.text) for m in feed.recording.markers]
         return cls(feed, info.started_ns, info.ended_ns, marks)
 
     @property
@@ -191,8 +211,9 @@ class Timeline:
         self.go(at)
 
     def _jump_to_mark(self, by: int) -> None:
-        later = [mark for mark in self._marks if mark.position > self._position]
-        earlier = [mark for mark in self._marks if mark.position < self._position]
+        stops = _stops(self._marks)
+        later = [mark for mark in stops if mark.position > self._position]
+        earlier = [mark for mark in stops if mark.position < self._position]
         found = later[:1] if by > 0 else earlier[-1:]
         if found:
             self._jump(f"#{found[0].position}")
@@ -216,6 +237,7 @@ class Timeline:
 
     def line(self, width: int, ascii: bool) -> Line:
         """'❚❚  12.5 s / 60.0 s  ━━━━╸────┃───  phase decode'; or what is typed after `g`."""
+        self._take_span()
         if self.typed is not None:
             return (*ink(f" go to: {self.typed}_", Style.LABEL), *faint(f"  ({HINT})"))
         state = f"{'>' if ascii else '▶'} x{self.speed:g}" if self.playing else "paused"
@@ -232,16 +254,33 @@ class Timeline:
             return ink(head)
         return (*ink(head), *self._bar(cells, ascii), *faint(text))
 
+    def _take_span(self) -> None:
+        """A file grows, and a live feed forgets: their times and markers are those of now."""
+        span = self._feed.span
+        if span is not None and span is not self._span:
+            self._span = span
+            self._started, self._ended = span.started_ns, span.ended_ns
+            self._marks = [_mark(m.time_ns, m.position, m.kind, m.text) for m in span.markers]
+
     def _latest(self) -> str:
         """The last marker up to now, or what else there is to say about this instant."""
-        past = [mark for mark in self._marks if mark.time_ns <= self.time_ns]
-        return f"{past[-1].kind}: {past[-1].text}" if past else ""
+        # The marker at a position may be later than the event before it, which gives the instant its time.
+        position = self._position if self.at.startswith("#") else -1
+        past = [
+            mark
+            for mark in self._marks
+            if mark.time_ns <= self.time_ns or mark.position <= position
+        ]
+        if not past:
+            return ""
+        latest = max(past, key=lambda mark: (mark.time_ns, mark.kind == "failure", mark.position))
+        return f"{latest.kind}: {latest.text}"
 
     def _bar(self, cells: int, ascii: bool) -> Line:
         done, rest, mark = ("=", "-", "|") if ascii else ("━", "─", "┃")
         here = self._cell(self.time_ns, cells)
         spans = [Span(done if at <= here else rest, Style.PLAIN) for at in range(cells)]
-        for one in self._marks:
+        for one in _stops(self._marks):
             bad = one.kind == "failure"
             cell = self._cell(one.time_ns, cells)
             if bad or spans[cell].style is not Style.ALARM:
@@ -265,7 +304,6 @@ class LiveTimeline(Timeline):
         super().__init__(feed, 0, 0)
         self.said = ""  # why a key could not go back
         self._keeping = feed
-        self._span: Past | None = None
 
     @property
     def live(self) -> bool:  # type: ignore[override]
@@ -279,7 +317,7 @@ class LiveTimeline(Timeline):
             return False
         self.said = self._keeping.missing
         if self.said:
-            return key not in ("space", "p")  # the picture can be kept in any case
+            return key not in ("space", "p")  # the screen can be frozen in any case
         self.playing = False
         if key == "g":
             self.typed = ""
@@ -299,11 +337,6 @@ class LiveTimeline(Timeline):
     def line(self, width: int, ascii: bool) -> Line:
         if self.live and self.typed is None:
             return ()
-        span = self._keeping.span
-        if span is not None and span is not self._span:
-            self._span = span
-            self._started, self._ended = span.started_ns, span.ended_ns
-            self._marks = [Mark(m.time_ns, m.position, m.kind, m.text) for m in span.markers]
         return super().line(width, ascii)
 
     def _latest(self) -> str:

@@ -5,27 +5,96 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import resources
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from ttmem.errors import BadInput, TtmemError
 from ttmem.exporters.openmetrics import OPENMETRICS, PLAIN, families, render
-from ttmem.snapshots import DETAILS, Snapshot, to_json
-from ttmem.views.selection import NotThere, select
-from ttmem.web.http.guard import COOKIE, App, Guard
-from ttmem.web.http.live import Live, Question, visible_to
+from ttmem.snapshots import Question, Snapshot, to_json
+from ttmem.views.selection import NotThere
+from ttmem.web.http.connection import HttpConnection
+from ttmem.web.http.documents import Asked, document, json_text
+from ttmem.web.http.fleet import FleetPages
+from ttmem.web.http.guard import App, Guard, Receive, Scope, Send, cookie_name
+from ttmem.web.http.live import Live, seen, visible_to
 from ttmem.web.http.openapi import openapi
-from ttmem.web.http.stream import Stream, Streams
+from ttmem.web.http.questions import (
+    json_answer,
+    json_response,
+    known,
+    period,
+    question,
+)
+from ttmem.web.http.recordings import Recordings
 from ttmem.wire.tokens import LIFETIME_S, LONGEST, Tokens
+
+MOST_STREAMS = 512  # for all users together
+MOST_STREAMS_OF_A_USER = 128
+SEND_S = 30.0  # a client that takes longer to read is dropped
+
+
+class Streams:
+    """Counts open streams by uid."""
+
+    def __init__(self) -> None:
+        self._open: Counter[int] = Counter()
+
+    def open(self, uid: int) -> None:
+        if self._open.total() >= MOST_STREAMS or self._open[uid] >= MOST_STREAMS_OF_A_USER:
+            raise HTTPException(503, "too many streams are open; close some pages")
+        self._open[uid] += 1
+
+    def close(self, uid: int) -> None:
+        self._open[uid] -= 1
+        if not self._open[uid]:
+            del self._open[uid]
+
+
+class EventStream(Response):
+    """Server-sent events, until the client disconnects, even if there is nothing to send; then calls `closed`."""
+
+    def __init__(self, texts: AsyncIterator[str], closed: Callable[[], None]) -> None:
+        super().__init__(media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._texts, self._closed = texts, closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            tasks = [
+                asyncio.ensure_future(self._follow(send)),
+                asyncio.ensure_future(_gone(receive)),
+            ]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            self._closed()
+
+    async def _follow(self, send: Send) -> None:
+        async for text in self._texts:
+            message = {"type": "http.response.body", "body": text.encode(), "more_body": True}
+            await asyncio.wait_for(send(message), SEND_S)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
 
 STATIC = {
     ".js": "text/javascript",
@@ -33,11 +102,13 @@ STATIC = {
     ".html": "text/html",
     ".svg": "image/svg+xml",
 }
-FASTEST_HZ = 10.0
+FLEET_LINK = b'<a href="/fleet">All hosts</a>'  # in the page of a host, if there is a fleet
 QUIET_S = 15.0  # between comments that keep a stream open
-MOST_ROWS = 100_000
-MOST_DOCUMENTS = 16
+MOST_DOCUMENTS, MOST_KEPT = 16, 32 << 20  # characters, of all of them
 REGISTER_S = 10.0
+LOGIN_S = 10.0  # to send the token
+MOST_LOGINS = 64  # that have not sent it; beyond that, the oldest is refused
+LOOK_S = 1.0  # between reads of the feed while no page is open
 
 
 class Site:
@@ -50,19 +121,27 @@ class Site:
         doctor: Callable[[], dict[str, Any]],
         *,
         per_process: bool = False,
+        compat: bool = False,
         register: Callable[[], None] | None = None,
+        recordings: Recordings | None = None,
+        fleet: FleetPages | None = None,
     ) -> None:
         """`doctor` examines the host: the document of `ttmem doctor --json`.
 
-        `register` tells a server where this is; it is called again and again, since the server may be started later.
+        `register` tells a server where this page is; it is called repeatedly, since the server may be started later.
         """
         self._register = register
         self._live = live
+        self._recordings = recordings or Recordings()
+        self._fleet = fleet
         self._doctor = doctor
         self._tokens = tokens
         self._per_process = per_process
+        self._compat = compat
         self._streams = Streams()
-        self._documents: dict[object, str] = {}  # the latest
+        self._logins: dict[asyncio.Future[str], None] = {}  # not arrived yet, the oldest first
+        self._documents: dict[object, asyncio.Future[str]] = {}  # the latest
+        self._threads: dict[int, ThreadPoolExecutor] = {}  # by user
 
     def app(self, hosts: list[str], *, public_metrics: bool = False) -> App:
         routes = [
@@ -78,15 +157,30 @@ class Site:
             Route("/api/v1/history", self.history),
             Route("/api/v1/events", self.events),
             Route("/api/v1/doctor", self.doctor),
+            *self._recordings.routes(),
         ]
+        if self._fleet is not None:
+            routes += [Route("/fleet", self.fleet_page), *self._fleet.routes()]
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=HANDLERS)
-        return Guard(inner, self._tokens, ["localhost", *hosts], public_metrics=public_metrics)
+        return Guard(
+            inner,
+            self._tokens,
+            ["localhost", *hosts],
+            public_metrics=public_metrics,
+            is_full=HttpConnection.is_full,
+        )
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        telling = asyncio.ensure_future(self._tell())
+        tasks = [asyncio.ensure_future(work) for work in (self._tell(), self._keep_past())]
         yield
-        telling.cancel()
+        for task in tasks:
+            task.cancel()
+        self._recordings.close()
+        if self._fleet is not None:
+            self._fleet.close()
+        for thread in self._threads.values():
+            thread.shutdown(wait=False, cancel_futures=True)
         self._live.close()
 
     async def _tell(self) -> None:
@@ -94,44 +188,70 @@ class Site:
             await asyncio.to_thread(self._register)
             await asyncio.sleep(REGISTER_S)
 
+    async def _keep_past(self) -> None:
+        """Reads the feed even if no page is open, so that a new page can show the past hour."""
+        while self._recordings.keeps_past:
+            with suppress(TtmemError):
+                await self._live.snapshot()
+            await asyncio.sleep(max(self._live.interval, LOOK_S))
+
     # -- the page --------------------------------------------------------------------------------------------
 
     async def page(self, _: Request) -> Response:
-        return _file("live.html")
+        found = _file("live.html")
+        if self._fleet is not None:
+            return found
+        return HTMLResponse(bytes(found.body).replace(FLEET_LINK, b""))
+
+    async def fleet_page(self, _: Request) -> Response:
+        return _file("fleet.html")
 
     async def static(self, request: Request) -> Response:
         return _file(request.path_params["name"])
 
     async def login(self, request: Request) -> Response:
-        """A token for a cookie, so that the page does not have to keep it."""
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LONGEST:
-                raise HTTPException(413, "a token is shorter")
-        token = body.decode("ascii", "replace").strip()
+        """Exchanges a token for a cookie, so that the page need not keep it."""
+        arriving = asyncio.ensure_future(_short_text(request))
+        self._logins[arriving] = None
+        while len(self._logins) > MOST_LOGINS:
+            oldest = next(iter(self._logins))
+            del self._logins[oldest]
+            oldest.cancel()
+        with suppress(
+            asyncio.CancelledError
+        ):  # the page ends; uvicorn would log it for each of them
+            await asyncio.wait([arriving], timeout=LOGIN_S)
+        self._logins.pop(arriving, None)
+        if arriving.cancel() or arriving.cancelled():
+            raise HTTPException(408, "the token did not arrive")
+        token = arriving.result()
         if self._tokens.uid(token) is None:
-            raise HTTPException(403, "this token is not valid any more; ask for a new link")
+            raise HTTPException(403, "this token is no longer valid; ask for a new link")
         answer = Response(status_code=204)
         secure = request.url.scheme == "https"
         answer.set_cookie(
-            COOKIE, token, max_age=LIFETIME_S, httponly=True, samesite="strict", secure=secure
+            cookie_name(request.headers["host"]),
+            token,
+            max_age=LIFETIME_S,
+            httponly=True,
+            samesite="strict",
+            secure=secure,
         )
         return answer
 
-    async def logout(self, _: Request) -> Response:
+    async def logout(self, request: Request) -> Response:
         answer = Response(status_code=204)
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        answer.delete_cookie(cookie_name(request.headers["host"]), httponly=True, samesite="strict")
         return answer
 
     # -- for programs ----------------------------------------------------------------------------------------
 
     async def healthz(self, _: Request) -> Response:
-        """This process answers."""
+        """Liveness: this process answers."""
         return PlainTextResponse("ok\n")
 
     async def readyz(self, _: Request) -> Response:
-        """The feed answers."""
+        """Readiness: the feed answers."""
         try:
             await self._live.snapshot()
         except TtmemError:
@@ -145,130 +265,104 @@ class Site:
         snapshot = await self._live.snapshot()
         strict = "application/openmetrics-text" in request.headers.get("accept", "")
         known = request.state.uid is not None
-        text = render(
-            families(snapshot, per_process=self._per_process and known), openmetrics=strict
-        )
+        found = families(snapshot, per_process=self._per_process and known, compat=self._compat)
+        text = render(found, openmetrics=strict)
         return Response(text, media_type=OPENMETRICS if strict else PLAIN)
 
     async def snapshot(self, request: Request) -> Response:
-        question = _question(request)
-        document = self._document(request, question, await self._live.snapshot(question))
-        return Response(document, media_type="application/json")
+        asked = question(request)
+        found = await self._live.snapshot(asked.question, request.state.uid)
+        return json_response(await self._document(request.state.uid, asked, found))
 
     async def history(self, request: Request) -> Response:
-        _known(request, "device")
-        found = await self._live.snapshot(Question(("history",)))
-        histories = to_json(_chosen(request, found)).get("history", {})
-        return _json({"time_ns": found.time_ns, "devices": histories})
+        known(request, "device")
+        asked = question(request, detail=())
+        found = await self._live.snapshot(Question(("history",)), request.state.uid)
+
+        def make() -> str:
+            histories = to_json(asked.of(found)).get("history", {})
+            return json_text({"time_ns": found.time_ns, "devices": histories})
+
+        return json_response(await self._on_thread_of(request.state.uid, make))
 
     async def doctor(self, request: Request) -> Response:
         """Findings about the host, for the user who runs this process and for root."""
-        _known(request)
+        known(request)
         if request.state.uid not in (0, os.geteuid()):
             raise HTTPException(
                 403, "findings are shown to root and to the user who runs ttmem web"
             )
-        return _json(await asyncio.to_thread(self._doctor))
+        return json_answer(await asyncio.to_thread(self._doctor))
 
     # -- a stream --------------------------------------------------------------------------------------------
 
     async def events(self, request: Request) -> Response:
         """Snapshots as server-sent events."""
-        question, period = _question(request, "hz"), _period(request, self._live.interval)
+        asked, pause = question(request, "hz"), period(request, self._live.interval)
         uid = request.state.uid
         self._streams.open(uid)
-        return Stream(self._texts(request, question, period), partial(self._streams.close, uid))
+        return EventStream(self._texts(request, asked, pause), partial(self._streams.close, uid))
 
-    async def _texts(
-        self, request: Request, question: Question, period: float
-    ) -> AsyncIterator[str]:
-        sent, quiet = -1, 0.0
+    async def _texts(self, request: Request, asked: Asked, pause: float) -> AsyncIterator[str]:
+        uid, sent, quiet = request.state.uid, -1, 0.0
         while True:
             text = ""
             try:
-                snapshot = await self._live.snapshot(question)
+                snapshot = await self._live.snapshot(asked.question, uid)
                 if snapshot.time_ns != sent:
                     sent = snapshot.time_ns
-                    document = self._document(request, question, snapshot)
-                    text = f"event: snapshot\nid: {sent}\ndata: {document}\n\n"
+                    data = await self._document(uid, asked, snapshot)
+                    text = f"event: snapshot\nid: {sent}\ndata: {data}\n\n"
             except TtmemError as problem:
                 text = f"event: problem\ndata: {json.dumps(str(problem))}\n\n"
-            quiet = 0.0 if text else quiet + period
+            quiet = 0.0 if text else quiet + pause
             if quiet >= QUIET_S:
                 text, quiet = ": still here\n\n", 0.0
             if text:
+                if HttpConnection.is_full(uid):
+                    return
                 yield text
-            await asyncio.sleep(period)
+            await asyncio.sleep(pause)
 
-    def _document(self, request: Request, question: Question, snapshot: Snapshot) -> str:
-        """JSON for one user; many pages of that user ask for the same."""
-        choice = tuple(sorted(request.query_params.multi_items()))
-        key = (snapshot.time_ns, question, request.state.uid, choice)
+    async def _document(self, uid: int, asked: Asked, snapshot: Snapshot) -> str:
+        """JSON for one user, shared by all pages of that user."""
+        key = snapshot.time_ns, asked, uid
         if key not in self._documents:
-            shown = _chosen(request, visible_to(snapshot, request.state.uid))
-            self._documents[key] = json.dumps(to_json(shown))
-            while len(self._documents) > MOST_DOCUMENTS:
+
+            def make() -> str:
+                visible = visible_to(snapshot, uid, self._live.users)
+                return json_text(document(asked, visible))
+
+            self._documents[key] = self._on_thread_of(uid, make)
+            while len(self._documents) > MOST_DOCUMENTS or self._kept() > MOST_KEPT:
                 del self._documents[next(iter(self._documents))]
-        return self._documents[key]
+        return await asyncio.shield(self._documents[key])  # others may be waiting for it
+
+    def _kept(self) -> int:
+        """Characters of the documents that are done."""
+        done = (made for made in self._documents.values() if made.done() and not made.cancelled())
+        return sum(len(made.result()) for made in done if made.exception() is None)
+
+    def _on_thread_of(self, uid: int, work: Callable[[], str]) -> asyncio.Future[str]:
+        """Large answers take seconds of CPU time: a thread for each user, so that other users do not wait."""
+        if uid not in self._threads:
+            self._threads[uid] = ThreadPoolExecutor(1, "ttmem-answers")
+        answer = asyncio.get_running_loop().run_in_executor(self._threads[uid], work)
+        answer.add_done_callback(seen)
+        return answer
 
 
-# -- questions -------------------------------------------------------------------------------------------------------
-
-
-def _known(request: Request, *names: str) -> None:
-    unknown = sorted(set(request.query_params) - set(names))
-    if unknown:
-        raise HTTPException(
-            400, f"there is no parameter {unknown[0]!r:.60}; there are {', '.join(names) or 'none'}"
-        )
-
-
-def _question(request: Request, *more: str) -> Question:
-    _known(request, "detail", "device", "pid", "limit", *more)
-    given = request.query_params
-    detail = tuple(sorted({name for name in given.get("detail", "").split(",") if name}))
-    for name in detail:
-        if name not in DETAILS:
-            raise HTTPException(
-                400, f"there is no detail {name!r:.60}; there are {', '.join(DETAILS)}"
-            )
-    limit = _number(given.get("limit"), "limit", MOST_ROWS)
-    return Question(detail, None, min(limit or MOST_ROWS, MOST_ROWS) if detail else None)
-
-
-def _number(text: str | None, name: str, most: int) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 19 and 1 <= int(text) <= most):
-        raise HTTPException(400, f"{name} is a whole number from 1 to {most:,}, not {text!r:.60}")
-    return int(text)
-
-
-def _period(request: Request, interval: float) -> float:
-    text = request.query_params.get("hz", "1")
-    try:
-        hz = float(text)
-    except ValueError:
-        hz = 0.0
-    if not 0.1 <= hz <= FASTEST_HZ:
-        raise HTTPException(400, f"hz is a number from 0.1 to {FASTEST_HZ:g}, not {text!r:.60}")
-    return max(interval, 1 / hz)
-
-
-def _chosen(request: Request, snapshot: Snapshot) -> Snapshot:
-    devices = [one for one in request.query_params.get("device", "").split(",") if one]
-    pids = [
-        pid for one in request.query_params.getlist("pid") if (pid := _number(one, "pid", 1 << 31))
-    ]
-    return select(snapshot, devices, pids)
+async def _short_text(request: Request) -> str:
+    body = b""
+    with suppress(ClientDisconnect):  # no user is known who could be told
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST:
+                raise HTTPException(413, "a token is shorter")
+    return body.decode("ascii", "replace").strip()
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
-
-
-def _json(document: Any) -> Response:
-    """Lone surrogates, which JSON in Python allows, are escaped: they are no UTF-8."""
-    return Response(json.dumps(document), media_type="application/json")
 
 
 def _file(name: str) -> Response:

@@ -1,15 +1,15 @@
-"""What every request has to pass before it reaches a route.
+"""Checks that every request must pass before it reaches a route.
 
-In this order: a Host that was allowed (so that a page of somebody else cannot reach this one under a name that it has
-rebound to 127.0.0.1), a method and an origin that may do what is asked, and the token of a user. Answers carry headers
-that keep browsers from running, framing or sniffing anything.
+In this order: an allowed Host (so that a foreign page cannot reach this one under a name that it has rebound to
+127.0.0.1), a method and an origin that permit the action, and a user's token. Responses carry headers that keep
+browsers from running, framing or sniffing anything.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from ttmem.wire.tokens import Tokens
@@ -19,9 +19,18 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-COOKIE = "ttmem"
+METRICS = "/metrics"
+SCRAPER = -1  # the uid of who has the token for /metrics: no user's
 SAFE = ("GET", "HEAD")
-OPEN = ("/", "/login", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")  # no data in them
+OPEN = (
+    "/",
+    "/fleet",
+    "/login",
+    "/healthz",
+    "/readyz",
+    "/openapi.json",
+    "/favicon.ico",
+)  # they contain no data
 OPEN_BELOW = "/static/"
 HEADERS = [
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -35,15 +44,25 @@ HEADERS = [
 
 
 class Guard:
-    """`public_metrics`: /metrics needs no token. It then has no series of processes."""
+    """`public_metrics`: /metrics needs no token, and then has no series of processes.
+
+    `is_full`: whether a user has left too many answers unread.
+    """
 
     def __init__(
-        self, app: App, tokens: Tokens, hosts: Iterable[str], *, public_metrics: bool = False
+        self,
+        app: App,
+        tokens: Tokens,
+        hosts: Iterable[str],
+        *,
+        public_metrics: bool = False,
+        is_full: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self._app = app
         self._tokens = tokens
         self._hosts = frozenset(host.lower() for host in hosts)
         self._public_metrics = public_metrics
+        self._is_full = is_full
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -62,8 +81,20 @@ class Guard:
         if problem is not None:
             await _refuse(send_safely, *problem)
             return
-        scope.setdefault("state", {})["uid"] = self._uid(headers)
-        await self._app(scope, receive, send_safely)
+        uid = scope.setdefault("state", {})["uid"] = self._uid(scope["path"], headers)
+        refused = False
+
+        async def send_if_read(message: MutableMapping[str, Any]) -> None:
+            """Checked just before sending: many requests may have waited for the same snapshot."""
+            nonlocal refused
+            starts = message["type"] == "http.response.start"
+            if starts and uid is not None and self._is_full(uid):
+                refused = True
+                await _refuse(send_safely, 503, "your clients do not read their answers")
+            elif not refused:
+                await send_safely(message)
+
+        await self._app(scope, receive, send_if_read)
 
     def _problem(self, scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
         hosts = headers.get("host", [])
@@ -74,7 +105,7 @@ class Guard:
             return 400, "this path is not plain"
         if scope["method"] not in SAFE and not _same_origin(headers, hosts[0]):
             return 403, "this comes from another page"
-        if self._is_open(path) or self._uid(headers) is not None:
+        if self._is_open(path) or self._uid(path, headers) is not None:
             return None
         return (
             401,
@@ -83,13 +114,15 @@ class Guard:
 
     def _is_open(self, path: str) -> bool:
         free = path in OPEN or path.startswith(OPEN_BELOW)
-        return free or (self._public_metrics and path == "/metrics")
+        return free or (self._public_metrics and path == METRICS)
 
     def _allowed(self, host: str) -> bool:
         """An address, localhost, or a name that was given; with any port."""
         name = host.lower()
         if name.startswith("["):
-            name = name[1:].partition("]")[0]
+            name, _, port = name[1:].partition("]")
+            if port and not (port.startswith(":") and port[1:].isdigit()):
+                return False
         elif name.count(":") == 1:
             name, _, port = name.partition(":")
             if not port.isdigit():
@@ -101,18 +134,28 @@ class Guard:
         except ValueError:
             return False
 
-    def _uid(self, headers: dict[str, list[str]]) -> int | None:
+    def _uid(self, path: str, headers: dict[str, list[str]]) -> int | None:
         for text in headers.get("authorization", [])[:1]:
             scheme, _, token = text.partition(" ")
-            return self._tokens.uid(token.strip()) if scheme.lower() == "bearer" else None
+            if scheme.lower() != "bearer":
+                return None
+            if path == METRICS and self._tokens.is_for_metrics(token.strip()):
+                return SCRAPER
+            return self._tokens.uid(token.strip())
+        cookie = cookie_name(headers["host"][0])
         for text in headers.get("cookie", []):
-            try:
-                morsel = SimpleCookie(text).get(COOKIE)
-            except CookieError:
-                continue
-            if morsel is not None:
-                return self._tokens.uid(morsel.value)
+            # Not by http.cookies, which takes half a second for 14 KiB of backslashes in quotes.
+            for part in text.split(";"):
+                name, _, value = part.strip().partition("=")
+                if name == cookie:
+                    return self._tokens.uid(value)
         return None
+
+
+def cookie_name(host: str) -> str:
+    """With the port: browsers send the cookies of a host to all its ports, and there may be a page on each."""
+    _, colon, port = host.rpartition("]")[2].rpartition(":")
+    return f"ttmem-{port}" if colon else "ttmem"
 
 
 def _headers(scope: Scope) -> dict[str, list[str]]:
@@ -132,8 +175,8 @@ def _same_origin(headers: dict[str, list[str]], host: str) -> bool:
 
 
 async def _refuse(send: Send, status: int, text: str) -> None:
-    body = f"{text}\n".encode()
-    kind = (b"content-type", b"text/plain; charset=utf-8")
+    body = json.dumps({"error": text}).encode()
+    kind = (b"content-type", b"application/json")
     headers = [kind, (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

@@ -1,109 +1,179 @@
-"""Snapshots for all pages: the feed is asked once per interval for each question, however many pages ask it."""
+"""Snapshots for all pages: each query is sent to the feed once per interval, however many pages ask."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from ttmem.errors import NothingToRead, TtmemError
 from ttmem.feeds import Feed, idle_host
-from ttmem.procfs import user_name
-from ttmem.snapshots import Anomaly, LeftBehind, Process, Snapshot
+from ttmem.procfs import start_time_error_ns, user_name
+from ttmem.recording.reader import RecordedProcess
+from ttmem.snapshots import Anomaly, LeftBehind, LoggedEvent, Process, Question, Snapshot
 from ttmem.snapshots.rows import Row
 from ttmem.snapshots.types import DETAIL_ROWS
+from ttmem.web.http.turns import Turns
 
-T = TypeVar("T")
-MOST_QUESTIONS = 64  # whose answers are remembered
-PRIVATE = ("site", "last_site", "text")  # of rows; they contain paths
+MOST_KEPT = 200_000  # rows of cached answers; half a million take hundreds of megabytes
+MOST_USERS = 65_536  # processes whose user is remembered
+PRIVATE = (
+    "site",
+    "last_site",
+    "text",
+    "phase",
+)  # of rows; they contain paths, or what a user wrote
 CLOSED = "shown to its owner and to root"
 
 
-class Question(NamedTuple):
-    """What to ask a feed; see `Feed.read`."""
-
-    detail: tuple[str, ...] = ()
-    device: str | None = None
-    limit: int | None = None
-
-
 class Live:
-    """A feed belongs to one thread, which does nothing but ask it; a slow one delays answers, never events."""
+    """Runs the feed on a thread of its own; a slow feed delays answers, never streams."""
 
     def __init__(self, feed: Feed, interval: float) -> None:
         self.interval = interval
-        self.problem: str | None = "not asked yet"  # with the last question; None: it was answered
+        self.problem: str | None = "not asked yet"  # error of the last query; None: it was answered
+        self.users: OrderedDict[int, str | None] = OrderedDict()  # of processes, also ended ones
         self._feed = feed
-        self._thread = ThreadPoolExecutor(1, "ttmem-feed")
-        self._known: OrderedDict[Question, tuple[float, asyncio.Future[Snapshot]]] = OrderedDict()
+        self._turns = Turns("ttmem-feed")
+        self._asked: dict[tuple[Question, int | None], asyncio.Future[Snapshot]] = {}  # by user
+        self._known: OrderedDict[Question, tuple[float, Snapshot]] = OrderedDict()  # for all users
 
     @property
     def name(self) -> str:
         return self._feed.name
 
-    async def snapshot(self, question: Question = Question()) -> Snapshot:  # noqa: B008
-        """At most one interval old. TtmemError if there is none."""
-        now = time.monotonic()
-        asked = self._known.get(question)
-        if asked is None or (asked[1].done() and now - asked[0] >= self.interval):
-            answer = asyncio.ensure_future(self.on_thread(lambda: self._read(question)))
-            answer.add_done_callback(_seen)
-            asked = self._known[question] = now, answer
-            self._known.move_to_end(question)
-            while len(self._known) > MOST_QUESTIONS:
-                self._known.popitem(last=False)
-        return await asyncio.shield(asked[1])  # others may wait for it, too
+    async def snapshot(
+        self,
+        question: Question = Question(),  # noqa: B008
+        uid: int | None = None,
+    ) -> Snapshot:
+        """At most one interval old, for that user or for the page itself. TtmemError if there is none."""
+        if (known := self._fresh(question)) is not None:
+            return known
+        key = question, uid  # not with other users, who may have to wait for their own questions
+        if key not in self._asked:
+            answer = asyncio.ensure_future(self._turns.do(uid, lambda: self._answer(question)))
+            answer.add_done_callback(seen)
+            answer.add_done_callback(lambda _: self._asked.pop(key))
+            self._asked[key] = answer
+        return await asyncio.shield(self._asked[key])  # other pages may be waiting for it
 
-    async def on_thread(self, work: Callable[[], T]) -> T:
-        """Runs something on the feed's own thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    def _fresh(self, question: Question) -> Snapshot | None:
+        since, known = self._known.get(question, (0.0, None))
+        return known if time.monotonic() - since < self.interval else None
+
+    def _answer(self, question: Question) -> Snapshot:
+        """On the thread. Another user may have asked the same before."""
+        now = time.monotonic()
+        found = self._fresh(question)
+        if found is None:
+            found = self._read(question)
+            self._known[question] = now, found
+            self._known.move_to_end(question)
+            self._forget(now)
+        return found
+
+    def _forget(self, now: float) -> None:
+        """Drops answers that are out of date, and all before the one that exceeds the limit."""
+        left = MOST_KEPT
+        for question, (since, known) in reversed([*self._known.items()]):
+            if left <= 0 or now - since > self.interval:
+                del self._known[question]
+            left -= sum(len(getattr(known, name) or ()) for name in DETAIL_ROWS)
 
     def _read(self, question: Question) -> Snapshot:
         try:
-            found = self._feed.read(question.detail, device=question.device, limit=question.limit)
+            found = self._feed.answer(question)
         except NothingToRead:
             found = idle_host()
         except TtmemError as problem:
             self.problem = str(problem)
             raise
         self.problem = None
+        self._remember_users(found)
         return found
 
+    def _remember_users(self, snapshot: Snapshot) -> None:
+        """Events of a process may still be shown after it has exited, and its pid may have been given to another."""
+        for pid, user in _users(snapshot).items():
+            self.users[pid] = user if self.users.get(pid, user) == user else None
+            self.users.move_to_end(pid)
+        while len(self.users) > MOST_USERS:
+            self.users.popitem(last=False)
+
     def close(self) -> None:
-        self._thread.submit(self._feed.close)
-        self._thread.shutdown()
+        self._turns.close(self._feed.close, wait=True)
 
 
-def _seen(answer: asyncio.Future[Snapshot]) -> None:
-    """Whoever asked may be gone; an exception that nobody takes would be logged."""
+def seen(answer: asyncio.Future[Any]) -> None:
+    """The caller may be gone; an exception that nobody retrieves would be logged."""
     if not answer.cancelled():
         answer.exception()
 
 
-def visible_to(snapshot: Snapshot, uid: int) -> Snapshot:
-    """Without the command lines and paths of other users, unless root asks."""
+def users_of(
+    processes: Iterable[Process | LeftBehind | RecordedProcess],
+) -> dict[int, str | None]:
+    """By pid; None if it was used by several."""
+    found: dict[int, str | None] = {}
+    for process in processes:
+        same = found.get(process.pid, process.user) == process.user
+        found[process.pid] = process.user if same else None
+    return found
+
+
+def _users(snapshot: Snapshot) -> dict[int, str | None]:
+    """Without ghosts: whoever owns a file of counters can write any pid into it."""
+    dead = (left for left in snapshot.left_behind if not left.ghost)
+    return users_of((*snapshot.processes, *dead))
+
+
+def visible_to(
+    snapshot: Snapshot, uid: int, users: Mapping[int, str | None] | None = None
+) -> Snapshot:
+    """Removes the command lines and paths of other users, except for root.
+
+    `users` are those of processes that have exited; what belongs to an unknown process is shown only to root. A pid
+    can be reused on purpose, so what may be of an earlier process is shown only if all its processes are one user's.
+    """
     if uid == 0:
         return snapshot
-    me = user_name(uid)
-    others = {process.pid for process in snapshot.processes if process.user != me}
-    others |= {left.pid for left in snapshot.left_behind if left.user != me}
+    me, error_ns = user_name(uid), start_time_error_ns()
+    holders, known = users_of(snapshot.processes), (_users(snapshot), users or {})
+    started = {
+        process.pid: process.start_time_ns + error_ns
+        for process in snapshot.processes
+        if process.start_time_ns is not None
+    }
 
-    def anomaly(one: Anomaly) -> Anomaly:
-        return replace(one, text=f"{one.kind}: {CLOSED}") if one.pid in others else one
+    def is_hidden(row: LoggedEvent | Anomaly) -> bool:
+        if row.pid is None:
+            return False
+        earlier = row.time_ns is not None and row.time_ns < started.get(row.pid, 0)
+        return earlier or {of[row.pid] for of in known if row.pid in of} != {me}
 
-    def process(one: Process) -> Process:
-        return replace(one, command=None) if one.pid in others else one
+    def anomaly(row: Anomaly) -> Anomaly:
+        return replace(row, text=f"{row.kind}: {CLOSED}") if is_hidden(row) else row
 
-    def left(one: LeftBehind) -> LeftBehind:
-        return replace(one, command=None) if one.pid in others else one
+    def process(row: Process) -> Process:
+        return row if row.user == me else replace(row, command=None)
+
+    def left(row: LeftBehind) -> LeftBehind:
+        return row if row.user == me else replace(row, command=None)
 
     def closed(row: Row) -> Any:
+        # Rows other than events are of live processes.
+        other = row.pid is not None and holders.get(row.pid) != me
+        hidden = is_hidden(row) if isinstance(row, LoggedEvent) else other
+        if not hidden:
+            return row
         told: dict[str, Any] = {name: None for name in PRIVATE if name in row._fields}
-        return row._replace(**told) if told and row.pid in others else row
+        if (name := getattr(row, "name", None)) is not None:
+            told["name"] = name.rpartition("/")[2]  # that of a kernel is the path of its source
+        return row._replace(**told)
 
     rows: dict[str, Any] = {
         name: tuple(map(closed, found))

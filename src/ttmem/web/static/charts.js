@@ -19,6 +19,7 @@ export class Board {
     this.view = view;
     this.device = history.devices[0] ?? null;
     this.dimension = "site";
+    this.clock = clock; // how times are written
     this.charts = [];
     this.tooltip = element("div.tooltip", { role: "status", hidden: true });
     this.colours = theme();
@@ -66,8 +67,14 @@ export class Board {
   colour(name, number) {
     if (name === CIRCULAR) return this.colours.circular;
     if (name === OTHERS) return this.colours.others;
+    if (this.dimension === "kind") return kindColour(this.colours, name);
     return this.colours.groups[number % this.colours.groups.length];
   }
+}
+
+/** Of a kind of memory, by its label. */
+export function kindColour(colours, label) {
+  return label === LABELS.cb ? colours.circular : colours.kinds[KINDS.findIndex((kind) => LABELS[kind] === label)];
 }
 
 /** A canvas over time with a cursor on top of it. Subclasses draw into the plot. */
@@ -137,7 +144,7 @@ export class TimeChart {
       const x = Math.round(this.xAt(time, area)) + 0.5;
       context.moveTo(x, area.top);
       context.lineTo(x, area.bottom);
-      if (x > area.left + 12 && x < area.right - 24) context.fillText(clock(time, step), x, area.bottom + 5);
+      if (x > area.left + 12 && x < area.right - 24) context.fillText(this.board.clock(time, step), x, area.bottom + 5);
     }
     context.stroke();
   }
@@ -293,9 +300,15 @@ export class Timeline extends TimeChart {
     if (peak) {
       const text = `peak ${human(peak.bytes)}${capacity ? ` of ${human(capacity)} (${share(peak.bytes, capacity)})` : ""}`;
       const jump = () => this.board.view.reveal(peak.time);
-      parts.push(element("button.link", { title: `${exact(peak.bytes)} B; go there`, onclick: jump }, `${text} at ${clock(peak.time)}`));
+      parts.push(element("button.link", { title: `${exact(peak.bytes)} B; go there`, onclick: jump }, `${text} at ${this.board.clock(peak.time)}`));
     }
     return element("figcaption", {}, ...parts);
+  }
+
+  /** After the history of the board has grown. */
+  update() {
+    const made = this.caption();
+    if (made.textContent !== this.section.firstChild.textContent) this.section.firstChild.replaceWith(made);
   }
 
   fillLegend() {
@@ -323,19 +336,8 @@ export class Timeline extends TimeChart {
     const top = this.top;
     const y = (value) => area.bottom - (value / top) * area.height;
     const made = history.columns(device, this.chart, dimension, view.start, view.end, area.width);
-    const { names, groups, sums, known } = made;
-    const low = new Float64Array(area.width);
-    const high = new Float64Array(area.width);
-    for (let group = groups - 1; group >= 0; group -= 1) {
-      for (let column = 0; column < area.width; column += 1) high[column] = low[column] + sums[column * groups + group];
-      context.fillStyle = this.board.colour(names[group], group);
-      context.beginPath();
-      trace(context, high, area.left, y, false);
-      trace(context, low, area.left, y, true);
-      context.fill();
-      low.set(high);
-    }
-    this.drawOutline(context, area, y, known, low);
+    const low = drawStack(context, area, made, y, (name, group) => this.board.colour(name, group));
+    this.drawOutline(context, area, y, made.known, low);
     this.drawCapacity(context, area, y, top);
     this.drawPeak(context, area, y);
   }
@@ -383,7 +385,12 @@ export class Timeline extends TimeChart {
     context.textAlign = "right";
     const above = y(capacity) - area.top > 15;
     context.textBaseline = above ? "bottom" : "top";
-    context.fillText(`capacity ${human(capacity)}`, area.right - 4, y(capacity) + (above ? -3 : 3));
+    const text = `capacity ${human(capacity)}`;
+    const [width, at] = [context.measureText(text).width, y(capacity) + (above ? -3 : 3)];
+    context.fillStyle = colours.ground; // readable over an area, too
+    context.fillRect(area.right - width - 8, above ? at - 13 : at - 1, width + 8, 14);
+    context.fillStyle = colours.alarm;
+    context.fillText(text, area.right - 4, at);
   }
 
   drawPeak(context, area, y) {
@@ -420,13 +427,29 @@ export class Timeline extends TimeChart {
     );
     const more = rows.length - listed.length;
     tooltip.replaceChildren(
-      element("div", {}, element("b", {}, `${CHARTS[this.chart].label} ${human(value)}`), ` at ${clock(time, view.span / 1000)}`),
+      element("div", {}, element("b", {}, `${CHARTS[this.chart].label} ${human(value)}`), ` at ${this.board.clock(time, view.span / 1000)}`),
       element("table", {}, ...listed),
       ...(more > 0 ? [element("div.faint", {}, `and ${exact(more)} more`)] : []),
       ...(history.isComplete(time) ? [] : [element("div.faint", {}, "the nearest sample; small buffers are summed")]),
     );
     place(tooltip, event);
   }
+}
+
+/** Groups on top of one another, the first one uppermost; the heights that they reach together. */
+export function drawStack(context, area, { names, groups, sums }, y, colour) {
+  const low = new Float64Array(area.width);
+  const high = new Float64Array(area.width);
+  for (let group = groups - 1; group >= 0; group -= 1) {
+    for (let column = 0; column < area.width; column += 1) high[column] = low[column] + sums[column * groups + group];
+    context.fillStyle = colour(names[group], group);
+    context.beginPath();
+    trace(context, high, area.left, y, false);
+    trace(context, low, area.left, y, true);
+    context.fill();
+    low.set(high);
+  }
+  return low;
 }
 
 /** [[from, until], ...] where an array has a value. */

@@ -48,21 +48,19 @@ export class Picture {
   }
 }
 
+const COLOURS = ["ink", "faint", "line", "ground", "alarm", "accent", "circular", "others"];
+const GROUPS = Array.from({ length: 9 }, (_, number) => `group-${number}`);
+const KINDS = ["dram", "l1", "l1-small", "trace"]; // as numbered in history.js
+for (const name of [...COLOURS, ...GROUPS, ...KINDS]) {
+  // Canvases need colours, not the text of light-dark().
+  globalThis.CSS?.registerProperty({ name: `--${name}`, syntax: "<color>", inherits: true, initialValue: "gray" });
+}
+
 /** The colours of the theme, as canvases need them. */
 export function theme() {
   const style = getComputedStyle(document.documentElement);
-  const read = (name) => style.getPropertyValue(name).trim();
-  return {
-    ink: read("--ink"),
-    faint: read("--faint"),
-    line: read("--line"),
-    ground: read("--ground"),
-    alarm: read("--alarm"),
-    accent: read("--accent"),
-    circular: read("--circular"),
-    others: read("--others"),
-    groups: Array.from({ length: 9 }, (_, number) => read(`--group-${number}`)),
-  };
+  const read = (name) => style.getPropertyValue(`--${name}`);
+  return { ...Object.fromEntries(COLOURS.map((name) => [name, read(name)])), groups: GROUPS.map(read), kinds: KINDS.map(read) };
 }
 
 /** Runs `work` in the next frame, once, however often it is asked for. */

@@ -8,6 +8,7 @@ export const CHARTS = {
   l1_small: { label: "L1_SMALL", kinds: [2], circular: false },
   trace: { label: "TRACE", kinds: [3], circular: false },
 };
+/** What a chart can be stacked by; "kind" is possible, too, where only totals are known. */
 export const DIMENSIONS = { op: "operation", site: "call site", phase: "phase", process: "process" };
 const UNNAMED = {
   op: "outside any operation, or unknown",
@@ -140,6 +141,10 @@ export class History {
   /** Who holds the memory of a chart: [{name, bytes, count}], the largest first. Its sum is the total. */
   holders(device, time, chart, dimension) {
     const { kinds, circular } = CHARTS[chart];
+    if (dimension === "kind") {
+      const totals = this.totals(device, time);
+      return kindsOf(chart).map((kind) => ({ name: LABELS[kind], bytes: totals?.[kind] ?? 0, count: null }));
+    }
     const sums = new Map();
     const add = (name, bytes, count) => {
       const sum = sums.get(name) ?? { name, bytes: 0, count: 0 };
@@ -168,6 +173,7 @@ export class History {
   }
 
   makeLegend(device, chart, dimension, most) {
+    if (dimension === "kind") return { names: kindsOf(chart).map((kind) => LABELS[kind]), others: 0 };
     const { kinds, circular } = CHARTS[chart];
     const wanted = flags(kinds);
     const weights = new Map();
@@ -246,6 +252,7 @@ export class History {
    * part whose events are left out, and repeats the sample before it.
    */
   columns(device, chart, dimension, start, end, width) {
+    if (dimension === "kind") return kindColumns(device.steps, chart, start, end, width);
     const { names, of, cb } = this.legend(device, chart, dimension);
     const groups = names.length;
     const { buffers, omitted, steps } = device;
@@ -319,6 +326,32 @@ export class History {
     carry(sums, best, groups, width, before);
     return { names, groups, sums, known, best };
   }
+}
+
+/** The kinds of memory that a chart adds up. */
+function kindsOf(chart) {
+  const { kinds, circular } = CHARTS[chart];
+  return [...kinds.map((kind) => KINDS[kind]), ...(circular ? ["cb"] : [])];
+}
+
+/** As `History.columns`, from totals alone, which samples of a live host have too. */
+function kindColumns(steps, chart, start, end, width) {
+  const kinds = kindsOf(chart);
+  const value = valueOf(steps, chart);
+  const sums = new Float64Array(width * kinds.length);
+  const best = new Float64Array(width);
+  const scale = (end - start) / width;
+  let row = countUntil(steps.time, start) - 1;
+  for (let column = 0; column < width; column += 1) {
+    let highest = row;
+    for (; row + 1 < steps.rows && steps.time[row + 1] < start + (column + 1) * scale; row += 1) {
+      if (highest < 0 || value(row + 1) > value(highest)) highest = row + 1;
+    }
+    if (highest < 0) continue;
+    kinds.forEach((kind, group) => (sums[column * kinds.length + group] = steps[kind][highest]));
+    best[column] = value(highest);
+  }
+  return { names: kinds.map((kind) => LABELS[kind]), groups: kinds.length, sums, known: new Uint8Array(width).fill(1), best };
 }
 
 function carry(sums, best, groups, width, before) {

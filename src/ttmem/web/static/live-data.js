@@ -1,6 +1,122 @@
 // What the views of the live page show, made from the document of `ttmem ps --json`. Nothing here draws.
 
-export const KINDS = ["dram", "l1", "l1_small", "trace"];
+import { KINDS } from "./history.js";
+
+export { KINDS };
+
+// -- where the page is -----------------------------------------------------------------------------------------------
+
+/** "#/device/12?recording=file&at=12.5s" -> {name, id, recording, at}; what is not there is null. */
+export function placeOf(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?", 2);
+  const [name, id] = path.split("/").map((part) => decodeURIComponent(part));
+  const given = new URLSearchParams(query ?? "");
+  return { name, id: id ?? null, recording: given.get("recording"), at: given.get("at") };
+}
+
+export function hashOf({ name, id, recording, at }) {
+  const given = Object.entries({ recording, at }).filter(([, value]) => value !== null && value !== undefined);
+  const query = given.map(([key, value]) => `${key}=${encodeURIComponent(value).replaceAll("%3A", ":").replaceAll("%40", "@")}`).join("&");
+  return `#/${name}${id === null || id === undefined ? "" : `/${encodeURIComponent(id)}`}${query ? `?${query}` : ""}`;
+}
+
+/** How the API is asked for an instant, `now` ns after the start: of a recording since its start, of a live host by the clock. */
+export function instantText(span, now) {
+  if (!span.live) return `${(now / 1e9).toFixed(9)}s`;
+  return `@${BigInt(Math.round(span.started)) + BigInt(Math.round(now))}`;
+}
+
+const ROUNDING = 512; // ns: a time since 1970 is exact to 256 here, and an instant is the difference of two
+
+/** The position at which a marker has taken effect: that of an event is before it. */
+export function shownFrom({ position, kind }) {
+  return position + (kind === "failure" || kind === "phase" ? 1 : 0);
+}
+
+/** The last marker up to an instant; of several at the same time, the failure. `position`: if the instant was given by it. */
+export function markerAt(markers, now, position = -1) {
+  const past = markers.filter((one) => one.since_start_ns <= now + ROUNDING || shownFrom(one) <= position);
+  const rank = (one) => one.since_start_ns + (one.kind === "failure" ? ROUNDING : 0);
+  return past.reduce((last, one) => (last && rank(last) > rank(one) ? last : one), null);
+}
+
+const SECOND = 1e9; // ns
+
+// -- over time -------------------------------------------------------------------------------------------------------
+
+const COLUMNS = ["dram", "l1", "l1_small", "trace", "cb"];
+const NOTHING = { rows: 0, device: new Float64Array(), time: new Float64Array(), start: new Float64Array(), end: new Float64Array() };
+
+/** One device for the charts of the report: samples of what it held since `started`, as {document, tables} of a `History`. */
+export function asPayload(device, columns, markers, { started, ended }) {
+  const rows = columns?.time_ns.length ?? 0;
+  const steps = { rows, device: new Float64Array(rows), position: new Float64Array(rows).fill(-1) };
+  steps.time = Float64Array.from(columns?.time_ns ?? [], (time) => Math.max(0, time - started));
+  for (const name of COLUMNS) steps[name] = Float64Array.from(columns?.[name] ?? []);
+  const length = Math.max(1, ended - started, rows ? steps.time[rows - 1] : 0);
+  const { dram, l1_small: small, trace } = device.memory;
+  const peaks = [
+    ["dram", dram.peak, dram.peak_time_ns],
+    ["l1_used", device.l1_peak, device.l1_peak_time_ns],
+  ].filter(([, bytes, time]) => bytes && time >= started && time <= started + length);
+  const document = {
+    strings: [],
+    length_ns: length,
+    complete: [[0, length]],
+    devices: [{ ...device, capacity: { dram: dram.capacity, l1_used: device.l1_capacity, l1_small: small.capacity, trace: trace.capacity }, banks: {} }],
+    markers: markers.map((marker) => ({ ...marker, time: marker.since_start_ns })),
+    peaks: peaks.map(([memory, bytes, time]) => ({ device: device.unique_id, memory, bytes, time: time - started })),
+    processes: [],
+    masks: [],
+  };
+  return { document, tables: { steps, origins: { rows: 0 }, buffers: NOTHING, circular: NOTHING, frontier: NOTHING, omitted: NOTHING } };
+}
+
+/** The device that is fullest at any time, for the time bar: {times, values}, ns since the start and the share of its most. */
+export function outlineOf(histories, { started }) {
+  let best = null;
+  for (const columns of histories.values()) {
+    for (const name of ["l1_used", "dram"]) {
+      const most = Math.max(0, ...columns[name]);
+      if (most && (!best || (name === "l1_used" && best.name === "dram") || (name === best.name && most > best.most))) best = { columns, name, most };
+    }
+  }
+  if (!best) return null;
+  const { columns, name, most } = best;
+  return { times: columns.time_ns.map((time) => time - started), values: columns[name].map((bytes) => bytes / most) };
+}
+
+/** Whether a process holds anything. */
+export function isUsed(snapshot) {
+  return snapshot.processes.some((process) => Object.values(process.devices).some((amounts) => Object.values(amounts).some(Boolean)));
+}
+
+export const SENSORS = {
+  temperature_c: ["temperature", "°C"],
+  power_w: ["power", "W"],
+  current_a: ["current", "A"],
+  voltage_mv: ["core voltage", "mV"],
+  aiclk_mhz: ["AI clock", "MHz"],
+  axiclk_mhz: ["AXI clock", "MHz"],
+  arcclk_mhz: ["ARC clock", "MHz"],
+  fan_rpm: ["fan", "rpm"],
+};
+
+/** What the sensors of a device said, by sensor: [[time, value], ...], ten minutes of it. */
+export function withReadings(readings, device, timeNs) {
+  const found = readings ?? new Map();
+  for (const name of Object.keys(SENSORS)) {
+    const value = device.telemetry?.[name];
+    if (typeof value !== "number") continue;
+    const series = found.get(name) ?? [];
+    if (!series.length || series.at(-1)[0] < timeNs) series.push([timeNs, value]);
+    while (timeNs - series[0][0] > 600 * SECOND) series.shift();
+    found.set(name, series);
+  }
+  return found;
+}
+
+// -- what views show -------------------------------------------------------------------------------------------------
 
 /** "0 · p150": the number that applications use, and the board. */
 export function deviceName(device) {
@@ -48,13 +164,13 @@ export function shortCommand(command) {
   return [words[at].replace(/^.*\//, ""), ...words.slice(at + 1)].join(" ");
 }
 
-/** One row for each process: sums over its devices. */
-export function processRows(snapshot) {
-  const names = new Map(snapshot.devices.map((device) => [device.unique_id, device.logical_id]));
-  return snapshot.processes.map((process) => {
+/** One row for each process, or for what each dead one left behind: sums over its devices, or what it holds on one. */
+export function processRows(snapshot, processes, device = null) {
+  const names = new Map(snapshot.devices.map((one) => [one.unique_id, one.logical_id]));
+  return processes.filter((process) => device === null || device in process.devices).map((process) => {
     const sums = { dram: 0, l1: 0, l1_small: 0, trace: 0, cb: 0 };
-    for (const amounts of Object.values(process.devices)) {
-      for (const kind of Object.keys(sums)) sums[kind] += amounts[kind];
+    for (const [id, amounts] of Object.entries(process.devices)) {
+      if (device === null || device === id) for (const kind of Object.keys(sums)) sums[kind] += amounts[kind];
     }
     const belongs = process.workload ?? {};
     return {
@@ -64,59 +180,58 @@ export function processRows(snapshot) {
       devices: Object.keys(process.devices).map((id) => names.get(id) ?? "?").sort((a, b) => a - b).join(", "),
       pod: belongs.pod ? `${belongs.namespace}/${belongs.pod}` : belongs.pod_uid ?? (belongs.container ?? "").slice(0, 12),
       job: belongs.job ?? null,
-      sources: process.sources.join(", "),
       ...sums,
     };
   });
 }
 
-/** Live buffers by call site and kind; `first` remembers what each held when the page was opened. */
-export function siteRows(snapshot, first) {
-  const rows = new Map();
-  for (const buffer of snapshot.buffers ?? []) {
-    if (buffer.kind === "SYSTEM_MEMORY") continue;
-    const key = JSON.stringify([buffer.site, buffer.name, buffer.kind, buffer.phase]);
-    let row = rows.get(key);
-    if (!row) {
-      row = { site: buffer.site, op: buffer.name, kind: buffer.kind, phase: buffer.phase, count: 0, bytes: 0, devices: new Set() };
-      rows.set(key, row);
-    }
-    row.count += 1;
-    row.bytes += buffer.reserved ?? buffer.requested;
-    row.devices.add(buffer.device);
+/** What live bytes are grouped by, as in `ttmem ps --by`: [title, how a group without a name is called]. */
+export const BY = {
+  site: ["call site", "no call site is known: start the program with ttmem run"],
+  op: ["operation", "no operation is known"],
+  phase: ["phase", "outside any phase"],
+};
+const UNNAMED = { "circular buffers": "circular buffers (shared)", "sums only": "processes known only by their totals" };
+
+/** The groups of a snapshot, by key; `first`: those of when the page was opened, or null if they are not known. */
+export function groupRows({ by, groups }, first) {
+  const rows = new Map(groups.map(({ what, dram, l1_used, trace, count, [by]: name }) => [
+    JSON.stringify([what, name]),
+    { name: name ?? UNNAMED[what] ?? BY[by][1], held: dram + l1_used + trace, dram, l1_used, trace, count },
+  ]));
+  for (const [key, { name }] of first ?? []) {
+    if (!rows.has(key)) rows.set(key, { name, held: 0, dram: 0, l1_used: 0, trace: 0, count: 0 });
   }
-  const opened = first.size === 0;
-  for (const [key, row] of rows) {
-    if (!first.has(key)) first.set(key, opened ? row.bytes : 0);
-    row.growth = row.bytes - first.get(key);
-    row.devices = row.devices.size;
-  }
-  return [...rows.values()];
+  for (const [key, row] of rows) row.growth = first ? row.held - (first.get(key)?.held ?? 0) : null;
+  return rows;
 }
 
-/** Programs with the bytes of their kernels and circular buffers. */
+/** Programs with the bytes of their kernels and circular buffers; null where that list was cut. */
 export function programRows(snapshot) {
   const key = (row) => `${row.pid}/${row.device}/${row.program}`;
   const numbers = new Map(snapshot.devices.map((device) => [device.unique_id, device.logical_id]));
   const rows = new Map();
+  const listed = (name) => (snapshot.limited?.includes(name) ? null : snapshot[name] ?? []);
+  const [kernels, buffers] = [listed("kernels"), listed("circular_buffers")];
+  const sums = { kernels: kernels && 0, footprint: kernels && 0, cb: buffers && 0 };
   for (const program of snapshot.programs ?? []) {
-    rows.set(key(program), { ...program, number: numbers.get(program.device) ?? null, kernels: 0, footprint: 0, cb: 0, kernelNames: [] });
+    rows.set(key(program), { ...program, number: numbers.get(program.device) ?? null, ...sums, kernelNames: [] });
   }
-  for (const kernel of snapshot.kernels ?? []) {
+  for (const kernel of kernels ?? []) {
     const row = rows.get(key(kernel));
     if (!row) continue;
     row.kernels += 1;
     row.footprint += kernel.footprint;
     if (kernel.name) row.kernelNames.push(kernel.name);
   }
-  for (const buffer of snapshot.circular_buffers ?? []) {
+  for (const buffer of buffers ?? []) {
     const row = rows.get(key(buffer));
     if (row && !buffer.global) row.cb += buffer.size * buffer.references;
   }
   return [...rows.values()];
 }
 
-/** What lies in the L1 of one core: circular buffers of live programs from below, buffers from above, and the gap. */
+/** What lies in the L1 of one core: circular buffers of live programs from below, buffers from above, and the gap, null if not all are listed. */
 export function coreMap(snapshot, device, column, row) {
   const map = device.l1_map;
   if (!map) return null;
@@ -135,7 +250,8 @@ export function coreMap(snapshot, device, column, row) {
   const ranges = [...below, ...above].sort((a, b) => a.from - b.from);
   const highest = Math.max(map.base, ...below.map((range) => range.to));
   const lowest = Math.min(map.small_base, ...above.filter((range) => range.kind === "l1").map((range) => range.from));
-  return { ranges, gap: lowest - highest, base: map.base, end: map.end };
+  const gap = snapshot.limited?.includes("l1_buffers") ? null : lowest - highest;
+  return { ranges, gap, base: map.base, end: map.end };
 }
 
 /** Bytes of circular buffers of live programs on each core, by "column,row". */
@@ -147,15 +263,17 @@ export function cachedByCore(snapshot, device) {
   return found;
 }
 
-/** Appends a snapshot to the columns of `/api/v1/history`; at most an hour is kept. */
-export function extended(history, device, timeNs, most = 3600) {
+/** Appends a snapshot to the columns of `/api/v1/history`: every one of the last minute, one a second of the last hour. */
+export function extended(history, device, timeNs) {
   const columns = history ?? { time_ns: [], dram: [], l1: [], l1_small: [], trace: [], cb: [], l1_used: [] };
-  if (columns.time_ns.length && timeNs <= columns.time_ns.at(-1)) return columns;
+  const times = columns.time_ns;
+  if (times.length && timeNs <= times.at(-1)) return columns;
   const { dram, l1, l1_small: small, trace, cb } = device.memory;
   const sample = { time_ns: timeNs, dram: dram.held, l1: l1.held, l1_small: small.held, trace: trace.held, cb: cb.used, l1_used: device.l1_used };
-  for (const [name, value] of Object.entries(sample)) {
-    columns[name].push(value);
-    if (columns[name].length > most) columns[name].shift();
-  }
+  for (const [name, value] of Object.entries(sample)) columns[name].push(value);
+  const drop = (at) => Object.keys(sample).forEach((name) => columns[name].splice(at, 1));
+  while (timeNs - times[0] > 3600 * SECOND) drop(0);
+  let at = times.findLastIndex((time) => timeNs - time > 60 * SECOND);
+  for (; at > 0 && times[at] - times[at - 1] < 0.9 * SECOND; at -= 1) drop(at);
   return columns;
 }

@@ -1,33 +1,33 @@
-// The live page: one stream of snapshots, drawn by the view that the address names (#/devices, #/device/ID, ...).
+// The page: a stream of snapshots, or one of a recording, drawn by the view that the address names (#/devices, #/device/ID?at=12.5s).
 
-import { KINDS, bars, cachedByCore, coreMap, deviceName, extended, inOrder, processRows, programRows, siteRows } from "./live-data.js";
-import { duration, exact, hex, human, share, shortSite } from "./sizes.js";
+import { BY, KINDS, SENSORS, asPayload, bars, cachedByCore, coreMap, deviceName, extended, groupRows, hashOf, inOrder, isUsed, outlineOf, placeOf, processRows, programRows, withReadings } from "./live-data.js";
+import { ask, hasToken, login } from "./asking.js";
+import { Board, Timeline, drawStack, kindColour } from "./charts.js";
+import { Picture, element, theme } from "./elements.js";
+import { History } from "./history.js";
+import { TimeBar } from "./timebar.js";
+import { Window } from "./window.js";
+import { clock, duration, exact, hex, human, share, shortSite } from "./sizes.js";
 import { filtered, sorted } from "./tables.js";
 
+const LIST = "/api/v1/recording";
+const MOST_ROWS = 20_000; // of a list
+const AGAIN_MS = 2000; // until a lost stream is opened again
 const page = document.getElementById("view");
 const state = document.getElementById("state");
-const histories = new Map();
-const firstSites = new Map();
+const narrow = matchMedia("(max-width: 50rem)");
+const LEADS = { processes: [-1], left: [-1], holders: [-1], sites: [-1], programs: [-6, -2] }; // columns that say what a row is: on phones the first ones
+const readings = new Map(); // of sensors, by device
 const order = new Map([["memory", [0, false]]]); // of tables: [column, descending]; else by the first number
 let wanted = ""; // what the search field of a table says
 let chosenCore = null;
 let last = null; // the latest snapshot
 let stream = null;
+let source = null; // what is shown: {id: null or that of a recording, name, span, markers, histories}
+let uploads = { most_bytes: 0, recordings: [] };
+let drawing = 0; // the number of the latest instant that was asked for
 
-// -- elements: text never becomes markup ---------------------------------------------------------------------------
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value === true ? "" : value);
-  }
-  made.append(...children.filter((child) => child !== null).map((child) => (child instanceof Node ? child : String(child))));
-  return made;
-}
-
-function bar({ parts, capacity }) {
+function meter({ parts, capacity }) {
   const made = element("div", { class: capacity ? "bar" : "bar unknown", "aria-hidden": "true" });
   for (const [kind, bytes] of parts) {
     const part = element("span", { class: kind });
@@ -47,7 +47,7 @@ function figure(one) {
       element("span", { title: `${exact(one.used)} of ${exact(one.capacity)} bytes; largest free block ${human(one.largest)}` },
         `${human(one.used)} / ${human(one.capacity)}${percent ? `  ${percent}` : ""}`),
     ),
-    bar(one),
+    meter(one),
   ];
 }
 
@@ -55,14 +55,16 @@ function figure(one) {
 function table(name, columns, rows, texts, most = 500) {
   const [column, descending] = order.get(name) ?? [columns.findIndex(([, , , kind]) => kind === "number"), true];
   const found = sorted(filtered(rows, texts, wanted), columns[Math.max(0, column)][1], descending);
-  const heads = columns.map(([title, , , kind], at) =>
+  const leads = narrow.matches ? (LEADS[name] ?? []).map((at) => columns.length + at) : [];
+  const placed = [...new Set([...leads, ...columns.keys()])].map((at) => [columns[at], at]);
+  const heads = placed.map(([[title, , , kind], at]) =>
     element(
       "th",
       { class: kind, scope: "col", "aria-sort": at === column ? (descending ? "descending" : "ascending") : null },
       element("button", { onclick: () => { order.set(name, [at, at === column ? !descending : kind === "number"]); draw(); } }, title),
     ));
   const body = found.slice(0, most).map((row) =>
-    element("tr", {}, ...columns.map(([, , shown, kind]) => element("td", { class: kind }, shown(row)))));
+    element("tr", {}, ...placed.map(([[, , shown, kind]]) => element("td", { class: kind }, shown(row)))));
   const rest = found.length > most ? element("p", { class: "quiet" }, `and ${exact(found.length - most)} more; search to narrow the list`) : null;
   const made = element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)));
   return rest ? [made, rest] : [made];
@@ -81,47 +83,120 @@ const text = (name, key, shown = (value) => value ?? "N/A") => [name, (row) => r
 
 // -- charts --------------------------------------------------------------------------------------------------------
 
-function chart(columns, kinds, capacity, label) {
-  const canvas = element("canvas", { role: "img", "aria-label": label });
-  requestAnimationFrame(() => paint(canvas, columns, kinds, capacity));
-  return canvas;
+/** Of one device: {board, charts, ...}, which live as long as that device is looked at. */
+let shown = null;
+
+function historyOf(device) {
+  const columns = source.histories.get(device.unique_id);
+  const span = { started: columns?.time_ns[0] ?? source.span?.started ?? last.time_ns, ended: last.time_ns };
+  return new History(asPayload(device, columns, source.id ? source.markers : [], source.id ? source.span : span));
 }
 
-/** Kinds on top of one another, and a line for the capacity. */
-function paint(canvas, columns, kinds, capacity) {
-  const ratio = window.devicePixelRatio || 1;
-  const [width, height] = [canvas.clientWidth * ratio, canvas.clientHeight * ratio];
-  canvas.width = width;
-  canvas.height = height;
-  const times = columns?.time_ns ?? [];
-  if (times.length < 2 || !width) return;
-  const context = canvas.getContext("2d");
-  const style = getComputedStyle(document.documentElement);
-  const sums = times.map((_, at) => kinds.reduce((sum, kind) => sum + columns[kind][at], 0));
-  const most = Math.max(1, ...sums, Math.max(...sums) > (capacity ?? Infinity) / 3 ? capacity : 0) * 1.2; // room for the text
-  const x = (at) => ((times[at] - times[0]) / (times.at(-1) - times[0])) * width;
-  const y = (bytes) => height - (bytes / most) * height;
-  const base = times.map(() => 0);
-  for (const kind of kinds) {
-    const top = base.map((bytes, at) => bytes + columns[kind][at]);
-    context.beginPath();
-    top.forEach((bytes, at) => { if (at) context.lineTo(x(at), y(top[at - 1])); context.lineTo(x(at), y(bytes)); });
-    for (let at = times.length - 1; at >= 0; at -= 1) { context.lineTo(x(at), y(base[at])); if (at) context.lineTo(x(at), y(base[at - 1])); }
-    context.fillStyle = style.getPropertyValue(`--${kind === "l1_small" ? "small" : kind}`);
-    context.fill();
-    top.forEach((bytes, at) => { base[at] = bytes; });
+/** A small chart of L1, for a card. */
+function spark(device) {
+  const made = new Picture((context, width, height) => {
+    const history = historyOf(device);
+    const [of] = history.devices;
+    const area = { left: 0, width: Math.max(1, Math.floor(width)) };
+    const most = Math.max(history.highest(of, "l1_used") * 1.2, device.l1_capacity && history.highest(of, "l1_used") > device.l1_capacity / 3 ? device.l1_capacity : 1);
+    const colours = theme();
+    drawStack(context, area, history.columns(of, "l1_used", "kind", 0, history.length, area.width), (bytes) => height - (bytes / most) * height, (name) => kindColour(colours, name));
+  }, "L1 over time");
+  requestAnimationFrame(() => made.paint());
+  return made.canvas;
+}
+
+/** Charts of the report, over what is known of this device: they keep their zoom while the device is looked at. */
+function timelines(device) {
+  const history = historyOf(device);
+  const held = ["dram", "l1_used", "l1_small", "trace"].filter((name) => history.highest(history.devices[0], name));
+  const names = held.length ? held : ["dram", "l1_used"];
+  const key = [source.id, device.unique_id, ...names].join(" ");
+  if (shown?.key !== key) {
+    shown?.board.tooltip.remove();
+    shown = newCharts(key, history, names);
   }
-  context.fillStyle = style.getPropertyValue("--quiet");
-  context.font = `${11 * ratio}px system-ui, sans-serif`;
-  if (canvas.clientHeight > 60) context.fillText(`${human(Math.max(...sums))} at most, over ${duration(times.at(-1) - times[0])}`, 6 * ratio, 14 * ratio);
-  if (capacity && capacity <= most) {
-    context.strokeStyle = style.getPropertyValue("--bad");
-    context.setLineDash([4 * ratio, 4 * ratio]);
+  const { board, view, charts } = shown;
+  const whole = view.span >= view.length;
+  const started = source.id ? source.span.started : source.histories.get(device.unique_id)?.time_ns[0] ?? last.time_ns;
+  Object.assign(board, { history, device: history.devices[0], clock: source.id ? clock : (time) => new Date((started + time) / 1e6).toLocaleTimeString() });
+  view.length = history.length;
+  if (whole) view.showAll();
+  shown.moving = true;
+  if (place().at !== null) view.moveTo(last.time_ns - started, true);
+  else if (!charts.some((chart) => chart.element.matches(":hover"))) view.moveTo(view.length, false);
+  shown.moving = false;
+  shown.started = started;
+  for (const chart of charts) chart.update();
+  requestAnimationFrame(() => board.retheme());
+  return charts.map((chart) => chart.section);
+}
+
+function newCharts(key, history, names) {
+  const view = new Window(history.length);
+  const board = new Board(history, view);
+  board.dimension = "kind";
+  const charts = names.map((name) => board.add(new Timeline(board, name)));
+  document.body.append(board.tooltip);
+  const made = { key, board, view, charts, moving: false, started: 0 };
+  view.watch((what) => {
+    if (what === "cursor" && view.pinned && !made.moving && source.span) bar.jump(made.started + view.cursor - source.span.started);
+  });
+  return made;
+}
+
+/** What a sensor said, as a line. */
+function line(series, label) {
+  const made = new Picture((context, width, height) => {
+    const colours = theme();
+    const values = series.map(([, value]) => value);
+    const [least, most] = [Math.min(...values), Math.max(...values)];
+    const [from, until] = [series[0][0], series.at(-1)[0]];
+    context.strokeStyle = colours.accent;
+    context.lineWidth = 1.5;
     context.beginPath();
-    context.moveTo(0, y(capacity));
-    context.lineTo(width, y(capacity));
+    for (const [time, value] of series) {
+      context.lineTo(until > from ? ((time - from) / (until - from)) * width : width, most > least ? height - 3 - ((value - least) / (most - least)) * (height - 6) : height / 2);
+    }
     context.stroke();
-  }
+  }, label);
+  requestAnimationFrame(() => made.paint());
+  return made.canvas;
+}
+
+function sensors(device) {
+  const { telemetry } = device;
+  if (!telemetry) return [element("p.quiet", {}, source.id || place().at !== null ? "N/A: not part of recordings" : "N/A: start ttmem web or ttmem serve with --telemetry")];
+  const series = readings.get(device.unique_id) ?? new Map();
+  const rows = Object.entries(SENSORS).map(([name, [title, unit]]) => {
+    const value = telemetry[name];
+    const limit = telemetry.limits?.[name];
+    const known = typeof value === "number";
+    return element("div.sensor", {}, element("div.figure", {}, element("span", {}, title),
+      element("span", { title: known ? null : telemetry.reasons?.[name] }, known ? `${value} ${unit}${limit ? ` of ${limit}` : ""}` : "N/A")),
+    known && series.get(name)?.length > 1 ? line(series.get(name), `${title} over time`) : element("p.quiet", {}, known ? "" : telemetry.reasons?.[name] ?? ""));
+  });
+  const about = [telemetry.firmware ? `firmware ${telemetry.firmware}` : null, telemetry.source ? `from ${telemetry.source}` : null, telemetry.stale ? "the heartbeat has stopped" : null].filter(Boolean);
+  return [element("div.sensors", {}, ...rows), element("p", { class: telemetry.stale ? "bad" : "quiet" }, about.join(", "))];
+}
+
+/** The L1 of one core: what lies where, from the lowest address on the left. */
+function addressBar(map) {
+  const kinds = { cb: "circular buffers", l1: "L1", l1_small: "L1_SMALL" };
+  const made = new Picture((context, width, height) => {
+    const colours = theme();
+    const x = (address) => ((address - map.base) / (map.end - map.base)) * width;
+    context.fillStyle = colours.line;
+    context.fillRect(0, 0, width, height);
+    for (const { from, to, kind } of map.ranges) {
+      context.fillStyle = kindColour(colours, kinds[kind]);
+      context.globalAlpha = 0.85;
+      context.fillRect(x(from), 0, Math.max(1, x(to) - x(from)), height);
+    }
+    context.globalAlpha = 1;
+  }, `L1 addresses from ${hex(map.base)} to ${hex(map.end)}`);
+  requestAnimationFrame(() => made.paint());
+  return element("div.addresses", {}, made.canvas, element("div.figure.quiet", {}, element("span", {}, hex(map.base)), element("span", {}, hex(map.end))));
 }
 
 // -- views ---------------------------------------------------------------------------------------------------------
@@ -129,7 +204,7 @@ function paint(canvas, columns, kinds, capacity) {
 const VIEWS = {
   devices: { title: "Devices", detail: "", draw: drawDevices },
   processes: { title: "Processes", detail: "", draw: drawProcesses },
-  sites: { title: "Sites", detail: "buffers", draw: drawSites },
+  sites: { title: "Sites", detail: "", draw: drawSites },
   cores: { title: "Cores", detail: "cores", draw: drawCores },
   programs: { title: "Programs", detail: "programs", draw: drawPrograms },
   events: { title: "Events", detail: "events", draw: drawEvents },
@@ -137,21 +212,28 @@ const VIEWS = {
   device: { detail: "", draw: drawDevice },
 };
 
-function where() {
-  const [name, id] = location.hash.replace(/^#\//, "").split("/");
-  return { name: VIEWS[name] ? name : "devices", id: id ? decodeURIComponent(id) : null };
+/** What the address names. */
+function place() {
+  const found = placeOf(location.hash);
+  return { ...found, name: VIEWS[found.name] ? found.name : "devices" };
+}
+
+/** The address of a view at the same instant. */
+function link(name, id = null) {
+  const { recording, at } = place();
+  return hashOf({ name, id, recording, at });
 }
 
 function drawDevices(snapshot) {
-  if (!snapshot.devices.length) return [element("p", {}, "No device is in use. Try ", element("code", {}, "ttmem run -- python model.py"), " or ", element("code", {}, "ttmem demo"), ".")];
+  if (!snapshot.devices.length) return [source.id ? element("p", {}, "No device is in use at this time; use the time bar to go to another.") : element("p", {}, "No device is in use. Try ", element("code", {}, "ttmem run -- python model.py"), " or ", element("code", {}, "ttmem demo"), ".")];
   const cards = inOrder(snapshot.devices).map((device) => element(
     "a",
-    { class: "card", href: `#/device/${encodeURIComponent(device.unique_id)}`, "data-device": device.unique_id },
+    { class: "card", href: link("device", device.unique_id), "data-device": device.unique_id },
     element("div", { class: "title" }, element("span", {}, deviceName(device)),
       device.anomalies.length ? element("span", { class: "bad", title: device.anomalies.map((one) => one.text).join("\n") }, `${device.anomalies.length} to look at`) : ""),
     element("div", { class: "quiet" }, [device.unique_id, device.pci].filter(Boolean).join(" · ")),
     ...bars(device).flatMap(figure),
-    chart(histories.get(device.unique_id), ["l1", "l1_small", "cb"], device.l1_capacity, "L1 over time"),
+    spark(device),
   ));
   return [...remarks(snapshot), element("div", { class: "cards" }, ...cards)];
 }
@@ -164,65 +246,67 @@ function remarks(snapshot) {
 
 function drawDevice(snapshot, id) {
   const device = snapshot.devices.find((one) => one.unique_id === id);
-  if (!device) return [element("p", {}, "This device is not in use now. ", element("a", { href: "#/devices" }, "All devices"))];
-  const columns = histories.get(id);
+  if (!device) return [element("p", {}, "This device is not in use at this time. ", element("a", { href: link("devices") }, "All devices"))];
   const { memory, kernels } = device;
   const rows = KINDS.map((kind) => ({ kind: kind.toUpperCase(), ...memory[kind] }));
-  const telemetry = device.telemetry ? Object.entries(device.telemetry).filter(([, value]) => ["number", "string"].includes(typeof value)) : [];
+  const holders = processRows(snapshot, snapshot.processes, id);
   return [
     element("h2", {}, deviceName(device)),
     element("p", { class: "quiet" }, [device.unique_id, device.arch, device.pci, device.grid ? `${device.grid[0]} x ${device.grid[1]} cores` : null].filter(Boolean).join(" · ")),
     ...bars(device).flatMap(figure),
-    element("h2", {}, "L1 over time"),
-    element("p", { class: "quiet" }, key("l1", "L1"), key("l1_small", "L1_SMALL"), key("cb", "circular buffers")),
-    chart(columns, ["l1", "l1_small", "cb"], device.l1_capacity, "L1 over time"),
-    element("h2", {}, "DRAM over time"),
-    chart(columns, ["dram"], memory.dram.capacity, "DRAM over time"),
+    element("p.actions", {}, element("a", { href: link("cores", device.unique_id) }, "Cores of this device")),
+    ...timelines(device),
     element("h2", {}, "Memory"),
     ...table("memory", [word("kind", "kind"), number("used", "held"), number("requested", "requested"), number("reserved", "reserved"), number("capacity", "capacity"),
       number("largest free block", "largest_free"), number("peak", "peak"), number("buffers", "count", exact)], rows, () => []),
+    element("h2", {}, "Processes"),
+    ...(holders.length ? table("holders", [PID, word("user", "user"), ...HELD, ...BELONGS, COMMAND], holders, () => []) : [element("p.quiet", {}, "No process holds anything here.")]),
     element("h2", {}, "Circular buffers"),
     element("p", {}, `resident ${human(memory.cb.resident)}, cached ${human(memory.cb.cached)}, demand ${human(memory.cb.demand)}; L1 used includes ${human(memory.cb.used)}`),
     element("h2", {}, "Kernel code, part of no total"),
     element("p", {}, `ring ${human(kernels.ring.occupied)} / ${human(kernels.ring.capacity)}; binaries in DRAM ${human(kernels.dram_binaries)}; if resident everywhere: application ${human(kernels.footprint.application)}, fabric ${human(kernels.footprint.fabric)}, dispatch ${human(kernels.footprint.dispatch)}; cache ${exact(kernels.cache_entries)} programs, ${exact(kernels.cache_hits)} hits, ${exact(kernels.cache_misses)} misses`),
     ...(device.anomalies.length ? [element("h2", {}, "What does not add up"), ...device.anomalies.map((one) => element("p", { class: "bad" }, one.text))] : []),
-    ...(telemetry.length ? [element("h2", {}, "Telemetry"), element("p", {}, telemetry.map(([name, value]) => `${name} ${value}`).join(", "))] : []),
+    element("h2", {}, "Telemetry"),
+    ...sensors(device),
     element("h2", {}, "Where the numbers come from"),
     ...Object.entries(device.provenance).map(([name, one]) => element("p", { class: "quiet" }, `${name}: ${one.source}, ${one.method}${one.misses ? `; ${one.misses}` : ""}`)),
   ];
 }
 
-function key(kind, title) {
-  return element("span", {}, element("span", { class: `key ${kind}` }), `${title}   `);
-}
+const PID = ["pid", (row) => row.pid, (row) => String(row.pid), ""];
+const HELD = [number("DRAM", "dram"), number("L1", "l1"), number("L1_SMALL", "l1_small"), number("TRACE", "trace"), number("CB", "cb")];
+const BELONGS = [text("pod or container", "pod", (value) => value || "–"), word("job", "job", (value) => value ?? "–")];
+const COMMAND = text("command", "command", (value) => value ?? "shown to its owner and to root");
 
 function drawProcesses(snapshot) {
-  const rows = processRows(snapshot);
+  const left = processRows(snapshot, snapshot.left_behind);
   return [
     search("Search user, command, pod, job"),
-    ...table("processes", [
-      ["pid", (row) => row.pid, (row) => String(row.pid), ""], word("user", "user"), word("devices", "devices"), number("DRAM", "dram"), number("L1", "l1"),
-      number("L1_SMALL", "l1_small"), number("TRACE", "trace"), number("CB", "cb"), text("pod or container", "pod", (value) => value || "–"), word("job", "job", (value) => value ?? "–"),
-      text("command", "command", (value) => value ?? "shown to its owner and to root"),
-    ], rows, (row) => [String(row.pid), row.user, row.command, row.pod, row.job]),
-    ...(snapshot.left_behind.length ? [element("h2", {}, "Left behind by dead processes, in no total")] : []),
-    ...snapshot.left_behind.map((left) => element("p", {}, `pid ${left.pid} ${left.command ?? ""}`)),
+    ...table("processes", [PID, word("user", "user"), word("devices", "devices"), ...HELD, ...BELONGS, COMMAND],
+      processRows(snapshot, snapshot.processes), (row) => [String(row.pid), row.user, row.command, row.pod, row.job]),
+    ...(left.length ? [element("h2", {}, "Left behind by dead processes, not part of any total"),
+      ...table("left", [PID, word("user", "user"), word("devices", "devices"), ...HELD, COMMAND], left, (row) => [String(row.pid), row.user, row.command])] : []),
   ];
 }
 
-function drawSites(snapshot) {
-  if (!snapshot.buffers) return [element("p", { class: "quiet" }, "Loading …")];
-  const rows = siteRows(snapshot, firstSites);
+function drawSites(snapshot, id) {
+  const by = groupedBy(id);
+  const chips = Object.entries(BY).map(([name, [title]]) => element("a", { href: link("sites", name), "aria-current": name === by ? "page" : null }, `by ${title}`));
+  const nav = element("nav", { "aria-label": "Group by" }, ...chips);
+  if (snapshot.by !== by) return [nav, element("p", { class: "quiet" }, "Loading …")];
+  const { total } = snapshot;
   return [
-    search("Search call site, operation, phase"),
-    ...table("sites", [number("held", "bytes"), number("since opened", "growth", (bytes) => (bytes > 0 ? `+${human(bytes)}` : human(bytes))), number("buffers", "count", exact), number("devices", "devices", exact),
-      word("kind", "kind"), word("operation", "op"), word("phase", "phase", (value) => value ?? "–"), text("call site", "site", (value) => (value === null ? "N/A: start the program with ttmem run" : shortSite(value)))],
-    rows, (row) => [row.site, row.op, row.phase, row.kind]),
+    nav,
+    search(`Search ${BY[by][0]}`),
+    ...table("sites", [number("held", "held"), number("since opened", "growth", (bytes) => (bytes > 0 ? `+${human(bytes)}` : human(bytes))), number("DRAM", "dram"), number("L1 used", "l1_used"), number("TRACE", "trace"),
+      number("buffers", "count", exact), text(BY[by][0], "name", shortSite)], [...groupRows(snapshot, source.first[by]).values()], (row) => [row.name]),
+    element("p.quiet", {}, `together: DRAM ${human(total.dram)}, L1 used ${human(total.l1_used)}, TRACE ${human(total.trace)}`),
   ];
 }
 
 function drawPrograms(snapshot) {
   return [
+    ...(snapshot.limited ? [element("p.bad", {}, `Not everything is listed here: more than ${exact(MOST_ROWS)} ${snapshot.limited.join(", ").replaceAll("_", " ")} are alive. ttmem ps --json --detail programs has them all.`)] : []),
     search("Search program, kernel, call site"),
     ...table("programs", [number("circular buffers", "cb"), number("kernel footprint", "footprint"), number("kernels", "kernels", exact), number("dispatches", "dispatches", exact), number("cache hits", "cache_hits", exact),
       ["program", (row) => row.program, (row) => String(row.program), ""], word("device", "number"), ["pid", (row) => row.pid, (row) => String(row.pid), ""], word("binaries", "status"), word("operation", "name"), text("call site", "site", (value) => (value ? shortSite(value) : "N/A"))],
@@ -231,20 +315,22 @@ function drawPrograms(snapshot) {
 }
 
 function drawEvents(snapshot) {
-  const rows = [...(snapshot.events ?? [])].reverse();
+  const numbers = new Map(snapshot.devices.map((device) => [device.unique_id, device.logical_id]));
+  const rows = [...(snapshot.events ?? [])].reverse().map((row) => ({ ...row, number: numbers.get(row.device) ?? null, event: String(row.op).toLowerCase().replaceAll("_", " ") }));
   return [
     search("Search event, operation, call site"),
-    ...table("events", [["ago", (row) => row.time_ns, (row) => duration(Math.max(0, snapshot.time_ns - row.time_ns)), "number"], word("event", "op", String), word("kind", "kind", (value) => value ?? "–"),
-      number("size", "size"), ["address", (row) => row.address, (row) => (row.address ? hex(row.address) : "–"), "number"], ["pid", (row) => row.pid, (row) => String(row.pid), ""],
+    ...table("events", [["ago", (row) => row.time_ns, (row) => duration(Math.max(0, snapshot.time_ns - row.time_ns)), "number"], word("event", "event"), word("device", "number", (value) => value ?? "–"), word("kind", "kind", (value) => value ?? "–"),
+      number("size", "size", (value) => (value ? human(value) : "–")), ["address", (row) => row.address, (row) => (row.address ? hex(row.address) : "–"), "number"], ["pid", (row) => row.pid, (row) => String(row.pid), ""],
       word("operation", "name", (value) => value ?? "–"), text("call site", "site", (value) => (value ? shortSite(value) : "–"))],
-    rows, (row) => [String(row.op), row.name, row.site, row.kind], 200),
+    rows, (row) => [row.event, String(row.op), row.name, row.site, row.kind], 200),
   ];
 }
 
 function drawCores(snapshot) {
   const devices = inOrder(snapshot.devices).filter((device) => device.grid);
-  if (!devices.length) return [element("p", {}, "No device has told its grid of cores. Programs that run under ", element("code", {}, "ttmem run"), " do.")];
-  const id = where().id ?? devices[0].unique_id;
+  const all = inOrder(source.devices ?? []).filter((device) => device.grid);
+  if (!devices.length) return [element("p", {}, "No device has reported its grid of cores. Programs that run under ", element("code", {}, "ttmem run"), " do.")];
+  const id = place().id ?? devices[0].unique_id;
   const device = devices.find((one) => one.unique_id === id) ?? devices[0];
   const [width, height] = device.grid;
   const cached = cachedByCore(snapshot, device);
@@ -265,15 +351,16 @@ function drawCores(snapshot) {
   }
   const map = coreMap(snapshot, device, ...chosenCore.split(",").map(Number));
   const rows = map ? map.ranges.map((range) => ({ ...range, size: range.to - range.from })) : [];
-  const chips = devices.map((one) => element("a", { href: `#/cores/${encodeURIComponent(one.unique_id)}`, "aria-current": one === device ? "page" : null }, deviceName(one)));
+  const chips = all.map((one) => element("a", { href: link("cores", one.unique_id), "aria-current": one.unique_id === device.unique_id ? "page" : null }, deviceName(one)));
   return [
     element("nav", { "aria-label": "Devices" }, ...chips),
     element("div", { class: "columns" },
       element("section", {}, element("h2", {}, "Circular buffers of live programs, by core"), grid),
       element("section", {}, element("h2", {}, `Core ${chosenCore}`),
-        element("p", { class: map && map.gap < 0 ? "bad" : "" }, map ? (map.gap < 0 ? `circular buffers and buffers overlap by ${human(-map.gap)}: such a program cannot run now` : `${human(map.gap)} between circular buffers and the lowest L1 buffer`) : "N/A: the addresses of L1 are not known"),
+        element("p", { class: map && map.gap < 0 ? "bad" : "" }, map?.gap === null ? `N/A: more than ${exact(MOST_ROWS)} L1 buffers are allocated, and not all are listed` : map ? (map.gap < 0 ? `circular buffers and buffers overlap by ${human(-map.gap)}: such a program cannot run now` : `${human(map.gap)} between circular buffers and the lowest L1 buffer`) : "N/A: the addresses of L1 are not known"),
+        map ? addressBar(map) : null,
         ...table("core", [["from", (row) => row.from, (row) => hex(row.from), "number"], ["to", (row) => row.to, (row) => hex(row.to), "number"], number("size", "size"),
-          ["what", (row) => row.kind, (row) => element("span", {}, element("span", { class: `key ${row.kind}` }), row.text), "text"]], rows, () => []))),
+          ["what", (row) => row.kind, (row) => element("span", { title: row.text }, element("span", { class: `dot ${row.kind}` }), shortSite(row.text)), "text"]], rows, () => []))),
   ];
 }
 
@@ -290,16 +377,32 @@ function drawDoctor() {
 // -- the loop ------------------------------------------------------------------------------------------------------
 
 function draw() {
-  const { name, id } = where();
-  if (!last) return;
-  const focused = document.activeElement?.id === "search" ? [document.activeElement.selectionStart, document.activeElement.selectionEnd] : null;
-  document.getElementById("host").textContent = last.host.name ?? "";
-  page.replaceChildren(...VIEWS[name].draw(last, id));
-  const field = document.getElementById("search");
-  if (focused && field) {
-    field.focus();
-    field.setSelectionRange(...focused);
-  }
+  const { name, id } = place();
+  if (!last || !source) return;
+  const focused = focusWithin();
+  document.getElementById("host").textContent = source.id ? source.name : last.host.name ?? "";
+  const children = VIEWS[name].draw(last, id);
+  const kept = new Set(children);
+  for (const child of [...page.childNodes]) if (!kept.has(child)) child.remove();
+  children.forEach((child, at) => page.childNodes[at] === child || page.insertBefore(child, page.childNodes[at] ?? null));
+  focused?.();
+  showTime();
+}
+
+/** Puts the focus back after everything was drawn anew: to the element at the same place. */
+function focusWithin() {
+  const active = document.activeElement;
+  if (!active || active === page || !page.contains(active)) return null;
+  const path = [];
+  for (let at = active; at !== page; at = at.parentNode) path.unshift([...at.parentNode.childNodes].indexOf(at));
+  const selection = active.id === "search" ? [active.selectionStart, active.selectionEnd] : null;
+  return () => {
+    if (active.isConnected) return;
+    const found = path.reduce((at, number) => at?.childNodes[number], page);
+    if (found?.tagName !== active.tagName) return;
+    found.focus({ preventScroll: true });
+    if (selection) found.setSelectionRange(...selection);
+  };
 }
 
 function say(message, bad = false) {
@@ -307,66 +410,289 @@ function say(message, bad = false) {
   state.className = bad ? "bad" : "";
 }
 
-async function ask(path) {
-  const answer = await fetch(path);
-  if (answer.ok) return answer.json();
-  const told = await answer.text();
-  let message = told;
-  try {
-    message = JSON.parse(told).error ?? told;
-  } catch {
-    // it is no JSON
-  }
-  throw new Error(message.trim());
+// -- time ----------------------------------------------------------------------------------------------------------
+
+const bar = new TimeBar({
+  go: async (at) => {
+    history.replaceState(null, "", hashOf({ ...place(), at: at === "live" ? null : at }));
+    await follow();
+  },
+  locate: (at) => ask(`${LIST}/${source.id ?? "past"}/instant?${new URLSearchParams({ at: at ?? place().at ?? source.at })}`),
+});
+
+function showTime() {
+  const { span } = source;
+  if (!span) return bar.show({ span: null, now: 0, live: true });
+  const live = !source.id && place().at === null;
+  if (live) span.ended = Math.max(span.ended, last.time_ns);
+  const position = Number(/^#(\d+)$/.exec(place().at ?? "")?.[1] ?? -1);
+  bar.show({ span, now: live ? span.ended - span.started : last.time_ns - span.started, position, live, markers: source.markers, outline: outlineOf(source.histories, span) });
 }
 
-function follow() {
-  stream?.close();
-  const { name, id } = where();
-  for (const link of document.querySelectorAll("#views a")) link.toggleAttribute("aria-current", link.dataset.view === name);
-  document.title = `ttmem · ${VIEWS[name].title ?? "Device"}`;
+/** A recording, or the host with its past. */
+async function open(id) {
+  uploads = await ask(LIST);
+  const about = uploads.recordings.find((one) => one.id === (id ?? "past"));
+  if (id && !about) throw new Error("This recording is no longer open.");
+  if (about?.problem && id) throw new Error(about.problem);
+  const span = about?.started_ns ? { started: about.started_ns, ended: about.ended_ns, live: !id } : null;
+  const made = { id, name: about?.name?.replace(/^.*\//, ""), kind: about?.kind, span, markers: [], histories: new Map(), missing: about?.problem, looked: Date.now(), first: {}, at: "end", growing: Boolean(about?.growing) };
+  const past = await ask(id ? `${LIST}/${id}/history` : "/api/v1/history");
+  for (const [device, columns] of Object.entries(past.devices)) made.histories.set(device, columns);
+  if (id || span) made.markers = (await ask(`${LIST}/${id ?? "past"}/markers`)).markers;
+  return made;
+}
+
+/** What of the past is there changes: its beginning goes, and markers come. */
+async function lookAtPast(of) {
+  of.looked = Date.now();
+  try {
+    uploads = await ask(LIST);
+    const past = uploads.recordings.find((one) => one.id === "past");
+    of.missing = past?.problem;
+    if (!past?.started_ns) return;
+    of.span = { started: past.started_ns, ended: Math.max(past.ended_ns, of.span?.ended ?? 0), live: true };
+    of.markers = (await ask(`${LIST}/past/markers`)).markers;
+  } catch {
+    // the stream says that there is no connection
+  }
+}
+
+/** Most recordings end after their processes: then the last instant of a process is shown, or the peak. */
+async function firstInstant(of) {
+  const ends = of.markers.filter((marker) => marker.kind === "end").map((marker) => [`#${marker.position}`, "just before the last process ended"]);
+  for (const [at, where] of [["end", ""], ...ends.slice(-1), ["peak:dram", "at the peak of DRAM"], ["peak:l1_used", "at the peak of L1"]]) {
+    const found = await ask(`${LIST}/${of.id}/snapshot?${new URLSearchParams({ at })}`);
+    if (isUsed(found)) return { at, opened: where && `, opened ${where}: nothing is allocated at the end` };
+  }
+  return { at: "end", opened: "" };
+}
+
+const groupedBy = (id) => (Object.hasOwn(BY, id) ? id : "site");
+
+/** What each group held when `of` was opened: growth counts from there. */
+async function remember(of, by) {
+  const [base, at] = of.id ? [`${LIST}/${of.id}`, { at: of.at }] : ["/api/v1", {}];
+  of.first[by] ??= groupRows(await ask(`${base}/snapshot?${new URLSearchParams({ ...at, by })}`), null);
+}
+
+function question(name, id) {
   const { detail } = VIEWS[name];
-  const parameters = new URLSearchParams(detail ? { detail, limit: name === "events" ? "1000" : "20000" } : {});
+  const parameters = new URLSearchParams(detail ? { detail, limit: name === "events" ? 1000 : MOST_ROWS } : {});
+  if (name === "sites") parameters.set("by", groupedBy(id));
   if (name === "cores" && id) parameters.set("device", id);
+  return parameters;
+}
+
+// -- following -----------------------------------------------------------------------------------------------------
+
+/** Takes a snapshot; one of the cores of a device has no other devices. */
+function take(snapshot, isNarrow) {
+  last = snapshot;
+  if (!isNarrow) source.devices = snapshot.devices;
+}
+
+/** Shows what the address names. */
+async function follow() {
+  const { name, id, recording, at } = place();
+  const number = (drawing += 1);
+  stream?.close();
+  stream = null;
+  for (const anchor of document.querySelectorAll("#views a")) {
+    anchor.toggleAttribute("aria-current", anchor.dataset.view === name);
+    anchor.href = link(anchor.dataset.view);
+    anchor.hidden = anchor.dataset.view === "doctor" && recording !== null;
+  }
+  document.title = `ttmem · ${VIEWS[name].title ?? "Device"}`;
+  try {
+    if (!source || source.id !== recording) {
+      const opened = await open(recording);
+      if (opened.id) Object.assign(opened, await firstInstant(opened));
+      if (number !== drawing) return;
+      source = opened;
+      last = null;
+      shown = null;
+      drawFiles();
+      if (!source.id) for (const by of Object.keys(BY)) remember(source, by).catch(() => null); // the stream tells about problems
+    }
+    if (name === "sites" && source.id) await remember(source, groupedBy(id));
+    const isLive = recording === null && at === null;
+    const base = isLive ? "/api/v1" : `${LIST}/${recording ?? "past"}`;
+    const parameters = question(name, id);
+    const isNarrow = parameters.has("device");
+    if (isNarrow && !source.devices) source.devices = (await ask(`${base}/snapshot`)).devices;
+    if (isLive) return listen(name, id, isNarrow);
+    parameters.set("at", at ?? source.at);
+    const found = await ask(`${base}/snapshot?${parameters}`);
+    if (number !== drawing) return;
+    take(found, isNarrow);
+    if (source.growing && parameters.get("at") === "end") {
+      source.span.ended = Math.max(source.span.ended, last.time_ns);
+      setTimeout(() => number === drawing && followWriter(), 1000);
+    }
+    say(`${new Date(last.time_ns / 1e6).toLocaleString()}${source.growing ? ", still being written" : ""}${at === null ? source.opened ?? "" : ""}`);
+    draw();
+  } catch (problem) {
+    if (number !== drawing) return;
+    say(problem.message, true);
+    if (!last) page.replaceChildren(element("p.bad", {}, problem.message), element("p", {}, element("a", { href: "#/devices" }, "This host, live")));
+  }
+}
+
+/** At the end of a file that is still being written. Its history may take a second to make, so that is asked for less often. */
+async function followWriter() {
+  if (Date.now() - source.looked > 10_000) {
+    const { id, at, devices, first } = source;
+    try {
+      source = { ...(await open(id)), at, devices, first };
+    } catch {
+      // as before
+    }
+  }
+  follow();
+}
+
+function listen(name, id, isNarrow) {
   draw();
   if (name === "doctor" && last) return;
-  stream = new EventSource(`/api/v1/events?${parameters}`);
+  stream = new EventSource(`/api/v1/events?${question(name, id)}`);
   stream.addEventListener("snapshot", (event) => {
-    last = JSON.parse(event.data);
-    for (const device of last.devices) histories.set(device.unique_id, extended(histories.get(device.unique_id), device, last.time_ns));
+    take(JSON.parse(event.data), isNarrow);
+    for (const device of last.devices) {
+      source.histories.set(device.unique_id, extended(source.histories.get(device.unique_id), device, last.time_ns));
+      readings.set(device.unique_id, withReadings(readings.get(device.unique_id), device, last.time_ns));
+    }
+    if (Date.now() - source.looked > (source.span ? 20_000 : 2000)) lookAtPast(source);
     say(`live · ${new Date(last.time_ns / 1e6).toLocaleTimeString()}`);
-    if (where().name !== "doctor" || !page.querySelector("h2")) draw();
+    if (place().name !== "doctor" || !page.querySelector("h2")) draw();
   });
   stream.addEventListener("problem", (event) => say(JSON.parse(event.data), true));
-  stream.addEventListener("error", () => say("no connection; trying again", true));
+  stream.addEventListener("open", () => catchUp(source));
+  const number = drawing;
+  stream.addEventListener("error", ({ target }) => {
+    say("no connection; trying again", true);
+    if (target.readyState === EventSource.CLOSED) reopen(number);
+  });
+}
+
+/** What happened while there was no stream, or one of a single device, is in the history of the server. */
+async function catchUp(of) {
+  try {
+    const past = await ask("/api/v1/history");
+    for (const [device, columns] of Object.entries(past.devices)) of.histories.set(device, columns);
+  } catch {
+    // the stream says that there is no connection
+  }
+}
+
+/** A browser gives up on a stream that was refused. Says why, or opens it again. */
+async function reopen(number) {
+  const problem = await ask(LIST).then(() => null, (one) => one);
+  if (number !== drawing) return;
+  if (problem?.status === 401) say(problem.message, true);
+  else setTimeout(() => number === drawing && follow(), AGAIN_MS);
+}
+
+// -- files ---------------------------------------------------------------------------------------------------------
+
+function drawFiles() {
+  const input = element("input", { type: "file", accept: ".ttmem", hidden: true, onchange: () => input.files.length && upload(input.files[0]) });
+  const others = uploads.recordings.filter((one) => one.kind !== "past" && one.id !== source.id);
+  const parts = [
+    ...(source.id ? [element("a", { href: "#/devices" }, "this host, live")] : []),
+    ...others.map((one) => element("a", { href: hashOf({ name: "devices", recording: one.id }), title: one.name }, one.name.replace(/^.*\//, ""))),
+    ...(uploads.most_bytes ? [element("button", { type: "button", onclick: () => input.click(), title: "or drop a file anywhere on the page" }, "Open a recording"), input] : []),
+    ...(source.kind === "upload" ? [element("button", { type: "button", onclick: close }, "Close it")] : []),
+  ];
+  document.getElementById("files").replaceChildren(...parts);
+}
+
+async function upload(file) {
+  if (file.size > uploads.most_bytes) {
+    say(`${file.name} has ${human(file.size)}, and ${human(uploads.most_bytes)} are allowed: use ttmem web FILE`, true);
+    return;
+  }
+  say(`sending ${file.name} …`);
+  try {
+    const made = await ask(`${LIST}?${new URLSearchParams({ name: file.name })}`, { method: "POST", body: file });
+    location.hash = hashOf({ name: "devices", recording: made.id });
+  } catch (problem) {
+    say(problem.message, true);
+  }
+}
+
+async function close() {
+  try {
+    await ask(`${LIST}/${source.id}`, { method: "DELETE" });
+    location.hash = "#/devices";
+  } catch (problem) {
+    say(problem.message, true);
+  }
+}
+
+function acceptDrops() {
+  const over = (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    document.body.classList.toggle("dropping", event.type === "dragover");
+    if (event.type === "drop" && event.dataTransfer.files.length) upload(event.dataTransfer.files[0]);
+  };
+  for (const name of ["dragover", "dragleave", "drop"]) window.addEventListener(name, over);
+}
+
+// -- start ---------------------------------------------------------------------------------------------------------
+
+function press(event) {
+  if (event.target.closest?.("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const names = Object.keys(VIEWS).filter((name) => VIEWS[name].title);
+  const view = names[Number(event.key) - 1];
+  const inChart = event.target.closest?.(".chart, .track");
+  const isButton = event.key === " " && event.target.closest?.("button, a");
+  if (view) location.hash = link(view);
+  else if (event.key === "/") document.getElementById("search")?.focus();
+  else if (inChart && !" ,.<>{}".includes(event.key)) return;
+  else if (isButton) return;
+  else if (!source?.span && " ,.<>{}".includes(event.key) && source?.missing) say(source.missing, true);
+  else if (!bar.key(event.key)) return;
+  event.preventDefault();
 }
 
 async function start() {
-  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-  if (token) {
-    await fetch("/login", { method: "POST", body: token });
-    history.replaceState(null, "", "#/devices");
-  }
+  window.addEventListener("hashchange", async (event) => {
+    if (hasToken()) {
+      await login(event.oldURL).then(() => location.reload(), (problem) => say(problem.message, true));
+      return;
+    }
+    wanted = "";
+    bar.pause();
+    follow();
+    window.scrollTo(0, 0);
+    page.focus({ preventScroll: true });
+  });
+  if (hasToken()) await login("#").catch((problem) => say(problem.message, true));
   const views = document.getElementById("views");
   for (const [name, view] of Object.entries(VIEWS)) {
     if (view.title) views.append(element("a", { href: `#/${name}`, "data-view": name }, view.title));
   }
+  document.querySelector("header").after(bar.element);
   try {
-    const past = await ask("/api/v1/history");
-    for (const [id, columns] of Object.entries(past.devices)) histories.set(id, columns);
+    uploads = await ask(LIST);
   } catch (problem) {
-    page.replaceChildren(element("p", { class: "bad" }, problem.message));
-    if (/token/.test(problem.message)) return;
+    page.replaceChildren(element("p.bad", {}, problem.message));
+    if (problem.status === 401) return;
   }
-  window.addEventListener("hashchange", () => { wanted = ""; follow(); page.focus(); });
-  window.addEventListener("keydown", (event) => {
-    if (event.target instanceof HTMLInputElement || event.ctrlKey || event.metaKey || event.altKey) return;
-    const at = Number(event.key) - 1;
-    const names = Object.keys(VIEWS).filter((name) => VIEWS[name].title);
-    if (names[at]) location.hash = `#/${names[at]}`;
-    else if (event.key === "/") { event.preventDefault(); document.getElementById("search")?.focus(); }
+  if (!location.hash) {
+    const given = uploads.recordings.find((one) => one.kind === "file");
+    history.replaceState(null, "", hashOf({ name: "devices", recording: given?.id ?? null }));
+  }
+  window.addEventListener("keydown", press);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    shown?.board.retheme();
+    shown?.charts.forEach((chart) => chart.fillLegend());
+    draw();
   });
-  follow();
+  acceptDrops();
+  await follow();
 }
 
 start();

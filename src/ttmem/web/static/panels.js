@@ -393,7 +393,8 @@ function meter(value, whole) {
 export function failuresSection(board) {
   const { history, view } = board;
   const failures = history.document.failures ?? [];
-  if (!failures.length) return section("failures", "Failed allocations", null, element("p", {}, "No allocation failed."));
+  const unknown = history.document.failures_unknown;
+  if (!failures.length) return section("failures", "Failed allocations", null, element("p", {}, unknown ? `Unknown: ${unknown}.` : "No allocation failed."));
   const cards = failures.map((one) =>
     element(
       "article.failure",
@@ -435,7 +436,7 @@ export function programsSection({ history }) {
     rows,
     { texts: (row) => [row.op, row.site], empty: "no program was reported" },
   );
-  return section("programs", "Programs, kernels and cache hits", "Of all devices together. Dispatches that are neither hit nor miss were replayed from a trace. Binaries count one copy of each kernel.", table);
+  return section("programs", "Programs, kernels and cache hits", "Of all devices together, in the whole run. Programs count if they had kernels or circular buffers, or ran. Dispatches that are neither hit nor miss were replayed from a trace. Binaries count one copy of each kernel.", table);
 }
 
 export function sitesSection({ history }) {
@@ -443,7 +444,7 @@ export function sitesSection({ history }) {
   const table = dataTable(
     [
       { title: "most at once", number: true, value: (row) => row.peak, cell: (row) => bytes(row.peak) },
-      { title: "at the end", number: true, value: (row) => row.at_end, cell: (row) => bytes(row.at_end) },
+      { title: "not freed", number: true, value: (row) => row.at_end, cell: (row) => bytes(row.at_end) },
       { title: "allocated in all", number: true, value: (row) => row.allocated, cell: (row) => bytes(row.allocated) },
       { title: "allocations", number: true, value: (row) => row.allocations },
       { title: "largest", number: true, value: (row) => row.largest, cell: (row) => bytes(row.largest) },
@@ -456,15 +457,15 @@ export function sitesSection({ history }) {
     { texts: (row) => [history.text(row.site), history.text(row.op), label(row)], empty: "no buffer was allocated" },
   );
   table.id = "sites-table";
-  return section("sites", "Call sites", "Of all devices together; a mesh of four chips counts each buffer four times.", table);
+  return section("sites", "Call sites", "Of all devices together; a mesh of four chips counts each buffer four times. Not freed: alive when the recording ended, or never freed by a program that had ended.", table);
 }
 
 export function lossesSection({ history }) {
   const { losses, sums_only: sumsOnly, remarks, about, buffers, buffers_listed: listed, markers_omitted: marks, circular_omitted: circular } = history.document;
   const items = [];
   if (losses.length) items.push(`Events are missing: ${losses.join("; ")}. Figures after a gap may be wrong, and no verdicts are given.`);
-  else items.push("No event was lost: every allocation and free that was reported is in this recording.");
-  if (!about.closed) items.push("The recording was not closed: its writer was killed, or still writes.");
+  else if (!about.unfinished) items.push("No event was lost: every allocation and free that was reported is in this recording.");
+  if (!about.closed && !about.unfinished) items.push("The recording was still being written.");
   if (sumsOnly.length) items.push(`Of ${sumsOnly.map((pid) => `pid ${pid}`).join(", ")} only the counters of the runtime are known: they are not in the charts.`);
   if (listed < buffers) items.push(`This page lists ${exact(listed)} of ${exact(buffers)} buffers one by one: all around peaks, failures and marks, elsewhere the largest. The others are in all sums. \`ttmem ps FILE --at\` and \`ttmem export\` have everything.`);
   if (circular) items.push(`${exact(circular)} short-lived circular buffers are not drawn in the address map.`);
@@ -476,12 +477,12 @@ export function lossesSection({ history }) {
 
 const MEANINGS = [
   ["held", "Reserved bytes where they are known, else requested ones. All totals of this page are held bytes."],
-  ["requested, reserved", "What the program asked for, and what the allocator took: the same block in every bank, because allocation is in lock-step."],
+  ["requested, reserved", "What the program requested, and what the allocator took: the same block in every bank, because allocation is in lock-step."],
   ["DRAM, L1, L1_SMALL, TRACE", "Live buffers of that kind of memory."],
   ["circular buffers", "The union of the address ranges of all live programs, core by core: what programs in the cache take when they run. Dataflow buffers are included."],
   ["L1 used", "L1 + L1_SMALL + circular buffers."],
   ["capacity", "What can be allocated: L1 above firmware and kernel ring, DRAM above its reserved part."],
-  ["peak", "The first instant at which the most was held."],
+  ["peak", "The first time at which the most was held."],
   ["cursor", "Everything that is shown at the cursor is the state after the last event up to that time; the terminal command above gives the same figures."],
   ["sample", "Where a run is too long to be in the page as a whole: an instant with the highest total of its part of the run. The cursor stays on samples there."],
   ["distance to a clash", "From the end of the circular buffers of the program dispatched last to the lowest L1 buffer. A program that needs more fails."],

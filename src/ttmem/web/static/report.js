@@ -208,8 +208,9 @@ function themeButton() {
 
 /** What must not be overlooked. */
 function banner(history) {
-  const { losses, failures } = history.document;
+  const { losses, failures, about } = history.document;
   const lines = [];
+  if (about.unfinished) lines.push(element("p", {}, element("b", {}, "The recording is incomplete. "), `${about.unfinished}.`));
   if (losses.length) lines.push(element("p", {}, element("b", {}, "Events are missing. "), `${losses.join("; ")}. Totals after a gap may be wrong, and ttmem gives no verdict on leaks or sizes.`));
   if (failures?.length) lines.push(element("p", {}, element("b", {}, `${exact(failures.length)} failed allocation${failures.length > 1 ? "s" : ""}. `), element("a", { href: "#failures" }, failures[0].headline)));
   return lines.length ? element("div.banner", { role: "alert" }, ...lines) : null;
@@ -255,7 +256,7 @@ function jumps(board) {
 }
 
 function hint() {
-  return element("p.about.hint", {}, "Click to hold the cursor, Escape to let it go. Drag to zoom in, double-click for the whole run; Shift and the wheel pan, Ctrl and the wheel zoom. With the keyboard: arrows, Shift and arrows, +, −, 0.");
+  return element("p.about.hint", {}, "Click to hold the cursor, Escape to release it. Drag to zoom in, double-click for the whole run; Shift and the wheel pan, Ctrl and the wheel zoom. With the keyboard: arrows, Shift and arrows, +, −, 0.");
 }
 
 class Addresses {
@@ -310,7 +311,7 @@ function leaksSection(history) {
     { title: "verdict", value: (row) => row.verdict },
     { title: "grows by", value: (row) => row.growth },
     { title: "memory", value: (row) => row.memory },
-    { title: "made by", value: (row) => row.where, cell: (row) => element("span.wrap", { title: row.site }, row.site ? `${row.op ?? ""} ${shortSite(row.site)}`.trim() : row.where) },
+    { title: "allocated by", value: (row) => row.where, cell: (row) => element("span.wrap", { title: row.site }, row.site ? `${row.op ?? ""} ${shortSite(row.site)}`.trim() : row.where) },
     { title: "confidence", value: (row) => row.confidence },
     { title: "evidence", value: (row) => row.evidence },
   ]);
@@ -319,8 +320,8 @@ function leaksSection(history) {
 function sizesSection(history) {
   return answersSection("sizes", "Sizes to set", history.document.sizes, [
     { title: "setting", value: (row) => row.setting },
-    { title: "advice", number: true, value: (row) => row.advice },
-    { title: "observed", number: true, value: (row) => row.observed },
+    { title: "advised", number: true, value: (row) => row.advice },
+    { title: "needed", number: true, value: (row) => row.observed },
     { title: "configured", number: true, value: (row) => row.configured },
     { title: "unit", value: (row) => row.unit },
     { title: "remarks", value: (row) => row.remarks },

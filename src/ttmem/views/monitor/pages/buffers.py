@@ -3,266 +3,212 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import cast
 
-from ttmem.events import Amounts, MemoryKind
 from ttmem.sizes import several
-from ttmem.snapshots import Buffer, Device, MemoryUse, Snapshot
+from ttmem.snapshots import Buffer, Snapshot
 from ttmem.text import columns
+from ttmem.views.dump import single_entries
+from ttmem.views.dump_document import CB
 from ttmem.views.figures import Units
+from ttmem.views.groups import TOTALS_ONLY, SiteGroup, What, least_width, site_groups
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.monitor.listing import Listing, ListPage
+from ttmem.views.monitor.live_data import MOST_BUFFERS, chosen_names
 from ttmem.views.monitor.pages.rows import (
-    DeviceSets,
     amount_fact,
     device_names,
     device_title,
     fact_lines,
-    on_device,
     owners,
     why_none,
 )
 from ttmem.views.monitor.state import Drawn, Look, terms
-from ttmem.views.monitor.watch import MOST_BUFFERS, chosen_names
-from ttmem.views.names import age, time_of_day
-from ttmem.views.table import ListColumn, figure, label, phrase
+from ttmem.views.names import age, pids_text, time_of_day
+from ttmem.views.processes import DeviceSets
+from ttmem.views.table import FILTER_ONLY, UNLIMITED, ListColumn, figure, label, phrase
 
-Row = TypeVar("Row")
+BY_SIZE = 1  # the list of single buffers is sorted by REQUESTED until the user chooses
 KIND_STYLES = {
     "DRAM": Style.DRAM,
     "L1": Style.L1,
     "L1_SMALL": Style.L1_SMALL,
     "TRACE": Style.TRACE,
 }  # the kinds that are part of a device's totals; host memory is not
-
-
-class BufferEntry(NamedTuple):
-    """A live buffer; None: unknown."""
-
-    buffer: Buffer
-    device: str | None  # its name on screen
-    owner: str | None
-    age: int | None  # nanoseconds
-
-
-def buffer_entries(snapshot: Snapshot, device: str | None) -> list[BufferEntry] | None:
-    """The listed buffers, of one device if named; None if no source lists buffers."""
-    found = on_device(snapshot.buffers, device)
-    if found is None:
-        return None
-    devices = device_names(snapshot.devices)
-    commands = owners(snapshot)
-    return [
-        BufferEntry(
-            one,
-            devices.get(one.device or ""),
-            commands.get(one.pid),
-            max(snapshot.time_ns - one.time_ns, 0) if one.time_ns else None,
-        )
-        for one in found
-    ]
-
-
-def counted(rows: Iterable[BufferEntry]) -> list[BufferEntry]:
-    """Those that are part of a device's totals."""
-    return [row for row in rows if row.buffer.kind in KIND_STYLES]
-
-
-BY_SIZE = 2  # the list of single buffers is sorted by REQUESTED until the user chooses
-
-
-def buffer_columns(
-    units: Units, devices: Iterable[str], several: bool, phases: bool
-) -> list[ListColumn[BufferEntry]]:
-    """`several`: the buffers are on more than one device; `phases`: some have one."""
-    widest = max(map(columns, devices), default=0)
-    return [
-        phrase("DEVICE", lambda row: row.device, width=widest, rank=0 if several else 8),
-        ListColumn(
-            "KIND", lambda row: _kind(row.buffer.kind), lambda row: row.buffer.kind, width=8
-        ),
-        figure("REQUESTED", lambda row: row.buffer.requested, units.text),
-        figure("RESERVED", lambda row: row.buffer.reserved, units.text, rank=4),
-        label("ADDRESS", lambda row: row.buffer.address, hex, width=10, rank=5),
-        figure("AGE", lambda row: row.age, age, width=6, rank=3),
-        label("PID", lambda row: row.buffer.pid, width=7),
-        phrase("NAME", lambda row: row.buffer.name, width=12, grow=1, rank=2),
-        phrase("CALL SITE", lambda row: row.buffer.site, width=20, grow=2, rank=1, keep_end=True),
-        *_phase_column(phases, lambda row: row.buffer),
-        phrase("COMMAND", lambda row: row.owner, width=20, grow=1, rank=7),
-    ]
+NOT_LISTED = "smaller buffers, not listed"
+RUN = "`ttmem run` lists each buffer"
 
 
 def _kind(kind: str) -> Line:
     return ink(kind, KIND_STYLES.get(kind, Style.PLAIN))
 
 
-def _phase_column(phases: bool, buffer: Callable[[Row], Buffer]) -> list[ListColumn[Row]]:
-    column: ListColumn[Row] = phrase(
-        "PHASE", lambda row: buffer(row).phase or "", width=12, grow=1, rank=6
-    )
-    return [column] if phases else []
+def _allocated_by(groups: Sequence[SiteGroup], cut: bool) -> ListColumn[SiteGroup]:
+    """`cut`: only the largest buffers are listed."""
+    listed = {group.by.pid for group in groups if group.entries}
+
+    def text(group: SiteGroup, width: int) -> str | None:
+        if group.what is What.SUMS and cut and group.by.pid in listed:
+            return NOT_LISTED
+        return group.text(width)
+
+    def draw(group: SiteGroup, width: int) -> Line:
+        found = text(group, width)
+        style = Style.PLAIN if found and group.entries else Style.FAINT
+        return clip_line(ink(found or "N/A", style), width)
+
+    def whole(group: SiteGroup) -> str | None:
+        return text(group, UNLIMITED)
+
+    return ListColumn("ALLOCATED BY", whole, whole, width=least_width(groups), grow=3, draw=draw)
 
 
-GroupKey = tuple[int | None, str, str | None, str | None, str | None]
-
-
-def group_key(buffer: Buffer) -> GroupKey:
-    """Process, kind, name, call site, phase."""
-    return buffer.pid, buffer.kind, buffer.name, buffer.site, buffer.phase
-
-
-class BufferGroup(NamedTuple):
-    """Buffers of one process from one call site. The copies of a tensor on the chips of a mesh count once."""
-
-    rows: list[BufferEntry]
-    devices: str  # '0-3'
-    tensors: int
-    held: int
-    growth: int | None  # bytes since the page was opened; None: not all buffers are listed
-
-    @property
-    def first(self) -> Buffer:
-        return self.rows[0].buffer
-
-
-def buffer_groups(
-    rows: Iterable[BufferEntry],
+def group_columns(
+    units: Units,
+    groups: Sequence[SiteGroup],
     names: DeviceSets,
-    devices: Iterable[str],
-    before: Mapping[tuple[GroupKey, str | None], int] | None,
-) -> list[BufferGroup]:
-    """`before`: what each group held on each of these devices when the page was opened."""
-    found: dict[GroupKey, list[BufferEntry]] = {}
-    for row in rows:
-        found.setdefault(group_key(row.buffer), []).append(row)
-    ids = [None, *devices]
-    groups = []
-    for key, of in found.items():
-        held = sum(row.buffer.held for row in of)
-        on = dict.fromkeys(row.buffer.device for row in of if row.buffer.device)
-        copies = {_copy(row.buffer) for row in of}
-        growth = None if before is None else held - sum(before.get((key, one), 0) for one in ids)
-        groups.append(BufferGroup(of, names.name(on), len(copies), held, growth))
-    return sorted(groups, key=lambda group: -group.held)
+    commands: Mapping[int | None, str],
+    growth: Callable[[SiteGroup], int | None],
+    cut: bool,
+) -> list[ListColumn[SiteGroup]]:
+    """`growth`: bytes since the page was opened; None: not all buffers are listed."""
 
+    def grown(group: SiteGroup) -> Line | None:
+        more = growth(group)
+        if not more:
+            return None if more is None else faint("0 B")
+        return ink(f"{'+' if more > 0 else '-'}{units.text(abs(more))}", GROWTH_STYLES[more > 0])
 
-def _copy(buffer: Buffer) -> tuple[int, int]:
-    """The same for all copies of a tensor on a mesh: allocation is in lock step, so they share an address."""
-    return (buffer.id if buffer.address is None else buffer.address), buffer.requested
+    def devices(group: SiteGroup) -> str:
+        return names.name(filter(None, group.devices))
 
-
-def group_columns(units: Units, phases: bool, listed: int) -> list[ListColumn[BufferGroup]]:
-    def growth(group: BufferGroup) -> Line | None:
-        if not group.growth:
-            return None if group.growth is None else faint("0 B")
-        sign = "+" if group.growth > 0 else "-"
-        style = Style.WARN if group.growth > 0 else Style.PLAIN
-        return ink(sign + units.text(abs(group.growth)), style)
+    def fitted(texts: Iterable[object]) -> int:
+        return max((columns(str(text)) for text in texts), default=0)
 
     return [
-        figure("TOTAL", lambda row: row.held, units.text, width=9),
-        ListColumn(
-            "GROWTH", growth, lambda row: row.growth, right=True, width=10, largest_first=True
+        figure("HELD", lambda row: row.held, units.text, width=9),
+        ListColumn("GROWTH", grown, growth, right=True, width=10, largest_first=True),
+        figure(
+            "COUNT",
+            lambda row: row.count,
+            width=fitted(f"{row.count:,}" for row in groups if row.count),
         ),
-        figure("COUNT", lambda row: row.tensors, width=max(5, len(f"{listed:,}"))),
-        phrase("DEVICES", lambda row: row.devices, width=9, rank=5),
-        ListColumn("KIND", lambda row: _kind(row.first.kind), lambda row: row.first.kind, width=8),
-        label("PID", lambda row: row.first.pid, width=7, rank=4),
-        phrase("NAME", lambda row: row.first.name, width=12, grow=1, rank=2),
-        phrase("CALL SITE", lambda row: row.first.site, width=20, grow=2, rank=1, keep_end=True),
-        *_phase_column(phases, lambda row: row.first),
-        phrase("COMMAND", lambda row: row.rows[0].owner, width=16, grow=1, rank=3),
+        phrase("DEVICES", devices, width=fitted(map(devices, groups)), rank=1),
+        ListColumn(
+            "KIND",
+            lambda row: _kind(row.by.kind),
+            lambda row: row.by.kind,
+            width=fitted(row.by.kind for row in groups),
+        ),
+        label("PID", lambda row: row.by.pid, width=fitted(row.by.pid for row in groups), rank=2),
+        _allocated_by(groups, cut),
+        phrase("COMMAND", lambda row: commands.get(row.by.pid), width=16, grow=1, rank=3),
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Allocated:
-    """What all_of is to list: bytes by kind, and the number of buffers (None: unknown)."""
+GROWTH_STYLES = {True: Style.WARN, False: Style.PLAIN}
 
-    held: dict[str, int]
-    count: int | None
-    whose: str = ""
 
-    @property
-    def all(self) -> int:
-        return sum(self.held.values())
+def buffer_columns(
+    units: Units, now_ns: int, names: Mapping[str, str], rows: Sequence[SiteGroup], single: bool
+) -> list[ListColumn[SiteGroup]]:
+    """Of single buffers. `single`: of all groups, so that each row says to which it belongs."""
+
+    def buffer(row: SiteGroup) -> Buffer:
+        return cast("Buffer", row.entries[0])
+
+    def lived(row: SiteGroup) -> int | None:
+        began = buffer(row).time_ns
+        return max(now_ns - began, 0) if began else None
+
+    own: list[ListColumn[SiteGroup]] = [
+        ListColumn("KIND", lambda row: _kind(row.by.kind), lambda row: row.by.kind, width=5),
+        label("PID", lambda row: row.by.pid, rank=4),
+        _allocated_by(rows, cut=False),
+    ]
+    if not single:
+        own = [replace(column, key=None, rank=FILTER_ONLY) for column in own]
+    return [
+        phrase(
+            "DEVICE",
+            lambda row: names.get(buffer(row).device or ""),
+            width=max(map(columns, names.values()), default=0),
+        ),
+        figure("REQUESTED", lambda row: buffer(row).requested, units.text),
+        figure("RESERVED", lambda row: buffer(row).reserved, units.text, rank=3),
+        label("ADDRESS", lambda row: buffer(row).address, hex, width=10, rank=2 * single),
+        figure("AGE", lived, age, width=6, rank=single),
+        *own,
+    ]
 
 
 def buffer_facts(
-    devices: Sequence[Device], rows: Sequence[BufferEntry], shown: Sequence[BufferEntry], look: Look
+    snapshot: Snapshot, groups: Sequence[SiteGroup], shown: Sequence[SiteGroup], look: Look
 ) -> list[Line]:
-    """Figures of all processes, or of those of --pid. `rows`: all that are listed; `shown`: those that match."""
+    """Figures of all processes, or of those of --pid. `groups`: all there are; `shown`: those that match."""
     write = look.state.units.text
-    listed = counted(rows)
-    everybody = _of_devices(devices)
-    all_of = _of_chosen(devices, look) if look.pids else everybody
+    counted = [one for one in groups if one.by.kind in KIND_STYLES]
+    listed = [one for one in counted if one.entries]
+    held, whole = _sum(listed), _sum(counted)
+    whose = f" of {chosen_names(look.pids)}" if look.pids else ""
+    devices = [
+        getattr(one.memory, kind.lower()) for one in snapshot.devices for kind in KIND_STYLES
+    ]
+    every = (
+        None
+        if look.pids or any(use.count is None for use in devices)
+        else sum(use.count for use in devices)
+    )
+    of = "" if held == whole else f" of {write(whole)}"
     facts = [
-        _how_many(len(listed), all_of, _sum(listed) == all_of.all),
-        (*faint("holding "), *ink(write(_sum(listed))), *faint(f" of {write(all_of.all)}")),
-        *(amount_fact(kind, all_of.held[kind], look, style) for kind, style in KIND_STYLES.items()),
+        ink(_how_many(listed, held == whole, every) + whose),
+        (*faint("holding "), *ink(write(held)), *faint(of)),
     ]
     if look.state.filter:
-        facts.insert(2, amount_fact("matching", _sum(counted(shown)), look))
+        matching = _sum(one for one in shown if one.by.kind in KIND_STYLES)
+        facts.append(amount_fact("matching", matching, look))
+    for kind, style in KIND_STYLES.items():
+        if amount := _sum(one for one in counted if one.by.kind == kind):
+            facts.append(amount_fact(kind, amount, look, style))
     if look.pids:
-        facts.append(amount_fact("all processes", everybody.all, look))
-    if on_host := sum(row.buffer.kind == MemoryKind.SYSTEM_MEMORY.name for row in rows):
+        everybody = sum(use.held for use in devices)
+        facts.append(amount_fact("all processes", everybody, look))
+    if on_host := sum(len(one.entries) for one in groups if one.by.kind not in KIND_STYLES):
         facts.append(faint(f"{on_host:,} in host memory, not included"))
     return facts
 
 
-def _of_devices(devices: Sequence[Device]) -> _Allocated:
-    uses = {kind: _uses(devices, kind) for kind in KIND_STYLES}
-    counts = [use.count for kind in uses.values() for use in kind]
-    known = [count for count in counts if count is not None]
-    return _Allocated(
-        {kind: sum(use.held for use in of) for kind, of in uses.items()},
-        sum(known) if len(known) == len(counts) else None,
+def _sum(groups: Iterable[SiteGroup]) -> int:
+    return sum(one.held for one in groups)
+
+
+def _how_many(
+    listed: Sequence[SiteGroup], everything: bool = False, every: int | None = None
+) -> str:
+    """'150 tensors (4,800 buffers on 32 devices)'. `everything`: nothing but what is listed is allocated; `every`: the
+    number of buffers on the devices, if it is known."""
+    buffers, tensors = (
+        sum(len(one.entries) for one in listed),
+        sum(one.count or 0 for one in listed),
     )
-
-
-def _of_chosen(devices: Sequence[Device], look: Look) -> _Allocated:
-    """The buffers of one process are not counted, but their sum shows whether the list is complete."""
-    ids = {device.unique_id for device in devices}
-    held = _holdings(look.snapshot, ids)
-    sums = {kind: sum(getattr(one, kind.lower()) for one in held) for kind in KIND_STYLES}
-    return _Allocated(sums, None, f" of {chosen_names(look.pids)}")
-
-
-def _holdings(snapshot: Snapshot, ids: set[str]) -> list[Amounts]:
-    return [
-        held for one in snapshot.processes for device, held in one.devices.items() if device in ids
-    ]
-
-
-def _uses(devices: Sequence[Device], kind: str) -> list[MemoryUse]:
-    return [getattr(device.memory, kind.lower()) for device in devices]
-
-
-def _how_many(listed: int, all_of: _Allocated, everything: bool) -> Line:
-    """`everything`: the listed buffers add up to all that is allocated."""
-    if everything or all_of.count == listed:
-        return ink(("1 buffer" if listed == 1 else f"all {listed:,} buffers") + all_of.whose)
-    if all_of.whose:
-        return ink(f"{several(listed, 'listed buffer')}{all_of.whose}")
-    if all_of.count is None:
-        return ink(f"{several(listed, 'buffer')} listed; some processes report only sums;")
-    if listed < all_of.count:
-        return ink(f"the largest {listed:,} of {all_of.count:,} buffers")
-    return ink(f"all {listed:,} buffers")
-
-
-def _sum(rows: Sequence[BufferEntry]) -> int:
-    return sum(row.buffer.held for row in rows)
+    devices = len({device for one in listed for device in one.devices})
+    if not everything and every is not None and buffers < every:
+        return f"the largest {buffers:,} of {every:,} buffers"
+    all_ = "all " if everything and buffers > 1 else ""
+    if tensors == buffers:
+        return f"{all_}{several(buffers, 'buffer')}"
+    return (
+        f"{all_}{several(tensors, 'tensor')} ({buffers:,} buffers on {several(devices, 'device')})"
+    )
 
 
 HELP = terms("""
 a row | the buffers that one process allocated at one line, by kind, name and phase; Enter opens it, t lists all buffers
-TOTAL | what they have allocated: reserved bytes where they are known, else requested bytes
-GROWTH | change of TOTAL since the page was opened; r starts again. N/A while not all buffers are listed
-COUNT | tensors; the copies of one tensor on the chips of a mesh count once
-DEVICES | the chips that they are on
+HELD | what they have allocated: reserved bytes where they are known, else requested bytes
+GROWTH | change of HELD since the page was opened; r starts again. N/A while not all buffers are listed
+COUNT | tensors; the copies of one tensor on the devices of a mesh count once
+DEVICES | the devices that they are on
 the largest N of M | N buffers are listed, M are allocated. `ttmem ps --by site` and `ttmem ps --json --detail buffers`
     have all of them
 A of B | A: what the listed buffers have allocated; B: all buffers, without circular buffers
@@ -272,33 +218,39 @@ RESERVED | bytes taken: per-bank block x all banks, because allocation is lock-s
     silent
 ADDRESS | device address in every bank; N/A where the client is silent
 AGE | time since it was allocated
-NAME, CALL SITE | with `ttmem run` the operation and the line of Python; else what the client reports
-PHASE | what the program was doing, as it said with ttmem.phase()
+ALLOCATED BY | with `ttmem run` the operation, the line of Python and the phase (ttmem.phase()); else what the client
+    reports
+known only as a total | the process reports sums, but no single buffers; `ttmem run` lists each buffer
 """)
 
 GROUPS = "Buffers groups"  # each table has its own cursor and sort
 
 
-class Buffers:
+class BuffersPage:
     """Groups of buffers, the buffers of one group, or all of them; of all devices or of the chosen one."""
 
     name = "Buffers"
-    keys = (
-        ("enter", "open"),
-        ("t", "groups/buffers"),
-        ("a", "all devices/chosen"),
-        ("s", "sort"),
-        ("r", "growth from now"),
-    )
     details = ("buffers",)
     help = HELP
 
     def __init__(self) -> None:
         self._all = True  # devices
         self._single = False  # buffers instead of groups
-        self._open: GroupKey | None = None  # the group whose buffers are shown
-        self._before: dict[tuple[GroupKey, str | None], int] | None = None
+        self._open: SiteGroup | None = None  # the group whose buffers are shown
+        self._before: dict[object, int] | None = None
         self._since = 0
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        if self._open:
+            return (("esc", "back"), ("enter", "device"), ("s", "sort"))
+        return (
+            ("enter", "device" if self._single else "open"),
+            ("t", "groups/buffers"),
+            ("a", "all devices/chosen"),
+            ("s", "sort"),
+            ("r", "growth from now"),
+        )
 
     def draw(self, look: Look) -> Drawn:
         return self._page(look).draw()
@@ -313,12 +265,12 @@ class Buffers:
             self._single, self._open = not (self._single or self._open), None
         elif key == "r":
             self._before = None
-        elif key == "enter" and isinstance(chosen, BufferGroup):
-            self._open = group_key(chosen.first)
-            look.state.of(self.name).cursor = 0
-        elif key == "enter" and isinstance(chosen, BufferEntry):
-            look.state.device = chosen.buffer.device or look.state.device
+        elif key == "enter" and chosen and (self._single or self._open):
+            look.state.device = chosen.entries[0].device or look.state.device
             return "Device"
+        elif key == "enter" and chosen:
+            self._open = SiteGroup(chosen.by, chosen.what)
+            look.state.of(self.name).cursor = 0
         else:
             page.key(key)
         return None
@@ -328,86 +280,97 @@ class Buffers:
         was_open, self._open = self._open is not None, None
         return was_open
 
-    def _page(self, look: Look) -> ListPage[Any]:
-        on_all = self._all and len(look.snapshot.devices) > 1
-        chosen = None if on_all else look.device
-        devices = look.snapshot.devices if chosen is None else (chosen,)
-        rows = buffer_entries(look.snapshot, chosen.unique_id if chosen else None) or []
+    def _page(self, look: Look) -> ListPage[SiteGroup]:
+        chosen = None if self._all and len(look.snapshot.devices) > 1 else look.device
+        snapshot = look.snapshot.on_devices({chosen.unique_id}) if chosen else look.snapshot
+        groups = [one for one in site_groups(snapshot) if one.by.kind != CB]
         title = device_title(chosen, look) if chosen else _all_title(look)
-        if self._single or self._open:
-            table: Listing[Any] = self._buffer_table(rows, devices, look)
-            shown = table.rows
-        else:
-            table = self._group_table(rows, devices, look)
-            shown = [row for group in table.rows for row in group.rows]
-        facts = buffer_facts(devices, rows, shown, look) if rows else []
         if self._open:
-            title = clip_line((*title, *ink(f"  {_opened(self._open)}")), look.width)
-        elif not self._single and rows:
+            opened = [one for one in groups if one.key == self._open.key]
+            table = self._buffer_table(opened, snapshot, look)
+            facts = [ink(_how_many(opened)), amount_fact("holding", _sum(opened), look)]
+            pid = self._open.by.pid
+            code = self._open.text(look.width) or "N/A"
+            title = ink(f" {self._open.by.kind}  {code}  pid {pid or 'N/A'}", Style.LABEL)
+            return ListPage(
+                [clip_line(title, look.width), *fact_lines(facts, look, 1)], table, look
+            )
+        listed = any(one.entries for one in groups)
+        make = self._buffer_table if self._single else self._group_table
+        table = make(groups if listed else [], snapshot, look)
+        facts = buffer_facts(snapshot, groups, table.rows, look) if listed else []
+        if listed and not self._single:
             facts.append(faint(f"growth since {time_of_day(self._since, look.zone)}"))
-        return ListPage([title, *fact_lines(facts, look, 2)], table, look)
+        note = _totals_note(groups, look) if listed else []
+        return ListPage([title, *fact_lines(facts, look, 2), *note], table, look)
 
     def _buffer_table(
-        self, rows: Sequence[BufferEntry], devices: Sequence[Device], look: Look
-    ) -> Listing[BufferEntry]:
-        if self._open:
-            rows = [row for row in rows if group_key(row.buffer) == self._open]
-        names = device_names(devices).values()
+        self, groups: Sequence[SiteGroup], snapshot: Snapshot, look: Look
+    ) -> Listing[SiteGroup]:
+        rows = [one for one in single_entries(groups) if one.entries]
+        names = device_names(snapshot.devices)
         return Listing(
             self.name,
-            buffer_columns(look.state.units, names, len(devices) > 1, _has_phases(rows)),
+            buffer_columns(look.state.units, snapshot.time_ns, names, rows, not self._open),
             rows,
             look.state,
             first=BY_SIZE,
-            empty=self._why_none(devices, look),
+            empty=self._why_none(snapshot, look),
         )
 
     def _group_table(
-        self, rows: Sequence[BufferEntry], devices: Sequence[Device], look: Look
-    ) -> Listing[BufferGroup]:
-        names = DeviceSets(look.snapshot.devices)
-        ids = [device.unique_id for device in devices]
-        groups = buffer_groups(rows, names, ids, self._baseline(look))
+        self, groups: Sequence[SiteGroup], snapshot: Snapshot, look: Look
+    ) -> Listing[SiteGroup]:
+        before = self._baseline(look)
+        ids = [None, *(one.unique_id for one in snapshot.devices)]
+
+        def growth(one: SiteGroup) -> int | None:
+            if before is None:
+                return None
+            return one.held - sum(before.get((one.key, device), 0) for device in ids)
+
+        sets, commands = DeviceSets(look.names), owners(snapshot)
         return Listing(
             GROUPS,
-            group_columns(look.state.units, _has_phases(rows), len(rows)),
+            group_columns(look.state.units, groups, sets, commands, growth, cut=before is None),
             groups,
             look.state,
-            empty=self._why_none(devices, look),
+            empty=self._why_none(snapshot, look),
             noun="group",
         )
 
-    def _baseline(self, look: Look) -> Mapping[tuple[GroupKey, str | None], int] | None:
+    def _baseline(self, look: Look) -> Mapping[object, int] | None:
         """What each group held on each device when the page was opened; None while the list is cut."""
-        listed = look.snapshot.buffers or ()
-        if len(listed) >= MOST_BUFFERS:
+        if len(look.snapshot.buffers or ()) >= MOST_BUFFERS:
             self._before = None
         elif self._before is None:
-            self._since, self._before = look.snapshot.time_ns, {}
-            for one in listed:
-                key = group_key(one), one.device
-                self._before[key] = self._before.get(key, 0) + one.held
+            self._since = look.snapshot.time_ns
+            self._before = {
+                (one.key, device): held
+                for one in site_groups(look.snapshot)
+                for device, held in one.devices.items()
+            }
         return self._before
 
-    def _why_none(self, devices: Sequence[Device], look: Look) -> str:
+    def _why_none(self, snapshot: Snapshot, look: Look) -> str:
         if self._open:
-            return "all buffers of this group have been freed"
-        of = devices[0].unique_id if len(devices) == 1 else None
+            totals = self._open.what is What.SUMS
+            return (
+                f"{TOTALS_ONLY}; {RUN}" if totals else "all buffers of this group have been freed"
+            )
+        of = snapshot.devices[0].unique_id if len(snapshot.devices) == 1 else None
         return why_none(look.snapshot, "buffers", look.snapshot.buffers is not None, of)
 
 
-def _opened(key: GroupKey) -> str:
-    pid, kind, name, site, _ = key
-    return "  ".join(filter(None, (kind, name, site, None if pid is None else f"pid {pid}")))
-
-
-def _has_phases(rows: Sequence[BufferEntry]) -> bool:
-    return any(row.buffer.phase for row in rows)
+def _totals_note(groups: Sequence[SiteGroup], look: Look) -> list[Line]:
+    """Which processes have no call sites, and how to get them."""
+    listed = {one.by.pid for one in groups if one.entries}
+    blind = {one.by.pid for one in groups if one.by.pid and one.by.pid not in listed}
+    text = f" {pids_text(sorted(filter(None, blind)))}: {TOTALS_ONLY}; {RUN}"
+    return [clip_line(faint(text), look.width)] if blind else []
 
 
 def _all_title(look: Look) -> Line:
     count = len(look.snapshot.devices)
-    return clip_line(
-        ink(f" all {count:,} devices" if count > 1 else f" {count or 'no'} device", Style.LABEL),
-        look.width,
-    )
+    text = f" all {count:,} devices" if count > 1 else f" {count or 'no'} device"
+    return ink(text, Style.LABEL)

@@ -1,4 +1,4 @@
-"""What is on each core, as far as the sources report it, and how full that makes it."""
+"""What each core holds, as far as the sources report it, and how full it is."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def covered(ranges: Iterable[Range]) -> int:
 
 
 NOT_TOLD = "no source of this device reports what is on which core"
-SUMS_ONLY = "the counters of stock ttnn tell sums, and no addresses"
+SUMS_ONLY = "the counters of stock ttnn are sums, without addresses"
 
 
 class Unknown(Exception):
@@ -59,7 +59,7 @@ def core_sets(snapshot: Snapshot, device: Device) -> tuple[CoreSet, ...]:
 
 
 def resident_buffers(snapshot: Snapshot, device: Device) -> tuple[ResidentBuffer, ...]:
-    """What is there now; nothing if it is not reported."""
+    """Circular buffers of the program that ran last; empty if they are not reported."""
     return (snapshot.resident or {}).get(device.unique_id, ())
 
 
@@ -122,7 +122,7 @@ def circular_parts(
 
 
 def _resident_here(buffers: Iterable[ResidentBuffer], layout: L1Map) -> list[CircularPart]:
-    """Some share their addresses; each address shows once."""
+    """Buffers may share addresses; each address is shown once."""
     out: list[CircularPart] = []
     for one in sorted(buffers, key=lambda one: (one.start, one.end)):
         start = max(one.start, out[-1].end if out else layout.base)
@@ -133,7 +133,7 @@ def _resident_here(buffers: Iterable[ResidentBuffer], layout: L1Map) -> list[Cir
 
 
 def _with_others(part: CircularPart, sets: Iterable[CoreSet]) -> CircularPart:
-    """Other processes have cached programs there, too."""
+    """Adds processes that have cached programs at the same addresses."""
     others = {one.pid for one in _owners(part.start, part.end, sets) if one.pid is not None}
     return part._replace(pids=(*part.pids, *sorted(others.difference(part.pids))))
 
@@ -220,7 +220,7 @@ def grid_cores(grid: tuple[int, int]) -> list[Core]:
 
 
 def banks_of(device: Device) -> int:
-    """Into so many equal blocks a buffer is cut, one for each core."""
+    """The number of equal blocks that a buffer is divided into, one per core."""
     columns, rows = grid_of(device)
     return device.l1_map.banks if device.l1_map else columns * rows
 
@@ -258,7 +258,7 @@ def small_in_use(snapshot: Snapshot, device: Device, banks: int) -> int | None:
 def _in_use(
     grid: tuple[int, int], sets: tuple[CoreSet, ...], blocks: list[Range], unplaced: int
 ) -> dict[Core, int]:
-    """Cores with the same sets have the same in use: it is added up once."""
+    """Cores with the same sets use the same bytes, which are summed once."""
     known: dict[tuple[int, ...], int] = {}
     out: dict[Core, int] = {}
     for core in grid_cores(grid):

@@ -11,6 +11,7 @@ from ttmem.snapshots import Buffer, Device, L1Map, Snapshot
 from ttmem.snapshots.rows import Core, Range
 from ttmem.views.figures import Units
 from ttmem.views.ink import Line, Span, Style, clip_line, faint, ink
+from ttmem.views.monitor.live_data import chosen_names
 from ttmem.views.monitor.pages.core_data import (
     CircularPart,
     Unknown,
@@ -25,7 +26,6 @@ from ttmem.views.monitor.pages.core_data import (
     small_in_use,
     union,
 )
-from ttmem.views.monitor.watch import chosen_names
 
 MARK = "*"
 
@@ -41,7 +41,7 @@ class Owned(NamedTuple):
         return covered(self.ranges)
 
     def mark(self, start: int, end: int) -> str:
-        """Is something of theirs there?"""
+        """Whether they have anything in this range."""
         return MARK if any(low < end and start < high for low, high in self.ranges) else " "
 
 
@@ -99,47 +99,58 @@ class CoreMap(NamedTuple):
     above: tuple[Piece, ...]  # above the listed buffers, and L1_SMALL
     end: int
     highest_cb: int | None  # end of the highest circular buffer; None: there is none
+    running: (
+        int | None
+    )  # the same of the program that ran last here; None: there is none, or it is not known
     lowest_buffer: int | None
-    remarks: tuple[str, ...]  # what is not known, and why
+    unknown: tuple[tuple[str, str], ...]  # what is not known, and why
 
     @property
     def distance(self) -> int | None:
-        """From the highest circular buffer to the lowest buffer; negative: they overlap; None: unknown."""
+        """From the highest circular buffer to the lowest buffer; negative: they overlap; None: unknown.
+
+        Those of cached programs may lie below buffers while they do not run, so the program that ran last decides.
+        """
         if self.between.sort is Sort.UNKNOWN:
             return None
-        return -self.between.size if self.between.sort is Sort.OVERLAP else self.between.size
+        top = self.highest_cb if self.running is None else self.running
+        if top is None or self.lowest_buffer is None:
+            return self.between.size
+        return self.lowest_buffer - top
 
 
 def core_map(snapshot: Snapshot, device: Device, core: Core) -> CoreMap:
-    """Unknown if there is no map of the device; parts that are unknown are so in the map."""
+    """Unknown without a map of the device; unknown parts are marked in the map."""
     layout = _layout(device)
-    remarks: list[str] = []
+    unknown: list[tuple[str, str]] = []
     circular: tuple[CircularPart, ...] | None = None
     buffers: tuple[Piece, ...] | None = None
     try:
         circular = circular_parts(snapshot, device, core, layout)
     except Unknown as why:
-        remarks.append(f"circular buffers: N/A, {why}")
+        unknown.append(("circular buffers", str(why)))
     try:
         buffers = _buffers(snapshot, device, layout)
     except Unknown as why:
-        remarks.append(f"L1 buffers: N/A, {why}")
+        unknown.append(("L1 buffers", str(why)))
     up = _filled(layout.base, _circular_pieces(circular or ()))
     top = up[-1].end if up else layout.base
     lowest = min((piece.start for piece in buffers or ()), default=layout.small_base)
     down = _filled(lowest, buffers or ())
     rest = _rest(snapshot, device, down[-1].end, layout) if down else ()
     known = circular is not None and buffers is not None
+    running = max((piece.end for piece in up if piece.sort in _RUNNING), default=None)
     return CoreMap(
         _below(layout),
         up,
-        _between(top, lowest, known, bool(up and buffers)),
+        _between(top, lowest, known, bool(up and buffers) and running in (None, top), running),
         down,
         (*rest, *_small(snapshot, device, layout)),
         layout.end,
         top if up else None,
+        running,
         lowest if buffers else None,
-        tuple(remarks),
+        tuple(unknown),
     )
 
 
@@ -171,11 +182,16 @@ def _circular_pieces(parts: Iterable[CircularPart]) -> list[Piece]:
     return [Piece(part.start, part.end, sort(part), part.label) for part in parts]
 
 
-def _between(top: int, lowest: int, known: bool, clash: bool) -> Piece:
+_RUNNING = (Sort.CB, Sort.DATAFLOW)
+
+
+def _between(top: int, lowest: int, known: bool, clash: bool, running: int | None) -> Piece:
     if not known:
         return Piece(min(top, lowest), max(top, lowest), Sort.UNKNOWN, "unknown")
     if top > lowest:
-        return Piece(lowest, top, Sort.OVERLAP, "OVERLAP")
+        clashes = running is not None and running > lowest
+        label = "OVERLAP" if clashes else "cached programs, not running"
+        return Piece(lowest, top, Sort.OVERLAP if clashes else Sort.CACHED, label)
     return Piece(top, lowest, Sort.FREE, "free, to a clash" if clash else "free")
 
 
@@ -342,7 +358,7 @@ def _fitting(found: CoreMap, space: int) -> list[Piece]:
 
 
 def _joined(pieces: Sequence[Piece], most: int) -> list[Piece]:
-    """The first ones as they are, the rest as one piece."""
+    """The first ones unchanged, the rest as one piece."""
     if len(pieces) <= most:
         return list(pieces)
     apart, rest = list(pieces[: most - 1]), pieces[most - 1 :]

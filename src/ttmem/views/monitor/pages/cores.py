@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from ttmem.snapshots import Device
+from ttmem.snapshots import Device, Snapshot
 from ttmem.snapshots.rows import Core
 from ttmem.views.figures import Units
 from ttmem.views.ink import (
@@ -21,14 +20,17 @@ from ttmem.views.ink import (
     pad,
     paragraph,
 )
-from ttmem.views.meter import ALARM_AT, WARN_AT, level, percentage
+from ttmem.views.meter import level, percentage
+from ttmem.views.monitor.live_data import chosen_names
 from ttmem.views.monitor.pages.core_data import (
+    SUMS_ONLY,
     Pressure,
     Unknown,
     core_size,
     grid_of,
     pressure,
 )
+from ttmem.views.monitor.pages.core_grid import CoreGrid, cell_width
 from ttmem.views.monitor.pages.core_map import (
     LEAST_TITLED,
     MARK,
@@ -39,9 +41,9 @@ from ttmem.views.monitor.pages.core_map import (
     rows,
     strip,
 )
-from ttmem.views.monitor.pages.rows import device_title, sums_only
-from ttmem.views.monitor.state import Drawn, Look, State, Target, terms
-from ttmem.views.monitor.watch import chosen_names
+from ttmem.views.monitor.pages.rows import device_title, is_blind, sums_only
+from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target, terms
+from ttmem.views.names import pids_text
 
 _CLOSE = 32 * 1024  # bytes; a few more tiles in one circular buffer, and programs fail
 
@@ -49,7 +51,7 @@ _CLOSE = 32 * 1024  # bytes; a few more tiles in one circular buffer, and progra
 def core_lines(
     core: Core, found: Pressure | None, own: Owned | None, units: Units, width: int
 ) -> list[Line]:
-    """' core 3,4  378.0 KiB of 1,427.3 KiB L1  26%  fullest 0,0 61%', and what else there is to know."""
+    """' core 3,4  378.0 KiB of 1,427.3 KiB L1  26%  fullest 0,0 61%', and remarks."""
     name = ink(f"core {core[0]},{core[1]}", Style.TITLE)
     facts: list[Line] = [name]
     if found is None:
@@ -74,20 +76,24 @@ def core_lines(
 def _added_up(core: Core, found: Pressure, units: Units) -> Line:
     return (
         *faint(
-            f"{found.processes(core)} processes share addresses: L1 used on the Overview adds up "
+            f"{found.processes(core)} processes share addresses; the Overview counts them separately: "
         ),
         *ink(core_size(units, found.added_up(core))),
     )
 
 
 def clash_line(found: CoreMap, units: Units) -> Line:
-    """How far circular buffers and L1 buffers are apart, or that they overlap."""
+    """The distance between circular buffers and L1 buffers, or that they overlap."""
     distance = found.distance
     if distance is None:
         return (*faint(" to a clash "), *faint("N/A"))
     far = core_size(units, abs(distance))
-    top, lowest = found.highest_cb, found.lowest_buffer
+    cached, lowest = found.highest_cb, found.lowest_buffer
+    top = cached if found.running is None else found.running
     if distance < 0 and top is not None and lowest is not None:
+        if found.running is None:
+            text = f" cached CBs end at {top:#x}, {far} above the lowest buffer: legal while their programs do not run"
+            return faint(text)
         text = f" OVERLAP of {far}: CBs end at {top:#x}, a buffer begins at {lowest:#x}"
         return ink(text, Style.ALARM)
     if top is None and lowest is None:
@@ -101,129 +107,20 @@ def clash_line(found: CoreMap, units: Units) -> Line:
     if lowest is None:
         return (*faint(" no L1 buffers: "), *ink(far), *faint(" above the circular buffers"))
     style = Style.WARN if distance < _CLOSE else Style.GOOD
+    beyond = cached is not None and cached > top  # they run again, or are cleared
+    ends = f"CBs end at {top:#x}, buffers begin at {lowest:#x}"
+    if beyond:
+        ends = f"CBs to {top:#x} (cached: {cached:#x}), buffers from {lowest:#x}"
     return (
         Span(" "),
         *ink(far, style),
-        *faint(f" to a clash: CBs end at {top:#x}, buffers begin at {lowest:#x}"),
+        *faint(f" to a clash: {ends}"),
     )
-
-
-WIDTHS = (5, 3, 2)  # columns of a cell: ' 42% ', ' 42', ' 4'
-MARGIN = 3  # the numbers of rows
-_HEAT = (
-    (ALARM_AT, Style.HEAT_4),
-    (WARN_AT, Style.HEAT_3),
-    (50, Style.HEAT_2),
-    (1, Style.HEAT_1),
-    (0, Style.HEAT_0),
-)
-
-
-class CoreGrid(NamedTuple):
-    """What to draw; `pressure` is None where it is unknown: then the cells are empty."""
-
-    grid: tuple[int, int]
-    pressure: Pressure | None
-    chosen: Core
-    cell: int
-    ascii: bool
-
-    @property
-    def width(self) -> int:
-        return MARGIN + self.grid[0] * self.cell
-
-    def draw(self, width: int, height: int, top: int) -> tuple[list[Line], list[Target]]:
-        """At most so many columns and lines around the chosen core; `top` is the page's first line."""
-        columns = _window(self.grid[0], self.chosen[0], (width - MARGIN) // self.cell)
-        tall = 2 if self.cell == WIDTHS[0] and height > 2 * self.grid[1] else 1
-        shown = _window(self.grid[1], self.chosen[1], (height - 1) // tall)
-        lines = [self._axis(columns)] if height > 0 else []
-        targets: list[Target] = []
-        for y in shown:
-            targets += [
-                Target(top + len(lines) + each, choose((x, y)), start, start + self.cell)
-                for each in range(tall)
-                for x, start in zip(columns, range(MARGIN, width, self.cell), strict=False)
-            ]
-            lines.append((*faint(f"{y:>2} "), *(self._cell((x, y)) for x in columns)))
-            if tall == 2:
-                lines.append((Span(" " * MARGIN), *(self._bar((x, y)) for x in columns)))
-        if len(lines) + 1 < height and self.pressure is not None:
-            tens = "8 is 80%" if self.cell == WIDTHS[-1] else "percent"
-            lines += [EMPTY, faint(f" {tens} of L1 in use")]
-        return lines, targets
-
-    def _axis(self, columns: range) -> Line:
-        names = (str(x if self.cell > WIDTHS[-1] else x % 10) for x in columns)
-        return faint(" " * MARGIN + "".join(self._placed(name) for name in names))
-
-    def _cell(self, core: Core) -> Span:
-        text, style = "?", Style.FAINT
-        if self.pressure is not None:
-            used, space = self.pressure.used(core), self.pressure.capacity
-            text, style = _sign(used, space, self.cell, self.ascii), heat(100 * used / space)
-        if core == self.chosen:
-            return Span(">" + self._placed(text)[1:], Style.CURSOR)
-        return Span(self._placed(text), style)
-
-    def _placed(self, text: str) -> str:
-        """After the column of the cursor's sign; narrow cells have no room to the right."""
-        return f" {text}".ljust(self.cell) if self.cell == WIDTHS[0] else text.rjust(self.cell)
-
-    def _bar(self, core: Core) -> Span:
-        """A line under the number, as long as the core is full."""
-        if self.pressure is None:
-            return Span(" " * self.cell)
-        share = self.pressure.used(core) / self.pressure.capacity
-        most = self.cell - 1
-        length = min(max(round(most * share), 1 if share > 0 else 0), most)
-        return Span(self._placed(("#" if self.ascii else "▀") * length), heat(100 * share))
-
-
-def cell_width(columns: int, width: int, beside: int) -> int:
-    """The widest cells that leave `beside` columns for the map."""
-    fitting = [cell for cell in WIDTHS if MARGIN + columns * cell + 2 + beside <= width]
-    return fitting[0] if fitting else WIDTHS[-1]
-
-
-def heat(percent: float) -> Style:
-    """From nothing to over 90 %."""
-    return next((style for least, style in _HEAT if percent >= least), Style.HEAT_0)
-
-
-def choose(core: Core) -> Callable[[State], str | None]:
-    """What a click on a core does."""
-
-    def act(state: State) -> str | None:
-        state.core = core
-        return None
-
-    return act
-
-
-def _sign(used: int, space: int, cell: int, ascii: bool) -> str:
-    if used == 0:
-        return "." if ascii else "·"
-    whole = percentage(used, space)  # the same number as beside the grid
-    if cell == WIDTHS[0]:
-        return whole
-    if whole == "over":
-        return "!"
-    if cell == WIDTHS[-1]:
-        return str(min(round(100 * used / space), 99) // 10)
-    return whole.strip(">%")
-
-
-def _window(count: int, chosen: int, space: int) -> range:
-    """As many of `count` as have room, with the chosen one among them."""
-    shown = max(min(count, space), 0)
-    start = min(max(chosen - shown // 2, 0), count - shown)
-    return range(start, start + shown)
 
 
 LEAST_MAP = 36  # columns that a map needs beside the grid
 GOOD_MAP = 50
-AIRY = 18  # lines; from here on there is room for empty ones
+AIRY = 18  # lines; from here on empty ones fit
 _STEPS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 
 HELP = terms("""
@@ -243,12 +140,12 @@ cached | addresses that circular buffers of other live programs will use when th
 free | no buffer and no circular buffer; between the two it is the way to a clash
 buffers | live L1 buffers, lock-step: the same addresses on every core
 L1_SMALL | its own region at the top, set aside when the device was opened
-to a clash | lowest L1 buffer minus the end of the highest circular buffer on this core; below 0 they overlap, and
-    the runtime refuses the program that does it
+to a clash | lowest L1 buffer minus the end of the highest circular buffer of what ran last on this core; below 0 they
+    overlap, and the runtime refuses the program that does it; cached programs that do not run may reach further
 """)
 
 
-class Cores:
+class CoresPage:
     name = "Cores"
     keys: Sequence[tuple[str, str]] = (("arrows", "core"), ("m", "fullest core"))
     details = ("cores",)  # where circular buffers lie, and with them the L1 buffers
@@ -305,26 +202,39 @@ class _CoreView:
         self._lines = lines
         self._targets: list[Target] = []
         self._core = _chosen(look.state, grid)
-        self._reasons: list[Line] = []
+        self._unknown: dict[str, list[str]] = {}  # by reason: the figures
         self._pressure: Pressure | None = None
         self._map: CoreMap | None = None
         self._own: Owned | None = None
         try:
             self._pressure = pressure(look.snapshot, device)
         except Unknown as why:
-            self._reasons += _reason("L1 in use", str(why), look.width)
+            self._miss("L1 in use", str(why))
         try:
             self._map = core_map(look.snapshot, device, self._core)
-            for remark in self._map.remarks:
-                self._reasons += indent(paragraph(remark, look.width - 1, Style.FAINT), 1)
+            for what, reason in self._map.unknown:
+                self._miss(what, reason)
         except Unknown as why:
-            self._reasons += _reason("address map", str(why), look.width)
+            self._miss("address map", str(why))
         try:
             self._own = owned(look.snapshot, device, self._core, look.pids)
         except Unknown as why:
-            self._reasons += _reason(chosen_names(look.pids), str(why), look.width)
+            self._miss(chosen_names(look.pids), str(why))
+        self._stock = _stock_pids(look.snapshot, device)
         cell = cell_width(grid[0], look.width, GOOD_MAP)
         self._grid = CoreGrid(grid, self._pressure, self._core, cell, look.ascii)
+
+    def _miss(self, what: str, why: str) -> None:
+        self._unknown.setdefault(why, []).append(what)
+
+    def _reasons(self) -> list[Line]:
+        """A sentence for each reason, and what to do about stock processes."""
+        lines: list[Line] = []
+        for why, what in self._unknown.items():
+            stock = why == SUMS_ONLY and self._stock
+            hint = f"; start {pids_text(self._stock)} with `ttmem run` to see them" if stock else ""
+            lines += _reason(", ".join(what), why + hint, self._look.width)
+        return lines
 
     def drawn(self) -> Drawn:
         look = self._look
@@ -333,7 +243,7 @@ class _CoreView:
         self._lines += facts if look.height >= AIRY else facts[:1]
         if self._map is not None:
             self._lines.append(clash_line(self._map, units))
-        self._lines += self._reasons
+        self._lines += self._reasons()
         if look.height >= AIRY:
             self._lines.append(EMPTY)
         space = max(look.height - len(self._lines), 0)
@@ -369,7 +279,12 @@ class _CoreView:
         return [*head, *rows(found, max(space - len(head), 0), width, units, ascii, self._own)]
 
 
-def _chosen(state: State, grid: tuple[int, int]) -> Core:
+def _stock_pids(snapshot: Snapshot, device: Device) -> list[int]:
+    here = (one for one in snapshot.processes if device.unique_id in one.devices)
+    return [one.pid for one in here if is_blind(one.sources)]
+
+
+def _chosen(state: MonitorState, grid: tuple[int, int]) -> Core:
     return _inside(state.core or (0, 0), grid)
 
 

@@ -18,19 +18,18 @@ from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.pages.kernels import counter_facts, partial_lines, ring_facts, type_facts
 from ttmem.views.monitor.pages.rows import (
     BY_DRAM,
-    ProcessRow,
     amount_fact,
     counter_fact,
     device_title,
     fact_lines,
     process_columns,
-    process_rows,
 )
 from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import time_of_day
 from ttmem.views.notes import anomaly_notes, missing_notes, note_lines, quiet_notes
+from ttmem.views.processes import ProcessRow, process_rows
 from ttmem.views.selection import no_device
-from ttmem.views.table import GUTTER, ListColumn, fit_rows, row_lines
+from ttmem.views.table import ListColumn, row_lines
 from ttmem.views.telemetry import telemetry_facts
 
 
@@ -71,13 +70,12 @@ def subjects(device: Device) -> list[Subject]:
 
 
 def breakdown(device: Device, look: Look, most: int) -> list[Line]:
-    """A title line and one for each kind; where there is no room for all, DRAM and L1 used are the last to go."""
+    """A title line and one for each kind; where there is no space for all, DRAM and L1 used are the last to go."""
     rows = subjects(device)
     for kind in GIVE_WAY:
         if len(rows) >= most:
             rows = [row for row in rows if row.kind != kind]
-    columns = _columns(look)
-    return row_lines(columns, fit_rows(columns, rows, look.width - GUTTER), look.width)
+    return row_lines(_columns(look), rows, look.width)
 
 
 def _columns(look: Look) -> list[ListColumn[Subject]]:
@@ -110,11 +108,11 @@ def _columns(look: Look) -> list[ListColumn[Subject]]:
         figure("CAPACITY", "capacity", 1),
         figure("REQUESTED", "requested", 2),
         figure("RESERVED", "reserved", 3),
-        figure("FREE", "free", 4),
-        figure("LARGEST", "largest_free", 7),
+        figure("FREE", "free", 5),
+        figure("LARGEST", "largest_free", 4),
         figure("COUNT", "count", 8, count),
-        figure("PEAK", "peak", 5),
-        figure("AT", "peak_time_ns", 6, when),
+        figure("PEAK", "peak", 6),
+        figure("AT", "peak_time_ns", 7, when),
     ]
 
 
@@ -161,7 +159,7 @@ def _hit_rate(kernels: Kernels) -> Line:
 
 
 def _share(part: int, whole: int) -> str:
-    """'99.6 %'; what is not quite all or nothing is not called so."""
+    """'99.6 %'; rounded to 0 or 100 % only if it is exact."""
     text = f"{100 * part / whole:.1f} %"
     if text == "100.0 %" and part < whole:
         return ">99.9 %"
@@ -271,7 +269,7 @@ class DeviceLayout(NamedTuple):
 def _notes(device: Device, look: Look) -> list[Line]:
     """Anomalies in full, and why capacities are unknown, in a part of the page; above all else."""
     alone = replace(look.snapshot, devices=(device,))
-    notes = [*anomaly_notes(alone), *missing_notes(alone)]
+    notes = [*anomaly_notes(alone, look.names), *missing_notes(alone, look.names)]
     lines = note_lines(notes, look.width)
     most = max(look.height // NOTES, 1)
     if len(lines) <= most:
@@ -280,9 +278,9 @@ def _notes(device: Device, look: Look) -> list[Line]:
 
 
 def _remarks(device: Device, look: Look) -> list[Line]:
-    """What is odd and changes no number, a line each, below all else."""
+    """Oddities that change no number, a line each, at the bottom."""
     alone = replace(look.snapshot, devices=(device,))
-    return note_lines(quiet_notes(alone), look.width, whole=False)[:REMARKS]
+    return note_lines(quiet_notes(alone, look.names), look.width, whole=False)[:REMARKS]
 
 
 HELP = terms("""
@@ -312,7 +310,7 @@ hits, misses, rate | of the program cache of the runtime
 footprint | binary x cores by type, if resident everywhere; cached programs are not
 counted | kernel code by the counter of a prototype of the runtime; not counted
 processes | what each holds on this device; x, ! and * as on the Overview
-temp, power, aiclk ... | with --telemetry: sensors of the card, value / limit of the firmware; * is stale
+temp, power, aiclk ... | with --telemetry, or recorded: sensors of the card, value / limit of the firmware; * is stale
 SOURCES | source and method of each number, and what it is known to miss
 """)
 
@@ -321,7 +319,7 @@ NOBODY = "no process has memory allocated here"
 
 
 class DevicePage:
-    """Charts of its past, its memory kind by kind, its kernel code, and who holds it."""
+    """History, each kind of memory, kernel code, and processes of a device."""
 
     name = "Device"
     keys = (("c", "other charts"), ("s", "sort"), ("enter", "buffers of the process"))
@@ -356,8 +354,8 @@ class DevicePage:
 
 
 def _table(device: Device, look: Look) -> Listing[ProcessRow]:
-    rows = process_rows(look.snapshot, device.unique_id)
-    columns = process_columns(look.state.units)
+    rows = process_rows(look.snapshot, look.names, device.unique_id)
+    columns = process_columns(look.state.units, rows)
     return Listing(
         DevicePage.name, columns, rows, look.state, first=BY_DRAM, empty=NOBODY, noun="process"
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from ttmem.events import Flag, Notice, Op
+from ttmem.events import Notice
 from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.text import ELLIPSIS, clean, columns
 from ttmem.views.figures import Units
@@ -24,6 +24,14 @@ from ttmem.views.ink import (
     paragraph,
 )
 from ttmem.views.monitor.listing import Listing, ListPage
+from ttmem.views.monitor.pages.event_text import (
+    event_id,
+    event_op,
+    event_size,
+    event_text,
+    is_sized,
+    said_by_runtime,
+)
 from ttmem.views.monitor.pages.rows import counter_fact, device_names, fact_lines, owners, why_none
 from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import clock
@@ -36,16 +44,28 @@ from ttmem.views.notes import (
     remark_notes,
 )
 from ttmem.views.selection import is_quiet
-from ttmem.views.table import ListColumn, label, number, phrase
+from ttmem.views.table import FILTER_ONLY, ListColumn, label, number, phrase
 
 
-def alarm_lines(snapshot: Snapshot, width: int) -> list[Line]:
-    notes = [*anomaly_notes(snapshot), *remark_notes(snapshot), *missing_notes(snapshot)]
+def alarm_lines(look: Look, most: int = 1) -> list[Line]:
+    """The worst that is wrong in at most so many lines, and where to read the rest."""
+    snapshot, width = look.snapshot, look.width
+    notes = [
+        *anomaly_notes(snapshot, look.names),
+        *remark_notes(snapshot),
+        *missing_notes(snapshot, look.names),
+    ]
     if not notes:
         return []
-    more = faint(f"  and {len(notes) - 1:,} more") if len(notes) > 1 else ()
-    space = max(width - line_columns(more), 1)
-    return [clip_line((*notes[0].line(space), *more), width)]
+    lines = note_lines(notes, width)
+    if len(lines) <= most:
+        return lines
+    left = len(notes) - 1
+    more = faint(f"  and {left:,} more (6)" if left else "  (6 shows all)")
+    whole = notes[0].lines(width - line_columns(more))[:most]
+    if len(notes[0].lines(width - line_columns(more))) > most:
+        whole[-1] = clip_line((*whole[-1], *ink(ELLIPSIS)), width - line_columns(more))
+    return [*whole[:-1], clip_line((*whole[-1], *more), width)]
 
 
 MOST = 500
@@ -54,7 +74,7 @@ Key = tuple[str, str, int | None]  # device, kind, pid: the text changes with ev
 
 
 class SeenAnomaly(NamedTuple):
-    """An anomaly; `time_ns` is None if it was there before the monitor looked, and does not tell itself."""
+    """An anomaly; `time_ns` is None if it is older than the monitor and has no time of its own."""
 
     device: str
     anomaly: Anomaly
@@ -88,91 +108,6 @@ class AnomalyMemory:
 
     def seen(self) -> list[SeenAnomaly]:
         return list(self._seen.values())
-
-
-Sort = Op | Notice
-_WORDS: dict[Sort, str] = {
-    Op.ALLOC: "allocated",
-    Op.FREE: "freed",
-    Op.CB_ALLOC: "CB allocated",
-    Op.CB_FREE: "CB freed",
-    Op.KERNEL_LOAD: "kernel loaded",
-    Op.KERNEL_UNLOAD: "kernel unloaded",
-    Op.PROGRAM_DISPATCH: "dispatched",
-    Op.PROGRAM_DESTROY: "program destroyed",
-    Op.BINARY_STATUS: "binaries",
-    Op.RING: "kernel ring",
-    Op.COUNTERS: "counters",
-    Op.CACHE_ENTRIES: "cached programs",
-    Op.PROGRAM_NAME: "program named",
-    Notice.DEVICE_OPENED: "device opened",
-    Notice.DEVICE_CLOSED: "device closed",
-    Notice.PROGRAM_CREATED: "program created",
-    Notice.PROGRAM_COMPILED: "program compiled",
-    Notice.PROGRAM_FINALIZED: "program finalized",
-    Notice.TRACE_BEGUN: "trace begun",
-    Notice.TRACE_CAPTURED: "trace captured",
-    Notice.TRACE_REPLAYED: "trace replayed",
-    Notice.TRACE_RELEASED: "trace released",
-    Notice.ALLOCATION_FAILED: "allocation FAILED",
-    Notice.PHASE_ENTERED: "phase entered",
-    Notice.CB_REFUSED: "CB did not fit",
-}
-_REMARKS = {
-    Flag.GLOBAL: "global",
-    Flag.DATAFLOW: "dataflow",
-    Flag.RESENT: "resent",
-    Flag.CACHE_HIT: "cache hit",
-    Flag.CACHE_MISS: "cache miss",
-    Flag.WITH_DEVICE: "with its device",
-}
-_SIZED: set[Sort | None] = {Op.ALLOC, Op.FREE, Op.CB_ALLOC, Op.CB_FREE, Op.KERNEL_LOAD}
-_SIZED |= {Notice.ALLOCATION_FAILED, Notice.CB_REFUSED}
-_NAMELESS: set[Sort | None] = {Op.RING, Op.COUNTERS, Op.CACHE_ENTRIES}  # `id` is a figure
-_NAMELESS |= {Notice.DEVICE_OPENED, Notice.DEVICE_CLOSED, Notice.PHASE_ENTERED}
-_LOWER: set[Sort] = {Op.KERNEL_LOAD, Notice.PROGRAM_CREATED}  # 'fabric', beside 'DRAM'
-_NAMED: dict[str, Sort] = {op.name: op for op in (*Op, *Notice)}
-
-
-def event_op(event: LoggedEvent) -> Sort | None:
-    """Its sort; None if this monitor does not know it."""
-    return _NAMED.get(str(event.op))
-
-
-def event_text(event: LoggedEvent) -> str:
-    """'allocated DRAM', 'dispatched, cache hit', 'binaries Committed'."""
-    op, kind = event_op(event), event.kind
-    if op is None:
-        return f"unknown event {event.op}"
-    if kind and op is Op.BINARY_STATUS:
-        kind = kind.title().replace("_", "")
-    said = [f"{_WORDS[op]} {kind.lower() if op in _LOWER else kind}" if kind else _WORDS[op]]
-    said += [remark for flag, remark in _REMARKS.items() if flag.name in event.flags]
-    return ": ".join([", ".join(said), *said_by_runtime(event.text)[:1]])
-
-
-def said_by_runtime(text: str | None) -> list[str]:
-    """Its lines, the reason first: that stands below 'info:', after a path and before a page of others."""
-    lines = text.strip().splitlines() if text else []
-    start = lines.index("info:") + 1 if "info:" in lines else 0
-    return [*lines[start:], *lines[: max(start - 1, 0)]]
-
-
-def event_size(event: LoggedEvent) -> int | None:
-    """Bytes that it is about; None where it names none. The ring's is what is in it now."""
-    op = event_op(event)
-    if op is Op.RING:
-        return event.id
-    return event.size or None if op in _SIZED else None
-
-
-def is_sized(event: LoggedEvent) -> bool:
-    return event_op(event) in _SIZED | {Op.RING}
-
-
-def event_id(event: LoggedEvent) -> int | None:
-    """Which buffer, kernel or program it is about; None if about no single one."""
-    return None if event_op(event) in _NAMELESS else event.id
 
 
 class EventEntry(NamedTuple):
@@ -213,8 +148,12 @@ def event_entries(snapshot: Snapshot, anomalies: Iterable[SeenAnomaly]) -> list[
 
 
 def event_columns(
-    units: Units, devices: Mapping[str, str], zone: tzinfo | None
+    units: Units,
+    rows: Sequence[EventEntry],
+    devices: Mapping[str, str],
+    zone: tzinfo | None,
 ) -> list[ListColumn[EventEntry]]:
+    """Name and call site where any event has one."""
 
     def time(row: EventEntry) -> Line:
         if not row.order[0]:
@@ -230,6 +169,8 @@ def event_columns(
         return devices.get(row.device or "")
 
     widest = max(map(columns, devices.values()), default=0)
+    named = any(row.event and row.event.name for row in rows)
+    placed = any(map(_site, rows))
     return [
         ListColumn("TIME", time, lambda row: row.order, width=12, largest_first=True),
         label("PID", lambda row: row.pid, width=7, rank=3),
@@ -237,8 +178,15 @@ def event_columns(
         ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=22, grow=2),
         number("SIZE", size, lambda row: row.size, width=9),
         ListColumn("ID", _id, _number, right=True, width=8, rank=5),
-        phrase("NAME", lambda row: (row.event and row.event.name) or "", width=12, grow=1, rank=2),
-        phrase("CALL SITE", _site, width=16, grow=1, rank=1, keep_end=True),
+        phrase("NAME", _name, width=12, grow=1, rank=2 if named else FILTER_ONLY),
+        phrase(
+            "CALL SITE",
+            _site,
+            width=16,
+            grow=1,
+            rank=1 if placed else FILTER_ONLY,
+            keep_end=True,
+        ),
     ]
 
 
@@ -256,6 +204,10 @@ def _number(row: EventEntry) -> int | None:
 def _id(row: EventEntry) -> str:
     found = _number(row)
     return "" if found is None else hex(found)
+
+
+def _name(row: EventEntry) -> str:
+    return (row.event and row.event.name) or ""
 
 
 def _site(row: EventEntry) -> str:
@@ -309,19 +261,19 @@ HELP = terms("""
 dropped | events that were not seen; a resend corrects the totals
 gaps | how often a process had to drop events
 rejected | invalid records; they are not counted, and the server's log says why
-anomalies | what does not add up, at the time at which it happened or was first seen; 'earlier': before the
+anomalies | what does not add up, with the time when it happened or was first seen; 'earlier': before the
     monitor was started
 TIME | when it happened, by the clock of the process; of arrival where that is unknown
 EVENT | what happened; 'resent' is state that a client sent again, not news
 SIZE | requested bytes of a buffer, bytes of all cores of a circular buffer, one binary of a kernel, what is in the
     ring
 ID | of the buffer, kernel or program; a circular buffer's is its address
-below | the chosen event in full; x gives its text more room, and takes it back
+below | the chosen event in full; x shows more or less of its text
 NAME, CALL SITE | the name and the line of code, where the client reports them
 """)
 
 
-class Events:
+class EventsPage:
     """The newest first. It remembers when it first saw each anomaly."""
 
     name = "Events"
@@ -357,10 +309,11 @@ class Events:
         seen = self._anomalies.seen()
         listed = snapshot.events
         names = device_names(snapshot.devices)
+        rows = event_entries(snapshot, seen)
         table = Listing(
             self.name,
-            event_columns(look.state.units, names, look.zone),
-            event_entries(snapshot, seen),
+            event_columns(look.state.units, rows, names, look.zone),
+            rows,
             look.state,
             empty=why_none(snapshot, "events", listed is not None),
         )
@@ -376,7 +329,7 @@ class Events:
 
 
 def _newest(seen: Sequence[SeenAnomaly], names: Mapping[str, str], look: Look) -> list[Line]:
-    """The anomaly that happened last, with more of its text than a cell has room for.
+    """The anomaly that happened last, with more of its text than fits into a cell.
 
     What changes no number is in the stream only.
     """

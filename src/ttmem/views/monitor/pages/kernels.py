@@ -29,13 +29,13 @@ from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import age
 from ttmem.views.table import ListColumn, figure, label, phrase
 
-BAR = 24  # columns of the bar with its percentage, where there is room
+BAR = 24  # columns of the bar with its percentage, where it fits
 
 
 def ring_facts(ring: Ring, look: Look) -> list[Line]:
     """'ring ████···· 38% 2.0 MiB / 4.3 MiB', its programs, wraps and syncs."""
     if ring.occupied is None and ring.capacity is None:
-        return [faint("ring N/A: no client reports it")]
+        return [faint("ring N/A: its source does not report it")]
     write = look.state.units.text
     occupied = faint("N/A") if ring.occupied is None else _filled(ring.occupied, ring, look)
     amounts = (*faint("ring "), *occupied, *faint(f" / {write(ring.capacity)}"))
@@ -247,7 +247,7 @@ CALL SITE | the line that made the program; LAST CALLER: the line that ran it la
 PROGRAMS = "Programs"  # the choices in the table of programs are its own
 
 
-class Kernels:
+class KernelsPage:
     """Two tables of one device: kernels, and the programs that they belong to."""
 
     name = "Kernels"

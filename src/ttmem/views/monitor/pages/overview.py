@@ -7,16 +7,8 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
-from ttmem.views.devices import (
-    ClickArea,
-    DeviceArea,
-    Sheet,
-    device_blocks,
-    device_cells,
-    device_lines,
-    dram_use,
-    l1_use,
-)
+from ttmem.views.device_lines import device_cells, device_lines
+from ttmem.views.devices import MANY, ClickArea, DeviceArea, Sheet, device_blocks, dram_use, l1_use
 from ttmem.views.figures import DRAM, L1, Kind, Pair, Units, of_limit, stacked_meter
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.meter import PERCENT, is_over
@@ -25,15 +17,13 @@ from ttmem.views.monitor.listing import Listing
 from ttmem.views.monitor.pages.events import alarm_lines
 from ttmem.views.monitor.pages.rows import (
     BY_DRAM,
-    ProcessRow,
-    legend,
     process_columns,
-    process_rows,
     process_totals,
 )
-from ttmem.views.monitor.state import Drawn, Look, State, Target, terms
+from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target, terms
 from ttmem.views.names import age
-from ttmem.views.selection import NO_PROCESS, no_device
+from ttmem.views.processes import ProcessRow, legend, process_rows
+from ttmem.views.selection import in_use, is_empty, no_device, no_process
 
 BARS = (16, 8, 0)
 
@@ -74,7 +64,7 @@ def _is_over(device: Device) -> bool:
     return is_over(*dram_use(device)) or is_over(*l1_use(device))
 
 
-LOW = 10  # lines; below that only devices and processes have room
+LOW = 10  # lines; below that only devices and processes fit
 AIRY = 30  # lines; from that on, empty lines stand between the parts
 LEAST_TABLE = 8  # lines that processes keep, if they need them, when devices have one line each
 SHARE = 0.55  # of the height, that devices with two lines each may take
@@ -92,10 +82,18 @@ class OverviewLayout(NamedTuple):
     @classmethod
     def of(cls, look: Look, rows: Sequence[ProcessRow], chosen: int | None) -> OverviewLayout:
         """`chosen`: index of the device under the cursor, if it is on one."""
+        layout = cls._with_alarm(look, rows, chosen, 1)
+        spare = layout.table - len(rows) - 2
+        return cls._with_alarm(look, rows, chosen, 1 + spare) if spare > 0 else layout
+
+    @classmethod
+    def _with_alarm(
+        cls, look: Look, rows: Sequence[ProcessRow], chosen: int | None, alarm: int
+    ) -> OverviewLayout:
         low = look.height < LOW
         gap = [EMPTY] if look.height >= AIRY else []
         top = [] if low else _totals(look)
-        top += alarm_lines(look.snapshot, look.width) if look.height > 5 else []
+        top += alarm_lines(look, alarm) if look.height > 5 else []
         top += gap if top else []
         between = [] if low else [*gap, process_totals(rows, look)]
         below = [] if low else _legend(rows, look.width)[:1]
@@ -129,6 +127,8 @@ def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceAr
     two, one = 2 * len(devices) + 1, len(devices) + 1
     crowded = one + wanted > free  # not even one line for each device leaves all the processes
     area = None
+    if len(devices) > MANY and not in_use(look.snapshot)[0] and all(map(is_empty, devices)):
+        return device_cells(sheet, max(min(len(devices) // 4 + 1, free - 2), 1))
     if two + wanted <= free or (crowded and two <= int(free * SHARE)):
         area = device_blocks(sheet)
     if area is None and one <= free - min(wanted, LEAST_TABLE):
@@ -193,7 +193,7 @@ DEVICES = "Overview devices"  # its cursor: 0 on the chosen device, 1 in the tab
 ON_DEVICE, IN_TABLE = 0, 1
 
 
-class Overview:
+class OverviewPage:
     """Devices above, processes below; one cursor goes through both."""
 
     name = "Overview"
@@ -203,7 +203,7 @@ class Overview:
 
     def draw(self, look: Look) -> Drawn:
         at = _device(look)
-        rows = process_rows(look.snapshot)
+        rows = process_rows(look.snapshot, look.names)
         layout = OverviewLayout.of(look, rows, at)
         above = [*layout.top, *layout.devices.lines, *layout.between]
         listing = _table(look, rows)
@@ -218,7 +218,7 @@ class Overview:
     def key(self, key: str, look: Look) -> str | None:
         """Arrows move the cursor, Enter goes to the device, or to the buffers of the process."""
         at = _device(look)
-        rows = process_rows(look.snapshot)
+        rows = process_rows(look.snapshot, look.names)
         table = _table(look, rows)
         if key == "enter":
             return _deeper(at, table.chosen, look)
@@ -241,9 +241,15 @@ def _device(look: Look) -> int | None:
 
 
 def _table(look: Look, rows: Sequence[ProcessRow]) -> Listing[ProcessRow]:
-    columns = process_columns(look.state.units)
+    columns = process_columns(look.state.units, rows)
     return Listing(
-        Overview.name, columns, rows, look.state, first=BY_DRAM, empty=NO_PROCESS, noun="process"
+        OverviewPage.name,
+        columns,
+        rows,
+        look.state,
+        first=BY_DRAM,
+        empty=no_process(look.snapshot),
+        noun="process",
     )
 
 
@@ -255,7 +261,7 @@ def _move(key: str, at: int, across: int, has_rows: bool, look: Look) -> None:
     leaves = key == "pagedown" or (key == "down" and at // across == last // across)
     if leaves and has_rows:
         look.state.of(DEVICES).cursor = IN_TABLE
-        look.state.of(Overview.name).cursor = 0
+        look.state.of(OverviewPage.name).cursor = 0
     else:
         chosen = look.snapshot.devices[max(0, min(wanted, last))]
         _choose(chosen.unique_id, look.state)
@@ -267,12 +273,12 @@ def _deeper(device: int | None, process: ProcessRow | None, look: Look) -> str |
     return None if process is None else _show_buffers(process.pid, look.state)
 
 
-def _show_device(unique_id: str, state: State) -> str:
+def _show_device(unique_id: str, state: MonitorState) -> str:
     _choose(unique_id, state)
     return "Device"
 
 
-def _show_buffers(pid: int, state: State) -> str:
+def _show_buffers(pid: int, state: MonitorState) -> str:
     state.filter = str(pid)
     return "Buffers"
 
@@ -286,7 +292,7 @@ def _device_target(place: ClickArea, look: Look, top: int, chosen: int | None) -
     return Target(top + place.line, point, place.start, place.stop)
 
 
-def _choose(unique_id: str, state: State) -> None:
+def _choose(unique_id: str, state: MonitorState) -> None:
     state.device = unique_id
     state.of(DEVICES).cursor = ON_DEVICE
 
@@ -298,9 +304,9 @@ def _table_target(target: Target, chosen: ProcessRow | None) -> Target:
     return target._replace(act=partial(_click_row, target, chosen))
 
 
-def _click_row(target: Target, chosen: ProcessRow | None, state: State) -> str | None:
-    before = state.of(Overview.name).cursor
+def _click_row(target: Target, chosen: ProcessRow | None, state: MonitorState) -> str | None:
+    before = state.of(OverviewPage.name).cursor
     target.act(state)
     state.of(DEVICES).cursor = IN_TABLE
-    same = chosen is not None and state.of(Overview.name).cursor == before
+    same = chosen is not None and state.of(OverviewPage.name).cursor == before
     return _show_buffers(chosen.pid, state) if chosen is not None and same else None

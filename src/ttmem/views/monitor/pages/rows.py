@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ttmem.events import KINDS, Amounts
-from ttmem.snapshots import CircularBuffer, Device, Kernel, LeftBehind, Process, Program, Snapshot
+from ttmem.snapshots import CircularBuffer, Device, Kernel, Program, Snapshot
 from ttmem.snapshots.rows import Row
 from ttmem.text import columns, short_command
 from ttmem.views.figures import AMOUNT, Units, fact
-from ttmem.views.ink import Line, Span, Style, clip_line, faint, flow, indent, ink
+from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.monitor.state import Look
 from ttmem.views.names import DeviceNames, age, logical, model, short_pci
-from ttmem.views.processes import is_away
+from ttmem.views.processes import ProcessRow
+from ttmem.views.selection import is_recorded
 from ttmem.views.table import ListColumn, number
 
 ProgramKey = tuple[int | None, str | None, int | None]  # pid, device, program
@@ -85,6 +85,8 @@ def why_none(snapshot: Snapshot, what: str, listed: bool, device: str | None = N
             f"{what} N/A: {', '.join(blind)} reports only totals;"
             " start the program with `ttmem run` to see each one"
         )
+    if is_recorded(snapshot) and not snapshot.processes:
+        return f"no {what} at this instant of the recording; g goes to another, such as peak:dram"
     if ended := _ended(snapshot, device):
         return f"no {what} now: {ended} ended; `ttmem dump` lists what was never freed"
     if not listed:
@@ -93,10 +95,14 @@ def why_none(snapshot: Snapshot, what: str, listed: bool, device: str | None = N
 
 
 def sums_only(snapshot: Snapshot, device: str | None) -> list[str]:
-    """The sources that report only totals, if no process there has a better one."""
+    """The sources of the processes there that report only totals."""
     there = [one.sources for one in snapshot.processes if device is None or device in one.devices]
-    blind = [all(one.startswith(SUMS_ONLY) for one in sources) for sources in there]
-    return sorted({one for sources in compress(there, blind) for one in sources})
+    return sorted({one for sources in filter(is_blind, there) for one in sources})
+
+
+def is_blind(sources: Iterable[str]) -> bool:
+    """Whether a process with these sources reports only totals."""
+    return all(one.startswith(SUMS_ONLY) for one in sources)
 
 
 def _ended(snapshot: Snapshot, device: str | None) -> str:
@@ -111,87 +117,16 @@ def _ended(snapshot: Snapshot, device: str | None) -> str:
     return f"process {pids[0]} has" if pids else ""
 
 
-DEAD, LOST, AWAY = "x", "!", "*"
-MARKS = (
-    (DEAD, "left behind by a dead process, not counted"),
-    (LOST, "its client lost events or buffers"),
-    (AWAY, "not connected: its memory counts until it exits"),
-)
-DEVICES_WIDTH = 9
 BY_DRAM = 3  # DRAM sorts until the user chooses
 Key = TypeVar("Key")
 
 RANKS = {"DRAM": 0, "L1": 0, "CB": 1, "L1_SMALL": 6, "TRACE": 7}
 
 
-class ProcessRow(NamedTuple):
-    pid: int
-    mark: str
-    user: str | None
-    command: str
-    devices: str
-    held: Amounts
-    age_ns: int | None  # since it began, or since it died
-
-    @property
-    def dead(self) -> bool:
-        """Is it only what a dead process left behind?"""
-        return self.mark == DEAD
-
-    def ink(self, text: str) -> Line:
-        """Its text; what is not counted is faint."""
-        return ink(text, Style.FAINT if self.dead else Style.PLAIN)
-
-
-def process_rows(snapshot: Snapshot, device: str | None = None) -> list[ProcessRow]:
-    """The largest first, what dead ones left behind at the end; `device`: what they hold on it."""
-    names = DeviceSets(snapshot.devices)
-
-    def row(one: Process | LeftBehind, mark: str, user: str | None, command: str) -> ProcessRow:
-        since = one.start_time_ns if isinstance(one, Process) else one.died_ns
-        held = one.devices.values() if device is None else [one.devices[device]]
-        age_ns = None if since is None else snapshot.time_ns - since
-        where = names.name(one.devices)
-        return ProcessRow(one.pid, mark, user, command, where, Amounts.total(held), age_ns)
-
-    def is_here(one: Process | LeftBehind) -> bool:
-        return device is None or device in one.devices
-
-    live = [
-        row(one, _mark(one), one.user, short_command(one.command))
-        for one in filter(is_here, snapshot.processes)
-    ]
-    dead = [
-        row(left, DEAD, None, f"left behind: {short_command(left.command)}")
-        for left in filter(is_here, snapshot.left_behind)
-    ]
-    return [*sorted(live, key=lambda row: (-row.held.all, row.pid)), *dead]
-
-
-class DeviceSets:
-    """Short names of sets of devices: '0-3', or '12 devices'. Many rows share a set."""
-
-    def __init__(self, devices: Iterable[Device]) -> None:
-        self._names = DeviceNames(devices)
-        self._known: dict[tuple[str, ...], str] = {}
-
-    def name(self, devices: Iterable[str]) -> str:
-        key = tuple(devices)
-        if key not in self._known:
-            text = self._names.some(key)
-            short = columns(text) <= DEVICES_WIDTH or len(key) < 2
-            self._known[key] = text if short else f"{len(key)} devices"
-        return self._known[key]
-
-
-def _mark(process: Process) -> str:
-    if process.dropped_events or process.overflow:
-        return LOST
-    return AWAY if is_away(process) else " "
-
-
-def process_columns(units: Units) -> list[ListColumn[ProcessRow]]:
-    """The command takes the room that is left; dead processes are last in every order."""
+def process_columns(units: Units, rows: Sequence[ProcessRow]) -> list[ListColumn[ProcessRow]]:
+    """The command takes the remaining width; dead processes are last in every order."""
+    user = max((columns(row.user or "") for row in rows), default=0)
+    devices = max((columns(row.devices) for row in rows), default=0)
 
     def sums(title: str, name: str) -> ListColumn[ProcessRow]:
         def cell(row: ProcessRow) -> Line:
@@ -208,11 +143,11 @@ def process_columns(units: Units) -> list[ListColumn[ProcessRow]]:
 
     return [
         ListColumn("PID", _pid, _alive(lambda row: row.pid), right=True, width=7),
-        ListColumn("USER", _user, _alive(lambda row: row.user), width=8, rank=4),
-        text("DEVICES", lambda row: row.devices, width=DEVICES_WIDTH, rank=2),
+        ListColumn("USER", _user, _alive(lambda row: row.user), width=min(user, 12), rank=4),
+        text("DEVICES", lambda row: row.devices, width=devices, rank=2),
         *(sums(name.upper(), name) for name in KINDS),
         number("AGE", _age, _alive(lambda row: row.age_ns), width=6, rank=5),
-        text("COMMAND", lambda row: row.command, width=16, grow=1, rank=3),
+        text("COMMAND", _command, width=16, grow=1, rank=3),
     ]
 
 
@@ -232,12 +167,6 @@ def process_totals(rows: Sequence[ProcessRow], look: Look) -> Line:
     return clip_line(line[0], look.width)
 
 
-def legend(rows: Sequence[ProcessRow]) -> list[Line]:
-    """The meaning of the marks that are shown."""
-    present = {row.mark for row in rows}
-    return [(Span(f"{mark} ", Style.WARN), *faint(text)) for mark, text in MARKS if mark in present]
-
-
 def _alive(key: Callable[[ProcessRow], Key | None]) -> Callable[[ProcessRow], Key | None]:
     return lambda row: None if row.dead else key(row)
 
@@ -251,6 +180,10 @@ def _user(row: ProcessRow) -> Line | None:
     if row.dead:
         return ink("")
     return None if row.user is None else row.ink(row.user)
+
+
+def _command(row: ProcessRow) -> str:
+    return f"left behind: {row.command}" if row.dead else row.command
 
 
 def _age(row: ProcessRow) -> Line | None:

@@ -1,0 +1,125 @@
+"""Find what grows from iteration to iteration, in a recording or a running process.
+
+    ttmem leaks run.ttmem
+    ttmem leaks --pid 4711 --duration 30s
+
+For each line of code, the low-water mark of each iteration is compared with that of the iteration before, so memory
+that is freed within an iteration does not count, and neither do weights that stay until the end. Verdicts: leak (never
+falls, and rises in most iterations of the second half), cache growth (kernel binaries and other memory of the program
+cache), left by a dead process, warm-up (rose only in the first half), and steady.
+
+An iteration is the time between two marks (`ttmem mark`), or between two entries of the most frequent phase
+(`with ttmem.phase('step'):`); without either, the run is divided into equal parts. A recording with losses gets no
+verdict.
+
+exit codes: 0 no leak, 1 a leak, or no verdict because of losses or too few iterations, 2 wrong arguments, or not a
+recording, 3 the process is not watched
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ttmem.commands.options import add_output_options, open_recording, path, print_answer, size
+from ttmem.errors import BadInput
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    from ttmem.recording import Recording
+
+BY = ("mark", "phase", "window")
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", nargs="?", type=path, help="a recording")
+    parser.add_argument("--pid", metavar="PID", type=int, help="watch this process instead")
+    parser.add_argument(
+        "--duration",
+        metavar="TIME",
+        default="30s",
+        help="with --pid: how long to watch (default 30s)",
+    )
+    parser.add_argument(
+        "--shm", metavar="DIR", type=path, help="with --pid: the directory with its region"
+    )
+    parser.add_argument("--by", choices=BY, help="what an iteration is")
+    parser.add_argument(
+        "--min-bytes",
+        metavar="SIZE",
+        type=size,
+        default=0,
+        help="ignore growth of less than this in the iterations that are judged",
+    )
+    parser.add_argument(
+        "--ignore-phase",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="ignore what this phase allocates; may be repeated",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="also list lines that grew only during warm-up"
+    )
+    add_output_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ttmem.analysis.history import History
+    from ttmem.analysis.leaks import LeakVerdict, find_leaks
+    from ttmem.views.analysis.leaks import leaks_document, render_leaks
+
+    with _recording(options) as recording:
+        history = History(recording, pid=options.pid)
+        found = find_leaks(
+            history,
+            options.by,
+            min_bytes=options.min_bytes,
+            ignore_phases=options.ignore_phase,
+        )
+        print_answer(
+            options,
+            lambda: leaks_document(history, found),
+            partial(render_leaks, history, found, every=options.all),
+        )
+    return 1 if found.of(LeakVerdict.LEAK) else 0
+
+
+@contextmanager
+def _recording(options: argparse.Namespace) -> Iterator[Recording]:
+
+    if (options.file is None) == (options.pid is None):
+        raise BadInput("give either a recording or --pid with a process under `ttmem run`")
+    if options.file is not None:
+        with open_recording(options.file) as recording:
+            yield recording
+        return
+    from ttmem.feeds import recorded
+    from ttmem.recording.when import SECOND_NS, parse_duration
+
+    seconds = parse_duration(options.duration) / SECOND_NS
+    with _interruptible() as stop:
+        if sys.stderr is not None and sys.stderr.isatty():
+            print(f"watching pid {options.pid} for {seconds:g} s; Ctrl-C ends it", file=sys.stderr)
+        recording = recorded(seconds, pid=options.pid, shm=options.shm, stop=stop)
+    with recording:
+        yield recording
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets: the verdict then covers what was seen so far."""
+    import threading
+
+    stop = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,125 @@
+"""Many hosts for `ttmem top` and `ttmem ps`: the options, and what they show."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ttmem.commands.options import drawn, path
+from ttmem.errors import BadInput
+
+if TYPE_CHECKING:
+    from ttmem.feeds.remote_feed import RemoteFeed
+
+INTERVAL_S = 5.0  # between two queries; a Prometheus usually scrapes every 15 seconds or more
+
+
+def add_fleet_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--prometheus",
+        metavar="URL",
+        type=path,
+        help="show all hosts that this Prometheus scrapes, worst first; with --host NAME, one of them",
+    )
+    parser.add_argument(
+        "--host",
+        metavar="USER@BOX",
+        type=path,
+        action=_Once,
+        help="run ttmem on this host over SSH and show its memory; with --prometheus: the host to show",
+    )
+    parser.add_argument(
+        "--remote-ttmem",
+        metavar="PATH",
+        type=path,
+        help="with --host: the ttmem to run there (default: ttmem in its PATH)",
+    )
+
+
+class _Once(argparse.Action):
+    """Rejects a second --host, which argparse would let replace the first one."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        options: argparse.Namespace,
+        value: Any,
+        _: Any = None,
+    ) -> None:
+        if getattr(options, self.dest) is not None:
+            parser.error("--host names one host; for several, see `ttmem top --prometheus`")
+        setattr(options, self.dest, value)
+
+
+def remote_feed(options: argparse.Namespace) -> RemoteFeed:
+    """The feed of --host; --socket and --shm are paths there."""
+    wrong = {"a recording": options.file, "--at": options.at, "--umd": options.umd}
+    wrong |= {"--telemetry": options.telemetry, "--sysfs": options.sysfs}
+    if given := [name for name, value in wrong.items() if value]:
+        raise BadInput(f"--host cannot be combined with {given[0]}")
+    from ttmem.feeds.remote_feed import RemoteFeed
+
+    return RemoteFeed(
+        options.host, options.remote_ttmem or "ttmem", socket=options.socket, shm=options.shm
+    )
+
+
+def check_fleet(options: argparse.Namespace, unsupported: dict[str, object]) -> None:
+    """Raises BadInput for options that cannot be combined with --prometheus."""
+    unsupported = {**unsupported, "--remote-ttmem": options.remote_ttmem}
+    wrong = [name for name, given in unsupported.items() if given]
+    if wrong:
+        raise BadInput(f"--prometheus cannot be combined with {wrong[0]}")
+
+
+def fleet_text(options: argparse.Namespace, _: int | None = None) -> str:
+    """The current state, as text or JSON."""
+    from ttmem.fleet.asking import ask_fleet, ask_host
+    from ttmem.fleet.prometheus import Prometheus
+    from ttmem.views.fleet import render_fleet, render_host
+    from ttmem.views.terminal import as_json
+
+    prometheus = Prometheus(options.prometheus)
+    people = sys.stdout.isatty() and options.watch is None
+    if options.host is not None:
+        view = ask_host(prometheus, options.host)
+        if options.json:
+            return as_json(view.to_json(), people)
+        return drawn(options, partial(render_host, view))
+    fleet = ask_fleet(prometheus)
+    if options.json:
+        return as_json(fleet.to_json(), people)
+    return drawn(options, partial(render_fleet, fleet))
+
+
+def watch_fleet(options: argparse.Namespace) -> int:
+    """The monitor on this terminal, or one page of it as text."""
+    from ttmem.commands.options import check_terminal, print_screen
+    from ttmem.fleet.prometheus import Prometheus
+    from ttmem.views.monitor.app import run_session
+    from ttmem.views.monitor.fleet import FleetMonitor, read_fleet
+    from ttmem.views.monitor.live_data import Poller
+    from ttmem.views.monitor.theme import depth_of
+    from ttmem.views.terminal import lacks_signs
+
+    prometheus = Prometheus(options.prometheus)
+    monitor = FleetMonitor(
+        prometheus.url,
+        interval=options.interval or INTERVAL_S,
+        host=options.host,
+        ascii_only=options.ascii or lacks_signs(sys.stdout),
+        paper=options.once,
+    )
+    read = partial(read_fleet, prometheus, lambda: monitor.host)
+    if not options.once:
+        check_terminal()
+        poller = Poller(read, lambda: monitor.interval, lambda: None)
+        return run_session(monitor, monitor, poller, depth_of(options.no_color))
+    reading = read()
+    if reading.trouble is not None:
+        raise reading.trouble
+    monitor.take([reading])
+    print_screen(options, monitor.screen)
+    return 0

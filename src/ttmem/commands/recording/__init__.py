@@ -1,0 +1,1 @@
+"""Verbs that make, describe and convert recordings."""

@@ -1,0 +1,136 @@
+"""Convert a recording for other tools.
+
+Formats for events (traces, tables) get the whole recording, or the range from --from to --until. Formats for live
+memory (profiles, stacks) show it at one time: --at, by default the first failed allocation or else the peak of L1
+used. Times are written as for `ttmem ps FILE --at`: 12.5s, 2m30s, peak:l1, peak:dram, oom, start, end.
+
+  ttmem export run.ttmem --to perfetto -o run.pftrace
+  ttmem export run.ttmem --to parquet -o run.parquet
+  ttmem export run.ttmem --to pprof --at peak:dram -o heap.pb.gz
+  ttmem export run.ttmem --to csv | head
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ttmem.commands.options import ended_by_signals, open_recording, progress_line
+from ttmem.errors import BadInput
+from ttmem.events import Amounts
+from ttmem.sizes import human, several
+
+if TYPE_CHECKING:
+    from ttmem.exporters.events import ExportRange
+    from ttmem.recording import Recording
+
+FORMATS = (
+    "perfetto",
+    "parquet",
+    "pprof",
+    "speedscope",
+    "collapsed",
+    "memory-viz",
+    "visualizer",
+    "csv",
+    "jsonl",
+)
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a recording")
+    parser.add_argument(
+        "--to", metavar="FORMAT", required=True, choices=FORMATS, help=", ".join(FORMATS)
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="the file or directory to write (default: standard output)",
+    )
+    parser.add_argument(
+        "--from", dest="first", metavar="TIME", help="begin here (default: everything)"
+    )
+    parser.add_argument("--until", metavar="TIME", default="end", help="end here")
+    parser.add_argument("--at", metavar="TIME", help="the time to show, for profiles and stacks")
+    parser.add_argument(
+        "--quiet", action="store_true", help="print neither progress nor the size of the file"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from ttmem.exporters import ExportRequest, export
+    from ttmem.exporters.events import ExportRange
+    from ttmem.recording import Instant
+
+    path = None if options.output in (None, "-") else options.output
+    if path is None and sys.stdout.isatty() and options.to not in ("csv", "jsonl", "collapsed"):
+        raise BadInput(
+            f"{options.to} is not text for a terminal; name a file with -o, or use a pipe"
+        )
+    with ended_by_signals(), open_recording(options.file) as recording:
+        # What was alive when the recording began has times before its start; by default it is included.
+        everything = Instant(recording.info().first, 0)
+        first = everything if options.first is None else recording.instant(options.first)
+        last = recording.instant(options.until)
+        span, times = ExportRange(first.position, last.position), (first.time_ns, last.time_ns)
+        if span.last < span.first:
+            raise BadInput(f"--until {options.until} is before --from {options.first}")
+        at = _instant(recording, options.at, span)
+        progress = progress_line(span.first, span.last, options.quiet)
+        request = ExportRequest(recording, span, at, times, progress)
+        export(request, options.to, path, sys.stdout.buffer)
+        _report_losses(recording)
+        if options.to == "memory-viz":
+            _report_circular(recording, at)
+    if path is not None and not options.quiet:
+        print(f"{path}: {_written(path)}")
+    return 0
+
+
+def _written(path: str) -> str:
+    """'12.3 KiB', or '80.1 KiB in 5 files' for a directory."""
+    if not os.path.isdir(path):
+        return human(os.path.getsize(path))
+    sizes = [entry.stat().st_size for entry in os.scandir(path)]
+    return f"{human(sum(sizes))} in {several(len(sizes), 'file')}"
+
+
+def _report_circular(recording: Recording, at: int) -> None:
+    """What ttmem counts and the format has no place for."""
+    held = (one.devices.values() for one in recording.at(f"#{at}").processes)
+    circular = sum(Amounts.total(amounts).cb for amounts in held)
+    if circular:
+        text = f"{human(circular)} of circular buffers at --at are left out: memory_viz shows buffers alone"
+        print(f"ttmem: {text}", file=sys.stderr)
+
+
+def _instant(recording: Recording, wanted: str | None, span: ExportRange) -> int:
+    """The position for --at; by default the first failure in the range, else the peak of L1 used."""
+    if wanted is not None:
+        return _position(recording, wanted)
+    failures = (mark.position for mark in recording.markers if mark.kind == "failure")
+    found = next((at for at in failures if span.first <= at <= span.last), None)
+    return _position(recording, "peak:l1_used") if found is None else found
+
+
+def _position(recording: Recording, when: str) -> int:
+    return recording.instant(when).position
+
+
+def _report_losses(recording: Recording) -> None:
+    info = recording.info()
+    if info.lost:
+        print(
+            f"ttmem: {info.lost:,} events are missing: they were lost during recording",
+            file=sys.stderr,
+        )
+    for damage in info.damages:
+        print(f"ttmem: {damage}", file=sys.stderr)
+    for first, end in recording.gaps.items():
+        what = "the state after them is that of the next key frame"
+        if end == info.end:
+            what = "there is no state after them"
+        print(f"ttmem: records {first:,} to {end:,} cannot be used; {what}", file=sys.stderr)

@@ -1,0 +1,314 @@
+"""Record the memory events of this host.
+
+    ttmem record today.ttmem --duration 1h
+
+If a server runs (`ttmem serve`), everything it sees is recorded: processes under `ttmem run`, clients of its socket,
+and the counters of stock ttnn. Only root and the user who runs the server may do that. Without a server, or with
+--shm or --pid, regions and counters are read directly, as in `ttmem top`. The sensors of the cards that the driver
+lists are recorded once a second. Ctrl-C stops recording.
+
+`ttmem ps FILE --at 12.5s`, `ttmem top FILE` and `ttmem dump FILE` show the recording at any time. The file is readable
+only by its owner; it contains command lines and paths unless --confidential is given.
+
+exit codes: 0 done, 1 the recording is incomplete, 2 wrong arguments, 3 no server at --socket, 4 the server refused
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ttmem.clock import now_ns
+from ttmem.commands.options import add_device_option, add_recording_options, path
+from ttmem.errors import BadInput, ClosedToYou, NoServer, Refused, TtmemError
+from ttmem.sizes import human, several
+
+if TYPE_CHECKING:
+    from ttmem.client.query import ServerConnection
+    from ttmem.feeds.recorded_telemetry import TelemetrySampler
+    from ttmem.recording import Recording
+    from ttmem.recording.writer import Sink, Written
+    from ttmem.sources.probe.reader import RegionReader
+
+RUN_BYTES = 64 << 20  # for a run without a file: about 8 million events
+POLL_S = 0.1
+PROGRESS_S = 1.0
+PARTING_S = 10.0  # how long to wait for the server to send the end of a recording
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=path,
+        help="the file to write (%%p pid, %%h host, %%r MPI rank)",
+    )
+    parser.add_argument(
+        "--duration", metavar="TIME", help="how long to record: 90s, 5m, 1h (default: until Ctrl-C)"
+    )
+    parser.add_argument(
+        "--pid",
+        metavar="PID",
+        type=int,
+        action="append",
+        default=[],
+        help="only this process, if it runs under `ttmem run`",
+    )
+    add_device_option(parser, "logical or unique id, as `ttmem ps` prints them")
+    parser.add_argument(
+        "--socket", metavar="PATH", type=path, help="record what the server at this socket sees"
+    )
+    parser.add_argument(
+        "--shm",
+        metavar="DIR",
+        type=path,
+        help="ask no server; read regions and counters in this directory",
+    )
+    add_recording_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ttmem.recording.when import parse_duration
+
+    seconds = parse_duration(options.duration) / 1e9 if options.duration else float("inf")
+    server = _server(options)
+    if server is not None:
+        with server:
+            return _record_server(server, options, seconds)
+    return _record_here(options, seconds)
+
+
+def _server(options: argparse.Namespace) -> ServerConnection | None:
+    """The server to record; None if there is none, or with --shm or --pid."""
+    from ttmem.client.query import ServerConnection
+    from ttmem.wire.socket_path import named_socket
+
+    if options.socket is not None and (options.shm is not None or options.pid):
+        raise BadInput("--socket cannot be combined with --shm or --pid")
+    if options.shm is not None or options.pid:
+        return None
+    try:
+        return ServerConnection(options.socket)
+    except (NoServer, ClosedToYou):
+        if named_socket(options.socket) is not None:
+            raise
+        return None
+
+
+def _record_server(server: ServerConnection, options: argparse.Namespace, seconds: float) -> int:
+    from ttmem.feeds.recorded_telemetry import TelemetrySampler
+    from ttmem.recording.received import Received
+    from ttmem.recording.writer import FileSink
+
+    try:
+        server.record()
+    except Refused as refusal:
+        raise Refused(f"{refusal}; `ttmem record --shm DIR` reads what is yours") from None
+    name = expanded(options.file)
+    sink = FileSink(name, overwrite=options.overwrite)
+    about = _described(options)
+    received = Received(_selected(sink, options), about, confidential=options.confidential)
+    sampler = TelemetrySampler(received.telemetry)
+    stop, progress = _Stop(), _Progress()
+    end, asked, trouble = time.monotonic() + seconds, 0.0, None
+    try:
+        while (chunk := server.chunk(POLL_S)) != b"":
+            if chunk:
+                received.take(chunk)
+            if received.written().bytes:  # a file begins with the server's first chunk
+                sampler.write()
+            now = time.monotonic()
+            if not asked and (stop.asked or now >= end):
+                server.about_recording("end")
+                asked = now
+            elif asked and now > asked + PARTING_S:
+                raise TtmemError("the server did not send the end of the recording")
+            elif received.wants_file:
+                server.about_recording("again")
+            progress.show(received.written())
+    except TtmemError as problem:
+        trouble = problem
+    sampler.close()
+    written = received.close()
+    progress.end()
+    if not asked and trouble is None:
+        print("the server has stopped", file=sys.stderr)
+    print(outcome(name, written._replace(bytes=sink.size)))
+    if trouble is not None:
+        raise trouble
+    return 1 if written.lost or written.problem else 0
+
+
+def _record_here(options: argparse.Namespace, seconds: float) -> int:
+    from ttmem.feeds import LocalFeed
+    from ttmem.feeds.recorded_telemetry import TelemetrySampler
+    from ttmem.recording.writer import FileSink
+    from ttmem.sources.shm import check_directories
+
+    check_directories(options.shm)
+    pids = frozenset(options.pid)
+    feed = LocalFeed(
+        options.shm, wanted=(lambda region: region.facts.pid in pids) if pids else None
+    )
+    name = expanded(options.file)
+    sink = FileSink(name, overwrite=options.overwrite)
+    about = _described(options)
+    recorder = feed.record(_selected(sink, options), about, confidential=options.confidential)
+    sampler = TelemetrySampler(recorder.telemetry)
+    stop = _Stop()
+    progress = _Progress()
+    end = time.monotonic() + seconds
+    while not stop.asked and time.monotonic() < end:
+        feed.poll()
+        sampler.write()
+        progress.show(recorder.written())
+        time.sleep(min(POLL_S, max(0.0, end - time.monotonic())))
+    feed.poll()
+    sampler.close()
+    written = recorder.close()
+    feed.close()
+    progress.end()
+    print(outcome(name, written._replace(bytes=sink.size)))
+    return 1 if written.lost or written.problem else 0
+
+
+def _described(options: argparse.Namespace) -> dict[str, Any]:
+    from ttmem.recording.recorder import described
+
+    about = described(shlex.join(sys.argv), confidential=options.confidential)
+    return {**about, "devices": options.device} if options.device else about
+
+
+def _selected(sink: Sink, options: argparse.Namespace) -> Sink:
+    from ttmem.recording.selected import SelectedDevices
+
+    return SelectedDevices(sink, options.device) if options.device else sink
+
+
+def expanded(name: str) -> str:
+    """Expands %p, %h and %r in a file name."""
+
+    def value(match: re.Match[str]) -> str:
+        letter = match[1]
+        if letter == "p":
+            return str(os.getpid())
+        if letter == "h":
+            return os.uname().nodename
+        if letter == "r":
+            rank = next((os.environ[name] for name in RANKS if os.environ.get(name)), None)
+            if rank is None or not rank.isdecimal():
+                raise BadInput(f"%r is the MPI rank, and none of {', '.join(RANKS)} is set")
+            return rank
+        if letter == "%":
+            return "%"
+        raise BadInput(f"%{letter} in {name!r}: only %p, %h, %r and %% are known")
+
+    return re.sub(r"%(.?)", value, name)
+
+
+def outcome(name: str, written: Written) -> str:
+    """The line that is printed at the end."""
+    text = f"recorded {several(written.records, 'record')}, {human(written.bytes)}, in {name}"
+    if written.lost:
+        why = written.reason or "the disk, or this machine, is too slow"
+        text += f"; {several(written.lost, 'record')} lost: {why}"
+    elif written.problem:
+        text += f"; it is incomplete: {written.problem}"
+    return text
+
+
+class RunRecording:
+    """Records the processes of this launcher, to the file of `ttmem run -o`, else in memory, for the summary."""
+
+    def __init__(self, command: list[str], options: argparse.Namespace) -> None:
+        from ttmem.feeds import LocalFeed
+        from ttmem.feeds.recorded_telemetry import TelemetrySampler
+        from ttmem.recording.memory import ChunkMemory
+        from ttmem.recording.recorder import described
+        from ttmem.recording.writer import FileSink
+
+        self._since = now_ns()
+        self._name = None if options.output is None else expanded(options.output)
+        self._memory = ChunkMemory(RUN_BYTES)
+        self._feed = LocalFeed(options.shm, wanted=self._is_ours, launched=True)
+        self._sampler: TelemetrySampler | None = None
+        if self._name is None:
+            self._recorder = self._feed.remember(self._memory)
+        else:
+            sink = FileSink(self._name, overwrite=options.overwrite)
+            about = described(shlex.join(command), confidential=options.confidential)
+            self._recorder = self._feed.record(sink, about, confidential=options.confidential)
+            self._sampler = TelemetrySampler(self._recorder.telemetry)
+
+    def _is_ours(self, region: RegionReader) -> bool:
+        """Anybody could write this launcher's pid into a file."""
+        ours = region.launcher == os.getpid() and region.uid == os.geteuid()
+        return ours and region.created_ns >= self._since
+
+    def poll(self) -> None:
+        with suppress(Exception):  # the command goes on, whatever happens to its recording
+            self._feed.poll()
+            if self._sampler is not None:
+                self._sampler.write()
+
+    def close(self) -> str | None:
+        """Returns the line to print, if there is a file."""
+        self.poll()
+        self.poll()  # the first one may have found regions that ended meanwhile
+        if self._sampler is not None:
+            self._sampler.close()
+        written = self._recorder.close()
+        self._feed.close()
+        return None if self._name is None else outcome(self._name, written)
+
+    def recording(self) -> Recording:
+        """What was recorded; after `close`."""
+        from ttmem.recording import Recording
+        from ttmem.recording.memory import MemorySource
+
+        return Recording(self._name or MemorySource(self._memory))
+
+
+class _Stop:
+    """Ctrl-C and SIGTERM end a recording; the file is closed in order."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+
+
+class _Progress:
+    """A status line on a terminal: time, events per second, size, losses."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr is not None and sys.stderr.isatty()
+        self._begun = self._next = time.monotonic()
+        self._last = 0
+
+    def show(self, written: Written) -> None:
+        now = time.monotonic()
+        if not self._shown or now < self._next:
+            return
+        rate = (written.records - self._last) / PROGRESS_S
+        self._last, self._next = written.records, now + PROGRESS_S
+        lost = f", {written.lost:,} lost" if written.lost else ""
+        trouble = f", {written.problem}" if written.problem else ""
+        line = f"{now - self._begun:8.0f} s  {rate:10,.0f} records/s  {human(written.bytes):>10}{lost}{trouble}"
+        print(f"\r{line:<78}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._shown:
+            print(file=sys.stderr)

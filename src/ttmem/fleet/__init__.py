@@ -1,0 +1,1 @@
+"""Many hosts, from the metrics that a Prometheus collected."""

@@ -1,0 +1,1 @@
+"""Results of `ttmem.analysis` as text."""

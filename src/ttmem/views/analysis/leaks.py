@@ -1,0 +1,171 @@
+"""`ttmem leaks`: what grows from iteration to iteration."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ttmem.analysis.history import History
+from ttmem.analysis.leaks import PROGRAMS, LeakFinding, Leaks, LeakVerdict
+from ttmem.probe.report import Origin
+from ttmem.sizes import human, several
+from ttmem.views.analysis.failures import callers, made_by
+from ttmem.views.ink import Line, Style, faint, indent, ink, paragraph
+from ttmem.views.names import DeviceNames
+from ttmem.views.notes import Note, note_lines
+from ttmem.views.table import Cell, Column, Table, page, section
+
+SCHEMA = "ttmem.leaks/1"
+LEAST_ORIGIN = 24  # columns for op and line
+QUIET = (LeakVerdict.WARM_UP,)  # counted, and listed on demand
+TITLES = {
+    LeakVerdict.LEAK: "LEAKS",
+    LeakVerdict.CACHE: "CACHE GROWTH",
+    LeakVerdict.LEFT: "LEFT BY DEAD PROCESSES",
+    LeakVerdict.WARM_UP: "WARM-UP",
+}
+REMARKS = {
+    LeakVerdict.LEAK: "these lines keep growing; held at least: in the last iteration compared",
+    LeakVerdict.CACHE: "cached programs; they go with the cache (device.clear_program_cache())",
+    LeakVerdict.LEFT: "held by processes that ended without freeing it",
+    LeakVerdict.WARM_UP: "these rose only in the first half",
+}
+
+
+def leaks_document(history: History, found: Leaks) -> dict[str, Any]:
+    """Bytes are integers, those of an iteration a number; what is unknown is null."""
+    return {
+        "schema": SCHEMA,
+        "recording": history.name,
+        "leaks": len(found.of(LeakVerdict.LEAK)),
+        "iterations": {
+            "by": found.windows.by,
+            "what": found.windows.what,
+            "number": len(found.windows.windows),
+            "per_window": found.per_window,
+        },
+        "steady": found.steady,
+        "findings": [_document(one) for one in found.findings],
+    }
+
+
+def _document(one: LeakFinding) -> dict[str, Any]:
+    return {
+        "verdict": one.verdict.value,
+        "confidence": one.confidence,
+        "evidence": one.evidence,
+        "pid": one.line.pid,
+        "memory": one.line.kind,
+        "op": one.line.op,
+        "site": one.line.site,
+        "devices": list(one.devices),
+        "bytes_per_iteration": one.per_iteration,
+        "iterations_until_full": one.until_full,
+        "steps": one.steps,
+        "rises": one.rises,
+        "low_water": list(one.low_water),
+    }
+
+
+def render_leaks(history: History, found: Leaks, *, every: bool, width: int, color: bool) -> str:
+    """A table for each verdict; `every`: also warm-up."""
+    names = DeviceNames(history.end.devices)
+    blocks = [
+        _table(found, verdict, names, width) for verdict in TITLES if every or verdict not in QUIET
+    ]
+    return page([_head(history, found, width), *blocks, _notes(found, every, width)], width, color)
+
+
+def _head(history: History, found: Leaks, width: int) -> list[Line]:
+    leaks = found.of(LeakVerdict.LEAK)
+    name = history.name
+    number = len(found.windows.windows)
+    windows = (
+        f"{number} equal parts of the run"
+        if found.windows.by == "window"
+        else f"{number:,} iterations ({found.windows.what})"
+    )
+    if leaks:
+        lines = several(len(leaks), "line leaks", "lines leak")
+        return [*paragraph(f"{name}: {lines}; {windows} compared", width, Style.ALARM)]
+    return [*paragraph(f"{name}: no leak; {windows} compared", width, Style.TITLE)]
+
+
+def _table(found: Leaks, verdict: LeakVerdict, names: DeviceNames, width: int) -> list[Line]:
+    rows = found.of(verdict)
+    if not rows:
+        return []
+    unit = "PART" if found.windows.by == "window" else "ITERATION"
+    several_pids = len({one.line.pid for one in found.findings}) > 1
+    grows = verdict in (LeakVerdict.LEAK, LeakVerdict.CACHE)
+    columns = [
+        Column("HELD AT LEAST", right=True),
+        *([Column(f"BYTES/{unit}", right=True), Column(f"{unit}S LEFT", right=True)] * grows),
+        *([Column("PID", right=True)] * several_pids),
+        Column("MEMORY"),
+        Column("DEVICES"),
+        Column("ALLOCATED BY", width=LEAST_ORIGIN, grow=1),
+    ]
+    cells: list[list[Cell]] = [
+        [
+            ink(_held(one)),
+            *([ink(_bytes(one.per_iteration)), ink(_many(one.until_full))] if grows else []),
+            *([ink("N/A" if one.line.pid is None else str(one.line.pid))] * several_pids),
+            ink(one.line.kind),
+            ink(names.some(one.devices)),
+            partial(_name, one),
+        ]
+        for one in rows
+    ]
+    lines = Table(columns, cells).fitted_lines(width, [_evidence(one, width) for one in rows])
+    return section(TITLES[verdict], REMARKS[verdict], lines)
+
+
+def _evidence(one: LeakFinding, width: int) -> list[Line]:
+    stack = indent(map(faint, callers(Origin(one.line.op, one.line.site), width - 8)), 8)
+    if one.verdict is LeakVerdict.WARM_UP:
+        return stack
+    return [
+        *stack,
+        *indent(
+            paragraph(f"{one.confidence} confidence: {one.evidence}", width - 6, Style.FAINT), 6
+        ),
+    ]
+
+
+def _held(one: LeakFinding) -> str:
+    last = one.low_water[-1] if one.low_water else 0
+    return several(last, "kernel") if one.line.kind == PROGRAMS else human(last)
+
+
+def _bytes(bytes_: float | None) -> str:
+    return "N/A" if bytes_ is None else human(round(bytes_))
+
+
+def _many(iterations: int | None) -> str:
+    return "N/A" if iterations is None else f"{iterations:,}"
+
+
+def _name(one: LeakFinding, width: int) -> Line:
+    if one.line.kind == PROGRAMS:
+        return faint("program cache")
+    return ink(made_by(Origin(one.line.op, one.line.site), width, "" if one.line.site else "N/A"))
+
+
+def _notes(found: Leaks, every: bool, width: int) -> list[Line]:
+    notes = []
+    quiet = len(found.of(LeakVerdict.WARM_UP))
+    if quiet and not every:
+        text = (
+            f"{several(quiet, 'line')} only warmed up (--all lists them); {found.steady:,} steady"
+        )
+    else:
+        text = f"{several(found.steady, 'line')} steady"
+    notes.append(Note("-", Style.FAINT, text))
+    if found.windows.by == "window":
+        text = (
+            "the run has neither marks nor a recurring phase: `with ttmem.phase('step'):` around each iteration"
+            " makes the verdict more certain, and shows bytes per iteration"
+        )
+        notes.append(Note("-", Style.FAINT, text))
+    return note_lines(notes, width)

@@ -1,0 +1,84 @@
+"""`ttmem size`: advice for the sizes that users choose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from ttmem.analysis.sizing import Advice, Sizes
+from ttmem.views.ink import Line, Style, faint, indent, ink, paragraph
+from ttmem.views.notes import Note, note_lines
+from ttmem.views.table import Column, Table, page, section
+
+SCHEMA = "ttmem.size/1"
+
+
+def size_document(name: str, found: Sizes, margin: float) -> dict[str, Any]:
+    """What is unknown is null, with a reason."""
+    return {
+        "schema": SCHEMA,
+        "recording": name,
+        "board": found.board,
+        "margin": margin,
+        "sizes": [{**asdict(one), "over": one.over} for one in found.advice],
+    }
+
+
+def render_sizes(name: str, found: Sizes, margin: float, *, width: int, color: bool) -> str:
+    """A row for each setting, its unit and what was not observed below it."""
+    columns = [
+        Column("SETTING"),
+        Column("CONFIGURED", right=True),
+        Column("NEEDED", right=True),
+        Column("ADVISED", right=True, grow=1),
+    ]
+    rows = [
+        [ink(one.name), _number(one.configured), _needed(one), _number(one.advised, Style.TITLE)]
+        for one in found.advice
+    ]
+    body = Table(columns, rows).fitted_lines(width, [_below(one, width) for one in found.advice])
+    title = f"SIZES FOR {found.board or 'AN UNKNOWN BOARD'}"
+    remark = f"needed in {name}; advised: {margin:.0%} more, as far as there is space"
+    notes = [Note("!", Style.WARN, text) for one in found.advice for text in _short(one)]
+    return page([section(title, remark, body), note_lines(notes, width)], width, color)
+
+
+def _number(value: int | None, style: Style = Style.PLAIN) -> Line:
+    return faint("N/A") if value is None else ink(f"{value}", style)
+
+
+def _needed(one: Advice) -> Line:
+    if one.observed is None:
+        return faint("N/A")
+    return ink(f"{'at least ' if one.at_least else ''}{one.observed}")
+
+
+def _below(one: Advice, width: int) -> list[Line]:
+    text = f"{one.unit}; not seen: {one.not_observed}"
+    if one.reason:
+        text = f"N/A: {one.reason}"
+    return indent(paragraph(text, width - 4, Style.FAINT), 4)
+
+
+def _short(one: Advice) -> list[str]:
+    if one.over is None:
+        return []
+    return [
+        f"{one.name} was {one.over:.1%} too small: {one.configured} configured, {one.observed} needed"
+    ]
+
+
+def yaml_sizes(found: Sizes, model: str) -> str:
+    """As in tt-metal's models/model_trace_region_sizes.yaml."""
+    trace = next(one for one in found.advice if one.name == "trace_region_size")
+    return "\n".join(
+        [
+            "sizes:",
+            f"  {json.dumps(model)}:",
+            "    aliases: []",
+            "    skus:",
+            f"      {found.sku or 'unknown'}:",
+            f"        trace_region_size: {'null' if trace.advised is None else trace.advised}",
+        ]
+    )

@@ -1,0 +1,241 @@
+"""What pages ask of a recording, and the process that reads files for them.
+
+A file may have been made to take all memory or time: so it is read by a child process, `python -m` this module, with
+limits of the kernel. Questions to it are trusted; its answers are text.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, BinaryIO, NamedTuple
+
+from ttmem.errors import BadInput, TtmemError
+from ttmem.feeds.recording_feed import named
+from ttmem.own_python import module_command
+from ttmem.recording import Recording
+from ttmem.recording.document import document as info_document
+from ttmem.views.selection import NotThere
+from ttmem.web.http.documents import Asked, document, json_text
+from ttmem.web.over_time import over_time
+
+Work = Callable[[Recording], str]  # makes JSON
+_HEAD = struct.Struct("<BQ")  # which answer it is, bytes
+_DONE, _BAD_INPUT, _NOT_THERE, _FAILED, _TOO_LARGE = range(5)
+_ERRORS: dict[int, type[TtmemError]] = {
+    _BAD_INPUT: BadInput,
+    _NOT_THERE: NotThere,
+    _FAILED: TtmemError,
+}
+MOST_ANSWER = 64 << 20  # bytes; 100,000 rows take 25 MiB
+MOST_MARKERS = 20_000
+
+
+class LimitReached(TtmemError):
+    """Reading it exceeds a limit."""
+
+
+class ReadLimits(NamedTuple):
+    """Of the process that reads a recording."""
+
+    memory: int  # bytes of address space
+    cpu_s: int  # per question
+    wall_s: float  # per question; then it is killed
+
+
+# -- questions -------------------------------------------------------------------------------------------------------
+
+
+def span(recording: Recording) -> str:
+    info = recording.info()
+    when = {"started_ns": info.started_ns, "ended_ns": info.ended_ns}
+    return json_text({"bytes": info.bytes, **when, "growing": recording.growing})
+
+
+def info(recording: Recording) -> str:
+    found = info_document(recording, recording.info())
+    return json_text(found | {"markers": _fewer(found["markers"])})
+
+
+def instant(recording: Recording, at: str) -> str:
+    found = recording.instant(at)
+    since = found.time_ns - recording.info().started_ns
+    position = {"position": found.position, "time_ns": found.time_ns}
+    return json_text(position | {"since_start_ns": since})
+
+
+def snapshot(
+    recording: Recording, at: str, asked: Asked, keys: tuple[str, ...], uid: int | None = None
+) -> str:
+    """Only `keys`, if there are any. `uid`: what this user may see; None: everything."""
+    when = recording.instant(at)
+    found = named(recording.snapshot(when, asked.question), recording, when)
+    if uid is not None:
+        from ttmem.web.http.live import users_of, visible_to
+
+        found = visible_to(found, uid, users_of(recording.processes))
+    whole = document(asked, found)
+    return json_text({key: whole.get(key, []) for key in keys} if keys else whole)
+
+
+def history(recording: Recording, parts: int) -> str:
+    return json_text(over_time(recording, parts))
+
+
+def markers(recording: Recording) -> str:
+    start, found = recording.info().started_ns, recording.markers
+    kept = _fewer([marker._asdict() for marker in found])
+    rows = [marker | {"since_start_ns": marker["time_ns"] - start} for marker in kept]
+    return json_text({"markers": rows, "left_out": len(found) - len(kept)})
+
+
+def _fewer(markers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of too many, phases are left out first."""
+    if len(markers) <= MOST_MARKERS:
+        return markers
+    by_weight = sorted(range(len(markers)), key=lambda at: markers[at]["kind"] == "phase")
+    return [markers[at] for at in sorted(by_weight[:MOST_MARKERS])]
+
+
+# -- the process that asks -------------------------------------------------------------------------------------------
+
+
+class Child:
+    """Reads one recording; one question at a time. `LimitReached` if a limit ended it."""
+
+    def __init__(self, file: str | BinaryIO, name: str, limits: ReadLimits) -> None:
+        """A path, or an open file that is called `name`."""
+        self._limits = limits
+        inherited = () if isinstance(file, str) else (file.fileno(),)
+        where = os.path.abspath(file) if isinstance(file, str) else str(file.fileno())
+        command = module_command(__name__, where, name)
+        self._process = subprocess.Popen(
+            [*command, str(limits.memory), str(limits.cpu_s)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            pass_fds=inherited, bufsize=0,
+        )  # fmt: skip
+
+    def ask(self, work: Work) -> str:
+        process = self._process
+        assert process.stdin is not None
+        until = self._until()
+        try:
+            process.stdin.write(pickle.dumps(work))
+            kind, size = _HEAD.unpack(self._read(_HEAD.size, until))
+            if size > MOST_ANSWER:
+                raise LimitReached("its answer is too long")
+            text = self._read(size, until).decode()
+        except (OSError, EOFError) as problem:
+            self.kill()
+            raise LimitReached("reading it took too much time or memory") from problem
+        if kind == _TOO_LARGE:
+            raise LimitReached("reading it took too much memory")
+        if kind != _DONE:
+            raise _ERRORS[kind](text)
+        return text
+
+    def _until(self) -> float:
+        return time.monotonic() + self._limits.wall_s
+
+    def _read(self, size: int, until: float) -> bytes:
+        assert self._process.stdout is not None
+        out, parts = self._process.stdout.fileno(), []
+        while size:
+            if not select.select([out], [], [], max(until - time.monotonic(), 0.0))[0]:
+                raise EOFError("its time is over")
+            part = os.read(out, min(size, 1 << 20))
+            if not part:
+                raise EOFError("it has ended")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes; 0 if it has ended."""
+        with suppress(OSError, IndexError), open(f"/proc/{self._process.pid}/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+        return 0
+
+    def kill(self) -> None:
+        """From any thread; who waits for an answer gets LimitReached."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """While nobody asks."""
+        with self._process:
+            self.kill()
+
+
+# -- the process that reads ------------------------------------------------------------------------------------------
+
+
+class _Inherited:
+    """An open file without a name, as a source for `Recording`."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self.name = name
+        self._descriptor = descriptor
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, offset)
+
+    def close(self) -> None:
+        pass
+
+
+def main() -> None:
+    where, name, memory, cpu_s = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    questions, answers = sys.stdin.buffer, sys.stdout.buffer
+    recording: Recording | None = None
+    while True:
+        try:
+            work: Work = pickle.load(questions)
+        except EOFError:
+            return
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        until = int(used.ru_utime + used.ru_stime) + 1 + int(cpu_s)
+        resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
+        try:
+            if recording is None:
+                recording = Recording(_Inherited(int(where), name) if where.isdigit() else where)
+            else:
+                recording.refresh()
+            kind, text = _DONE, work(recording).encode()
+        except MemoryError:
+            answers.write(_HEAD.pack(_TOO_LARGE, 0))
+            return
+        except Exception as problem:
+            kind, text = _said(problem, name)
+        answers.write(_HEAD.pack(kind, len(text)))
+        answers.write(text)
+        answers.flush()
+
+
+def _said(problem: Exception, name: str) -> tuple[int, bytes]:
+    for kind in (_NOT_THERE, _BAD_INPUT, _FAILED):
+        if isinstance(problem, _ERRORS[kind]):
+            return kind, str(problem).encode("utf-8", "replace")
+    what = f"{type(problem).__name__}: {problem}"[:200]
+    return _BAD_INPUT, f"{name} cannot be used ({what})".encode("utf-8", "replace")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+// The page of many hosts: #/hosts, #/devices, #/host/NAME. It asks for the rows of `ttmem ps --prometheus --json`.
+
+import { ask, hasToken, login } from "./asking.js";
+import { element } from "./elements.js";
+import { exact, human } from "./sizes.js";
+import { filtered, sorted } from "./tables.js";
+
+const EVERY_MS = 5000;
+const MOST = 500; // rows of a table
+const view = document.getElementById("view");
+const state = document.getElementById("state");
+const order = new Map(); // of tables: [column, descending]; else as they came, the worst first
+let wanted = ""; // what the search field says
+let last = null; // the answer that is shown, and for which address
+let asking = null;
+
+const share = (used, capacity) => (capacity ? (used ?? 0) / capacity : null);
+const clock = (ns) => new Date(ns / 1e6).toLocaleString();
+const unknown = (value) => value ?? "N/A";
+
+/** As in the terminal: "<1%" is not nothing, ">99%" is not all. */
+function percent(part) {
+  const rounded = Math.round(100 * part);
+  if (part > 0 && rounded === 0) return "<1%";
+  return part < 1 && rounded === 100 ? ">99%" : `${rounded}%`;
+}
+
+function meter(part) {
+  if (part === null || part === undefined) return element("span.quiet", {}, "N/A");
+  const level = part >= 0.9 ? "full" : part >= 0.75 ? "warn" : "fine";
+  const fill = element(`span.${level}`);
+  fill.style.width = `${Math.min(100, 100 * part)}%`;
+  return element("div.meter", {}, element("div.bar", { "aria-hidden": "true" }, fill), percent(part));
+}
+
+function pair(used, capacity) {
+  return used === null && capacity === null ? "N/A" : `${human(used)} / ${human(capacity)}`;
+}
+
+const hostLink = (name) => element("a", { href: `#/host/${encodeURIComponent(name)}` }, name);
+const boards = (host) => Object.entries(host.boards).map(([name, count]) => `${count} x ${name || "unknown"}`).join(", ") || "N/A";
+
+function condition(host) {
+  if (host.stale && host.seen_ns === null) return `no recent figures: ${host.stale}`;
+  if (host.stale) return `stale since ${clock(host.seen_ns)}: ${host.stale}`;
+  const facts = [];
+  if (host.failed) facts.push(`${exact(host.failed)} ${host.failed === 1 ? "allocation" : "allocations"} failed`);
+  if (host.anomalies) facts.push(`${host.anomalies} to look at`);
+  return facts.join(", ") || "up";
+}
+
+// A column: [title, value to sort by (null: none), what is shown, class].
+const HOSTS = [
+  ["state", (host) => (host.stale ? 2 : host.failed ? 1 : 0), condition, (host) => (host.stale || host.failed ? "bad" : "")],
+  ["host", (host) => host.name, (host) => hostLink(host.name), ""],
+  ["L1 fullest", (host) => host.l1_share, (host) => meter(host.l1_share), "number"],
+  ["DRAM fullest", (host) => host.dram_share, (host) => meter(host.dram_share), "number"],
+  ["DRAM", (host) => host.dram_used, (host) => pair(host.dram_used, host.dram_capacity), "number"],
+  ["devices", (host) => host.devices, (host) => exact(host.devices), "number"],
+  ["processes", (host) => host.processes, (host) => exact(host.processes), "number"],
+  ["boards", boards, boards, ""],
+];
+const DEVICE = [
+  ["device", (one) => Number(one.id ?? Infinity), (one) => [one.id ?? "?", one.position, one.board ?? "unknown board"].filter(Boolean).join(" "), ""],
+  ["L1", (one) => share(one.l1_used, one.l1_capacity), (one) => meter(share(one.l1_used, one.l1_capacity)), "number"],
+  ["DRAM", (one) => share(one.dram_used, one.dram_capacity), (one) => meter(share(one.dram_used, one.dram_capacity)), "number"],
+  ["L1 used", (one) => one.l1_used, (one) => pair(one.l1_used, one.l1_capacity), "number"],
+  ["DRAM used", (one) => one.dram_used, (one) => pair(one.dram_used, one.dram_capacity), "number"],
+  ["to look at", (one) => one.anomalies, (one) => exact(one.anomalies), "number"],
+  ["unique id", (one) => one.unique_id, (one) => one.unique_id, ""],
+];
+const DEVICES = [["host", (one) => one.host, (one) => hostLink(one.host), ""], ...DEVICE];
+const bytes = (title, key) => [title, (row) => row[key], (row) => human(row[key]), "number"];
+const PROCESSES = [
+  ["program", (row) => row.program, (row) => unknown(row.program), ""],
+  ["user", (row) => row.user, (row) => unknown(row.user), ""],
+  bytes("DRAM", "dram"), bytes("L1", "l1"), bytes("CB", "cb"), bytes("L1_SMALL", "l1_small"), bytes("TRACE", "trace"),
+  ["devices", (row) => row.devices, (row) => exact(row.devices), "number"],
+  ["pod or container", (row) => row.pod, (row) => (row.pod ? `${row.namespace ?? "?"}/${row.pod}` : (row.container ?? "–").slice(0, 12)), ""],
+  ["job", (row) => row.job, (row) => row.job ?? "–", ""],
+];
+
+function table(name, columns, rows, texts) {
+  const [column, descending] = order.get(name) ?? [null, false];
+  const found = filtered(rows, texts, wanted);
+  const shown = column === null ? found : sorted(found, columns[column][1], descending);
+  const heads = columns.map(([title, , , kind], at) => element(
+    `th${kind === "number" ? ".number" : ""}`,
+    { scope: "col", "aria-sort": at === column ? (descending ? "descending" : "ascending") : null },
+    element("button", { onclick: () => { order.set(name, [at, at === column ? !descending : kind === "number"]); draw(); } }, title),
+  ));
+  const body = shown.slice(0, MOST).map((row) => element(`tr${row.stale ? ".stale" : ""}`, {}, ...columns.map(([, , cell, kind]) => {
+    const style = typeof kind === "function" ? kind(row) : kind;
+    return element(style ? `td.${style}` : "td", {}, cell(row));
+  })));
+  const made = [element("div.scroll", {}, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)))];
+  if (shown.length > MOST) made.push(element("p.quiet", {}, `and ${exact(shown.length - MOST)} more; search to narrow the list`));
+  return made;
+}
+
+function search(hint) {
+  return element("input", { type: "search", id: "search", placeholder: hint, "aria-label": hint, value: wanted, oninput: (event) => { wanted = event.target.value; draw(); } });
+}
+
+const sum = (count, what, bad = false) => element(`span${bad ? ".bad" : ""}`, {}, element("b", {}, exact(count)), what);
+const counted = (count, noun) => sum(count, count === 1 ? noun : `${noun}s`);
+
+function drawFleet(fleet, name) {
+  const stale = fleet.hosts.filter((host) => host.stale).length;
+  const devices = fleet.hosts.reduce((total, host) => total + (host.devices ?? 0), 0);
+  return [
+    element("p.sums", {}, counted(fleet.hosts.length, "host"), counted(devices, "device"), stale ? sum(stale, "stale", true) : null),
+    fleet.recorded ? null : element("p.quiet", {}, "The recording rules of ttmem are not installed in this Prometheus, which makes this page slow for hundreds of hosts: see docs/fleet.md."),
+    search(name === "hosts" ? "Search host, board, state" : "Search host, device, board"),
+    ...(name === "hosts"
+      ? table("hosts", HOSTS, fleet.hosts, (host) => [host.name, boards(host), condition(host)])
+      : table("devices", DEVICES, fleet.worst, (one) => [one.host, one.unique_id, one.board])),
+  ];
+}
+
+function drawHost({ host, devices, processes }) {
+  return [
+    element("h2", {}, host.name),
+    host.stale ? element("p.bad", {}, `${condition(host)}; these are its last figures`) : element("p.quiet", {}, `${condition(host)} · ${clock(host.seen_ns)}`),
+    element("p", {}, boards(host)),
+    ...table("host", DEVICE, devices, () => []),
+    element("h2", {}, "Processes"),
+    ...(processes === null ? [element("p.quiet", {}, "Not known: its exporter runs without --per-process.")] : table("processes", PROCESSES, processes, () => [])),
+  ];
+}
+
+function where() {
+  const [name, id] = location.hash.replace(/^#\//, "").split("/");
+  return name === "host" && id ? { name, id: decodeURIComponent(id) } : { name: name === "devices" ? "devices" : "hosts", id: null };
+}
+
+function draw() {
+  if (!last) return;
+  const { name, id } = where();
+  if ((id !== null) !== Boolean(last.host) || (id !== null && last.asked !== id)) return; // its answer is not here yet
+  const field = document.activeElement?.id === "search" ? [document.activeElement.selectionStart, document.activeElement.selectionEnd] : null;
+  const top = view.querySelector(".scroll")?.scrollLeft ?? 0;
+  document.getElementById("source").textContent = last.source;
+  view.replaceChildren(...(id === null ? drawFleet(last, name) : drawHost(last)).filter(Boolean));
+  const table = view.querySelector(".scroll");
+  if (table) table.scrollLeft = top;
+  const input = document.getElementById("search");
+  if (field && input) { input.focus(); input.setSelectionRange(...field); }
+}
+
+function say(message, bad = false) {
+  state.textContent = message;
+  state.className = bad ? "bad" : "";
+}
+
+async function refresh() {
+  asking?.abort();
+  const mine = asking = new AbortController();
+  const { id } = where();
+  try {
+    const found = await ask(id === null ? "/api/v1/fleet" : `/api/v1/fleet/host?name=${encodeURIComponent(id)}`, { signal: mine.signal });
+    last = { ...found, asked: id };
+    say(`as of ${new Date(found.time_ns / 1e6).toLocaleTimeString()}`);
+    draw();
+  } catch (problem) {
+    if (problem.name === "AbortError") return;
+    say(problem instanceof TypeError ? "no connection; trying again" : problem.message, true);
+    if (!last || last.asked !== id) view.replaceChildren(element("p.bad", {}, problem.message));
+  }
+}
+
+function go() {
+  const { name } = where();
+  for (const link of document.querySelectorAll("#views a")) link.toggleAttribute("aria-current", link.getAttribute("href") === `#/${name}`);
+  wanted = "";
+  const { id } = where();
+  if (id !== null && last?.asked !== id) view.replaceChildren(element("p.quiet", {}, `Loading ${id} …`));
+  draw();
+  refresh();
+}
+
+async function start() {
+  window.addEventListener("hashchange", async (event) => {
+    if (hasToken()) await login(event.oldURL).catch((problem) => say(problem.message, true));
+    go();
+    view.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  });
+  if (hasToken()) await login("#/hosts").catch((problem) => say(problem.message, true));
+  window.addEventListener("keydown", (event) => {
+    if (event.target instanceof HTMLInputElement || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "1") location.hash = "#/hosts";
+    else if (event.key === "2") location.hash = "#/devices";
+    else if (event.key === "/") { event.preventDefault(); document.getElementById("search")?.focus(); }
+  });
+  go();
+  setInterval(() => { if (!document.hidden) refresh(); }, EVERY_MS);
+}
+
+start();
