@@ -37,6 +37,9 @@ class Feed(ABC):
     def answer(self, question: Question) -> Snapshot:
         """As `read`, with details that are known to exist."""
 
+    def follow(self) -> None:  # noqa: B027
+        """Where the past is kept: reads what is new, if possible without the cost of a snapshot."""
+
     @abstractmethod
     def close(self) -> None:
         """Releases files and connections; a later `read` opens them again."""

@@ -227,6 +227,12 @@ class PastFeed(Feed):
         self._opened = self._shown = None
         return snapshot
 
+    def follow(self) -> None:
+        if self._kept is None or self._kept.over:
+            self.answer(Question())
+        else:
+            self._kept.go_on()
+
     def _keep(self) -> None:
         """Starts recording what was just read, unless that has been done."""
         source, kept = self._source, self._kept

@@ -189,10 +189,10 @@ class Site:
             await asyncio.sleep(REGISTER_S)
 
     async def _keep_past(self) -> None:
-        """Reads the feed even if no page is open, so that a new page can show the past hour."""
+        """Follows the feed even if no page is open, so that a new page can show the past hour."""
         while self._recordings.keeps_past:
             with suppress(TtmemError):
-                await self._live.snapshot()
+                await self._live.follow()
             await asyncio.sleep(max(self._live.interval, LOOK_S))
 
     # -- the page --------------------------------------------------------------------------------------------

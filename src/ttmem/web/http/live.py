@@ -20,6 +20,7 @@ from ttmem.web.http.turns import Turns
 
 MOST_KEPT = 200_000  # rows of cached answers; half a million take hundreds of megabytes
 MOST_USERS = 65_536  # processes whose user is remembered
+UNSEEN_S = 10.0  # between snapshots while no page asks: they tell whether there is a feed, and users of processes
 PRIVATE = (
     "site",
     "last_site",
@@ -36,6 +37,7 @@ class Live:
         self.interval = interval
         self.problem: str | None = "not asked yet"  # error of the last query; None: it was answered
         self.users: OrderedDict[int, str | None] = OrderedDict()  # of processes, also ended ones
+        self._read_at = 0.0  # monotonic
         self._feed = feed
         self._turns = Turns("ttmem-feed")
         self._asked: dict[tuple[Question, int | None], asyncio.Future[Snapshot]] = {}  # by user
@@ -61,6 +63,13 @@ class Live:
             self._asked[key] = answer
         return await asyncio.shield(self._asked[key])  # other pages may be waiting for it
 
+    async def follow(self) -> None:
+        """While no page asks: keeps the past, at little cost."""
+        if time.monotonic() - self._read_at < UNSEEN_S:
+            await self._turns.do(None, self._feed.follow)
+        else:
+            await self.snapshot()
+
     def _fresh(self, question: Question) -> Snapshot | None:
         since, known = self._known.get(question, (0.0, None))
         return known if time.monotonic() - since < self.interval else None
@@ -85,6 +94,7 @@ class Live:
             left -= sum(len(getattr(known, name) or ()) for name in DETAIL_ROWS)
 
     def _read(self, question: Question) -> Snapshot:
+        self._read_at = time.monotonic()
         try:
             found = self._feed.answer(question)
         except NothingToRead:
