@@ -350,9 +350,13 @@ template <typename Change>
 void GridCoverage::each(const CoreMask& cores, bool create, Change change) {
     CoreMask rest = cores;
     const auto apply = [&](Class& part) {
-        const std::uint64_t before = part.coverage.covered();
+        const std::uint64_t before = part.coverage.covered(), shared_before = watched_ ? shared_in(part) : 0;
         const std::size_t steps_before = part.coverage.steps();
         change(part.coverage);
+        if (watched_) {
+            change(part.joint);
+            shared_ += shared_in(part) - shared_before;
+        }
         total_ += static_cast<std::uint64_t>(part.cores.count()) * (part.coverage.covered() - before);
         steps_ += part.coverage.steps() - steps_before;
     };
@@ -367,13 +371,13 @@ void GridCoverage::each(const CoreMask& cores, bool create, Change change) {
             apply(classes_[i]);
         } else {
             classes_[i].cores = classes_[i].cores.without(shared);
-            classes_.push_back(Class{shared, classes_[i].coverage});
+            classes_.push_back(Class{shared, classes_[i].coverage, classes_[i].joint});
             steps_ += classes_.back().coverage.steps();
             apply(classes_.back());
         }
     }
     if (create && !rest.empty()) {
-        classes_.push_back(Class{rest, Coverage{}});
+        classes_.push_back(Class{rest, Coverage{}, everywhere_});
         apply(classes_.back());
     }
 }
@@ -396,7 +400,7 @@ bool GridCoverage::expect(const CoreMask& cores, Coverage coverage) {
         }
     }
     steps_ += coverage.steps();
-    classes_.push_back(Class{cores, std::move(coverage)});
+    classes_.push_back(Class{cores, std::move(coverage), Coverage{}});
     return !cores.empty();
 }
 
@@ -434,8 +438,55 @@ bool GridCoverage::finish() {
 
 void GridCoverage::clear() {
     classes_.clear();
-    total_ = 0;
+    total_ = shared_ = 0;
     steps_ = 0;
+}
+
+void GridCoverage::watch(const std::vector<Coverage::Range>& everywhere) {
+    unwatch();
+    for (const auto& [start, end] : everywhere) {
+        everywhere_.add(start, end);
+    }
+    for (Class& part : classes_) {
+        part.joint = part.coverage;
+        for (const auto& [start, end] : everywhere) {
+            part.joint.add(start, end);
+        }
+    }
+    watched_ = true;
+    measure_shared();
+}
+
+void GridCoverage::unwatch() {
+    for (Class& part : classes_) {
+        part.joint = Coverage{};
+    }
+    everywhere_ = Coverage{};
+    shared_ = 0;
+    watched_ = false;
+}
+
+void GridCoverage::add_everywhere(std::uint64_t start, std::uint64_t end) {
+    everywhere_.add(start, end);
+    for (Class& part : classes_) {
+        part.joint.add(start, end);
+    }
+    measure_shared();
+}
+
+void GridCoverage::remove_everywhere(std::uint64_t start, std::uint64_t end) {
+    everywhere_.remove(start, end);
+    for (Class& part : classes_) {
+        part.joint.remove(start, end);
+    }
+    measure_shared();
+}
+
+void GridCoverage::measure_shared() {
+    shared_ = 0;
+    for (const Class& part : classes_) {
+        shared_ += shared_in(part);
+    }
 }
 
 }  // namespace ttmem

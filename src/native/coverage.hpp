@@ -102,6 +102,7 @@ public:
     struct Class {
         CoreMask cores;
         Coverage coverage;
+        Coverage joint;  // together with the ranges on all cores; only while they are watched
     };
 
     void add(const CoreMask& cores, std::uint64_t start, std::uint64_t end);
@@ -111,6 +112,15 @@ public:
     std::size_t steps() const { return steps_; }
     const std::vector<Class>& classes() const { return classes_; }
 
+    // Ranges that lie on every core, and how much of the total lies inside them. Watching costs as much again for each
+    // change, so it begins when somebody needs it.
+    void watch(const std::vector<Coverage::Range>& everywhere);
+    void unwatch();
+    bool watched() const { return watched_; }
+    void add_everywhere(std::uint64_t start, std::uint64_t end);
+    void remove_everywhere(std::uint64_t start, std::uint64_t end);
+    std::uint64_t shared() const { return shared_; }
+
     // To restore one, like a Coverage; false if that is impossible.
     bool expect(const CoreMask& cores, Coverage coverage);
     bool put(const CoreMask& cores, std::uint64_t start, std::uint64_t end);
@@ -119,10 +129,17 @@ public:
 private:
     template <typename Change>
     void each(const CoreMask& cores, bool create, Change change);
+    void measure_shared();
+    std::uint64_t shared_in(const Class& part) const {
+        const std::uint64_t apart = part.coverage.covered() + everywhere_.covered();
+        return static_cast<std::uint64_t>(part.cores.count()) * (apart - part.joint.covered());
+    }
 
     std::vector<Class> classes_;
-    std::uint64_t total_ = 0;
+    std::uint64_t total_ = 0, shared_ = 0;
     std::size_t steps_ = 0;
+    Coverage everywhere_;
+    bool watched_ = false;
 };
 
 }  // namespace ttmem

@@ -293,7 +293,9 @@ void Ledger::forget_device(std::uint32_t device) {
         processes_[index].accounts.erase(device);
     }
     forget_findings([&](const Finding& finding) { return finding.device == device; });
+    const std::uint32_t banks = devices_[device].l1_banks;
     devices_[device] = Device{};
+    devices_[device].l1_banks = banks;
 }
 
 void Ledger::release_process(std::uint32_t index) {

@@ -22,7 +22,7 @@ namespace ttmem {
 
 constexpr std::uint64_t MAX_LIVE = 1ull << 22, MAX_STEPS = 8'000'000;
 constexpr std::uint64_t MAX_BYTES = 1ull << 40;  // bytes in one report: with MAX_LIVE of them, a sum stays below 2^63
-constexpr std::size_t MAX_DEVICES = 0xFFFF, MAX_PROCESSES = 1u << 16;
+constexpr std::size_t MAX_DEVICES = 0xFFFF, MAX_PROCESSES = 1u << 16, MAX_L1_BANKS = 0xFFFF;
 constexpr std::uint32_t MAX_OWNERS = 1u << 20;
 constexpr std::size_t MAX_FINDINGS = 4096;
 constexpr std::uint32_t MAX_REFERENCES = 1u << 20;
@@ -175,13 +175,18 @@ struct Account {
     std::uint64_t global_cbs = 0;  // not counted: the buffers below them are
     GridCoverage cb_cached, cb_dataflow;
     bool cb_map_full = false;
+    // A program that is not running may have its circular buffers where L1 buffers are now; those bytes count once, as
+    // buffers. Nothing is watched while all buffers were above all circular buffers.
+    std::uint64_t lowest_l1 = UINT64_MAX, highest_cb = 0, watched_l1 = 0, watched_cost = 0;
+    bool shared_unknown = false;  // watching would cost too much
     std::uint64_t footprint[KERNEL_TYPES] = {}, kernels[KERNEL_TYPES] = {};
     std::uint64_t dram_binaries = 0, unknown_binaries = 0, programs = 0;
     Counters counters;
     std::uint64_t cache_entries = 0;
     bool cache_seen = false, cache_entries_known = false;
     Ring ring;
-    std::uint64_t cb_used() const { return cb_unplaced || cb_map_full ? cb_demand : cb_cached.total(); }
+    bool cb_placed() const { return !cb_unplaced && !cb_map_full; }
+    std::uint64_t cb_used() const { return cb_placed() ? cb_cached.total() - cb_cached.shared() : cb_demand; }
 };
 
 struct Content {
@@ -193,6 +198,7 @@ struct Device {
     LiveBlocks blocks[KINDS];            // of the others
     std::uint64_t held[KINDS] = {}, count[KINDS] = {}, peak[KINDS] = {}, peak_time[KINDS] = {};
     std::uint64_t cb_used = 0, cb_demand = 0, footprint = 0, l1_peak = 0, l1_peak_time = 0;
+    std::uint32_t l1_banks = 0;  // 0: unknown
     Counters counters;  // since the ledger was created, including dead processes
     bool cache_seen = false;
     std::unordered_map<std::uint64_t, Content> contents;
@@ -289,6 +295,10 @@ public:
     void begin_resync(std::uint32_t process);
     void end_resync(std::uint32_t process);
     void reset_peak(std::uint32_t device);
+    // In how many banks an L1 buffer lies; 0: unknown.
+    [[gnu::cold]] void set_l1_banks(std::uint32_t device, std::uint32_t banks);
+    // The bytes of circular buffers that are cached inside the account's own L1 buffers; nothing if that is unknown.
+    std::optional<std::uint64_t> shared(const Account& account, std::uint32_t device) const;
 
     // Applies events in order; stops before the first one whose logical device is not bound, and returns how many were
     // applied. If memory runs out (std::bad_alloc), the accounts are as they were before the event that needed it.
@@ -353,6 +363,11 @@ private:
     void count_cb(Context& at, const CircularBuffer& cb, std::uint32_t times, bool in);
     void place_cb(Context& at, const CircularBuffer& cb, bool in);
     void remove_cb(Context& at, CircularBuffer& cb);
+    void share_l1(Context& at, const Buffer& buffer, bool in);
+    void watch(Context& at);
+    [[gnu::cold]] void watch_anew(Context& at);
+    [[gnu::cold]] void stop_watching(Account& account);
+    void count_watched(Account& account);
     void kernel_load(Context& at, const Event& event);
     void kernel_unload(Context& at, const Event& event);
     void remove_kernel(Context& at, Kernel& kernel);
@@ -403,7 +418,7 @@ private:
 
     std::uint64_t max_live_, max_steps_, seed_;
     std::vector<std::uint64_t> owned_{0};  // live entries, by owner
-    std::uint64_t live_ = 0, steps_ = 0, order_ = 0, rejected_ = 0, dropped_ = 0;
+    std::uint64_t live_ = 0, steps_ = 0, watched_cost_ = 0, order_ = 0, rejected_ = 0, dropped_ = 0;
     Table<Buffer, BufferKey, KeyHash> buffers_;
     Table<CircularBuffer, Key, KeyHash> circular_buffers_;
     Table<SameId, Key, KeyHash> same_id_;

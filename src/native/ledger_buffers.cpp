@@ -135,6 +135,7 @@ void Ledger::count_buffer(Context& at, const Buffer& buffer, bool in) {
         at.device.held[kind] += sign * buffer.held();
         at.device.count[kind] += sign;
         place_buffer(at.device, buffer, in);
+        share_l1(at, buffer, in);
     }
 }
 

@@ -205,7 +205,14 @@ void Ledger::place_cb(Context& at, const CircularBuffer& cb, bool in) {
     } else {
         steps_ += steps_after;
     }
+    if (account.cb_cached.watched()) {
+        count_watched(account);
+    }
     at.device.cb_used += account.cb_used() - used_before;
+    if (in) {
+        account.highest_cb = std::max(account.highest_cb, cb.address + cb.per_core);
+        watch(at);
+    }
 }
 
 void Ledger::remove_cb(Context& at, CircularBuffer& cb) {

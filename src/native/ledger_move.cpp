@@ -143,6 +143,7 @@ bool Ledger::move_account(std::uint32_t index, std::uint32_t old, std::uint32_t 
         }
     }
     index_findings();
+    watch_anew(to);  // it may have other banks
     raise_peaks(to);
     return true;
 }

@@ -50,7 +50,8 @@ struct SavedLedger {
 struct SavedDevice {
     u64 peak[KINDS], peak_time[KINDS], l1_peak, l1_peak_time;
     Counters counters;
-    u32 contents, residents, last_dispatched, cache_seen;  // last_dispatched: number among the residents, from 1 on
+    u32 contents, residents, last_dispatched;  // last_dispatched: number among the residents, from 1 on
+    u16 cache_seen, l1_banks;                  // banks: 0 if unknown
 };
 struct SavedContent {
     u64 content, bytes;
@@ -68,7 +69,7 @@ struct SavedAccount {
     Ring ring;
     u64 cache_entries;
     u32 device, cached_classes, dataflow_classes;
-    u8 map_full, cache_seen, cache_entries_known, unused;
+    u8 map_full, cache_seen, cache_entries_known, shared_unknown;
 };
 struct SavedRange {
     u64 start, end;
@@ -216,7 +217,7 @@ private:
 
     void save_device(const Device& device) {
         SavedDevice saved{{}, {}, device.l1_peak, device.l1_peak_time, device.counters, number(device.contents.size()),
-                          number(device.residents.size()), 0, device.cache_seen};
+                          number(device.residents.size()), 0, device.cache_seen, static_cast<u16>(device.l1_banks)};
         std::copy(std::begin(device.peak), std::end(device.peak), saved.peak);
         std::copy(std::begin(device.peak_time), std::end(device.peak_time), saved.peak_time);
         const auto last = std::find(device.residents.begin(), device.residents.end(), device.last_dispatched);
@@ -275,7 +276,7 @@ private:
     void save_account(u32 device, const Account& a) {
         const auto &cached = a.cb_cached.classes(), &dataflow = a.cb_dataflow.classes();
         put(SavedAccount{a.counters, a.ring, a.cache_entries, device, number(cached.size()), number(dataflow.size()),
-                         a.cb_map_full, a.cache_seen, a.cache_entries_known, 0});
+                         a.cb_map_full, a.cache_seen, a.cache_entries_known, a.shared_unknown});
         for (const auto* classes : {&cached, &dataflow}) {
             for (const GridCoverage::Class& part : *classes) {
                 const auto& [start, end] = part.coverage.run();
@@ -377,6 +378,7 @@ private:
             contents.push_back(get<SavedContent>());
             check(contents.back().bytes <= MAX_BYTES, "a kernel is too large");
         }
+        made_->devices_[devices_.size()].l1_banks = saved.l1_banks;
         devices_.push_back(saved);
         contents_.push_back(std::move(contents));
     }
@@ -435,6 +437,16 @@ private:
             check(same, "a map of addresses is not that of its circular buffers");
             check(!account->cb_map_full || account->cb_count, "a map of nothing is full");
         }
+        for (const CircularBuffer* cb = process.circular_buffers.head; cb; cb = cb->next) {
+            if (cb->mask && cb->counted()) {
+                Account& account = *process.accounts.at(cb->key.device);
+                account.highest_cb = std::max(account.highest_cb, cb->address + cb->per_core);
+            }
+        }
+        for (const auto& each : process.accounts) {
+            Ledger::Context at = context(index, each.first);
+            made_->watch(at);
+        }
     }
 
     void restore_account(Process& process) {
@@ -445,6 +457,7 @@ private:
         account.counters = saved.counters, account.ring = saved.ring;
         account.cache_entries = saved.cache_entries, account.cache_entries_known = saved.cache_entries_known;
         account.cache_seen = saved.cache_seen, account.cb_map_full = saved.map_full;
+        account.shared_unknown = saved.shared_unknown;
         check(!saved.map_full || !(saved.cached_classes | saved.dataflow_classes), "a full map has ranges");
         restore_classes(account.cb_cached, saved.cached_classes);
         restore_classes(account.cb_dataflow, saved.dataflow_classes);
@@ -811,6 +824,9 @@ void Ledger::control(const Event& record) {
         case BEGIN_RESYNC: return begin_resync(process());
         case END_RESYNC: return end_resync(process());
         case RESET_PEAK: return reset_peak(device(record.number));
+        case L1_BANKS:
+            check(record.cores <= MAX_L1_BANKS, "no device has so many banks");
+            return set_l1_banks(device(record.number), record.cores);
         default: throw Malformed("this is no control record, and belongs to no batch");
     }
 }

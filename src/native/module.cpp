@@ -139,6 +139,19 @@ PyObject* on_index(PyObject* self, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* set_l1_banks(PyObject* self, PyObject* args) {
+    unsigned int device, banks;
+    if (!PyArg_ParseTuple(args, "II", &device, &banks) || !device_exists(self, device)) {
+        return nullptr;
+    }
+    if (banks > MAX_L1_BANKS) {
+        PyErr_SetString(PyExc_OverflowError, "too many banks");
+        return nullptr;
+    }
+    ledger_of(self).set_l1_banks(device, banks);
+    Py_RETURN_NONE;
+}
+
 PyObject* bind(PyObject* self, PyObject* args) {
     unsigned int process, logical, device;
     if (!PyArg_ParseTuple(args, "III", &process, &logical, &device) || !process_exists(self, process) ||
@@ -337,6 +350,7 @@ PyObject* accounts(PyObject* self, PyObject* args) {
     for (; index < end; ++index) {
         for (const auto& [device, entry] : processes[index].accounts) {
             const Account& a = *entry;
+            const std::optional<std::uint64_t> shared = ledger_of(self).shared(a, device);
             rows << AccountRow{.process = index,
                                .device = device,
                                .requested = a.requested,
@@ -351,6 +365,8 @@ PyObject* accounts(PyObject* self, PyObject* args) {
                                .cb_resident = a.cb_resident,
                                .cb_dataflow = a.cb_dataflow.total(),
                                .cb_used = a.cb_used(),
+                               .cb_shared = shared.value_or(0),
+                               .cb_shared_unknown = !shared,
                                .footprint = a.footprint,
                                .kernels = a.kernels,
                                .dram_binaries = a.dram_binaries,
@@ -722,6 +738,7 @@ PyMethodDef methods[] = {
     {"follow_table", method<on_index<&Ledger::follow_table, process_exists>>, METH_VARARGS, nullptr},
     {"begin_resync", method<on_index<&Ledger::begin_resync, process_exists>>, METH_VARARGS, nullptr},
     {"end_resync", method<on_index<&Ledger::end_resync, process_exists>>, METH_VARARGS, nullptr},
+    {"set_l1_banks", method<set_l1_banks>, METH_VARARGS, nullptr},
     {"reset_peak", method<on_index<&Ledger::reset_peak, device_exists>>, METH_VARARGS, nullptr},
     {"apply", method<apply>, METH_VARARGS, nullptr},
     {"apply_in_words", method<apply_in_words>, METH_VARARGS, nullptr},

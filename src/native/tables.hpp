@@ -62,6 +62,7 @@ enum Control : std::uint8_t {
     BEGIN_RESYNC = 137,
     END_RESYNC = 138,
     RESET_PEAK = 139,
+    L1_BANKS = 140,
 };
 
 enum Flag : std::uint16_t {
@@ -157,6 +158,8 @@ struct AccountRow {
     std::uint64_t cb_resident;
     std::uint64_t cb_dataflow;
     std::uint64_t cb_used;
+    std::uint64_t cb_shared;
+    std::uint64_t cb_shared_unknown;
     Columns<3> footprint;
     Columns<3> kernels;
     std::uint64_t dram_binaries;

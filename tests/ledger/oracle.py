@@ -82,11 +82,12 @@ def union_length(ranges: list[tuple[int, int]]) -> int:
 class Oracle:
     """Same events in, same numbers out, or one of the two is wrong."""
 
-    def __init__(self, core_sets: dict[int, Cores]) -> None:
+    def __init__(self, core_sets: dict[int, Cores], l1_banks: int = 0) -> None:
         self.core_sets = core_sets
+        self.l1_banks = l1_banks
         self.buffers: dict[
             tuple[Where, int, int], list[int]
-        ] = {}  # (where, kind, id) -> [size, held, references]
+        ] = {}  # (where, kind, id) -> [size, held, references, address, reserved]
         self.cbs: list[Cb] = []
         self.kernels: dict[tuple[Where, int], Kernel] = {}
         self.programs: dict[tuple[Where, int], Program] = {}
@@ -108,7 +109,8 @@ class Oracle:
             known[2] += 1
             return
         self.buffers.pop(key, None)  # so that the new one stands last: the latest
-        self.buffers[key] = [event.size, event.extra or event.size, 1]
+        held = event.extra or event.size
+        self.buffers[key] = [event.size, held, 1, event.address, event.extra]
 
     def free(self, where: Where, event: Event) -> None:
         named = event.flags & Flag.KIND_KNOWN
@@ -284,6 +286,24 @@ class Oracle:
 
     def cached(self, where: Where, dataflow: bool = False) -> int:
         return sum(union_length(ranges) for ranges in self._ranges(where, None, dataflow).values())
+
+    def shared(self, where: Where) -> int | None:
+        """Bytes of circular buffers inside L1 buffers; None: some addresses are unknown."""
+        in_l1 = (MemoryKind.L1, MemoryKind.L1_SMALL)
+        held = [v for (w, kind, _), v in self.buffers.items() if w == where and kind in in_l1]
+        if not held or not any(cb.where == where and cb.counted for cb in self.cbs):
+            return 0
+        if self.unplaced(where) or not all(reserved for *_, reserved in held):
+            return None
+        blocks = [
+            (address, address + reserved // self.l1_banks)
+            for *_, address, reserved in held
+            if address and reserved % self.l1_banks == 0
+        ]
+        return sum(
+            union_length(ranges) + union_length(blocks) - union_length([*ranges, *blocks])
+            for ranges in self._ranges(where).values()
+        )
 
     def resident_bytes(self, where: Where) -> int:
         return sum(

@@ -88,6 +88,7 @@ STEPS = st.one_of(
     st.tuples(st.just("define_cores"), PROCESS, st.integers(1, 4), MASKS),
     st.tuples(st.sampled_from(["follow_table", "begin_resync", "end_resync", "resync"]), PROCESS),
     st.tuples(st.just("reset_peak"), DEVICE),
+    st.tuples(st.just("set_l1_banks"), DEVICE, any_of(0, 1, 4)),
     st.tuples(st.just("ask")),
 )
 HISTORIES = st.lists(STEPS, max_size=25)
@@ -271,6 +272,8 @@ def test_a_journal_holds_a_record_for_each_call_and_the_events_as_they_are() -> 
         (Event(Control.BEGIN_RESYNC, device=1), "no such process is open"),
         (Event(Control.END_RESYNC, device=1), "no such process is open"),
         (Event(Control.RESET_PEAK, number=1), "there is no such device"),
+        (Event(Control.L1_BANKS, number=1, cores=4), "there is no such device"),
+        (Event(Control.L1_BANKS, number=0, cores=1 << 16), "no device has so many banks"),
     ],
 )
 def test_an_impossible_record_ends_the_replay_there_and_is_named(

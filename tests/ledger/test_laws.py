@@ -16,6 +16,7 @@ from ttmem.procfs import ProcessFacts
 DEVICES = 2
 PROCESSES = 3
 CAPACITY = 8_000  # so little that random reports exceed it now and then
+L1_BANKS = 4
 CORE_SETS: dict[int, Cores] = {
     1: frozenset({(0, 0)}),
     2: frozenset({(0, 0), (1, 0)}),
@@ -47,7 +48,8 @@ any_event = st.one_of(
         device=DEVICE,
         id=FEW,
         size=SIZES,
-        extra=st.sampled_from([0, 0, 16_384]),
+        extra=st.sampled_from([0, 0, 800, 804, 802, 16_384]),
+        address=st.sampled_from([0, 900, 1100, 1300, 5050]),
     ),
     events(
         Op.FREE,
@@ -85,13 +87,16 @@ class World:
 
     def __init__(self) -> None:
         self.books = Books()
-        self.oracle = Oracle(CORE_SETS)
+        self.oracle = Oracle(CORE_SETS, L1_BANKS)
         self.records = [self._open(number) for number in range(PROCESSES)]
 
     def _open(self, number: int) -> ProcessRecord:
         record = self.books.open_process(ProcessFacts(1000 + number, 0, "me", f"job {number}"))
         for device in range(DEVICES):
-            self.books.declare(record, DeviceDeclaration(device, str(device), l1_capacity=CAPACITY))
+            declared = DeviceDeclaration(
+                device, str(device), l1_capacity=CAPACITY, l1_banks=L1_BANKS
+            )
+            self.books.declare(record, declared)
         for cores, members in CORE_SETS.items():
             self.books.define_cores(record, cores, sum(1 << (y * 32 + x) for x, y in members))
         return record
@@ -137,6 +142,8 @@ def test_the_ledger_equals_plain_sums_made_anew(
             assert row.cb_unplaced == oracle.unplaced(where)
             assert row.cb_cached == oracle.cached(where)
             assert row.cb_dataflow == oracle.cached(where, dataflow=True)
+            assert row.cb_shared == (oracle.shared(where) or 0)
+            assert row.cb_shared_unknown == (oracle.shared(where) is None)
             assert row.cb_resident == oracle.resident_bytes(where)
             assert list(row.footprint) == [oracle.footprint(where, kind) for kind in KernelType]
             assert (row.dram_binaries, row.unknown_binaries) == oracle.binaries(where)

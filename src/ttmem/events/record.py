@@ -42,6 +42,7 @@ FOLLOW_TABLE    account
 BEGIN_RESYNC    account
 END_RESYNC      account
 RESET_PEAK                            device
+L1_BANKS                              device banks
 =============== ======= ============= ====== ===== ============================ =================
 
 An account and a device are indices in the ledger; `number` of BIND is the logical id. The position counts the events of
@@ -140,6 +141,7 @@ class Control(IntEnum):
     BEGIN_RESYNC = 137
     END_RESYNC = 138
     RESET_PEAK = 139
+    L1_BANKS = 140
 
 
 NO_POSITION = (1 << 64) - 1

@@ -214,7 +214,7 @@ def _l1(table: _Table, device: Device) -> None:
     about = "The highest value of ttmem_l1_used_bytes."
     table.add("ttmem_l1_peak_bytes", about, where, device.l1_peak)
     about = "Circular buffers, by what is added up; ttmem_l1_used_bytes includes meaning=used."
-    for meaning in ("used", "resident", "cached", "demand", "dataflow"):
+    for meaning in ("used", "resident", "cached", "demand", "dataflow", "shared"):
         where = labels(device=device.unique_id, meaning=meaning)
         value = getattr(device.memory.cb, meaning)
         table.add("ttmem_circular_buffer_bytes", about, where, value)

@@ -208,6 +208,8 @@ class Accounts:
             events = device_sums(self.native.devices(), ())[record.index]
             self.counters.begin_mixing(record, events, self.processes)
         record.open(process.index, self._shares.key(process.facts.user))
+        if not record.l1_banks:
+            self._register.tell_banks(record)
         process.devices[logical_id] = record.unique_id
         process.refused_devices.discard(logical_id)
         record.vacated = False

@@ -121,6 +121,7 @@ class Books(Accounts):
     def tick(self, now: int) -> None:
         """To be called once a second: adds a sample to the history, and logs each new anomaly once."""
         self._register.full.clear()
+        self._register.tell_changed_banks()
         rows = self._counted_rows()
         for device, row in zip(self.devices, self.device_rows(rows), strict=True):
             if device.shown:

@@ -233,6 +233,9 @@ class _Builder:
             dataflow=sum(row.cb_dataflow for row in rows) if placed and not counted else None,
             used=sum(row.cb_used for row in rows),
             count=None if counted else sum(row.cb_count for row in rows),
+            shared=None
+            if counted or any(row.cb_shared_unknown for row in rows)
+            else sum(row.cb_shared for row in rows),
         )
 
     def _residency_known(self, device: int, rows: list[AccountRow]) -> bool:

@@ -56,6 +56,7 @@ class DeviceRecord(Declared):
     counted: bool = False  # counters have reported bytes on it since its peaks began
     l1_peak_missed: bool = False  # a watched process used it unobserved for a while
     largest: dict[MemoryKind, int] = field(default_factory=dict)  # capacities so far
+    l1_banks: int = 0  # as the native ledger knows them; 0: unknown
 
     def open(self, account: int, user: str) -> None:
         """A process of that user has it open from now on."""
@@ -254,6 +255,7 @@ def made_up_identity(declared_by: str | None) -> Provenance:
 
 MAX_DEVICES = 256
 MAX_LOGICAL_ID = 1023
+MAX_L1_BANKS = 0xFFFF
 FULL = f"the table of devices is full: all {MAX_DEVICES} are in use"
 OWN_FULL = f"user {{}} has {DEVICES} devices in use, which is the limit"
 
@@ -389,6 +391,19 @@ class DeviceRegister:
             given = self._defaults.declaration(sample.logical_id)
             if given is not None:
                 record.given, record.stale = (given, "server option"), True
+
+    def tell_banks(self, record: DeviceRecord) -> bool:
+        """Tells the native ledger in how many banks L1 buffers lie; False if it knew."""
+        banks = record.declaration.l1_banks or 0
+        if banks == record.l1_banks or banks > MAX_L1_BANKS:
+            return False
+        self._native.set_l1_banks(record.index, banks)
+        record.l1_banks = banks
+        return True
+
+    def tell_changed_banks(self) -> None:
+        """Of one device: the ledger walks over what is allocated, and anyone may declare something else."""
+        any(self.tell_banks(record) for record in self.devices)
 
     def _added(
         self,

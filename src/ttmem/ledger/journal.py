@@ -190,6 +190,10 @@ def _peak_reset(_: None, device: int) -> bytes:
     return _control(Control.RESET_PEAK, number=device)
 
 
+def _banks_set(_: None, device: int, banks: int) -> bytes:
+    return _control(Control.L1_BANKS, number=device, cores=banks)
+
+
 _CALLS: dict[str, Callable[..., bytes | None]] = {
     "open_process": _opened,
     "release_process": _of_process(Control.RELEASE_PROCESS),
@@ -202,4 +206,5 @@ _CALLS: dict[str, Callable[..., bytes | None]] = {
     "begin_resync": _of_process(Control.BEGIN_RESYNC),
     "end_resync": _of_process(Control.END_RESYNC),
     "reset_peak": _peak_reset,
+    "set_l1_banks": _banks_set,
 }

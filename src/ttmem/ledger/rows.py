@@ -157,5 +157,5 @@ def differences(
     for counter in counters:
         row = told.get((counter.process, counter.device)) if counter.has_events else None
         if row is not None:
-            asked = Amounts.of_kinds(row.requested, row.cb_used)
+            asked = Amounts.of_kinds(row.requested, row.cb_used + row.cb_shared)
             yield counter, Amounts._make(map(sub, counter.amounts, asked))

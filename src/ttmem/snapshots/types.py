@@ -48,8 +48,11 @@ class CircularBuffers:
     cached: int | None  # the union of the address ranges of all live programs
     demand: int | None  # the plain sum
     dataflow: int | None  # the part of `cached` that dataflow buffers and scratchpads take
-    used: int  # what `l1_used` includes: cached where it is known, else demand
+    used: int  # what `l1_used` includes: cached without `shared` where it is known, else demand
     count: int | None
+    shared: int | None = (
+        None  # the part of `cached` inside L1 buffers, which count it; None: unknown
+    )
 
 
 @dataclass(frozen=True, slots=True)

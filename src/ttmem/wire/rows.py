@@ -47,6 +47,8 @@ class AccountRow(NamedTuple):
     cb_resident: int
     cb_dataflow: int
     cb_used: int
+    cb_shared: int
+    cb_shared_unknown: int
     footprint: tuple[int, ...]
     kernels: tuple[int, ...]
     dram_binaries: int

@@ -262,7 +262,7 @@ function drawDevice(snapshot, id) {
     element("h2", {}, "Processes"),
     ...(holders.length ? table("holders", [PID, word("user", "user"), ...HELD, ...BELONGS, COMMAND], holders, () => []) : [element("p.quiet", {}, "No process holds anything here.")]),
     element("h2", {}, "Circular buffers"),
-    element("p", {}, `resident ${human(memory.cb.resident)}, cached ${human(memory.cb.cached)}, demand ${human(memory.cb.demand)}; L1 used includes ${human(memory.cb.used)}`),
+    element("p", {}, `resident ${human(memory.cb.resident)}, cached ${human(memory.cb.cached)}, demand ${human(memory.cb.demand)}, inside L1 buffers ${human(memory.cb.shared)}; L1 used includes ${human(memory.cb.used)}`),
     element("h2", {}, "Kernel code, part of no total"),
     element("p", {}, `ring ${human(kernels.ring.occupied)} / ${human(kernels.ring.capacity)}; binaries in DRAM ${human(kernels.dram_binaries)}; if resident everywhere: application ${human(kernels.footprint.application)}, fabric ${human(kernels.footprint.fabric)}, dispatch ${human(kernels.footprint.dispatch)}; cache ${exact(kernels.cache_entries)} programs, ${exact(kernels.cache_hits)} hits, ${exact(kernels.cache_misses)} misses`),
     ...(device.anomalies.length ? [element("h2", {}, "What does not add up"), ...device.anomalies.map((one) => element("p", { class: "bad" }, one.text))] : []),

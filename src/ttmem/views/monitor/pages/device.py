@@ -147,6 +147,7 @@ def circular_facts(device: Device, look: Look) -> list[Line]:
         ("cached", cb.cached),
         ("demand", cb.demand),
         ("dataflow", cb.dataflow),
+        *([("in L1 buffers", cb.shared)] if cb.shared else []),
     )
     return [*(amount_fact(label, count, look) for label, count in named), *said]
 
@@ -302,6 +303,7 @@ CB resident | what lies there now: the last dispatched program on each core
 cached | per core, the union of address ranges over a process's live programs
 demand | the plain sum; it may exceed L1, because programs share addresses
 dataflow | the part of cached that dataflow buffers and scratchpads take
+in L1 buffers | the part of cached that L1 buffers occupy now: counted once, as L1 buffers
 ring | where kernel code lies while it runs: occupied / capacity; not counted
 binaries in DRAM | the part of the DRAM buffers that holds kernel code
 distinct | how many different binaries there are
