@@ -1,7 +1,13 @@
-"""What open pages cost the accounting: events per second with 100 pages open beside none."""
+"""What open pages cost the accounting: events per second with 100 pages open beside none.
+
+- With a core for the pages: the server and those who send share one core, so that they saturate it; the process that
+  serves HTTP and its readers have the other. This has the limit. It is what a host with idle cores gives.
+- Everybody on two cores: serving and reading pages take processor time from those who send. Printed without a limit.
+"""
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 import subprocess
@@ -23,20 +29,28 @@ PAGES = amount(100, 3)
 EVENTS = amount(24_000_000, 40_000)
 ROUNDS = amount(5, 1)
 CLIENTS = 4
+KEEPS_PAST_S = amount(
+    4, 1
+)  # until the process that serves HTTP records the past, with and without pages
 
 
 def measure() -> list[Row]:
+    return [_row(pinned) for pinned in (True, False)]
+
+
+def _row(pinned: bool) -> Row:
     """In turns, each with a server of its own and a page process beside it, with and without readers."""
-    pairs = [(_run(PAGES), _run(0)) for _ in range(ROUNDS)]
+    pairs = [(_run(PAGES, pinned), _run(0, pinned)) for _ in range(ROUNDS)]
     share = median(with_pages[0] / without[0] for with_pages, without in pairs)
     note = f"{median(run[0] for run, _ in pairs):,.0f} and {median(run[0] for _, run in pairs):,.0f} events/s"
     cost = median(one[1] / other[1] for one, other in pairs)
     note += f"; the server's own processor time per event x {cost:.2f}"
-    what = f"server, ingest with {PAGES} open pages, of that with none"
-    return [Row(what, share, "", 0.95, True, note)]
+    where = "a core for them" if pinned else "everybody on two cores"
+    what = f"ingest with {PAGES} open pages, {where}, of that with none"
+    return Row(what, share, "", 0.95 if pinned else None, True, note)
 
 
-def _run(pages: int) -> tuple[float, float]:
+def _run(pages: int, pinned: bool) -> tuple[float, float]:
     """Events per second, and the server's processor time per event in nanoseconds."""
     chunk, per_chunk = framed_chunk()
     repeats = max(1, EVENTS // per_chunk // CLIENTS)
@@ -44,7 +58,10 @@ def _run(pages: int) -> tuple[float, float]:
     with running_server("--no-shm", "--http", f"127.0.0.1:{_free_port()}") as path:
         server = snapshot(path).host["server"]["pid"]
         with _open_pages(path, pages) if pages else nullcontext():
+            time.sleep(KEEPS_PAST_S)
             senders = Senders(path, CLIENTS, chunk, repeats, opening=greeting())
+            if pinned:
+                _pin(server, senders)
             spent = cpu_s(server)
             begun = senders.go()
             senders.sent()
@@ -53,6 +70,23 @@ def _run(pages: int) -> tuple[float, float]:
             spent = cpu_s(server) - spent
             senders.end()
     return events / seconds, 1e9 * spent / events
+
+
+def _pin(server: int, senders: Senders) -> None:
+    """The server and the senders on one core; the other descendants of server and benchmark on the other."""
+    accounting, others = ({core} for core in sorted(os.sched_getaffinity(0))[:2])
+    beside = [*_children(server), *_children(os.getpid())]
+    for pid in beside:
+        for thread in map(int, os.listdir(f"/proc/{pid}/task")):
+            os.sched_setaffinity(thread, others)
+    for thread in map(int, os.listdir(f"/proc/{server}/task")):
+        os.sched_setaffinity(thread, accounting)
+    senders.pin(accounting)
+
+
+def _children(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(child) for child in file.read().split()]
 
 
 def _free_port() -> int:

@@ -117,6 +117,24 @@ def test_a_snapshot_of_a_recording_is_what_the_live_view_showed(
             assert to_json(recording.snapshot(instant, Question(DETAILS))) == shown
 
 
+def test_events_come_after_a_description_that_came_late(tmp_path: Path) -> None:
+    # given: a device that was opened before anything was known of it
+    books = Books()
+    process = books.open_process(ProcessFacts(pid=41, start_time_ns=41, user="u", command="model"))
+    books.declare(process, DeviceDeclaration(0, unique_id="7"))
+    recorder = _recorder(books, tmp_path / "late.ttmem")
+    recorder.tick(NOW)
+    books.declare(process, DeviceDeclaration(0, unique_id="7", board="p150", l1_banks=130))
+    _apply(books, 0, [_alloc(1)])
+    position = recorder.position
+    _apply(books, 0, [_alloc(2)])
+    recorder.close()
+
+    with Recording(str(tmp_path / "late.ttmem")) as recording:
+        (device,) = recording.snapshot(Instant(position, NOW, NOW), Question()).devices
+    assert device.board == "p150"
+
+
 def _alloc(number: int, **fields: int) -> Event:
     return Event(Op.ALLOC, MemoryKind.DRAM, id=number, size=1024, time=NOW + number)._replace(
         **fields

@@ -240,7 +240,9 @@ def test_a_clash_by_1600_bytes_names_the_buffer_at_that_address_and_the_buffers_
 def test_a_recording_of_a_run_says_on_which_board_it_was(
     run: Callable[..., UserProgram], tmp_path: Path
 ) -> None:
-    run(NARROW_CLASH, options=("-o", str(tmp_path / "run.ttmem")))
+    # Which ttnn it is, and so where the ring begins, can be seen only while the process is alive.
+    lingering = f"{NARROW_CLASH}\nimport time\ntime.sleep(3)\n"
+    run(lingering, options=("-o", str(tmp_path / "run.ttmem")))
 
     (device,) = ttmem.snapshot(str(tmp_path / "run.ttmem"), at="peak:l1").devices
 
