@@ -64,7 +64,7 @@ def program() -> NoReturn:
     """
     verb = sys.argv[1] if len(sys.argv) > 1 else ""
     if verb in QUICK:
-        gc.set_threshold(50_000)
+        gc.set_threshold(1_000_000)
     code = main()
     if verb in NO_TEARDOWN:
         for stream in (sys.stdout, sys.stderr):

@@ -41,17 +41,25 @@ def counter_row(counter: CounterContext) -> CounterRow:
 
 
 class _LatestReading:
-    """A reading is used for several queries, so its rows are made once."""
+    """A reading is used for several queries, so its rows and the sums of devices are made once."""
 
     def __init__(self) -> None:
-        self._made: tuple[Sequence[CounterContext], list[CounterRow]] = (), []
+        self._made: tuple[Sequence[CounterContext], list[AccountRow]] = (), []
+        self._sums: tuple[bytes, Iterable[AccountRow], list[DeviceRow]] = b"", [], []
 
-    def rows(self, counters: Sequence[CounterContext]) -> list[CounterRow]:
+    def rows(self, counters: Sequence[CounterContext]) -> list[AccountRow]:
         of, rows = self._made
         if of != counters:  # takes no time where they are the same objects, as in most queries
             rows = [counter_row(counter) for counter in counters]
             self._made = counters, rows
         return rows
+
+    def sums(self, data: bytes, rows: Iterable[AccountRow]) -> list[DeviceRow]:
+        of_data, of_rows, sums = self._sums
+        if rows is not of_rows or data != of_data:
+            sums = _device_sums(data, rows)
+            self._sums = data, rows, sums
+        return [*sums]
 
 
 _latest = _LatestReading()
@@ -120,10 +128,10 @@ def _sum(one: AccountRow, other: AccountRow) -> AccountRow:
 def with_counter_rows(
     rows: list[AccountRow], counters: Sequence[CounterContext]
 ) -> list[AccountRow]:
-    """Adds what only the counters know."""
+    """Adds what only the counters know. Without rows, the same list for the same counters, which nobody changes."""
     counted = _latest.rows(counters)
     if not rows:
-        return [*counted]
+        return counted
     told = {(row.process, row.device) for row in rows}
     return [*rows, *(row for row in counted if (row.process, row.device) not in told)]
 
@@ -139,6 +147,10 @@ def with_counters(row: DeviceRow, counted: Iterable[CounterRow]) -> DeviceRow:
 
 def device_sums(data: bytes, rows: Iterable[AccountRow]) -> list[DeviceRow]:
     """The sums of all devices: rows of the native ledger, and the counters among the account rows."""
+    return _latest.sums(data, rows) if isinstance(rows, list) else _device_sums(data, rows)
+
+
+def _device_sums(data: bytes, rows: Iterable[AccountRow]) -> list[DeviceRow]:
     out = grouped_rows(DeviceRow, data)
     counted: dict[int, list[CounterRow]] = {}
     for row in rows:

@@ -95,6 +95,9 @@ def _writer(kind: Any) -> Converter:
         if (write := _writer_of(hints[name])) is not None
     ]
 
+    if take is tuple and not inner:
+        return lambda value: dict(zip(keys, value, strict=True))
+
     def write_object(value: Any) -> dict[str, Any]:
         document = dict(zip(keys, take(value), strict=True))
         for key, write in inner:
