@@ -52,17 +52,20 @@ class SampleHistory:
         """Appends one sample per device, if a new second has begun."""
         now = snapshot.time_ns
         for device in snapshot.devices:
+            columns = self._devices.get(device.unique_id)
+            if columns is not None:
+                _drop_future(columns, now)
+                times = columns["time_ns"]
+                if times and times[-1] // _SECOND_NS == now // _SECOND_NS:
+                    continue
             values = self._sample(device)
             if values is None:
-                continue
-            columns = self._devices.setdefault(device.unique_id, self._empty())
-            _drop_future(columns, now)
-            times = columns["time_ns"]
-            if times and times[-1] // _SECOND_NS == now // _SECOND_NS:
                 continue
             sample = (now, *values)
             if not 0 <= min(sample) <= max(sample) <= _LARGEST:
                 continue  # no amount that a device could hold
+            if columns is None:
+                columns = self._devices[device.unique_id] = self._empty()
             for column, value in zip(columns.values(), sample, strict=True):
                 column.append(value)
         self._forget(snapshot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from ttmem.snapshots import Device
@@ -144,24 +144,22 @@ def _trend(look: Look, span: int, device: Device, kind: Kind, space: int) -> Lin
     end_ns = look.snapshot.time_ns // SECOND * SECOND + SECOND - 1
     first = first_needed(times, end_ns, span)
     _, capacity = dram_use(device) if kind is DRAM else l1_use(device)
-    samples = tuple(times[first:]), tuple(values[first:])
-    text = _sparkline(*samples, end_ns, span, space, capacity, look.ascii)
+    place = device.unique_id, kind.title, space
+    drawn_from = end_ns, span, capacity, look.ascii, first, len(times), times[-1:], values[-1:]
+    before, text = _drawn.get(place, (None, ""))
+    if drawn_from != before:
+        columns = TimeColumns.of({"time_ns": times[first:]}, end_ns, span, space)
+        highest = columns.highest(values[first:])
+        top = max(filter(None, highest), default=0) if capacity is None else capacity
+        text = sparkline(highest, top, look.ascii)
+        if len(_drawn) >= MOST_DRAWN:
+            _drawn.clear()
+        _drawn[place] = drawn_from, text
     return (Span(text, kind.style),)
 
 
-@lru_cache(1 << 10)
-def _sparkline(
-    times: tuple[int, ...],
-    values: tuple[int, ...],
-    end_ns: int,
-    seconds: int,
-    space: int,
-    capacity: int | None,
-    ascii: bool,
-) -> str:
-    highest = TimeColumns.of({"time_ns": times}, end_ns, seconds, space).highest(values)
-    top = max((value for value in highest if value), default=0) if capacity is None else capacity
-    return sparkline(highest, top, ascii)
+MOST_DRAWN = 1 << 10
+_drawn: dict[tuple[str, str, int], tuple[object, str]] = {}  # trends, which change once a second
 
 
 HELP = terms("""
