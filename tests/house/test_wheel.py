@@ -13,7 +13,7 @@ from tests.interpreters import Interpreter, find_interpreters
 
 pytestmark = pytest.mark.slow
 
-MOST_BYTES = 3_050_000  # of ttmem's own files, without what Python caches
+MOST_BYTES = 3 << 20  # of ttmem's own files, without what Python caches
 
 
 @pytest.fixture(scope="module")
