@@ -7,15 +7,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.views.cases import n300_and_an_idle_card
-from ttmem.errors import TtmemError
-from ttmem.exporters.otlp import document, send
+from ttmem.errors import BadInput, TtmemError
+from ttmem.exporters.otlp import Collector, document
 from ttmem.snapshots import Anomaly, Losses
+from ttmem.version import __version__
 
 pytest.importorskip("opentelemetry.proto", reason="opentelemetry-proto is not installed")
 
@@ -97,15 +99,28 @@ def test_without_a_server_counters_start_with_the_sender() -> None:
     assert lost["startTimeUnixNano"] == "9"
 
 
+class Request(NamedTuple):
+    path: str
+    headers: Message
+    body: bytes
+
+
 @contextmanager
-def collector(status: int) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    got: list[tuple[str, bytes]] = []
+def collector(
+    status: int, said: object = None, **headers: str
+) -> Iterator[tuple[str, list[Request]]]:
+    """One on loopback that answers everything in the same way: its address, and what it got."""
+    got: list[Request] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            got.append(Request(self.path, self.headers, body))
             self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
+            self.wfile.write(b"" if said is None else json.dumps(said).encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -124,11 +139,75 @@ def test_a_collector_gets_the_document() -> None:
     snapshot = n300_and_an_idle_card()
 
     with collector(200) as (url, got):
-        send(snapshot, url)
+        Collector(url).send(snapshot)
 
-    assert [(path, json.loads(body)) for path, body in got] == [("/v1/metrics", document(snapshot))]
+    (request,) = got
+    assert (request.path, json.loads(request.body)) == ("/v1/metrics", document(snapshot))
+    assert request.headers["User-Agent"] == f"ttmem/{__version__}"
 
 
-def test_a_collector_that_refuses_is_named() -> None:
-    with collector(429) as (url, _), pytest.raises(TtmemError, match="refused the metrics: 429"):
-        send(n300_and_an_idle_card(), url)
+def test_a_collector_that_refuses_is_named_with_what_it_says() -> None:
+    said = {"code": 8, "message": "too many series"}
+
+    with (
+        collector(429, said) as (url, _),
+        pytest.raises(TtmemError, match=r"refused the metrics: 429 .*: too many series"),
+    ):
+        Collector(url).send(n300_and_an_idle_card())
+
+
+def test_values_that_a_collector_rejects_are_told() -> None:
+    said = {"partialSuccess": {"rejectedDataPoints": "3", "errorMessage": "out of order"}}
+
+    with (
+        collector(200, said) as (url, _),
+        pytest.raises(TtmemError, match="rejected 3 values: out of order"),
+    ):
+        Collector(url).send(n300_and_an_idle_card())
+
+
+@pytest.mark.parametrize(
+    "said", [[], 3, {}, {"partialSuccess": None}, {"partialSuccess": {"rejectedDataPoints": 0}}]
+)
+def test_an_answer_without_rejected_values_is_a_good_one(said: object) -> None:
+    with collector(200, said) as (url, got):
+        Collector(url).send(n300_and_an_idle_card())
+
+    assert len(got) == 1
+
+
+def test_a_password_is_sent_and_never_told() -> None:
+    with collector(403) as (url, got):
+        secret = Collector(url.replace("//", "//me:s3cret@"))
+        with pytest.raises(TtmemError) as told:
+            secret.send(n300_and_an_idle_card())
+
+    assert got[0].headers["Authorization"] == "Basic bWU6czNjcmV0"
+    assert "s3cret" not in str(told.value)
+
+
+def test_a_token_comes_from_the_variable_of_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc, x-team = a ")
+
+    with collector(200) as (url, got):
+        Collector(url).send(n300_and_an_idle_card())
+
+    assert (got[0].headers["Authorization"], got[0].headers["X-Team"]) == ("Bearer abc", "a")
+
+
+def test_a_redirect_is_told_and_not_followed() -> None:
+    with (
+        collector(302, Location="http://elsewhere/") as (url, got),
+        pytest.raises(TtmemError, match="redirects to http://elsewhere/"),
+    ):
+        Collector(url).send(n300_and_an_idle_card())
+
+    assert len(got) == 1
+
+
+@pytest.mark.parametrize("url", ["host:4318", "ftp://host", "http://me:s3cret@host:x", "http://"])
+def test_an_address_that_is_none_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(BadInput) as told:
+        Collector(url)
+
+    assert "s3cret" not in str(told.value)

@@ -71,3 +71,19 @@ def test_a_textfile_is_written(tmp_path: Path) -> None:
     assert main(["metrics", "--shm", str(tmp_path), "--textfile", str(tmp_path)]) == 0
 
     assert "ttmem_build_info" in (tmp_path / "ttmem.prom").read_text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--otlp", "http://127.0.0.1:1", "--openmetrics"],
+        ["--otlp", "http://127.0.0.1:1", "--compat", "tt-exporter"],
+        ["--textfile", ".", "--openmetrics"],
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["metrics", "--shm", str(tmp_path), *options]) == 2
+
+    assert "of their own" in (told := capsys.readouterr().err) or "of its own" in told

@@ -28,6 +28,7 @@ from ttmem.errors import BadInput, NothingToRead, Refused, TtmemError
 
 if TYPE_CHECKING:
     from ttmem.exporters.openmetrics import Family
+    from ttmem.exporters.otlp import Collector
     from ttmem.feeds import Feed
 
 FILE = "ttmem.prom"
@@ -90,13 +91,18 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(
             f"{options.textfile} is not a directory; create it, or name another with --textfile"
         )
+    if options.openmetrics and (options.textfile or options.otlp):
+        raise BadInput("--openmetrics is for printing; a textfile and OTLP have forms of their own")
+    if options.compat and options.otlp:
+        raise BadInput("--compat has names for Prometheus; OTLP has names of its own")
+    collector = _collector(options.otlp) if options.otlp else None
     feed, since_ns = _feed(options), now_ns()
     said = ""
     try:
         while True:
             began = time.monotonic()
             try:
-                _once(options, feed, since_ns)
+                _once(options, feed, collector, since_ns)
                 said = ""
             except TtmemError as problem:
                 if options.every is None or isinstance(problem, (BadInput, Refused)):
@@ -122,7 +128,15 @@ def _feed(options: argparse.Namespace) -> Feed:
     return feed
 
 
-def _once(options: argparse.Namespace, feed: Feed, since_ns: int) -> None:
+def _collector(url: str) -> Collector:
+    from ttmem.exporters.otlp import Collector
+
+    return Collector(url)
+
+
+def _once(
+    options: argparse.Namespace, feed: Feed, collector: Collector | None, since_ns: int
+) -> None:
     from ttmem.exporters.openmetrics import families, render
 
     try:
@@ -131,10 +145,8 @@ def _once(options: argparse.Namespace, feed: Feed, since_ns: int) -> None:
         from ttmem.feeds import idle_host
 
         snapshot = idle_host()
-    if options.otlp:
-        from ttmem.exporters.otlp import send
-
-        send(snapshot, options.otlp, per_process=options.per_process, since_ns=since_ns)
+    if collector is not None:
+        collector.send(snapshot, per_process=options.per_process, since_ns=since_ns)
         return
     found = families(
         snapshot, per_process=options.per_process, compat=options.compat == "tt-exporter"

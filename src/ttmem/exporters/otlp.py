@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+from ttmem.addresses import NoRedirects, reason, split_password
 from ttmem.errors import BadInput, TtmemError
 from ttmem.snapshots import Device, Process, Snapshot
-from ttmem.text import program_name
+from ttmem.text import printable, program_name
 from ttmem.version import __version__
 from ttmem.workloads import Workload
 
 PATH = "/v1/metrics"
 TIMEOUT_S = 10.0
+MOST_BYTES = 1 << 16  # of an answer
+HEADERS_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS"  # as every sender of OTLP reads it
 CUMULATIVE = 2
 ERRORS, LOST, GAPS, REJECTED = (
     "hw.errors",
@@ -151,25 +157,69 @@ def _process(process: Process) -> Iterator[Point]:
             )
 
 
-def send(
-    snapshot: Snapshot, url: str, *, per_process: bool = False, since_ns: int | None = None
-) -> None:
-    """Sends to a collector, such as http://host:4318; TtmemError if it refuses."""
-    if not url.startswith(("http://", "https://")):
-        raise BadInput(f"{url!r:.80} is not the address of a collector; write http://HOST:4318")
-    whole = url if url.endswith(PATH) else url.rstrip("/") + PATH
-    found = document(snapshot, per_process=per_process, since_ns=since_ns)
-    body = json.dumps(found).encode()
+class Collector:
+    """Where to send to, such as http://host:4318; the URL may contain a user and a password."""
+
+    def __init__(self, url: str) -> None:
+        base, self._headers = split_password(
+            url, "the address of a collector; write http://HOST:4318"
+        )
+        self._address = base if base.endswith(PATH) else base + PATH
+        self._headers |= _given_headers()
+        self._headers |= {"Content-Type": "application/json", "User-Agent": f"ttmem/{__version__}"}
+        self._opener = urllib.request.build_opener(NoRedirects)
+
+    def send(
+        self, snapshot: Snapshot, *, per_process: bool = False, since_ns: int | None = None
+    ) -> None:
+        """TtmemError if the collector refuses, or takes only a part."""
+        found = document(snapshot, per_process=per_process, since_ns=since_ns)
+        body = json.dumps(found).encode()
+        request = urllib.request.Request(self._address, body, self._headers)
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+                said = answer.read(MOST_BYTES)
+        except urllib.error.HTTPError as problem:
+            with problem:
+                raise TtmemError(
+                    f"{self._address} refused the metrics: {_refusal(problem)}"
+                ) from problem
+        except (OSError, http.client.HTTPException) as problem:
+            raise TtmemError(f"{self._address} cannot be reached: {reason(problem)}") from problem
+        if lost := _partial(said):
+            raise TtmemError(f"{self._address} {lost}")
+
+
+def _given_headers() -> dict[str, str]:
+    """Those of OTEL_EXPORTER_OTLP_HEADERS, such as a token: name=value, separated by commas, quoted as in a URL."""
+    found = {}
+    for part in filter(str.strip, os.environ.get(HEADERS_VARIABLE, "").split(",")):
+        name, equals, value = part.partition("=")
+        name, value = name.strip(), urllib.parse.unquote(value).strip()
+        if not (equals and name and f"{name}{value}".isascii() and f"{name}{value}".isprintable()):
+            raise BadInput(f"{HEADERS_VARIABLE} is not a list of NAME=VALUE, separated by commas")
+        found[name] = value
+    return found
+
+
+def _refusal(problem: urllib.error.HTTPError) -> str:
+    if 300 <= problem.code < 400:
+        where = printable(str(problem.headers.get("Location", "elsewhere")))[:200]
+        return f"it redirects to {where}; give that URL"
+    said = ""
+    with suppress(OSError, ValueError, RecursionError, http.client.HTTPException):
+        answer = json.loads(problem.read(MOST_BYTES))
+        said = str(answer.get("message") or "") if isinstance(answer, dict) else ""
+    text = f"{problem.code} {printable(problem.reason)[:100]}"
+    return f"{text}: {printable(said)[:300]}" if said else text
+
+
+def _partial(body: bytes) -> str:
+    """What a collector says that took only a part."""
     try:
-        request = urllib.request.Request(whole, body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            answer.read(1 << 16)
-    except (ValueError, http.client.InvalidURL) as problem:
-        raise BadInput(f"{url!r:.80} is not the address of a collector: {problem}") from problem
-    except urllib.error.HTTPError as problem:
-        raise TtmemError(
-            f"{whole} refused the metrics: {problem.code} {problem.reason}"
-        ) from problem
-    except (OSError, http.client.HTTPException) as problem:
-        why = getattr(problem, "reason", None) or problem
-        raise TtmemError(f"{whole} cannot be reached: {why}") from problem
+        answer = json.loads(body or b"{}")["partialSuccess"]
+        count, said = int(answer.get("rejectedDataPoints") or 0), answer.get("errorMessage") or ""
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""  # an answer is not required to say anything
+    about = f": {printable(str(said))[:300]}" if said else ""
+    return f"rejected {count:,} values{about}" if count > 0 else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import time
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any, NamedTuple
 
+from ttmem.addresses import NoRedirects, reason, split_password
 from ttmem.errors import BadInput, NoServer, Refused, TtmemError
 from ttmem.text import printable
 
@@ -54,7 +54,7 @@ class Prometheus:
     def __init__(self, url: str, timeout: float = TIMEOUT_S) -> None:
         self._base, self._headers = _checked(url)
         self._timeout = timeout
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(NoRedirects)
 
     @property
     def url(self) -> str:
@@ -91,8 +91,6 @@ class Prometheus:
         except urllib.error.HTTPError as problem:
             with problem:
                 raise self._refusal(problem) from problem
-        except urllib.error.URLError as problem:
-            raise self._absence(problem.reason) from problem
         except (OSError, HTTPException) as problem:
             raise self._absence(problem) from problem
 
@@ -126,41 +124,22 @@ class Prometheus:
             pass
         return Refused(f"{self._base} says: {said or f'HTTP {code}'}")
 
-    def _absence(self, reason: object) -> TtmemError:
-        if isinstance(reason, TimeoutError):
+    def _absence(self, problem: BaseException) -> TtmemError:
+        if isinstance(getattr(problem, "reason", problem), TimeoutError):
             return NoServer(f"{self._base} does not answer within {self._timeout:g} s")
-        told = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
-        return NoServer(f"{self._base} cannot be reached: {printable(str(told))[:200]}")
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect could send password and token to somebody else."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
+        return NoServer(f"{self._base} cannot be reached: {reason(problem)}")
 
 
 def _checked(url: str) -> tuple[str, dict[str, str]]:
     """The URL without a trailing slash, and the headers to send."""
-    headers = {"Accept": "application/json", "User-Agent": "ttmem"}
-    try:
-        parts = urllib.parse.urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as problem:
-        raise BadInput(f"{url!r:.200} is not a URL: {problem}") from problem
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        raise BadInput(f"{url!r:.200} is not the URL of a Prometheus; write http://HOST:9090")
-    if any(letter <= " " or letter == "\x7f" for letter in url):
-        raise BadInput(f"{url!r:.200} is not a URL: it contains a space or a control character")
-    if parts.username is not None:
-        words = (urllib.parse.unquote(word or "") for word in (parts.username, parts.password))
-        headers["Authorization"] = f"Basic {base64.b64encode(':'.join(words).encode()).decode()}"
-    elif token := os.environ.get(TOKEN_VARIABLE, "").strip():
+    base, headers = split_password(url, "the URL of a Prometheus; write http://HOST:9090")
+    headers |= {"Accept": "application/json", "User-Agent": "ttmem"}
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if token and "Authorization" not in headers:
         if not (token.isascii() and token.isprintable()):
             raise BadInput(f"{TOKEN_VARIABLE} contains characters that a token cannot have")
         headers["Authorization"] = f"Bearer {token}"
-    where = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{where}{parts.path.rstrip('/')}", headers
+    return base, headers
 
 
 def _sample(row: Any) -> Sample:
