@@ -270,3 +270,17 @@ def test_what_clean_would_refuse_has_another_remedy_and_what_it_would_do_keeps_i
         "`ttmem clean` leaves it alone: a container uses it",
     )
     assert remedy(Plan((), ())) == (None, None)
+
+
+@pytest.mark.parametrize("remark", [GHOST, Remark("table_full", "all 64 are in use")])
+def test_what_dead_processes_left_in_a_container_is_cleaned_there(remark: Remark) -> None:
+    here = region(remark, processes=(process(Owner.DEAD),))
+    there = replace(
+        here, sample=replace(here.sample, path="/proc/9/root/dev/shm/tt_device_7_memory")
+    )
+
+    finding = only(host(regions=(there,)))
+
+    assert finding.level is Level.WARNING
+    assert finding.command is None
+    assert "run it in that container" in (finding.advice or "")

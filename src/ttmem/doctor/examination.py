@@ -218,6 +218,7 @@ def _sockets(sockets: Iterable[SocketFacts]) -> Iterator[Finding]:
 
 _LEFT = ("ghost", "reused_pid", "replaced_program")
 _REAPED = "none needed: this runtime (layout 4) clears it when the next process opens the device"
+_THERE = "`ttmem clean` does not reach into containers: run it in that container, or restart the container"
 
 
 def region_findings(facts: HostFacts) -> Iterator[Finding]:
@@ -237,8 +238,13 @@ def _remarks(region: RegionFacts) -> Iterator[Finding]:
         finding = remark_finding(remark, f"device {sample.unique_id}: ")
         if finding.kind in _LEFT and sample.version == 4 and live:
             yield replace(finding, level=Level.INFO, command=None, advice=_REAPED)
+        elif finding.kind in _LEFT and _in_container(sample.path):
+            level = finding.level if finding.bytes else Level.INFO
+            yield replace(finding, level=level, command=None, advice=_THERE)
         elif finding.kind in _LEFT and not finding.bytes:
             yield replace(finding, level=Level.INFO)
+        elif finding.kind == "table_full" and dead and _in_container(sample.path):
+            yield replace(finding, advice=_THERE)
         elif finding.kind == "table_full" and dead:
             yield replace(finding, command=CLEAN)
         else:

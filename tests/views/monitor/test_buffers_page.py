@@ -261,3 +261,18 @@ def test_an_ended_process_is_named_with_the_command_that_lists_what_it_never_fre
     ended = replace(snapshot, processes=(), left_behind=(left,), buffers=())
     text = " ".join(draw(BuffersPage(), look_at(ended)))
     assert f"process {dead.pid} has ended; `ttmem dump` lists what was never freed" in text
+
+
+@pytest.mark.parametrize("keys", [[], ["t"]])
+def test_all_rows_name_an_operation_in_the_same_way(keys: list[str]) -> None:
+    snapshot = DETAIL_CASES["one"]()
+    pid, chip = snapshot.processes[0].pid, snapshot.devices[0].unique_id
+    sites = ("a.py:1", "models/demo/a_long_directory/decode.py:12345 a_long_function")
+    buffers = tuple(
+        Buffer(pid, chip, "L1", at, 64 * at, MIB, MIB, name="ttnn.matmul", site=site)
+        for at, site in enumerate(sites)
+    )
+    picture = draw(BuffersPage(), look_at(replace(snapshot, buffers=buffers), 80), keys)
+    rows = [line for line in picture if "matmul" in line]
+    assert len(rows) == 2
+    assert len({"ttnn.matmul" in line for line in rows}) == 1

@@ -169,3 +169,46 @@ def test_what_changes_no_number_is_in_the_stream_and_not_above_it() -> None:
     picture = draw(EventsPage(), look_at(picture_at(0, odd), 200))
     assert not [line for line in picture if line.startswith(" ! ")]
     assert len(rows(EventsPage(), picture_at(0, odd))) == 1
+
+
+def on_devices(time_ns: int, numbers: range, op: str = "ALLOC", pid: int = 7) -> list[LoggedEvent]:
+    return [
+        LoggedEvent(time_ns, pid, device(at).unique_id, op, "DRAM", id=64, size=1 << 20)
+        for at in numbers
+    ]
+
+
+def mesh_rows(*events: LoggedEvent) -> list[list[str]]:
+    """Of the table, the oldest first: its cells without the time."""
+    mesh = snapshot([device(at) for at in range(32)], events=events)
+    drawn = stream(draw(EventsPage(), look_at(mesh, 200)))
+    return [line.split()[1:] for line in reversed(drawn) if line[1:4] == "14:"]
+
+
+def test_what_a_mesh_does_is_one_row_with_its_devices() -> None:
+    events = [*on_devices(NOW, range(32)), *on_devices(NOW + 9, range(32), "FREE")]
+    allocated, freed = mesh_rows(*events)
+    assert allocated == ["7", "0-31", "allocated", "DRAM", "1.0", "MiB", "0x40"]
+    assert freed[:3] == ["7", "0-31", "freed"]
+
+
+def test_the_same_again_on_the_same_devices_is_a_row_of_its_own() -> None:
+    rows = mesh_rows(*on_devices(NOW, range(2)), *on_devices(NOW + 9, range(2)))
+    assert [row[1] for row in rows] == ["0-1", "0-1"]
+
+
+def test_two_processes_at_the_same_time_have_rows_of_their_own() -> None:
+    pairs = zip(on_devices(NOW, range(4)), on_devices(NOW, range(4), pid=8), strict=True)
+    rows = mesh_rows(*(event for pair in pairs for event in pair))
+    assert sorted(row[:2] for row in rows) == [["7", "0-3"], ["8", "0-3"]]
+
+
+def test_what_another_device_does_much_later_is_not_the_same_step() -> None:
+    rows = mesh_rows(*on_devices(NOW, range(1)), *on_devices(NOW + 2 * SECOND, range(1, 2)))
+    assert [row[1] for row in rows] == ["0", "1"]
+
+
+def test_the_chosen_event_of_a_mesh_names_its_devices() -> None:
+    mesh = snapshot([device(at) for at in range(4)], events=on_devices(NOW, range(3)))
+    below = " ".join(draw(EventsPage(), look_at(mesh))[-7:])
+    assert "devices 0-2" in below

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import cast
 
 from ttmem.sizes import several
@@ -12,7 +13,7 @@ from ttmem.text import columns
 from ttmem.views.dump import single_entries
 from ttmem.views.dump_document import CB
 from ttmem.views.figures import Units
-from ttmem.views.groups import TOTALS_ONLY, SiteGroup, What, least_width, site_groups
+from ttmem.views.groups import TOTALS_ONLY, SiteGroup, What, are_bare, least_width, site_groups
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.monitor.listing import Listing, ListPage
 from ttmem.views.monitor.live_data import MOST_BUFFERS, chosen_names
@@ -48,10 +49,13 @@ def _allocated_by(groups: Sequence[SiteGroup], cut: bool) -> ListColumn[SiteGrou
     """`cut`: only the largest buffers are listed."""
     listed = {group.by.pid for group in groups if group.entries}
 
+    different = {(group.by, group.what): group for group in groups}.values()
+    bare = lru_cache(partial(are_bare, different))  # all rows of the table alike
+
     def text(group: SiteGroup, width: int) -> str | None:
         if group.what is What.SUMS and cut and group.by.pid in listed:
             return NOT_LISTED
-        return group.text(width)
+        return group.text(width, bare=bare(width))
 
     def draw(group: SiteGroup, width: int) -> Line:
         found = text(group, width)

@@ -43,6 +43,7 @@ from ttmem.views.notes import (
     note_lines,
     remark_notes,
 )
+from ttmem.views.processes import DeviceSets
 from ttmem.views.selection import is_quiet
 from ttmem.views.table import FILTER_ONLY, ListColumn, label, number, phrase
 
@@ -111,12 +112,16 @@ class AnomalyMemory:
 
 
 class EventEntry(NamedTuple):
-    """One line of the stream: an event, or an anomaly."""
+    """One line of the stream: an event, the same one on several devices of a mesh, or an anomaly."""
 
     order: tuple[int, int]  # time, and place among those of the same time
-    device: str | None
+    devices: tuple[str, ...]  # in the order of the events
     event: LoggedEvent | None
     anomaly: Anomaly | None = None
+
+    @property
+    def device(self) -> str | None:
+        return self.devices[0] if self.devices else None
 
     @property
     def text(self) -> str:
@@ -139,18 +144,53 @@ class EventEntry(NamedTuple):
 def event_entries(snapshot: Snapshot, anomalies: Iterable[SeenAnomaly]) -> list[EventEntry]:
     """Both, oldest first; an anomaly that is older than the monitor is before all events."""
     rows = [
-        EventEntry((seen.time_ns or 0, at), seen.device, None, seen.anomaly)
+        EventEntry((seen.time_ns or 0, at), (seen.device,), None, seen.anomaly)
         for at, seen in enumerate(anomalies)
     ]
-    events = enumerate(snapshot.events or (), len(rows))
-    rows += [EventEntry((event.time_ns, at), event.device, event) for at, event in events]
+    folded = enumerate(folded_events(snapshot.events or ()), len(rows))
+    rows += [
+        EventEntry((event.time_ns, at), tuple(devices), event) for at, (event, devices) in folded
+    ]
     return rows
+
+
+ONE_STEP_NS = (
+    1_000_000_000  # what a mesh does later than this after its first device is another step
+)
+
+
+def folded_events(events: Iterable[LoggedEvent]) -> list[tuple[LoggedEvent, list[str]]]:
+    """What a process does on one device of a mesh after the other is one row, with the first time and all devices."""
+    rows: list[tuple[LoggedEvent, list[str]]] = []
+    latest: dict[int | None, tuple[LoggedEvent, list[str]]] = {}  # by pid
+    for event in events:
+        row = latest.get(event.pid)
+        if row and event.device and row[1] and event.device not in row[1] and _same(row[0], event):
+            row[1].append(event.device)
+            continue
+        row = latest[event.pid] = event, [event.device] if event.device else []
+        rows.append(row)
+    return rows
+
+
+def _same(one: LoggedEvent, other: LoggedEvent) -> bool:
+    """Whether they differ in nothing that is shown but the device."""
+    return (one.op, one.kind, one.flags, one.id, one.size, one.name, one.site, one.text) == (
+        other.op,
+        other.kind,
+        other.flags,
+        other.id,
+        other.size,
+        other.name,
+        other.site,
+        other.text,
+    ) and abs(other.time_ns - one.time_ns) <= ONE_STEP_NS
 
 
 def event_columns(
     units: Units,
     rows: Sequence[EventEntry],
-    devices: Mapping[str, str],
+    names: DeviceSets,
     zone: tzinfo | None,
 ) -> list[ListColumn[EventEntry]]:
     """Name and call site where any event has one."""
@@ -166,15 +206,15 @@ def event_columns(
         return units.text(row.size)
 
     def device(row: EventEntry) -> str | None:
-        return devices.get(row.device or "")
+        return names.name(row.devices) or None
 
-    widest = max(map(columns, devices.values()), default=0)
+    widest = max((columns(device(row) or "") for row in rows), default=0)
     named = any(row.event and row.event.name for row in rows)
     placed = any(map(_site, rows))
     return [
         ListColumn("TIME", time, lambda row: row.order, width=12, largest_first=True),
         label("PID", lambda row: row.pid, width=7, rank=3),
-        phrase("DEVICE", device, width=widest, rank=4),
+        phrase("DEVICES", device, width=widest, rank=4),
         ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=22, grow=2),
         number("SIZE", size, lambda row: row.size, width=9),
         ListColumn("ID", _id, _number, right=True, width=8, rank=5),
@@ -219,29 +259,27 @@ SHARE = 6  # one line in so many
 REST = 12  # lines that the page keeps when the whole text is shown
 
 
-def detail_lines(
-    row: EventEntry | None, names: Mapping[str, str], look: Look, whole_text: bool
-) -> list[Line]:
+def detail_lines(row: EventEntry | None, look: Look, whole_text: bool) -> list[Line]:
     """Always the same number of lines, so that the stream above stays where it is."""
     space = max(look.height - REST, 0) if whole_text else look.height // SHARE
     if look.height < LOW or space < 1:
         return []
-    lines = [] if row is None else indent(_lines(row, names, look), 1)
+    lines = [] if row is None else indent(_lines(row, look), 1)
     if len(lines) > space:
         more = faint(f" {ELLIPSIS} {len(lines) - space + 1:,} more lines: x")
         lines = [*lines[: space - 1], more]
     return [EMPTY, *(clip_line(line, look.width) for line in [*lines, *[EMPTY] * space][:space])]
 
 
-def _lines(row: EventEntry, names: Mapping[str, str], look: Look) -> list[Line]:
+def _lines(row: EventEntry, look: Look) -> list[Line]:
     width = max(look.width - 1, 1)
     style = Style.ALARM if row.anomaly else Style.LABEL
     facts = [ink(clock(row.order[0], look.zone) if row.order[0] else "earlier")]
     if row.pid is not None:
         command = owners(look.snapshot).get(row.pid)
         facts.append(ink(f"pid {row.pid}" + (f" ({command})" if command else "")))
-    if device := names.get(row.device or ""):
-        facts.append(ink(f"device {device}"))
+    if row.devices:
+        facts.append(ink(look.names.sentence(row.devices)))
     if row.size is not None:
         facts.append(ink(look.state.units.text(row.size)))
     event = row.event
@@ -264,6 +302,7 @@ rejected | invalid records; they are not counted, and the server's log says why
 anomalies | what does not add up, with the time when it happened or was first seen; 'earlier': before the
     monitor was started
 TIME | when it happened, by the clock of the process; of arrival where that is unknown
+DEVICES | what a process does on one device of a mesh after the other is one row; SIZE is that on each device
 EVENT | what happened; 'resent' is state that a client sent again, not news
 SIZE | requested bytes of a buffer, bytes of all cores of a circular buffer, one binary of a kernel, what is in the
     ring
@@ -312,7 +351,7 @@ class EventsPage:
         rows = event_entries(snapshot, seen)
         table = Listing(
             self.name,
-            event_columns(look.state.units, rows, names, look.zone),
+            event_columns(look.state.units, rows, DeviceSets(look.names), look.zone),
             rows,
             look.state,
             empty=why_none(snapshot, "events", listed is not None),
@@ -324,7 +363,7 @@ class EventsPage:
             *_newest(seen, names, look),
             *note_lines(loss_notes(snapshot), look.width, whole=False),
         ]
-        below = detail_lines(table.chosen, names, look, self._whole)
+        below = detail_lines(table.chosen, look, self._whole)
         return ListPage(above, table, look, below)
 
 
