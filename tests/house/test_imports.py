@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "ttmem"
 # What each package may import besides itself. Data flows from left to right, and a package imports from its left: views
 # and exporters never look into a source, and nothing imports the commands.
 FOUNDATION = {
+    "addresses",
     "clock",
     "errors",
     "fast_dataclasses",
@@ -26,6 +27,7 @@ FOUNDATION = {
     "workloads",
 }
 MAY_IMPORT: dict[str, set[str]] = {
+    "addresses": {"errors", "text"},
     "clock": set(),
     "errors": set(),
     "fast_dataclasses": set(),

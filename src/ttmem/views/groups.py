@@ -15,7 +15,7 @@ from ttmem.probe.report import Origin
 from ttmem.sizes import human
 from ttmem.snapshots import Buffer, CircularBuffer, MadeBy, Snapshot, to_json
 from ttmem.text import clean, short_command
-from ttmem.views.analysis.failures import made_by, short_site
+from ttmem.views.analysis.failures import made_by, short_site, without_module
 from ttmem.views.dump_document import CB, Entry, counted_bytes, entry_size, references
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
@@ -83,16 +83,16 @@ class SiteGroup:
         _, _, name, site, phase = self.by
         if not (name or site):
             return phase and f"in {clean(phase)}"
-        op = name.rpartition(".")[2] if bare and name else name
+        op = without_module(name) if bare and name else name
         return made_by(Origin(op, site, phase), width, unknown_op="")
 
 
 def are_bare(groups: Iterable[SiteGroup], width: int) -> bool:
     """Whether 'ttnn.' does not fit in every row: then it is left out of all of them."""
     return any(
-        not (group.text(width) or "").startswith(clean(group.by.name))
+        not (group.text(width) or "").startswith(clean(name))
         for group in groups
-        if group.what is What.NAMED and group.by.name
+        if group.what is What.NAMED and (name := group.by.name) and name.startswith("ttnn.")
     )
 
 

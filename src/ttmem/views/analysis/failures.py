@@ -31,7 +31,7 @@ def made_by(origin: Origin, width: int, unknown_op: str = UNKNOWN_OP) -> str:
     phase = _in_phase(origin)
     labelled = origin.site is not None and not _has_line(place)  # a simulated program has no lines
     op = clean(origin.op or ("" if labelled else unknown_op))
-    bare_op = op.rpartition(".")[2]
+    bare_op = without_module(op)
     for head, end in ((op, function + phase), (op, phase), (bare_op, phase), (bare_op, "")):
         for shown in _with_fewer_folders(place):
             text = f"{head}  {shown}{end}".lstrip()
@@ -39,6 +39,11 @@ def made_by(origin: Origin, width: int, unknown_op: str = UNKNOWN_OP) -> str:
                 return text
     left = width - columns(shown) - 2
     return f"{clip(bare_op, left)}  {shown}" if left > 2 else clip(shown, width)
+
+
+def without_module(op: str) -> str:
+    """'matmul' for 'ttnn.matmul'; a name such as 'layers.0.wq' needs all its parts."""
+    return op.rpartition(".")[2] if op.startswith("ttnn.") else op
 
 
 def callers(origin: Origin, width: int) -> list[str]:
