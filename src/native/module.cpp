@@ -11,6 +11,9 @@
 #include <exception>
 #include <memory>
 
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
 #include "event_columns.hpp"
 #include "event_lines.hpp"
 #include "journal.hpp"
@@ -563,53 +566,207 @@ PyObject* latest_time(PyObject*, PyObject* args) {
     return PyLong_FromUnsignedLongLong(time.latest);
 }
 
-// Writes a BATCH record into a page, and the events behind it if they are not `far`: then only the record, as the page
-// refers to them. Returns where that ends. The loop of a server waits for this.
-PyObject* put_batch(PyObject*, PyObject* args) {
-    PyObject *page, *data;
-    Py_ssize_t at, begin, end;
-    int far;
-    Event batch{};
-    unsigned long long arrived, position, serial;
-    if (!PyArg_ParseTuple(args, "YnIKKKSnnp", &page, &at, &batch.device, &arrived, &position, &serial, &data, &begin,
-                          &end, &far)) {
+// What a socket has now, at most so many bytes, behind some bytes of which the rest was missing: so nothing that was
+// received needs to be copied. Only these bytes if the other end has closed it. Does not wait.
+PyObject* receive(PyObject*, PyObject* args) {
+    int descriptor, available = 0;
+    const char* head;
+    Py_ssize_t size, most;
+    if (!PyArg_ParseTuple(args, "iy#n", &descriptor, &head, &size, &most)) {
         return nullptr;
     }
-    constexpr auto RECORD = static_cast<Py_ssize_t>(sizeof(Event));
-    const Py_ssize_t copied = far ? 0 : end - begin;
-    if (begin < 0 || begin > end || end > PyBytes_Size(data) || (end - begin) % RECORD || at < 0 ||
-        at > PyByteArray_Size(page) - RECORD - copied) {
-        PyErr_SetString(PyExc_ValueError, "these are no whole records, or the page has no room for them");
+    ioctl(descriptor, FIONREAD, &available);
+    const Py_ssize_t wanted = std::max<Py_ssize_t>(1, std::min<Py_ssize_t>(available, most));
+    PyObject* result = PyBytes_FromStringAndSize(nullptr, size + wanted);
+    if (!result) {
         return nullptr;
     }
-    batch.op = BATCH, batch.time = arrived, batch.id = position, batch.extra = serial;
-    batch.size = static_cast<std::uint64_t>((end - begin) / RECORD);
-    char* to = PyByteArray_AsString(page) + at;
-    std::memcpy(to, static_cast<const void*>(&batch), sizeof batch);
-    std::memcpy(to + sizeof batch, PyBytes_AsString(data) + begin, static_cast<std::size_t>(copied));
-    return PyLong_FromSsize_t(at + RECORD + copied);
+    char* to = PyBytes_AsString(result);
+    std::memcpy(to, head, static_cast<std::size_t>(size));
+    Py_ssize_t received;
+    Py_BEGIN_ALLOW_THREADS
+    received = recv(descriptor, to + size, static_cast<std::size_t>(wanted), MSG_DONTWAIT);
+    Py_END_ALLOW_THREADS
+    if (received == wanted) {
+        return result;
+    }
+    PyObject* less = received < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyBytes_FromStringAndSize(to, size + received);
+    Py_DECREF(result);
+    return less;
 }
 
-// A part of some bytes: (bytes or bytearray, begin, end). False with an exception if it is not that. The list keeps the
-// bytes meanwhile.
-bool piece_of(PyObject* item, Piece& out) {
+// -- pages of a journal -------------------------------------------------------------------------------------------------
+
+// Journal records in the order in which they came: in memory of its own, or in the bytes in which they were received,
+// of which it keeps a reference. The loop of a server fills it, until it is sealed; then a thread reads it.
+struct Page {
+    PyObject_HEAD;
+    struct Part {
+        PyObject* received;  // null: its own memory
+        std::size_t begin, end;
+    };
+    struct Content {
+        std::unique_ptr<char[]> own;
+        std::size_t used = 0, listed = 0;  // bytes of `own`, and of these so many are in parts
+        std::size_t size = 0, held = 0;    // bytes of records, and of memory for them
+        std::vector<Part> parts;
+        bool sealed = false;
+    };
+    Content* content;
+};
+
+constexpr std::size_t PAGE_FULL = std::size_t{1} << 20;              // bytes of memory
+constexpr std::size_t PAGE_ROOM = PAGE_FULL + 4096 * sizeof(Event);  // for one more piece, if it is not full
+constexpr std::size_t REFERRED = 4096;                               // bytes of events from which on they are not copied
+
+Page::Content& content_of(PyObject* self) { return *reinterpret_cast<Page*>(self)->content; }
+
+PyObject* new_page(PyTypeObject* type, PyObject*, PyObject*) {
+    PyObject* self = PyType_GenericAlloc(type, 0);
+    if (self) {
+        auto* content = new (std::nothrow) Page::Content{};
+        reinterpret_cast<Page*>(self)->content = content;
+        if (content) {
+            content->own.reset(new (std::nothrow) char[PAGE_ROOM]);  // takes no memory until it is used
+        }
+        if (!content || !content->own) {
+            Py_DECREF(self);
+            return PyErr_NoMemory();
+        }
+    }
+    return self;
+}
+
+void destroy_page(PyObject* self) {
+    if (auto* content = reinterpret_cast<Page*>(self)->content) {
+        for (const Page::Part& part : content->parts) {
+            Py_XDECREF(part.received);
+        }
+        delete content;
+    }
+    PyTypeObject* type = Py_TYPE(self);
+    reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+bool takes(const Page::Content& page) { return !page.sealed && page.held < PAGE_FULL; }
+
+void copy(Page::Content& page, const void* from, std::size_t size) {
+    std::memcpy(page.own.get() + page.used, from, size);
+    page.used += size, page.size += size, page.held += size;
+}
+
+// What was added to its own memory since the last part becomes one.
+void list_own(Page::Content& page) {
+    if (page.used > page.listed) {
+        page.parts.push_back({nullptr, page.listed, page.used});
+        page.listed = page.used;
+    }
+}
+
+// A control record and the records that belong to it. Bytes of memory that they take; 0 if the page takes no more.
+PyObject* page_control(PyObject* self, PyObject* args) {
+    Page::Content& page = content_of(self);
+    const char* records;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "y#", &records, &size)) {
+        return nullptr;
+    }
+    if (size % static_cast<Py_ssize_t>(sizeof(Event)) || static_cast<std::size_t>(size) > PAGE_ROOM - PAGE_FULL) {
+        PyErr_SetString(PyExc_ValueError, "these are no whole records, or too many for a page");
+        return nullptr;
+    }
+    if (!takes(page)) {
+        return PyLong_FromLong(0);
+    }
+    copy(page, records, static_cast<std::size_t>(size));
+    return PyLong_FromSsize_t(size);
+}
+
+// Events of one process, behind a BATCH record. Like `page_control`. The loop of a server waits for it.
+PyObject* page_batch(PyObject* self, PyObject* args) {
+    Page::Content& page = content_of(self);
+    Event batch{};
+    unsigned long long arrived, position, serial;
     PyObject* data;
     Py_ssize_t begin, end;
-    if (!PyArg_ParseTuple(item, "Onn", &data, &begin, &end)) {
+    if (!PyArg_ParseTuple(args, "IKKKSnn", &batch.device, &arrived, &position, &serial, &data, &begin, &end)) {
+        return nullptr;
+    }
+    const Py_ssize_t size = end - begin, all = PyBytes_Size(data);
+    if (begin < 0 || size < 0 || end > all || size % static_cast<Py_ssize_t>(sizeof(Event)) ||
+        static_cast<std::size_t>(size) > PAGE_ROOM - PAGE_FULL - sizeof(Event)) {
+        PyErr_SetString(PyExc_ValueError, "these are no whole records, or too many for a page");
+        return nullptr;
+    }
+    if (!takes(page)) {
+        return PyLong_FromLong(0);
+    }
+    if (page.parts.capacity() - page.parts.size() < 2) {
+        page.parts.reserve(2 * page.parts.size() + 64);
+    }
+    const std::size_t before = page.held;
+    batch.op = BATCH, batch.time = arrived, batch.id = position, batch.extra = serial;
+    batch.size = static_cast<std::uint64_t>(size) / sizeof(Event);
+    copy(page, &batch, sizeof batch);
+    if (static_cast<std::size_t>(size) < REFERRED) {
+        copy(page, PyBytes_AsString(data) + begin, static_cast<std::size_t>(size));
+    } else {
+        const bool known = !page.parts.empty() && page.parts.back().received == data;
+        list_own(page);
+        Py_INCREF(data);
+        page.parts.push_back({data, static_cast<std::size_t>(begin), static_cast<std::size_t>(end)});
+        page.size += static_cast<std::size_t>(size);
+        page.held += known ? 0 : static_cast<std::size_t>(all);
+    }
+    return PyLong_FromSize_t(page.held - before);
+}
+
+PyObject* seal(PyObject* self, PyObject*) {
+    list_own(content_of(self));
+    content_of(self).sealed = true;
+    Py_RETURN_NONE;
+}
+
+template <std::size_t Page::Content::* value>
+PyObject* of_page(PyObject* self, PyObject*) {
+    return PyLong_FromSize_t(content_of(self).*value);
+}
+
+PyMethodDef page_methods[] = {
+    {"control", guarded<page_control>, METH_VARARGS, nullptr},
+    {"batch", guarded<page_batch>, METH_VARARGS, nullptr},
+    {"seal", guarded<seal>, METH_NOARGS, nullptr},
+    {"size", of_page<&Page::Content::size>, METH_NOARGS, nullptr},
+    {"held", of_page<&Page::Content::held>, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot page_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(new_page)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy_page)},
+    {Py_tp_methods, page_methods},
+    {0, nullptr},
+};
+
+PyType_Spec page_spec = {"ttmem._native.Page", sizeof(Page), 0, Py_TPFLAGS_DEFAULT, page_slots};
+PyTypeObject* page_type = nullptr;
+
+// Its records, if it is a sealed page, or bytes: the list keeps it meanwhile.
+bool add_pieces(PyObject* item, std::vector<Piece>& pieces) {
+    if (PyBytes_Check(item)) {
+        pieces.push_back({PyBytes_AsString(item), static_cast<std::size_t>(PyBytes_Size(item)) / sizeof(Event)});
+        return true;
+    }
+    if (Py_TYPE(item) != page_type || !content_of(item).sealed) {
+        PyErr_SetString(PyExc_TypeError, "journal records are bytes, or a sealed page");
         return false;
     }
-    const bool page = PyByteArray_Check(data);
-    out.data = page ? PyByteArray_AsString(data) : PyBytes_AsString(data);
-    const Py_ssize_t all = page ? PyByteArray_Size(data) : PyBytes_Size(data);
-    if (!out.data) {
-        return false;
+    const Page::Content& page = content_of(item);
+    for (const Page::Part& part : page.parts) {
+        const char* data = part.received ? PyBytes_AsString(part.received) : page.own.get();
+        pieces.push_back({data + part.begin, (part.end - part.begin) / sizeof(Event)});
     }
-    if (begin < 0 || begin > end || end > all || (end - begin) % static_cast<Py_ssize_t>(sizeof(Event))) {
-        PyErr_SetString(PyExc_ValueError, "a piece is no whole records of its bytes");
-        return false;
-    }
-    out.data += begin;
-    out.records = static_cast<std::size_t>(end - begin) / sizeof(Event);
     return true;
 }
 
@@ -621,13 +778,15 @@ PyObject* planes_of(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O!KY", &PyList_Type, &list, &before, &out)) {
         return nullptr;
     }
-    std::vector<Piece> pieces(static_cast<std::size_t>(PyList_Size(list)));
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        if (!piece_of(PyList_GetItem(list, static_cast<Py_ssize_t>(i)), pieces[i])) {
+    std::vector<Piece> pieces;
+    for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+        if (!add_pieces(PyList_GetItem(list, i), pieces)) {
             return nullptr;
         }
-        count += pieces[i].records;
+    }
+    std::size_t count = 0;
+    for (const Piece& piece : pieces) {
+        count += piece.records;
     }
     if (count > static_cast<std::size_t>(PyByteArray_Size(out)) / sizeof(Event)) {
         PyErr_SetString(PyExc_ValueError, "there is no room for the planes");
@@ -784,7 +943,7 @@ PyMethodDef functions[] = {
     {"event_columns", guarded<columns_of_events>, METH_VARARGS, nullptr},
     {"looked_up", guarded<looked_up>, METH_VARARGS, nullptr},
     {"planes", guarded<planes_of>, METH_VARARGS, nullptr},
-    {"put_batch", put_batch, METH_VARARGS, nullptr},
+    {"receive", receive, METH_VARARGS, nullptr},
     {"reached", guarded<latest_time>, METH_VARARGS, nullptr},
     {"transposed", transposed, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
@@ -800,9 +959,9 @@ PyMODINIT_FUNC PyInit__native() {
     if (!made) {
         return nullptr;
     }
-    PyObject* type = PyType_FromSpec(&spec);
-    if (!type || PyModule_AddObject(made, "Ledger", type) != 0) {
-        Py_XDECREF(type);
+    PyObject *type = PyType_FromSpec(&spec), *page = PyType_FromSpec(&page_spec);
+    page_type = reinterpret_cast<PyTypeObject*>(page);
+    if (!type || !page || PyModule_AddObject(made, "Ledger", type) != 0 || PyModule_AddObject(made, "Page", page) != 0) {
         Py_DECREF(made);
         return nullptr;
     }

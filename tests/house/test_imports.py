@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": FOUNDATION | {"events", "_native"},
     "snapshots": FOUNDATION | {"events", "wire", "html"},
     "probe": FOUNDATION | {"events"},
-    "sources": FOUNDATION | {"hw", "events", "wire", "probe"},
+    "sources": FOUNDATION | {"_native", "hw", "events", "wire", "probe"},
     "client": FOUNDATION | {"hw", "events", "wire"},
     "ledger": FOUNDATION | {"hw", "events", "wire", "snapshots", "_native"},
     "server": FOUNDATION | {"hw", "events", "wire", "snapshots", "sources", "ledger", "recording"},

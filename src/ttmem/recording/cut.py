@@ -60,7 +60,7 @@ def cut(
             write(waiting)
             waiting = next(documents, None)
         lost = position - written
-        _append(sink, encoder.encode([(data, 0, len(data))], position=position, lost=lost))
+        _append(sink, encoder.encode([data], len(data), position=position, lost=lost))
         written = until
         progress(until)
     for document in (*filter(None, [waiting]), *documents):

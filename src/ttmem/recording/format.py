@@ -41,7 +41,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ttmem._native import planes, transposed
+from ttmem._native import Page, planes, transposed
 from ttmem.errors import TtmemError
 from ttmem.events import EVENT_SIZE
 
@@ -63,9 +63,6 @@ _U32 = 0xFFFFFFFF
 _FIELDS = Struct("<4sBBHIIQIIQQQI")
 _CRC = Struct("<I")
 HEADER_SIZE = _FIELDS.size + _CRC.size
-
-
-Part = tuple[bytes | bytearray, int, int]  # of some bytes: from where to where
 
 
 class ChunkType(IntEnum):
@@ -180,12 +177,13 @@ class RecordsEncoder:
         self._stream = stream
         self._planes = bytearray()
 
-    def encode(self, parts: list[Part], *, position: int, lost: int = 0) -> bytes:
-        """One chunk of at most MAX_RAW bytes. ValueError unless it begins with a control record."""
-        size = sum(end - begin for _, begin, end in parts)
+    def encode(
+        self, records: list[bytes] | list[Page], size: int, *, position: int, lost: int = 0
+    ) -> bytes:
+        """One chunk of `size` bytes, at most MAX_RAW. ValueError unless it begins with a control record."""
         if size > len(self._planes):
             self._planes = bytearray(size)
-        first, self.reached_ns = self.reached_ns, planes(parts, self.reached_ns, self._planes)
+        first, self.reached_ns = self.reached_ns, planes(records, self.reached_ns, self._planes)
         return encode(
             ChunkType.RECORDS,
             memoryview(self._planes)[:size],

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
-from ttmem._native import put_batch
+from ttmem._native import Page
 from ttmem.errors import BadInput
 from ttmem.events import EVENT_SIZE
 from ttmem.recording.format import (
     CHUNK_RECORDS,
     ChunkType,
-    Part,
     RecordsEncoder,
     encode_long,
     from_document,
@@ -32,13 +31,10 @@ from ttmem.recording.format import (
 BUDGET = 64 << 20  # bytes that may wait for the thread
 FLUSH_S = 0.4  # seconds that records wait for a chunk to fill
 CHUNK_BYTES = CHUNK_RECORDS * EVENT_SIZE
-PIECE = 4096  # records
-PAGE_BYTES = CHUNK_BYTES + PIECE * EVENT_SIZE  # a page that is not full has room for one more piece
+PIECE = 4096  # records: with fewer, a batch fits into a page that is not full
 # Pages in one chunk while more of them wait. Between the steps of a chunk the thread needs the interpreter, which the
 # loop of a server then has to wait for.
 MERGED = 4
-REFERRED = 4096  # bytes of events from which on they are not copied
-SPARE = 2  # pages that are kept while nothing happens
 RETRY_S = 1.0  # after a chunk that could not be written; doubled each time, up to RETRY_MAX_S
 RETRY_MAX_S = 60.0
 MOST_UNWRITTEN = 1 << 20  # bytes of markers that wait for a sink that refuses them
@@ -154,51 +150,23 @@ class _Document(NamedTuple):
     time: int
 
 
-class _Page:
-    """Records in the order in which they came, of consecutive positions: in bytes of its own, which are used again, or
-    in those in which they were received.
-    """
+class _Records(NamedTuple):
+    """Records of consecutive positions."""
 
-    __slots__ = (
-        "data",
-        "held",
-        "listed",
-        "opened",
-        "parts",
-        "position",
-        "received",
-        "size",
-        "used",
-    )
-
-    def __init__(self, data: bytearray, position: int) -> None:
-        self.data = data
-        self.used = 0  # bytes of `data`
-        self.position = position
-        self.size = 0  # bytes of records
-        self.held = 0  # bytes of memory for them: messages have more than the events of a batch
-        self.parts: list[Part] = []
-        self.listed = 0  # bytes of `data` that are in `parts`
-        self.received: bytes | None = None  # the last that a part refers to
-        self.opened = time.monotonic()
+    position: int
+    page: Page
+    opened: float
 
     @property
     def end(self) -> int:
-        return self.position + self.size // EVENT_SIZE
-
-    def list_own(self) -> None:
-        """The bytes of its own so far become a part."""
-        if self.used > self.listed:
-            self.parts.append((self.data, self.listed, self.used))
-            self.listed = self.used
+        return self.position + self.page.size() // EVENT_SIZE
 
 
 class Writer:
     """Feeds a sink from a thread. One other thread feeds the writer.
 
-    Small batches are copied into pages; of large ones, the bytes in which they came are kept, which takes nothing per
-    event.
-    Each counter is written by only one of the two threads; `_lock` guards the page that is being filled.
+    Each counter is written by only one of the two threads; `_lock` guards which page is being filled. Filling it takes
+    no lock: once it is sealed, it takes nothing more.
     """
 
     def __init__(
@@ -216,13 +184,14 @@ class Writer:
         self._sink = sink
         self._stream = stream
         self._budget = budget
-        self._queue: deque[_Page | _Document] = deque()
+        self._queue: deque[_Records | _Document] = deque()
         self._given = 0  # bytes of memory for records and documents, so far
         self._dropped = 0  # records that were dropped
         self._closing = False
         self._lock = threading.Lock()
-        self._page: _Page | None = None  # is being filled
-        self._spare: list[bytearray] = []  # the last one was used last
+        self._filled: _Records | None = None
+        self._page = Page()  # the one that is being filled; sealed if there is none
+        self._page.seal()
         self._wake = threading.Condition()
         self._idle = False  # the thread waits to be called
         self._wake_at = min(MERGED * CHUNK_BYTES, budget // 2)
@@ -249,13 +218,8 @@ class Writer:
         """A control record and the records that belong to it, which stay in one chunk."""
         size = len(control)
         if self._takes(size):
-            with self._lock:
-                page = self._open_page(size)
-                page.data[page.used : page.used + size] = control
-                page.used += size
-                page.size += size
-                page.held += size
-            self._given += size
+            held = self._page.control(control) or self._next_page(size).control(control)
+            self._given += held
 
     def batch(
         self,
@@ -267,9 +231,9 @@ class Writer:
         begin: int,
         end: int,
     ) -> None:
-        """Events of one process, at most PIECE - 1, which come behind a BATCH record.
+        """Events of one process, fewer than PIECE, which come behind a BATCH record.
 
-        A server calls it 20,000 times a second, with few events each: hence `_takes` and `_open_page` once more.
+        A server calls it 20,000 times a second, with few events each: hence `_takes` once more.
         """
         size = EVENT_SIZE + end - begin
         if self.gap or self._idle or self._given - self._taken + size > self._budget:
@@ -277,22 +241,10 @@ class Writer:
                 return
         else:
             self.position += size // EVENT_SIZE
-        with self._lock:
-            page = self._page
-            if page is None or page.held >= CHUNK_BYTES:
-                page = self._open_page(size)
-            far = size >= REFERRED
-            page.used = used = put_batch(
-                page.data, page.used, account, arrived_ns, position, serial, data, begin, end, far
-            )
-            held = size
-            if far:  # behind the BATCH record, whatever came before it included
-                page.parts += (page.data, page.listed, used), (data, begin, end)
-                page.listed = used
-                held = EVENT_SIZE if data is page.received else EVENT_SIZE + len(data)
-                page.received = data
-            page.size += size
-            page.held += held
+        held = self._page.batch(account, arrived_ns, position, serial, data, begin, end)
+        if not held:
+            page = self._next_page(size)
+            held = page.batch(account, arrived_ns, position, serial, data, begin, end)
         self._given += held
 
     def _takes(self, size: int) -> bool:
@@ -308,22 +260,20 @@ class Writer:
             self._call()
         return True
 
-    def _open_page(self, size: int) -> _Page:
-        """With the lock held: a page with room for so many bytes, which the position is beyond already."""
-        page = self._page
-        if page is None or page.held >= CHUNK_BYTES or page.used + size > len(page.data):
+    def _next_page(self, size: int) -> Page:
+        """A page for records of so many bytes, which the position is beyond already."""
+        with self._lock:
             self._seal()
-            spare = self._spare and size <= PAGE_BYTES
-            data = self._spare.pop() if spare else bytearray(max(size, PAGE_BYTES))
-            self._page = page = _Page(data, self.position - size // EVENT_SIZE)
+            self._page = page = Page()
+            self._filled = _Records(self.position - size // EVENT_SIZE, page, time.monotonic())
         return page
 
     def _seal(self) -> None:
         """With the lock held: the page that was being filled waits for the thread."""
-        if self._page is not None:
-            self._page.list_own()
-            self._queue.append(self._page)
-            self._page = None
+        if self._filled is not None:
+            self._page.seal()
+            self._queue.append(self._filled)
+            self._filled = None
 
     def document(self, kind: ChunkType, document: object, now: int) -> bool:
         """Writes a JSON document; False if it is dropped."""
@@ -385,8 +335,8 @@ class Writer:
         while not closing or self._queue:
             self._wait()
             closing = self._closing
-            page = self._page
-            if page is not None and (closing or time.monotonic() - page.opened >= FLUSH_S):
+            filled = self._filled
+            if filled is not None and (closing or time.monotonic() - filled.opened >= FLUSH_S):
                 with self._lock:
                     self._seal()
             while self._queue:
@@ -397,11 +347,11 @@ class Writer:
         with self._wake:
             self._idle = True
             full = self._closing or self._given - self._taken >= self._wake_at
-            if not full and not self._wake.wait(FLUSH_S):
-                del self._spare[SPARE:]
+            if not full:
+                self._wake.wait(FLUSH_S)
             self._idle = False
 
-    def _take(self, what: _Page | _Document) -> None:
+    def _take(self, what: _Records | _Document) -> None:
         if isinstance(what, _Document):
             self._guarded(self._write_document, what)
             self._taken += len(what.data)
@@ -409,13 +359,12 @@ class Writer:
         pages = [what]
         while self._queue and len(pages) < MERGED:
             following = self._queue[0]
-            if not isinstance(following, _Page) or following.position != pages[-1].end:
+            if isinstance(following, _Document) or following.position != pages[-1].end:
                 break
             pages.append(following)
             self._queue.popleft()
         self._guarded(self._write_records, pages)
-        self._taken += sum(page.held for page in pages)
-        self._spare += [page.data for page in pages if len(page.data) == PAGE_BYTES]
+        self._taken += sum(one.page.held() for one in pages)
 
     def _guarded(self, act: Callable[..., None], *given: object) -> None:
         try:
@@ -423,13 +372,14 @@ class Writer:
         except Exception as problem:  # such as MemoryError: the recording has a gap, and continues
             self._note(str(problem) or type(problem).__name__)
 
-    def _write_records(self, pages: list[_Page]) -> None:
+    def _write_records(self, pages: list[_Records]) -> None:
         position, end = pages[0].position, pages[-1].end
         written = False
         try:
             if not self._torn:
                 chunk = self._encoder.encode(
-                    [part for page in pages for part in page.parts],
+                    [one.page for one in pages],
+                    (end - position) * EVENT_SIZE,
                     position=position,
                     lost=position - self._end,
                 )

@@ -22,6 +22,7 @@ from ttmem.recording.format import HEADER_SIZE, ChunkType, Header
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.when import SECOND_NS
 from ttmem.recording.writer import Sink
+from ttmem.server.connections import keep_freed_memory
 from ttmem.server.log import Log
 from ttmem.sources.socket.peer import Peer
 from ttmem.text import printable
@@ -32,6 +33,7 @@ FILE_PATIENCE = 5.0  # seconds to write the end of a recording
 MAX_MARK = 500  # characters
 MOST_SUBSCRIBERS = 16
 MOST_WAITING = 64 << 20  # bytes for one subscriber; one chunk may exceed it
+HELD_MIB = 31  # receive buffers that wait for the recorder's thread come and go, up to twice this
 AT_ONCE = 128 << 10  # bytes given to a connection before it has sent them
 AGAIN_NS = (
     2 * SECOND_NS
@@ -86,6 +88,7 @@ class Stream:
             self._subscribers.append(_Subscriber(peer, ring))
         if self._recorder is None:
             self._begun_ns = now_ns()
+            keep_freed_memory(HELD_MIB)
             self._recorder = Recorder(
                 self._books, _ToSubscribers(self), described(), host=self._host
             )
@@ -257,6 +260,7 @@ class ServerRecordings:
         sampler: Callable[[Callable[[Mapping[str, Any], int], None]], Sampler],
     ) -> None:
         """Like `record`, into a ring of files, with the sensors; BadInput if the directory cannot be used."""
+        keep_freed_memory(HELD_MIB)
         self._recorder = FlightRecorder(
             self._books,
             folder,

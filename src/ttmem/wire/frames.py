@@ -185,12 +185,20 @@ class FrameStream:
         self._events_left = 0  # bytes of a frame of events that have not been taken
 
     def feed(self, data: bytes) -> None:
-        self._data = self._data[self._at :] + data if self._at < len(self._data) else data
-        self._at = 0
+        self.go_on(self.rest + data)
+
+    def go_on(self, data: bytes) -> None:
+        """Like `feed`, with `rest` in front of what was received."""
+        self._data, self._at = data, 0
+
+    @property
+    def rest(self) -> bytes:
+        """What has not been taken yet, such as the beginning of an incomplete frame."""
+        return self._data[self._at :]
 
     @property
     def waiting(self) -> int:
-        """Bytes not taken yet, such as the beginning of an incomplete frame."""
+        """The size of `rest`."""
         return len(self._data) - self._at
 
     @property

@@ -8,6 +8,7 @@ from collections import deque
 from time import monotonic
 from typing import Any, Protocol
 
+from ttmem._native import receive
 from ttmem.events import DeviceDeclaration
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame, FrameError, FrameStream
@@ -127,16 +128,17 @@ class Peer:
         """Continues with what was received, or receives once, until that time. Returns the number of bytes received."""
         received = 0
         if not self.busy:
+            rest = b"" if self._frames is None else self._frames.rest
             try:
-                data = self.socket.recv(most)
+                data = receive(self.socket.fileno(), rest, most)
             except (BlockingIOError, InterruptedError):
                 return 0
             except OSError:
-                data = b""
-            if not data:
+                data = rest
+            received = len(data) - len(rest)
+            if not received:
                 self._ended()
                 return 0
-            received = len(data)
             self._feed(data)
         self._work(until)
         return received
@@ -163,6 +165,7 @@ class Peer:
         self.close()
 
     def _feed(self, data: bytes) -> None:
+        """Takes what was received, behind what is left of a frame."""
         if self._records is None and self._frames is None:
             if data[:1] == frames.MAGIC[:1]:
                 self._frames = FrameStream()
@@ -171,7 +174,7 @@ class Peer:
         if self._records is not None:
             self._items.extend(self._records.feed(data))
         elif self._frames is not None:
-            self._frames.feed(data)
+            self._frames.go_on(data)
             self._more = True
 
     def _work(self, until: float) -> None:
