@@ -219,6 +219,20 @@ def test_it_fits_the_screen_in_light_and_dark(
     assert (tmp_path / "screen.png").stat().st_size > 10_000
 
 
+def test_pictures_of_several_devices_keep_their_size(browser: Browser, folder: Path) -> None:
+    file = folder / "mesh.ttmem"
+    assert main(["simulate", "transformer", "--steps", "2", "--rate", "0", "-o", str(file)]) == 0
+    browser.open(report(file))
+    heights = "[...document.querySelectorAll('.device canvas')].map((one) => one.clientHeight)"
+
+    first = browser.run(heights)
+    for _ in range(3):
+        browser.settle()
+
+    assert len(first) == 4
+    assert first == browser.run(heights) == [34] * 4
+
+
 def test_it_prints_on_white_paper_from_a_dark_screen(opened: Browser) -> None:
     opened.scheme("dark")
     opened.run(
