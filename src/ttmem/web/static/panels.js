@@ -274,7 +274,7 @@ export class Icicle {
 export class CoreMap {
   constructor(board) {
     this.board = board;
-    this.picture = new Picture((context, width, height) => this.draw(context, width, height), "circular buffers on each core");
+    this.picture = new Picture((context, width, height) => this.draw(context, width, height), "L1 on each core: circular buffers from below, L1 buffers from above");
     this.box = element("div.cores", {}, this.picture.canvas);
     this.about = element("p.about");
     this.element = section("cores", "L1 on each core", null, this.about, this.box);
@@ -290,6 +290,7 @@ export class CoreMap {
     const parts = [];
     parts.push(buffers === null ? "How many banks L1 has is not known, so what buffers take on a core is N/A." : `L1 buffers take ${human(buffers)} on every core, because allocation is in lock-step.`);
     parts.push(columns ? `Circular buffers of all cached programs take up to ${human(most)} on a core.` : "No circular buffer is alive, or their cores are not known.");
+    if (columns) parts.push("A core fills with circular buffers from below, and with L1 buffers from above.");
     if (unplaced) parts.push(`${exact(unplaced)} circular buffers are not shown: their cores are not known.`);
     this.about.textContent = parts.join(" ");
     this.box.style.height = columns ? `${Math.min(420, rows * 34)}px` : "0";
@@ -303,18 +304,25 @@ export class CoreMap {
 
   draw(context, width, height) {
     const { colours } = this.board;
-    const { columns, rows, circular } = this.map;
+    const { columns, rows, circular, buffers } = this.map;
     if (!columns) return;
     const [wide, high] = [width / columns, height / rows];
-    const most = Math.max(1, ...circular);
+    const map = this.board.device.l1_map;
+    const size = map ? map.end - map.base : Math.max(1, ...circular) + (buffers ?? 0);
     context.font = "10px system-ui, sans-serif";
     context.textAlign = "center";
     context.textBaseline = "middle";
     for (let core = 0; core < columns * rows; core += 1) {
       const [x, y] = [(core % columns) * wide, Math.floor(core / columns) * high];
-      context.globalAlpha = circular[core] ? 0.15 + (0.7 * circular[core]) / most : 1;
-      context.fillStyle = circular[core] ? colours.groups[0] : colours.line;
-      context.fillRect(x + 1, y + 1, wide - 2, high - 2);
+      const fill = (bytes, colour, alpha, above) => {
+        const part = ((high - 2) * Math.min(bytes, size)) / size;
+        context.globalAlpha = alpha;
+        context.fillStyle = colour;
+        context.fillRect(x + 1, above ? y + 1 : y + high - 1 - part, wide - 2, part);
+      };
+      fill(size, colours.line, 1, true);
+      fill(circular[core], colours.groups[0], 0.6, false);
+      fill(buffers ?? 0, colours.groups[2], 0.6, true);
       context.globalAlpha = 1;
       if (wide > 44 && high > 14 && circular[core]) {
         context.fillStyle = colours.ink;
