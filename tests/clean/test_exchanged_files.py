@@ -302,7 +302,7 @@ def test_root_keeps_no_backup_where_another_users_link_leads(
     ((outcome,), backup) = carry_out(plan(), Backups(link / "state"))
 
     assert outcome.problem is not None
-    assert f"'link' on the way belongs to user {OTHER}" in outcome.problem
+    assert f"'link' on this path belongs to user {OTHER}" in outcome.problem
     assert backup is None
     assert os.listdir(elsewhere) == []
     assert path.exists()

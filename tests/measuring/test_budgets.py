@@ -29,8 +29,8 @@ def test_limits_are_sizes_by_name() -> None:
     [
         ({"l1": "20 Mops"}, "'20 Mops' is not a size"),
         ({"l2": "20 MiB"}, "there is no limit 'l2'; known are dram, l1,"),
-        ({"l1": None}, "l1=None is no size"),
-        ({"leaks": True}, "leaks=True is no size"),
+        ({"l1": None}, "l1=None is not a size"),
+        ({"leaks": True}, "leaks=True is not a size"),
         ({"leaks": -1}, "cannot be negative"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_markers_own_limits_come_before_the_default() -> None:
 def test_a_percentage_is_a_share() -> None:
     assert (parse_percent("2%"), parse_percent("2.5")) == (0.02, 0.025)
     for wrong in ("two", "-1%", ""):
-        with pytest.raises(BadInput, match="is no percentage"):
+        with pytest.raises(BadInput, match="is not a percentage"):
             parse_percent(wrong)
 
 

@@ -72,8 +72,8 @@ def test_a_marker_is_enough(tmp_path: Path) -> None:
             "there is no baseline none.json; --ttmem-update-baseline writes it",
         ),
         (["--ttmem", "--ttmem-update-baseline"], "needs --ttmem-baseline FILE"),
-        (["--ttmem-loop", "-3"], "takes a number from 1 on"),
-        (["--ttmem", "--ttmem-fail-on-increase", "much"], "'much' is no percentage"),
+        (["--ttmem-loop", "-3"], "must be 1 or more"),
+        (["--ttmem", "--ttmem-fail-on-increase", "much"], "'much' is not a percentage"),
     ],
 )
 def test_wrong_options_are_told_in_one_sentence(

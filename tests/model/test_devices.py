@@ -104,7 +104,7 @@ def test_an_impossible_shape_is_refused(shape: tuple[int, ...], tracker: Recordi
 @pytest.mark.parametrize(
     ("shape", "ids", "says"),
     [
-        ((1, 5), (), "wants 5 devices, but there are only 4"),
+        ((1, 5), (), "needs 5 devices, but there are only 4"),
         ((1, 1), (9,), "no device 9 in this cluster"),
         ((1, 2), (1, 1), "2 different devices"),
         ((1, 2), (1,), "2 different devices"),

@@ -118,7 +118,7 @@ def test_random_bytes_on_hundreds_of_connections_do_no_harm(server: RunningServe
                 except BrokenPipeError:
                     pass  # dropped at the first bytes
         assert client.ask()["l1_allocated"] == 4096
-    server.logs("these bytes are no allocation messages")
+    server.logs("these bytes are not allocation messages")
 
 
 def test_five_hundred_connections_at_once_are_all_served(server: RunningServer) -> None:

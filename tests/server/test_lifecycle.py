@@ -61,7 +61,7 @@ def test_a_removed_socket_file_is_created_again(server: RunningServer) -> None:
         client.alloc(4096, 1)
         client.ask()
         os.unlink(server.path)
-        server.logs("was removed; it is there again")
+        server.logs("was removed; it has been created again")
 
         assert client.ask()["l1_allocated"] == 4096
         with OldClient(server.path) as another:

@@ -133,7 +133,7 @@ def test_a_folder_where_others_exchange_files_is_refused(
     server = start()
 
     assert server.process.wait(PATIENCE_S) == 2
-    assert "other users can exchange files in" in server.log
+    assert "other users can replace files in" in server.log
 
     tmp_path.chmod(0o1777)  # as /tmp is
     with OldClient(start(name="second").path) as client:

@@ -305,7 +305,7 @@ def test_containers_of_one_user_take_no_place_of_those_of_another() -> None:
 
     assert len(seen) == 2
     assert {pid in refused for pid in set(crowd) - {*seen}} == {True}
-    assert {"2 are the most" in refused[pid] for pid in set(crowd) - {*seen}} == {True}
+    assert {"2 is the limit" in refused[pid] for pid in set(crowd) - {*seen}} == {True}
 
 
 @needs_root

@@ -74,7 +74,7 @@ def test_a_value_outside_its_window_is_none_with_the_reason(
 
         assert getattr(told, field) is None
         assert list(told.reasons) == [field]
-        assert "is not plausible; believed is" in told.reasons[field]
+        assert "is not plausible; expected is" in told.reasons[field]
 
 
 def test_up_to_the_limit_of_the_chip_itself_a_value_is_plausible(tmp_path: Path) -> None:

@@ -488,7 +488,7 @@ def n300_and_an_idle_card() -> Snapshot:
         replace(device(2, board="p150", arch="blackhole", pci="0000:41:00.0"), telemetry=BLACKHOLE),
     ]
     hangs = replace(WORMHOLE, stale=True, unchanged_s=12.2, aiclk_mhz=None)
-    reason = "4,294,967,295 MHz is not plausible; believed is 1 to 1,500 MHz"
+    reason = "4,294,967,295 MHz is not plausible; expected is 1 to 1,500 MHz"
     hangs = replace(hangs, reasons={"aiclk_mhz": reason, **WORMHOLE.reasons})
     cards = (
         CardSample(3, "n150", "wormhole", "0000:42:00.0", None, None, False, None, hangs),

@@ -29,11 +29,9 @@ def test_the_bar_tells_full_from_nearly_full_and_from_too_much(used: int, expect
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(None, None), (0.0, "0%"), (0.004, "<1%"), (0.5, "50%"), (0.996, ">99%"), (1.0, "100%")],
+    [(0.0, "0%"), (0.004, "<1%"), (0.5, "50%"), (0.996, ">99%"), (1.0, "100%")],
 )
-def test_a_share_is_neither_nothing_nor_all_by_rounding(
-    share: float | None, text: str | None
-) -> None:
+def test_a_share_is_neither_nothing_nor_all_by_rounding(share: float, text: str) -> None:
     assert share_text(share) == text
 
 

@@ -253,7 +253,7 @@ def parse_limit(text: str) -> Limit:
     """BadInput shows the syntax."""
     match = _LIMIT.fullmatch(text)
     if not match:
-        raise BadInput(f"{text!r:.60} is no limit; {LIMIT_HELP}")
+        raise BadInput(f"{text!r:.60} is not a limit; {LIMIT_HELP}")
     name, operator, plus, number = match.groups()
     percent = number.rstrip("% ") if number.endswith("%") else None
     if percent is not None and not plus:
@@ -262,5 +262,5 @@ def parse_limit(text: str) -> Limit:
         value = None if percent is None else float(percent)
         amount = parse_size(number) if percent is None else None
     except ValueError:
-        raise BadInput(f"{text!r:.60} is no limit; {LIMIT_HELP}") from None
+        raise BadInput(f"{text!r:.60} is not a limit; {LIMIT_HELP}") from None
     return Limit(text, name.lower(), operator == ">=", bool(plus), value, amount)

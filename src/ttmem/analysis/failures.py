@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ttmem.events import Banks, MemoryKind, runtime_messages
+from ttmem.events.amounts import USER_SIZED
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.runtime_messages import Verdict, verdict
 from ttmem.probe.report import FailedAllocation, Holding, Origin
@@ -144,7 +145,6 @@ class Explanation:
 
 
 LARGE_WASTE = 0.2  # of what is allocated
-USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)
 
 
 def explain(failure: FailedAllocation) -> Explanation:

@@ -35,8 +35,8 @@ class LeakVerdict(Enum):
     STEADY = "steady"
 
 
-class Line(NamedTuple):
-    """The line of code that allocates. None: unknown, or none."""
+class ProcessLine(NamedTuple):
+    """A line of code in one process. None: unknown, or none."""
 
     serial: int  # serial number of the process in this recording; pids are reused
     pid: int | None
@@ -50,7 +50,7 @@ class LeakFinding:
     """What one line of code, or the program cache, did. Bytes are those of one device."""
 
     verdict: LeakVerdict
-    line: Line
+    line: ProcessLine
     devices: tuple[str, ...]  # unique ids; several if they did the same
     low_water: tuple[int, ...]  # of each window
     steps: int  # windows that were judged
@@ -156,15 +156,15 @@ class _Levels:
         self, history: History, windows: Sequence[Window], ignored: frozenset[str]
     ) -> None:
         self._windows = windows
-        self._marks: dict[tuple[Line, str], list[int]] = {}
+        self._marks: dict[tuple[ProcessLine, str], list[int]] = {}
         self._last: dict[int, int] = {}  # the last allocation of each process
         self._first: dict[int, int] = {}
-        self._left: dict[tuple[Line, str], int] = defaultdict(int)
+        self._left: dict[tuple[ProcessLine, str], int] = defaultdict(int)
         self._sweep(history, ignored)
 
     def _sweep(self, history: History, ignored: frozenset[str]) -> None:
-        level: dict[tuple[Line, str], int] = defaultdict(int)
-        lowest: dict[tuple[Line, str], int] = {}
+        level: dict[tuple[ProcessLine, str], int] = defaultdict(int)
+        lowest: dict[tuple[ProcessLine, str], int] = {}
         ends = {(marker.pid, marker.position) for marker in history.markers if marker.kind == "end"}
         at = 0  # the current window
         for change in history.buffers():
@@ -175,7 +175,7 @@ class _Levels:
             if origin.phase in ignored:
                 continue
             made = (change.kind, origin.op, origin.site)
-            key = (Line(origin.process.serial, origin.process.pid, *made), change.device)
+            key = (ProcessLine(origin.process.serial, origin.process.pid, *made), change.device)
             before = level[key]
             within = at < len(self._windows) and change.position >= self._windows[at].first
             if change.begins:
@@ -198,17 +198,17 @@ class _Levels:
     def _close(
         self,
         at: int,
-        level: Mapping[tuple[Line, str], int],
-        lowest: dict[tuple[Line, str], int],
+        level: Mapping[tuple[ProcessLine, str], int],
+        lowest: dict[tuple[ProcessLine, str], int],
     ) -> None:
         for key, held in level.items():
             marks = self._marks.setdefault(key, [0] * at)
             marks.append(lowest.get(key, held))
         lowest.clear()
 
-    def lines(self) -> Iterator[tuple[Line, tuple[str, ...], tuple[int, ...]]]:
+    def lines(self) -> Iterator[tuple[ProcessLine, tuple[str, ...], tuple[int, ...]]]:
         """(line, devices that did the same, low-water marks) for windows in which the process was active."""
-        same: dict[tuple[Line, tuple[int, ...]], list[str]] = defaultdict(list)
+        same: dict[tuple[ProcessLine, tuple[int, ...]], list[str]] = defaultdict(list)
         for (line, device), marks in self._marks.items():
             first, last = self._first.get(line.serial), self._last.get(line.serial, -1)
             at_work = tuple(
@@ -222,7 +222,7 @@ class _Levels:
 
     def left_behind(self) -> Iterator[LeakFinding]:
         """What processes held when they ended, by line of code."""
-        same: dict[tuple[Line, int], list[str]] = defaultdict(list)
+        same: dict[tuple[ProcessLine, int], list[str]] = defaultdict(list)
         for (line, device), held in self._left.items():
             same[line, held].append(device)
         for (line, held), devices in same.items():
@@ -236,7 +236,7 @@ class _Levels:
                 None,
                 None,
                 "high",
-                f"pid {line.pid} ended and had not freed it",
+                f"pid {line.pid} ended without freeing it",
             )
 
 
@@ -277,7 +277,9 @@ class _Judge:
         self._per_window, self._caches, self._min_bytes = per_window, caches, min_bytes
         self._devices = history.at(chosen[-1].end)
 
-    def line(self, line: Line, devices: tuple[str, ...], marks: tuple[int, ...]) -> LeakFinding:
+    def line(
+        self, line: ProcessLine, devices: tuple[str, ...], marks: tuple[int, ...]
+    ) -> LeakFinding:
         judged = second_half(marks)
         steps, rises = len(judged) - 1, _rises(judged)
         grown = judged[-1] - judged[0] if judged else 0
@@ -326,7 +328,7 @@ class _Judge:
             return "high"
         return "medium" if self._windows.repeats or clear else "low"
 
-    def _is_cached(self, line: Line, device: str, marks: Sequence[int]) -> bool:
+    def _is_cached(self, line: ProcessLine, device: str, marks: Sequence[int]) -> bool:
         """Kernel binaries always; L1_SMALL, where programs keep tables, if the number of programs grows as well."""
         if (line.op or line.site or "").endswith(BINARIES):
             return True
@@ -358,7 +360,7 @@ class _Judge:
             confidence = self._confidence(steps, rises)
             yield LeakFinding(
                 LeakVerdict.CACHE,
-                Line(0, None, PROGRAMS, None, None),
+                ProcessLine(0, None, PROGRAMS, None, None),
                 tuple(sorted(devices)),
                 numbers,
                 steps,

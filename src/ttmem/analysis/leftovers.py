@@ -112,8 +112,8 @@ def baseline_check(snapshots: Iterable[Snapshot], limits: Ignored, baseline: Dum
     boards = {device.board for snapshot in states for device in snapshot.devices if device.board}
     if boards and baseline.boards and not boards <= baseline.boards:
         raise BadInput(
-            f"{baseline.name} is of {', '.join(sorted(baseline.boards))}, and this is {', '.join(sorted(boards))}:"
-            f" sizes differ between boards; {WRITE} here"
+            f"{baseline.name} was written on {', '.join(sorted(baseline.boards))}, and this is"
+            f" {', '.join(sorted(boards))}: sizes differ between boards; {WRITE} here"
         )
     reasons = []
     for place, bytes_ in sorted(held_at(states, limits).items(), key=lambda item: -item[1]):
@@ -134,13 +134,13 @@ def read_baseline(name: str) -> DumpBaseline:
         raise BadInput(f"{name} cannot be read ({problem.strerror}); {WRITE}") from None
     except ValueError:
         raise BadInput(f"{name} is not JSON; {WRITE}") from None
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise BadInput(f"{name} is not a dump that this version of ttmem can read;  {WRITE}")
     try:
+        if document["schema"] != SCHEMA:
+            raise ValueError(document["schema"])
         return _baseline(name, document)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise BadInput(
-            f"{name} is not a dump that this version of ttmem can read;  {WRITE}"
+            f"{name} is not a dump that this version of ttmem can read; {WRITE}"
         ) from None
 
 

@@ -223,7 +223,9 @@ def _tokens(history: History, device: Device, margin: float, kv: KvCache) -> Adv
         return _unknown(name, unit, reason)
     held = sum(holder.bytes for holder in cached)
     if kv.bytes_per_token is None:
-        reason = f"the cache holds {held} B at the peak; --kv-bytes-per-token makes tokens of it"
+        reason = (
+            f"the cache holds {held} B at the peak; --kv-bytes-per-token converts that to tokens"
+        )
         return _unknown(name, unit, reason)
     others = peak.bytes - held
     return Advice(

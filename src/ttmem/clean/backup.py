@@ -322,7 +322,7 @@ def _check_trusted(status: os.stat_result, name: str) -> None:
     # In a user namespace, the system's directories belong to the owner of /.
     if status.st_uid not in (os.geteuid(), 0, os.stat("/").st_uid):
         owner = user_name(status.st_uid)
-        raise OSError(errno.EPERM, f"{name!r} on the way belongs to user {owner}")
+        raise OSError(errno.EPERM, f"{name!r} on this path belongs to user {owner}")
 
 
 def _check_private(status: os.stat_result, path: Path) -> None:

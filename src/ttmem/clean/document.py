@@ -73,7 +73,7 @@ def step_text(step: Step, done: bool = False) -> str:
     if isinstance(step, RemoveRegion):
         uses = "used" if done else "uses"
         held = f", with {_dead(step.slots)}" if step.slots else ""
-        return f"{verb} {name}, which nobody {uses}{held}"
+        return f"{verb} {name}, which no process {uses}{held}"
     if isinstance(step, RemoveProbe):
         size = f"{human(step.size)} ({step.size:,} B)"
         return f"{verb} {name}: the probe region of dead process {step.pid}, {size}"

@@ -208,11 +208,11 @@ def _restore_slots(entry: Entry, saved: int) -> None:
         scan = scan_proc()
         owned = judge_rows(now, key, ProcessStates(), scan).live or scan.mapped_by.get(key)
         if owned or lease.use is Use.SOMEBODY:
-            raise Changed("is in use by a live process, which may take the rows any moment")
+            raise Changed("is in use by a live process, which may claim the rows at any moment")
         rows = {int(index): row_in(image, layout, int(index)) for index in entry["slots"]}
         # A row that was not cleared in the end still has its contents.
         gone = {index: raw for index, raw in rows.items() if row(descriptor, layout, index) != raw}
         if any(row(descriptor, layout, index)[:4] != bytes(4) for index in gone):
-            raise Changed("another process has taken the rows")
+            raise Changed("another process has claimed the rows")
         for index, raw in gone.items():
             write_row(descriptor, layout, index, raw)

@@ -222,7 +222,7 @@ class _Judge:
         if self._here.hidden_pids:
             return "/proc hides other users' processes, so who is alive is not known; run as root"
         if mappers & self._contained:
-            return "a container uses it, whose pids are not those of this host"
+            return "it is used in a container with pids of its own"
         return None
 
     def probes(self, folder: str) -> Iterator[RemoveProbe | LeftAlone]:

@@ -28,7 +28,7 @@ def connect(connection: socket.socket, given: str | None) -> None:
     _, uid = peer_credentials(connection)
     if uid not in (0, os.geteuid()) and named_socket(given) is None:
         raise NotTrusted(
-            f"the server at {path} is run by {user_name(uid) or f'uid {uid}'}, not by you or root, and is not asked; "
+            f"the server at {path} is run by {user_name(uid) or f'uid {uid}'}, not by you or root, so it is not used; "
             f"if you trust it, name it: --socket {path}, or {SOCKET_VARIABLE}"
         )
 
@@ -98,7 +98,7 @@ def explained(given: str | None, error: Exception) -> TtmemError:
         return TtmemError(f"no file can be opened to reach {path}: {error.strerror}")
     if isinstance(error, OSError):
         return BadInput(f"{path} cannot be used as the socket of a server: {error}")
-    return TtmemError(f"the conversation with the server at {path} failed: {error!r}")
+    return TtmemError(f"communication with the server at {path} failed: {error!r}")
 
 
 def _absence(path: str) -> str:

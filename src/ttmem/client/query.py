@@ -155,4 +155,4 @@ class ServerConnection:
         return data
 
     def _nonsense(self, what: str) -> TtmemError:
-        return TtmemError(f"the server at {self.path} answers nonsense: {what}")
+        return TtmemError(f"the server at {self.path} sent an invalid answer: {what}")

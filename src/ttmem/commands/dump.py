@@ -13,9 +13,9 @@ the space. With FILE it shows what was never freed by processes that had ended a
 leaks --help`) or if a killed process left any, but not for memory that a program keeps to its end, such
 as weights. It also fails if memory was never freed and there is no verdict, because events are missing
 or the run was too short. With --baseline FILE it fails if more is held than in an earlier `ttmem dump
---json --top 0`, with --strict if anything is allocated or was never freed. All processes of this user
-count that ended within the last hour, or the one that --pid names. To check a single run, use
-`ttmem run --check-leaks`.
+--json --top 0`, with --strict if anything is allocated or was never freed. It covers all processes of
+this user that ended within the last hour, or only the one that --pid names. To check a single run,
+use `ttmem run --check-leaks`.
 
 exit codes: 0 done, 1 failed (with --exit-code: or the check failed, or you may not read any of the
 memory), 2 wrong arguments, 3 nothing is running: neither server nor shared memory, 4 the server refused

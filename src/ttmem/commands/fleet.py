@@ -13,6 +13,7 @@ from ttmem.errors import BadInput
 if TYPE_CHECKING:
     from ttmem.feeds.remote_feed import RemoteFeed
 
+UNSUPPORTED = ("at", "socket", "shm", "device", "pid", "telemetry", "umd", "sysfs", "remote_ttmem")
 INTERVAL_S = 5.0  # between two queries; a Prometheus usually scrapes every 15 seconds or more
 
 
@@ -66,12 +67,13 @@ def remote_feed(options: argparse.Namespace) -> RemoteFeed:
     )
 
 
-def check_fleet(options: argparse.Namespace, unsupported: dict[str, object]) -> None:
-    """Raises BadInput for options that cannot be combined with --prometheus."""
-    unsupported = {**unsupported, "--remote-ttmem": options.remote_ttmem}
-    wrong = [name for name, given in unsupported.items() if given]
-    if wrong:
-        raise BadInput(f"--prometheus cannot be combined with {wrong[0]}")
+def check_fleet(options: argparse.Namespace, *more: str) -> None:
+    """Raises BadInput if there are options that cannot be combined with --prometheus; `more`: those of one verb."""
+    if options.file is not None:
+        raise BadInput("--prometheus cannot be combined with a recording")
+    for name in (*UNSUPPORTED, *more):
+        if getattr(options, name):
+            raise BadInput(f"--prometheus cannot be combined with --{name.replace('_', '-')}")
 
 
 def fleet_text(options: argparse.Namespace, _: int | None = None) -> str:

@@ -23,7 +23,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ttmem.clock import now_ns
-from ttmem.commands.options import add_compat_option, add_telemetry_options, path
+from ttmem.commands.options import (
+    add_compat_option,
+    add_place_options,
+    add_telemetry_options,
+    path,
+)
 from ttmem.errors import BadInput, NothingToRead, Refused, TtmemError
 
 if TYPE_CHECKING:
@@ -35,12 +40,7 @@ FILE = "ttmem.prom"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--socket", metavar="PATH", type=path, help="ask only the server at this socket"
-    )
-    parser.add_argument(
-        "--shm", metavar="DIR", type=path, help="ask no server; read counters in this directory"
-    )
+    add_place_options(parser)
     parser.add_argument(
         "--openmetrics", action="store_true", help="print OpenMetrics instead of the text format"
     )

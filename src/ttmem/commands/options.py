@@ -146,6 +146,11 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         help="with FILE: the time to show: 12.5s or 2m30s after the start, end (default), peak:l1, oom,"
         " oom:last, 14:05:30",
     )
+    add_place_options(parser)
+
+
+def add_place_options(parser: argparse.ArgumentParser) -> None:
+    """Where to read the present: from a server, or from shared memory."""
     parser.add_argument(
         "--socket", metavar="PATH", type=path, help="ask only the server at this socket"
     )
@@ -153,7 +158,7 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         "--shm",
         metavar="DIR",
         type=path,
-        help="ask no server; read the counters of stock ttnn in this directory",
+        help="ask no server; read the shared memory of ttnn and of the probe in this directory",
     )
 
 

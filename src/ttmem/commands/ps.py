@@ -127,20 +127,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_fleet(options: argparse.Namespace) -> int:
-    names = (
-        "at",
-        "socket",
-        "shm",
-        "detail",
-        "device",
-        "pid",
-        "by",
-        "kernels",
-        "delta",
-        "telemetry",
-    )
-    given = {f"--{name}": getattr(options, name) for name in (*names, "umd", "sysfs")}
-    check_fleet(options, {"a recording": options.file, **given, "--tt-smi": options.tt_smi})
+    check_fleet(options, "detail", "by", "kernels", "delta", "tt_smi")
     if options.watch is None:
         print(fleet_text(options))
     else:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ttmem.commands.options import path
+from ttmem.commands.options import add_place_options
 from ttmem.errors import BadInput
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--socket", metavar="PATH", type=path, help="ask only the server at this socket")
-    add("--shm", metavar="DIR", type=path, help="ask no server; read this directory")
+    add_place_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from ttmem.analysis.leftovers import Check, Ignored
 from ttmem.client.tracker import FRAMES, frame_line, headline
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
+from ttmem.events.record import places
 from ttmem.probe.layout import Option
 from ttmem.probe.report import Origin, ProcessReport
 from ttmem.sizes import human, several
@@ -25,6 +26,7 @@ from ttmem.sources.shm import clean_command
 from ttmem.text import clean
 from ttmem.views.analysis.failures import SITES_OFF, UNKNOWN_SITE, render_failure
 from ttmem.views.dump import render_check
+from ttmem.views.names import pids_text
 from ttmem.views.summary import PROCESSES, PeakOf, Unwatched, render_summary
 from ttmem.views.terminal import spelled, wants_color, width
 
@@ -105,8 +107,9 @@ class RunWatch:
         """Judges each process that left memory, and prints the outcome; after `end`."""
         check = Check("growth")
         if self._unwatched is not None:
-            pids = ", ".join(map(str, self._unwatched.pids[:NAMED])) or "N/A"
-            check += Check("growth", not_judged=(f"pid {pids} could not be watched",))
+            pids = self._unwatched.pids
+            who = pids_text(pids, NAMED) if pids else "the command"
+            check += Check("growth", not_judged=(f"{who} could not be watched",))
         for report in self._final:
             held = sum(one.held * len(one.chips) for one in report.never_freed)
             if held >= max(1, limits.min_bytes):
@@ -225,8 +228,7 @@ def _is_of_this_user(region: ProbeRegion) -> bool:
 
 
 def _removed(pids: list[int]) -> str:
-    more = f" and {len(pids) - NAMED:,} more" if len(pids) > NAMED else ""
-    who = f"pid{'s' * (len(pids) > 1)} {', '.join(map(str, pids[:NAMED]))}{more}"
+    who = pids_text(pids, NAMED)
     whose = "its region was" if len(pids) == 1 else "their regions were"
     return (
         f"ttmem: {who} ended without freeing everything; {whose} removed to make space, "
@@ -266,11 +268,8 @@ class _KernelLog:
                 f"ttmem: pid {self._region.pid}: {several(batch.lost, 'event')} overwritten before they were read;"
                 " kernel loads may be missing here (a larger --events helps)"
             )
-        ops = batch.events[::EVENT_SIZE]
-        at = ops.find(Op.KERNEL_LOAD)
-        while at >= 0:
+        for at in places(batch.events, Op.KERNEL_LOAD):
             yield self._lines(Event.unpack(batch.events, at * EVENT_SIZE))
-            at = ops.find(Op.KERNEL_LOAD, at + 1)
 
     def _lines(self, event: Event) -> str:
         name = self._texts.get(event.name)

@@ -325,7 +325,7 @@ class _Simulation:
             return f"no server at {place}"
         except TtmemError as problem:
             return str(problem)
-        return f"the server at {place} came too late"
+        return f"the server at {place} started too late"
 
 
 def _command(options: argparse.Namespace, number: int, chips: int) -> list[str]:

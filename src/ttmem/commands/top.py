@@ -59,7 +59,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     add_fleet_options(parser)
     add_choice_options(parser)
     parser.add_argument(
-        "--page", metavar="NAME", default="1", help="the page to start with: its name or digit"
+        "--page", metavar="NAME", help="the page to start with: its name or digit (default 1)"
     )
     parser.add_argument("--once", action="store_true", help="print the page as text and exit")
     add_color_option(parser)
@@ -70,21 +70,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.prometheus is not None:
-        check_fleet(
-            options,
-            {
-                "a recording": options.file,
-                "--at": options.at,
-                "--socket": options.socket,
-                "--shm": options.shm,
-                "--device": options.device,
-                "--pid": options.pid,
-                "--telemetry": options.telemetry,
-                "--umd": options.umd,
-                "--sysfs": options.sysfs,
-                "--page": options.page != "1",
-            },
-        )
+        check_fleet(options, "page")
         return watch_fleet(options)
     if options.host is not None:
         return _watch_remote(options)
@@ -201,7 +187,7 @@ def _monitor(
         watch,
         PAGES,
         interval=options.interval or INTERVAL_S,
-        page=_page(options.page, [page.name for page in PAGES]),
+        page=_page(options.page or "1", [page.name for page in PAGES]),
         ascii_only=options.ascii or lacks_signs(sys.stdout),
         paper=paper,
     )

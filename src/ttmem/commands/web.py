@@ -34,7 +34,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ttmem.commands.options import add_compat_option, path, seconds, size
+from ttmem.commands.options import add_compat_option, add_place_options, path, seconds, size
 from ttmem.errors import BadInput, TtmemError
 
 if TYPE_CHECKING:
@@ -56,13 +56,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         default=ADDRESS,
         help="HOST:PORT to listen on (default %(default)s); port 0: any free port",
     )
-    add("--socket", metavar="PATH", type=path, help="ask only the server at this socket")
-    add(
-        "--shm",
-        metavar="DIR",
-        type=path,
-        help="ask no server; read shared memory in this directory",
-    )
+    add_place_options(parser)
     add("--link", action="store_true", help="ask the server for your own link, and print it")
     add(
         "--metrics-token",
@@ -93,7 +87,7 @@ def add_http_options(add: Callable[..., object]) -> None:
         "--key-file",
         metavar="FILE",
         type=path,
-        help="make tokens with the key in this file, so that they outlast a restart; a missing file is made, mode 0600",
+        help="make tokens with the key in this file, so that they outlast a restart; a missing file is created, with mode 0600",
     )
     add(
         "--allow-host",

@@ -10,7 +10,7 @@ from typing import Any
 
 from ttmem.clean import Plan
 from ttmem.doctor.finding import CLEAN, Finding, Level, remark_finding
-from ttmem.events import PROBE_CLOSED, Owner
+from ttmem.events import GHOSTS, PROBE_CLOSED, Owner
 from ttmem.sizes import human, several
 from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts
 from ttmem.sources.shm import HELP, clean_command, sentence
@@ -216,7 +216,6 @@ def _sockets(sockets: Iterable[SocketFacts]) -> Iterator[Finding]:
             )
 
 
-_LEFT = ("ghost", "reused_pid", "replaced_program")
 _REAPED = "none needed: this runtime (layout 4) clears it when the next process opens the device"
 _THERE = "`ttmem clean` does not reach into containers: run it in that container, or restart the container"
 
@@ -236,12 +235,12 @@ def _remarks(region: RegionFacts) -> Iterator[Finding]:
     dead = any(owner.left for owner in owners)
     for remark in sample.remarks:
         finding = remark_finding(remark, f"device {sample.unique_id}: ")
-        if finding.kind in _LEFT and sample.version == 4 and live:
+        if finding.kind in GHOSTS and sample.version == 4 and live:
             yield replace(finding, level=Level.INFO, command=None, advice=_REAPED)
-        elif finding.kind in _LEFT and _in_container(sample.path):
+        elif finding.kind in GHOSTS and _in_container(sample.path):
             level = finding.level if finding.bytes else Level.INFO
             yield replace(finding, level=level, command=None, advice=_THERE)
-        elif finding.kind in _LEFT and not finding.bytes:
+        elif finding.kind in GHOSTS and not finding.bytes:
             yield replace(finding, level=Level.INFO)
         elif finding.kind == "table_full" and dead and _in_container(sample.path):
             yield replace(finding, advice=_THERE)

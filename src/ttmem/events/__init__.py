@@ -17,6 +17,7 @@ from ttmem.events.record import (
 from ttmem.events.samples import (
     CLOSED,
     COUNTERS_CLOSED,
+    GHOSTS,
     PROBE_CLOSED,
     CardSample,
     DeviceSample,
@@ -32,6 +33,7 @@ __all__ = [
     "COUNTERS_CLOSED",
     "EVENT",
     "EVENT_SIZE",
+    "GHOSTS",
     "KINDS",
     "LABELS",
     "NO_POSITION",

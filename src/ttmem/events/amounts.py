@@ -18,6 +18,10 @@ class MemoryKind(IntEnum):
     TRACE = 4
 
 
+# Regions whose size is an argument of `open_device`, so a peak next to it is worth showing even if it is 0.
+USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)
+
+
 class Amounts(NamedTuple):
     """Bytes by kind of memory."""
 

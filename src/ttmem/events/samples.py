@@ -49,6 +49,11 @@ class ProcessSample(NamedTuple):
 COUNTERS_CLOSED = "other_user"  # `Remark.kind`: a file of counters that this user may not read
 PROBE_CLOSED = "other_user_probe"  # the same of a probe region
 CLOSED = (COUNTERS_CLOSED, PROBE_CLOSED)
+GHOSTS = (
+    "ghost",
+    "reused_pid",
+    "replaced_program",
+)  # what a process that is gone left in the counters
 
 
 @dataclass(frozen=True, slots=True)

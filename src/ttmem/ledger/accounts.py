@@ -47,12 +47,7 @@ class Accounts:
     `say(key, sentence)` is called when something goes wrong; it limits repetition by key.
     """
 
-    def __init__(
-        self,
-        defaults: DeviceDefaults | None = None,
-        say: Say = lambda key, sentence, user=None: None,
-        max_live: int = 4_000_000,
-    ) -> None:
+    def __init__(self, defaults: DeviceDefaults | None, say: Say, max_live: int) -> None:
         self.native = JournaledLedger(max_live, seed=int.from_bytes(os.urandom(8), "little"))
         self.max_live = min(max_live, MOST_LIVE)
         self.processes: dict[int, ProcessRecord] = {}

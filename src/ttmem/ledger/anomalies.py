@@ -116,7 +116,7 @@ def peak_over_capacity(what: str, peak: int, capacity: int, largest: int = 0) ->
 def disputed(who: str, user: str | None, pid: int, what: str) -> Anomaly:
     """A declaration that does not count, because another user's does."""
     text = (
-        f"{who} of user {user} declares this device otherwise ({what}) than the host or the user who had it open"
+        f"{who} of user {user} describes this device differently ({what}) from the host or the user who had it open"
         " before; that is ignored"
     )
     return Anomaly("declaration", text, pid)

@@ -249,7 +249,9 @@ MADE_UP_ID = "made from host and logical id"
 def made_up_identity(declared_by: str | None) -> Provenance:
     """The identity of a device that is known only by number, and who reported it."""
     if declared_by == "probe":
-        return Provenance("probe", MADE_UP_ID, "this runtime does not show chip unique ids")
+        return Provenance(
+            "probe", MADE_UP_ID, "this runtime does not expose the unique ids of chips"
+        )
     return Provenance("socket", MADE_UP_ID, "the client sent no chip unique id")
 
 

@@ -21,7 +21,7 @@ MOST_MESSAGES = 256  # failed allocations per process; a region has the last 64
 # What the figures of a watched process are known to miss.
 UNTRACKED = "what was allocated while tracking was switched off"
 ALL_CHIPS = (
-    "which chips of a mesh a program runs on, which this runtime does not show to the probe: a program is counted on"
+    "which chips of a mesh a program runs on, which this runtime does not expose to the probe: a program is counted on"
     " all of them"
 )
 LOWER_BOUND = "what did not fit into the probe's table: it is at least this much"

@@ -76,7 +76,7 @@ def _misses(sources: set[str], processes: list[ProcessContext]) -> str | None:
     parts = [
         _OLDER if sources != {"probe"} else None,
         UNTRACKED if any(process.untracked for process in processes) else None,
-        f"{', '.join(unseen)}, which this runtime does not show to the probe" if unseen else None,
+        f"{', '.join(unseen)}, which this runtime does not expose to the probe" if unseen else None,
     ]
     return "; ".join(part for part in parts if part) or None
 

@@ -232,7 +232,7 @@ class Budget:
                 )
             if isinstance(value, bool) or not isinstance(value, int | str):
                 raise BadInput(
-                    f"{name}={value!r} is no size; write bytes, or a text such as '20 MiB'"
+                    f"{name}={value!r} is not a size; write bytes, or a text such as '20 MiB'"
                 )
             size = parse_size(value) if isinstance(value, str) else value
             if size < 0:
@@ -279,7 +279,7 @@ def parse_percent(text: str) -> float:
     except ValueError:
         percent = -1.0
     if not 0 <= percent < 1000:
-        raise BadInput(f"{text!r} is no percentage; write it as 2%")
+        raise BadInput(f"{text!r} is not a percentage; write it as 2%")
     return percent / 100
 
 

@@ -62,7 +62,7 @@ class Meter:
             self._share = parse_percent(options.ttmem_fail_on_increase)
             self._baseline = self._read_baseline(options.ttmem_baseline)
             if self._loop < 1:
-                raise BadInput("--ttmem-loop takes a number from 1 on")
+                raise BadInput("--ttmem-loop must be 1 or more")
             if self._record:
                 os.makedirs(self._record, exist_ok=True)
         except (TtmemError, OSError) as problem:

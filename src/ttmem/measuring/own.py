@@ -110,7 +110,9 @@ def _counter(device: int | str, kind: MemoryKind, which: str) -> int:
         with closing(ProbeRegion(path)) as region:
             missing = [name for name, found in region.features().items() if not found]
             if "buffers" in missing:
-                raise NotMeasured("N/A: this ttnn has no function by which the probe sees buffers")
+                raise NotMeasured(
+                    "N/A: this ttnn lacks the functions through which the probe sees buffers"
+                )
             for declared, row in zip(region.devices(), region.counters(), strict=False):
                 if declared and device in (declared.logical_id, declared.unique_id):
                     figure: int = getattr(row[kind], which)

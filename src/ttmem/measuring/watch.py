@@ -64,7 +64,7 @@ class SelfRecorder:
         from ttmem.recording.recorder import described
 
         if self._thread is not None:
-            raise BadInput("something is measured already in this process; blocks cannot overlap")
+            raise BadInput("this process is already measuring a block; blocks cannot overlap")
         with self._lock:
             self._feed.poll()
             recorder = self._feed.record(file, described(about))

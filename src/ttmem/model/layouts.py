@@ -95,7 +95,7 @@ def size_buffer(
 
 def _check_pages(size: int, page_size: int) -> None:
     if size < 0 or page_size < 1:
-        raise BadBuffer(f"a buffer of {size} B in pages of {page_size} B cannot be")
+        raise BadBuffer(f"a buffer of {size} B cannot have pages of {page_size} B")
     if size % page_size:
         raise BadBuffer(f"Buffer size {size} must be divisible by page size {page_size}")
 

@@ -170,10 +170,10 @@ def _device_numbers(
         known = sorted(chip.logical_id for chip in cluster.chips)
     available = len(known)
     if count > available:
-        raise BadMesh(f"the mesh wants {count} devices, but there are only {available}")
+        raise BadMesh(f"the mesh needs {count} devices, but there are only {available}")
     numbers = list(chosen) or list(known[:count])
     if len(numbers) != count or len(set(numbers)) != count:
-        raise BadMesh(f"the mesh wants {count} different devices, not {numbers!r:.60}")
+        raise BadMesh(f"the mesh needs {count} different devices, not {numbers!r:.60}")
     if cluster is None and not all(0 <= number < available for number in numbers):
         raise BadMesh(f"device ids are 0 to {available - 1}, not {numbers!r:.60}")
     return numbers

@@ -109,7 +109,7 @@ class Answers:
             return self._web_link(uid)
         return answer_frame(
             {
-                "error": f"there is no query {what!r:.60}; there are snapshot, reset_peak and web_link"
+                "error": f"there is no query {what!r:.60}; the queries are snapshot, reset_peak and web_link"
             }
         )
 
@@ -123,7 +123,7 @@ class Answers:
                 raise ValueError
             tokens = Tokens(bytes.fromhex(str(key)))
         except ValueError:
-            return answer_frame({"error": "an address and a key of 32 bytes are wanted"})
+            return answer_frame({"error": "an address and a key of 32 bytes are expected"})
         if self._web is None or self._web[0] != address:
             self._info(f"the page is at {address}; `ttmem web --link` prints a link for each user")
         self._web = address, tokens

@@ -410,7 +410,7 @@ class Connections:
             self._owner.warn("no socket", f"nobody can connect any more: {problem}")
             return
         self._listening = False
-        self._owner.warn("socket", f"{self._listener.path} was removed; it is there again")
+        self._owner.warn("socket", f"{self._listener.path} was removed; it has been created again")
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
@@ -419,7 +419,7 @@ class Connections:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as problem:
-                self._owner.warn("accept", f"cannot take a connection: {problem.strerror}")
+                self._owner.warn("accept", f"cannot accept a connection: {problem.strerror}")
                 if not self._make_place(0):  # without a pause the loop would spin
                     self.unwatch(self._listener.socket.fileno())
                     self._listening = False
@@ -445,7 +445,7 @@ class Connections:
         with suppress(OSError):
             first = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             if first == frames.MAGIC[:1]:
-                text = f"uid {uid} has as many connections as it may have; close some"
+                text = f"uid {uid} has reached the limit of its connections; close some"
                 refusal = frames.preamble() + frames.frame(frames.Frame.REFUSED, text.encode())
                 connection.send(refusal, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         connection.close()

@@ -102,7 +102,7 @@ class ProcessTable:
             if account.reporter == peer.reporter and free:
                 return account
         if len(process.accounts) >= MAX_REPORTERS and peer.reporter != HISTORICAL:
-            raise ValueError(f"pid {peer.pid} has {MAX_REPORTERS} reporters, the most there may be")
+            raise ValueError(f"pid {peer.pid} has {MAX_REPORTERS} reporters, which is the limit")
         account = self._books.open_process(process.facts, part_of=process)
         account.reporter = peer.reporter
         return account

@@ -268,7 +268,9 @@ class Containers:
             of_owner = sum(container.owner == owner for container in self._open.values())
             most = _share(MOST_OPEN_OF_A_USER, owner)
             if of_owner >= most or len(self._open) >= MOST_OPEN:
-                raise _NotPlain(f"{of_owner} others of its user are read; {most} are the most")
+                raise _NotPlain(
+                    f"{of_owner} others of its user are read already, and {most} is the limit"
+                )
             descriptor = _open_shm(pid)
             if os.fstat(descriptor).st_dev != device:  # mounted a moment ago
                 os.close(descriptor)

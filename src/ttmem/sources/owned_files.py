@@ -111,7 +111,7 @@ def _open(folder: int, name: str) -> int:
 
 def _check_plain(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise Changed("is no plain file")
+        raise Changed("is not a plain file")
     if status.st_nlink > 1:
         raise Changed("has a second name (hard link), so it may be somebody else's")
 

@@ -90,8 +90,7 @@ def _regions(facts: HostFacts) -> list[list[Line]]:
     space = faint(f"{human(folder.free)} of {human(folder.size)} free in {folder.path}")
     used = [each for each in facts.regions if each.sample.processes or each.mapped_by]
     rows = [list(_region(each)) for each in used[:SHOWN]]
-    if len(used) > SHOWN:
-        rows.append([faint(f"and {len(used) - SHOWN:,} more (--json has all)")])
+    rows += _more(used)
     idle = len(facts.regions) - len(used)
     if idle:
         rows.append([ink(f"{idle:,} idle"), faint("they hold nothing, and no process maps them")])
@@ -126,8 +125,7 @@ def _region(region: RegionFacts) -> Iterator[Line]:
 def _probes(facts: HostFacts) -> list[list[Line]]:
     live = [each for each in facts.probes if each.alive and not each.closed]
     rows = [list(_probe(each)) for each in live[:SHOWN]]
-    if len(live) > SHOWN:
-        rows.append([faint(f"and {len(live) - SHOWN:,} more (--json has all)")])
+    rows += _more(live)
     dead = [each.size for each in facts.probes if not each.alive and not each.closed]
     if dead:
         whose = "region of a dead process" if len(dead) == 1 else "regions of dead processes"
@@ -147,9 +145,13 @@ def _containers(facts: HostFacts) -> list[list[Line]]:
         ]
         for one in read[:SHOWN]
     ]
-    if len(read) > SHOWN:
-        rows.append([faint(f"and {len(read) - SHOWN:,} more (--json has all)")])
-    return rows
+    return [*rows, *_more(read)]
+
+
+def _more(found: Sequence[object]) -> list[list[Line]]:
+    """A row for those that are not shown."""
+    hidden = len(found) - SHOWN
+    return [[faint(f"and {hidden:,} more (--json has all)")]] if hidden > 0 else []
 
 
 def _probe(probe: ProbeFacts) -> Iterator[Line]:
@@ -202,7 +204,7 @@ def _verdict(findings: Sequence[Finding]) -> Line:
         return ink("Nothing is wrong.", Style.GOOD)
     errors = sum(finding.level is Level.ERROR for finding in wrong)
     counts = [(errors, "error"), (len(wrong) - errors, "warning")]
-    words = [f"{count} {word}{'s' * (count > 1)}" for count, word in counts if count]
+    words = [several(count, word) for count, word in counts if count]
     return ink(f"{' and '.join(words)}.", Style.ALARM if errors else Style.WARN)
 
 

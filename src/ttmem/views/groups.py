@@ -21,7 +21,7 @@ from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
 from ttmem.views.names import pids_text
 from ttmem.views.notes import Note, instant_notes, loss_notes, note_lines, remark_notes
-from ttmem.views.selection import BY
+from ttmem.views.selection import BY, TITLES
 from ttmem.views.table import Cell, Column, Table, page, section, title_lines
 
 
@@ -220,7 +220,6 @@ def _count(what: What, groups: Sequence[SiteGroup]) -> int | None:
 
 
 SCHEMA = "ttmem.groups/1"
-_TITLES = {"site": "CALL SITE", "op": "OPERATION", "phase": "PHASE", "pid": "PROCESS"}
 _UNNAMED = {"site": "no call site is known", "op": "no operation is known"}
 _OUTSIDE = {"op": "outside any operation", "phase": "outside any phase"}
 _NOT_RECORDED = {"site": "call sites are not recorded", "op": "operations are not recorded"}
@@ -279,7 +278,7 @@ def render_groups(
     lines = Table(_columns(grouped), rows).fitted_lines(width)
     sections = [
         title_lines(snapshot, width, zone),
-        section(f"LIVE BYTES BY {_TITLES[grouped.by]}", "of all devices shown", lines)
+        section(f"LIVE BYTES BY {TITLES[grouped.by]}", "of all devices shown", lines)
         if grouped.groups
         else [ink(NOTHING)],
         note_lines(
@@ -312,7 +311,7 @@ def _totals_note(snapshot: Snapshot, by: str) -> list[Note]:
 def _columns(grouped: Grouped) -> list[Column]:
     trace = ["TRACE"] if grouped.total.held.trace else []
     numbers = ("DRAM", "SHARE", "L1 used", "SHARE", *trace, "BUFFERS")
-    return [*(Column(title, right=True) for title in numbers), Column(_TITLES[grouped.by], grow=1)]
+    return [*(Column(title, right=True) for title in numbers), Column(TITLES[grouped.by], grow=1)]
 
 
 def _row(group: LiveGroup, grouped: Grouped, name: Cell) -> list[Cell]:
@@ -371,7 +370,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _percent(share: float | None) -> Line:
-    return ink(share_text(share) or "") if share else faint("-")
+    return ink(share_text(share)) if share else faint("-")
 
 
 def _number(count: int | None) -> Line:

@@ -37,18 +37,11 @@ def percentage(used: int, capacity: int | None) -> str:
         return "N/A"
     if is_over(used, capacity):
         return "over"
-    if used == 0:
-        return "0%"
-    rounded = round(100 * used / capacity)
-    if rounded == 0:
-        return "<1%"
-    return ">99%" if rounded == 100 and used < capacity else f"{rounded}%"
+    return share_text(used / capacity if used else 0.0)
 
 
-def share_text(share: float | None) -> str | None:
-    """'38%' of a share from 0 to 1, by the same rule; None if there is none."""
-    if share is None:
-        return None
+def share_text(share: float) -> str:
+    """'38%' of a share from 0 to 1, by the same rule."""
     rounded = round(100 * share)
     if share > 0 and rounded == 0:
         return "<1%"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ttmem.events import Amounts
+from ttmem.events import GHOSTS, Amounts
 from ttmem.sizes import human, several
 from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.views.devices import cb_measure
 from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
 from ttmem.views.kernels import partial_sentence
 from ttmem.views.names import DeviceNames, age, pids_text
-from ttmem.views.selection import DISAGREE, LEFT, is_quiet, is_recorded
+from ttmem.views.selection import DISAGREE, is_quiet, is_recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def quiet_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
         for anomaly in device.anomalies:
             if anomaly.kind in DISAGREE:
                 disagreeing.append((anomaly.text, device))
-            elif is_quiet(anomaly) and not (anomaly.kind in LEFT and anomaly.pid in left):
+            elif is_quiet(anomaly) and not (anomaly.kind in GHOSTS and anomaly.pid in left):
                 found.append((anomaly.text, device))
     if len({device.unique_id for _, device in disagreeing}) > 1:
         apart = {device.unique_id: device for _, device in disagreeing}

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ttmem.errors import BadInput, NothingToRead
-from ttmem.events import COUNTERS_CLOSED
+from ttmem.events import COUNTERS_CLOSED, GHOSTS
 from ttmem.fast_dataclasses import replace
 from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.text import clean
 from ttmem.views.names import in_order
 
 BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the field of `MadeBy`
-# Kinds of anomalies. The first are in the table of what dead processes left behind.
-LEFT = ("ghost", "reused_pid", "replaced_program")
+TITLES = {
+    "site": "CALL SITE",
+    "stack": "CALL STACK",
+    "op": "OPERATION",
+    "phase": "PHASE",
+    "pid": "PROCESS",
+}
+# Kinds of anomalies; those of ghosts are in the table of what dead processes left behind.
 DISAGREE = ("totals_disagree", "chips_disagree")
-QUIET = (*LEFT, *DISAGREE, "elsewhere", "twice")  # they make no number wrong
+QUIET = (*GHOSTS, *DISAGREE, "elsewhere", "twice")  # they make no number wrong
 NAMED = 8  # devices in one sentence
 NO_PROCESS = "no process uses a device"
 NO_RECORDED_PROCESS = "no process used a device at this instant of the recording"

@@ -14,7 +14,7 @@ from ttmem.probe.report import DeviceReport, HighWater, Origin, ProcessReport
 from ttmem.sizes import human, several
 from ttmem.views.analysis.failures import callers, kind_name, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
-from ttmem.views.names import numbers
+from ttmem.views.names import numbers, pids_text
 from ttmem.views.table import GAP, Column, Table
 
 NOTHING_SEEN = "no process of this command opened a device, so there is nothing to report"
@@ -75,15 +75,12 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
     if not unwatched.writable:
         text = f"nothing could be watched: {folder} is not writable; choose another directory with --shm"
         return paragraph(f"ttmem: {text}", width, Style.WARN)
-    named = ", ".join(map(str, unwatched.pids[:PROCESSES]))
-    more = len(unwatched.pids) - PROCESSES
-    who = f"pid {named}" if len(unwatched.pids) == 1 else f"pids {named}"
-    rest = f" and {more:,} more" if more > 0 else ""
     left = ""
     if unwatched.space is not None:
         free, size = unwatched.space
         left = f" ({human(free)} of {human(size)} are free now)"
-    text = f"{who}{rest} could not be watched: no space for a region in {folder}{left}"
+    who = pids_text(unwatched.pids, PROCESSES)
+    text = f"{who} could not be watched: no space for a region in {folder}{left}"
     helps = (
         f"`{unwatched.clean}` removes those of dead processes, and --shm chooses another directory"
     )

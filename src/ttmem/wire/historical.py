@@ -249,12 +249,12 @@ class RecordStream:
             items.append(Problem(_HELPER_TEXT, count))
         rest = data[count * _HELPER.size :]
         if len(rest) >= _HELPER.size:
-            self._break(items, f"these bytes are no messages of the helpers: {rest[:16].hex(' ')}")
+            self._break(items, f"these bytes are not messages of the helpers: {rest[:16].hex(' ')}")
         return rest
 
     def _find_size(self, data: bytes, quiet: bool, items: list[Item]) -> bool:
         if not 1 <= data[0] <= 12 or (len(data) >= HEAD_CHECK and not _is_head(data, 0)):
-            self._break(items, f"these bytes are no allocation messages: {data[:16].hex(' ')}")
+            self._break(items, f"these bytes are not allocation messages: {data[:16].hex(' ')}")
             return False
         for size in SIZES:
             if len(data) >= size + HEAD_CHECK:

@@ -15,13 +15,19 @@ import argparse
 import os
 import sys
 
-from ttmem.commands.options import add_overwrite, ended_by_signals, open_recording, path
+from ttmem.commands.options import (
+    add_overwrite,
+    add_recording,
+    ended_by_signals,
+    open_recording,
+    path,
+)
 from ttmem.errors import BadInput
 from ttmem.sizes import human
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=path, help="a recording")
+    add_recording(parser)
     parser.add_argument(
         "--from",
         dest="start",

@@ -17,7 +17,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import ended_by_signals, open_recording, progress_line
+from ttmem.commands.options import add_recording, ended_by_signals, open_recording, progress_line
 from ttmem.errors import BadInput
 from ttmem.events import Amounts
 from ttmem.sizes import human, several
@@ -40,7 +40,7 @@ FORMATS = (
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a recording")
+    add_recording(parser)
     parser.add_argument(
         "--to", metavar="FORMAT", required=True, choices=FORMATS, help=", ".join(FORMATS)
     )

@@ -15,7 +15,7 @@ from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import path
+from ttmem.commands.options import add_recording
 from ttmem.sizes import human, several
 from ttmem.text import clean
 from ttmem.views.terminal import as_json
@@ -35,7 +35,7 @@ KINDS = {
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=path, help="a recording")
+    add_recording(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

@@ -33,6 +33,6 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(folder, str):
         where = f"in {clean(folder)}; a minute from now, a file kept-*-mark.ttmem there has the minutes around it"
     else:  # a server of an earlier version, or `ttmem record`
-        where = "in what records this server"
+        where = "in the recording of this server"
     print(f"marked {where}")
     return 0

@@ -15,13 +15,19 @@ import argparse
 import os
 from contextlib import suppress
 
-from ttmem.commands.options import add_overwrite, open_recording, path, progress_line
+from ttmem.commands.options import (
+    add_overwrite,
+    add_recording,
+    open_recording,
+    path,
+    progress_line,
+)
 from ttmem.errors import BadInput, TtmemError
 from ttmem.sizes import human
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=path, help="a recording")
+    add_recording(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -40,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def write_report(file: str, target: str, *, overwrite: bool, quiet: bool = False) -> None:
-    """Returns the line to print. The page gets its name when it is complete."""
+    """Makes the page; it gets its name when it is complete."""
     from ttmem.web.report import report
 
     check_target(target, overwrite=overwrite)
@@ -59,7 +65,7 @@ def check_target(target: str, *, overwrite: bool) -> None:
 
 
 def write_page(target: str, text: str) -> None:
-    """Writes it atomically, mode 0600; returns the line to print."""
+    """Writes it atomically, mode 0600, and says how large it is."""
     page = text.encode("utf-8", "replace")
     part = f"{target}.part-{os.getpid()}"
     try:

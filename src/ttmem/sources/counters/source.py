@@ -329,8 +329,8 @@ def read_counter_file(file: CounterFile) -> tuple[Contents, CounterRegion] | Rem
 def _left_out(uid: int, count: int) -> Remark:
     whose = "with several names" if uid == UNKNOWN_USER else f"of user {user_name(uid)}"
     text = (
-        f"{count:,} more files tt_device_*_memory {whose} are not looked at:"
-        f" {MOST_PER_USER} of each user are, {MAX_DEVICES:,} in all"
+        f"{count:,} more files tt_device_*_memory {whose} are not read:"
+        f" the limits are {MOST_PER_USER} of each user, and {MAX_DEVICES:,} in all"
     )
     return Remark("too_many", text)
 

@@ -125,7 +125,7 @@ class ProbeRegion:
             return
         raise ForeignRegion(
             f"{self.path} belongs to user {user_name(self.uid)}, but process {self.pid}, which it "
-            f"names, to user {user_name(uid)}: it counts nowhere"
+            f"names, to user {user_name(uid)}; it is not counted"
         )
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ class RegionFile:
             except OSError as problem:
                 raise BadRegion(f"{self.path}: {problem.strerror}") from problem
             if not part:
-                raise BadRegion(f"{self.path} is shorter than its header says: somebody cut it")
+                raise BadRegion(f"{self.path} is shorter than its header says: it was truncated")
             parts.append(part)
             offset += len(part)
             size -= len(part)
@@ -151,7 +151,7 @@ class RegionFile:
         if state not in list(RegionState) or state == RegionState.MAKING:
             raise NotReady(f"{self.path} is not ready")
         if not 0 < pid <= LARGEST_PID:
-            raise BadRegion(f"{self.path} names a process that cannot be")
+            raise BadRegion(f"{self.path} names an impossible process")
         return RegionHeader(
             version,
             RegionState(state),
@@ -177,7 +177,7 @@ class RegionFile:
             sound = count > 0 and not (hashed and count & (count - 1))
         expected = layout.STRIDES_OF[version][section]
         if stride != expected or count > layout.LARGEST[section] or not (fits and sound):
-            raise BadRegion(f"{self.path}: the place of {section.name} is impossible")
+            raise BadRegion(f"{self.path}: the position or size of {section.name} is impossible")
         return FileExtent(offset, count, stride)
 
     def count(self, section: Section) -> int:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice, Op, runtime_messages
+from ttmem.events.amounts import USER_SIZED
 from ttmem.events.device import DeviceDeclaration
 from ttmem.events.record import places
 from ttmem.probe.layout import SIDE, Counted, LiveType, Option, RegionState
@@ -31,7 +32,6 @@ from ttmem.sources.probe.region import ProbeRegion, RingLosses
 from ttmem.sources.probe.ring import RingBatch, closed_with_device
 from ttmem.sources.probe.tables import Activity, Counter, Failure, LiveEntry
 
-USER_SIZED = (MemoryKind.L1_SMALL, MemoryKind.TRACE)  # listed even if unused: may be too large
 MOST_OF_OWN, MOST_OF_OTHERS = 128 << 20, 8 << 20  # bytes of events that are searched
 _COUNTED = (*MemoryKind, *Counted)  # in the order of the counters
 
@@ -180,7 +180,7 @@ def _in_words(losses: RingLosses) -> Iterator[str]:
         yield f"{buffers} allocated while tracking was off, not counted"
     elif losses.unpaired_frees:
         buffers = several(losses.unpaired_frees, "buffer was", "buffers were")
-        yield f"{buffers} freed, but never seen being made: before a fork"
+        yield f"{buffers} freed whose allocation was not seen: it was before a fork"
 
 
 class Block(NamedTuple):

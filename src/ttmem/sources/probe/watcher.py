@@ -270,7 +270,7 @@ def _bounded(
             yield Remark("probe_region", f"{more} of user {user_name(uid)} cannot be read")
     for uid, count in left_out.items():
         files = several(count, "more file")
-        text = f"{files} ttmem_* of user {user_name(uid)} are not looked at: {MOST_PER_USER} of each user are"
+        text = f"{files} ttmem_* of user {user_name(uid)} are not read: {MOST_PER_USER} of each user is the limit"
         yield Remark("probe_region", text)
 
 

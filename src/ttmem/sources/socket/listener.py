@@ -95,7 +95,7 @@ class Listener:
         except PermissionError:
             name = grp.getgrgid(gid).gr_name
             raise BadInput(
-                f"you are no member of group {name!r}, so you cannot share the socket with it"
+                f"you are not a member of group {name!r}, so you cannot share the socket with it"
             ) from None
 
     def missing(self) -> bool:
@@ -176,8 +176,8 @@ def _folder(path: str) -> int:
     if others and not status.st_mode & stat.S_ISVTX:
         os.close(folder)
         raise BadInput(
-            f"other users can exchange files in {name}, also the socket; choose another --socket, "
-            f"or let root make it sticky, as /tmp should be: chmod +t {name}"
+            f"other users can replace files in {name}, including the socket; choose another --socket, "
+            f"or have root make the directory sticky, like /tmp: chmod +t {name}"
         )
     return folder
 
@@ -279,7 +279,7 @@ def _clear_stale(folder: int, path: str) -> None:
         except OSError as problem:
             if problem.errno not in (errno.ECONNREFUSED, errno.ENOENT):
                 raise BadInput(
-                    f"cannot find out who serves {path}: {problem}; choose another --socket"
+                    f"cannot determine who serves {path}: {problem}; choose another --socket"
                 ) from problem
         else:
             raise AlreadyServed(

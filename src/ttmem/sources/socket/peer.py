@@ -253,7 +253,7 @@ class Peer:
             if not self.deaf:
                 self.send(self._sink.query(self, _document(payload)))
         else:
-            raise FrameError(f"{kind.name} is for servers to send")
+            raise FrameError(f"only servers send {kind.name}")
 
     def _declare(self, document: dict[str, Any]) -> None:
         """An invalid declaration is declined without closing the connection."""
@@ -341,5 +341,5 @@ def _document(payload: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise FrameError("a payload that should be a JSON object is none")
+        raise FrameError("a payload is not a JSON object")
     return document

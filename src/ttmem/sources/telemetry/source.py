@@ -88,7 +88,7 @@ class Sensor:
         if not self.least <= value <= most:
             bounds = f"{self.least:,.0f} to {most:,.0f}{self.unit}"
             said = f"{value:,.15g}" if abs(value) < 1 << 64 else "what it says"
-            raise NoValue(f"{said}{self.unit} is not plausible; believed is {bounds}")
+            raise NoValue(f"{said}{self.unit} is not plausible; expected is {bounds}")
         return int(value) if self.divisor is None else round(float(value), 3)
 
     def _number(self, text: str) -> float:
@@ -369,7 +369,7 @@ class _Answer:
         if self._found is not None and self.done.is_set():
             return self._found
         waited = time.monotonic() - self._began
-        reason = f"the driver has not answered for {waited:.1f} s; the card may be being reset"
+        reason = f"the driver has not answered for {waited:.1f} s; the card may be resetting"
         nameless = Card(self._number, self.folder, None, None, None, address(self.folder))
         return nameless, no_telemetry(reason)
 

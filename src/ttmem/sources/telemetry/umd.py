@@ -50,7 +50,7 @@ class UmdSensors:
         try:
             answer = json.loads(self._line())
             if not isinstance(answer, list) or not all(isinstance(entry, dict) for entry in answer):
-                raise ValueError("its answer makes no sense")
+                raise ValueError("its answer cannot be understood")
         except (OSError, ValueError, RecursionError) as problem:
             self.problem = f"the user-mode driver failed: {problem}"
             self._again = time.monotonic() + self._retry_s

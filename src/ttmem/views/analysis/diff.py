@@ -127,7 +127,7 @@ def exceeded(limit: Limit, found: Diff) -> str:
 def _notes(found: Diff, broken: Sequence[Limit]) -> list[Note]:
     notes = [Note("!", Style.ALARM, f"exceeded: {exceeded(one, found)}") for one in broken]
     if found.boards[0] != found.boards[1]:
-        text = f"the runs are of {found.boards[0]} and of {found.boards[1]}: sizes differ between boards"
+        text = f"the runs used different boards, {found.boards[0]} and {found.boards[1]}: sizes differ between boards"
         notes.append(Note("!", Style.WARN, text))
     notes += [Note("-", Style.FAINT, f"failed: n/a; {why}") for why in found.failed_unknown]
     return notes

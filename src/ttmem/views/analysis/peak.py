@@ -18,6 +18,7 @@ from ttmem.views.ink import Line, Style, faint, flow, indent, ink
 from ttmem.views.meter import share_text
 from ttmem.views.names import DeviceNames
 from ttmem.views.notes import Note, note_lines
+from ttmem.views.selection import TITLES
 from ttmem.views.table import Cell, Column, Table, page, section
 
 SCHEMA = "ttmem.peak/1"
@@ -158,12 +159,12 @@ def _holders(found: Composition, by: Sequence[str], top: int, width: int) -> lis
         Column("NUMBER", right=True),
         Column("MEMORY"),
         *([Column("PART")] * (not by)),
-        Column(_title(by), grow=1),
+        Column(TITLES[by[0]] if by else "ALLOCATED BY", grow=1),
     ]
     rows: list[list[Cell]] = [
         [
             ink(f"  {human(one.bytes)}"),
-            ink(share_text(one.bytes / found.bytes) or ""),
+            ink(share_text(one.bytes / found.bytes)),
             ink(f"{one.number:,}"),
             ink(one.kind),
             *([ink(one.part.value)] * (not by)),
@@ -184,17 +185,6 @@ def _holders(found: Composition, by: Sequence[str], top: int, width: int) -> lis
 def _callers(one: Holder, width: int) -> list[Line]:
     origin = Origin(one.op, one.site, one.phase)
     return indent(map(faint, callers(origin, width - 10)), 10)
-
-
-def _title(by: Sequence[str]) -> str:
-    titles = {
-        "site": "CALL SITE",
-        "stack": "CALL STACK",
-        "op": "OPERATION",
-        "phase": "PHASE",
-        "pid": "PROCESS",
-    }
-    return titles[by[0]] if by else "ALLOCATED BY"
 
 
 def _name(one: Holder, by: Sequence[str], width: int) -> Line:
