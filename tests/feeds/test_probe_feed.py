@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.other_user import sleepers
-from tests.probe.watched import DISPATCHING, Watched
+from tests.probe.watched import DISPATCHING, Watched, switch
 from tests.sources.region_writer import Slot, Written
 from ttmem.feeds import LocalFeed
 from ttmem.probe import layout
 from ttmem.snapshots import Snapshot
-from ttmem.sources.probe.region import switch
 
 Watch = Callable[..., Watched]
 BLOCK = 512 * 8  # of every buffer that these scripts make in DRAM: 512 bytes of each of 8 banks

@@ -6,58 +6,28 @@ from pathlib import Path
 import pytest
 
 from ttmem.errors import BadInput
-from ttmem.hw import Arch, Cluster, Link, parse_cluster, read_cluster
+from ttmem.hw import Arch, parse_cluster, read_cluster
 
 DESCRIPTORS = Path(__file__).parents[1] / "data" / "cluster_descriptors"
-
-
-def n300s(count: int, *, mmio: list[int], links: list[tuple[int, int]]) -> Cluster:
-    """Chips 2i and 2i+1 share board i; each link takes channels of its own."""
-    chips = range(2 * count)
-    text = "\n".join(
-        [
-            f"arch: {{{', '.join(f'{chip}: wormhole_b0' for chip in chips)}}}",
-            f"chips_with_mmio: {mmio}",
-            f"harvesting: {{{', '.join(f'{chip}: {{harvest_mask: 3}}' for chip in chips)}}}",
-            "boards:",
-            *(
-                f"- [board_id: {i}, board_type: n300, chips: [{2 * i}, {2 * i + 1}]]"
-                for i in range(count)
-            ),
-            "ethernet_connections:" + (" []" if not links else ""),
-            *(
-                f"- [{{chip: {a}, chan: {100 + i}}}, {{chip: {b}, chan: {100 + i}}}]"
-                for i, (a, b) in enumerate(links)
-            ),
-        ]
-    )
-    return parse_cluster(text.encode(), "made.yaml")
 
 
 def test_an_n150_without_ids_is_known_by_what_the_file_says_and_no_more() -> None:
     cluster = read_cluster(DESCRIPTORS / "n150.yaml")
     (chip,) = cluster.chips
     assert (chip.logical_id, chip.arch, chip.board_type) == (0, Arch.WORMHOLE, "n150")
-    assert (chip.mmio_index, chip.is_remote, chip.board_id) == (2, False, 1099511630001)
-    unknown = (chip.unique_id, chip.pci, chip.bus_id, chip.gateway, chip.asic_location)
-    assert unknown == (None,) * 5
-    assert cluster.board_name == "n150"
+    assert not chip.is_remote
+    assert (chip.unique_id, chip.pci, chip.bus_id) == (None, None, None)
 
 
-def test_the_remote_chip_of_an_n300_is_reached_through_its_neighbour() -> None:
+def test_the_second_chip_of_an_n300_is_remote() -> None:
     near, far = read_cluster(DESCRIPTORS / "n300.yaml").chips
-    assert (near.is_remote, near.gateway, near.unique_id) == (False, None, 1099511640077)
-    assert (far.is_remote, far.gateway, far.unique_id) == (True, 0, 1099511640078)
+    assert (near.is_remote, near.unique_id) == (False, 1099511640077)
+    assert (far.is_remote, far.unique_id) == (True, 1099511640078)
 
 
 def test_a_bus_number_alone_gives_no_pci_address() -> None:
     near = read_cluster(DESCRIPTORS / "n300.yaml").chip(0)
     assert (near.bus_id, near.pci) == (0x0A, None)
-
-
-def test_a_link_that_both_ends_list_is_one_link() -> None:
-    cluster = read_cluster(DESCRIPTORS / "n300.yaml")
-    assert cluster.links == (Link(0, 8, 1, 0), Link(0, 9, 1, 1))
 
 
 def test_pci_addresses_are_text_even_where_yaml_sees_numbers_in_base_60() -> None:
@@ -76,7 +46,6 @@ def test_chips_are_in_the_order_of_their_logical_ids() -> None:
 def test_each_chip_has_the_grid_that_its_own_harvesting_leaves() -> None:
     cluster = read_cluster(DESCRIPTORS / "p150x4.yaml")
     assert [chip.tensix_harvested for chip in cluster.chips] == [2, 2, 2, 1]
-    assert [chip.eth_harvested for chip in cluster.chips] == [2, 2, 2, 2]
     assert [cluster.spec(chip).grid for chip in cluster.chips] == [(11, 10)] * 3 + [(12, 10)]
 
 
@@ -92,40 +61,11 @@ def test_a_chip_that_is_not_there_is_refused_with_those_that_are() -> None:
         read_cluster(DESCRIPTORS / "n300.yaml").chip(2)
 
 
-def test_four_n300_wired_as_a_t3k_are_a_t3k() -> None:
-    pairs = [(0, 1), (2, 3), (4, 5), (6, 7)]
-    between_gateways = [(0, 2), (0, 4), (2, 6), (4, 6)]
-    between_remotes = [(1, 3), (5, 7)]
-    wired = pairs + between_gateways + between_remotes
-    assert n300s(4, mmio=[0, 2, 4, 6], links=wired).board_name == "t3k"
-    assert n300s(4, mmio=[0, 2, 4, 6], links=pairs).board_name == "n300"
-
-
-def test_the_gateway_is_on_the_same_board_even_if_a_cable_leads_elsewhere() -> None:
-    cluster = n300s(2, mmio=[0, 2], links=[(2, 1), (0, 2)])
-    assert [chip.gateway for chip in cluster.chips] == [None, 0, None, 2]
-
-
-def test_a_board_without_mmio_is_reached_over_the_fewest_links() -> None:
-    cluster = n300s(3, mmio=[0, 2], links=[(0, 1), (1, 4), (2, 5), (4, 5)])
-    # 4 is two links from 0 and from 2: the lower id; 5 is one link from 2
-    assert (cluster.chip(4).gateway, cluster.chip(5).gateway) == (0, 2)
-
-
-def test_a_remote_chip_that_nothing_reaches_has_no_gateway() -> None:
-    assert [chip.gateway for chip in n300s(1, mmio=[], links=[(0, 1)]).chips] == [None, None]
-
-
 def test_a_board_type_of_the_future_still_has_capacities() -> None:
     text = (DESCRIPTORS / "p150x4.yaml").read_text().replace("p150\n", "p999\n")
     cluster = parse_cluster(text.encode(), "future.yaml")
     spec = cluster.spec(0)
-    assert (cluster.board_name, spec.board, spec.grid) == (None, "p999", (11, 10))
-
-
-def test_a_machine_of_different_boards_has_no_board_name() -> None:
-    text = (DESCRIPTORS / "p150x4.yaml").read_text().replace("p150\n", "p100\n", 1)
-    assert parse_cluster(text.encode(), "mixed.yaml").board_name is None
+    assert (spec.board, spec.grid) == ("p999", (11, 10))
 
 
 def test_a_p150_with_one_harvested_column_has_120_compute_cores() -> None:

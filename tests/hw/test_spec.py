@@ -16,7 +16,7 @@ def test_a_p150_is_as_the_runtime_itself_reports_it() -> None:
     spec = device_spec("p150", l1_small_size=32_768, trace_region_size=MIB)
     assert (spec.grid, spec.l1_banks, spec.dram_banks) == ((11, 10), 110, 8)
     assert (spec.l1_bank_size, spec.l1_small_bank_size) == (1_428_352, 32_768)
-    assert (spec.cb_base, spec.cb_limit) == (111_744, 1_461_120)
+    assert (spec.cb_base, spec.l1_map.worker_l1_size) == (111_744, 1_461_120)
     assert (spec.l1_per_core, spec.l1_total) == (1_572_864, 173_015_040)
 
 
@@ -91,18 +91,18 @@ def test_the_171_6_mib_of_the_original_system_are_the_noc_grid_and_no_device_has
 
 
 @pytest.mark.parametrize(
-    ("board", "banks", "view", "total", "reserved"),
+    ("board", "banks", "view", "reserved"),
     [
-        ("n150", 12, 1_073_741_824, 12 * 1024**3, 1_048_640),
-        ("p100", 7, 4_278_190_080, 29_947_330_560, 1_048_704),
-        ("p150", 8, 4_278_190_080, 34_225_520_640, 1_048_704),
+        ("n150", 12, 1_073_741_824, 1_048_640),
+        ("p100", 7, 4_278_190_080, 1_048_704),
+        ("p150", 8, 4_278_190_080, 1_048_704),
     ],
 )
 def test_dram_has_a_reserved_bottom_in_every_bank(
-    board: str, banks: int, view: int, total: int, reserved: int
+    board: str, banks: int, view: int, reserved: int
 ) -> None:
     spec = device_spec(board)
-    assert (spec.dram_banks, spec.dram_view_size, spec.dram_total) == (banks, view, total)
+    assert (spec.dram_banks, spec.dram_view_size) == (banks, view)
     assert spec.dram_bank_size == view - reserved
     assert spec.dram_capacity == banks * (view - reserved)
 
@@ -169,11 +169,10 @@ def test_what_can_be_allocated_and_what_is_reserved_make_up_the_whole_memory(
     board: Board, dispatch: Dispatch, l1_small: int, trace: int
 ) -> None:
     spec = device_spec(board, dispatch=dispatch, l1_small_size=l1_small, trace_region_size=trace)
-    kinds = spec.kind_capacities
     firmware = spec.l1_map.kernel_config_base * spec.l1_banks
-    assert kinds["l1"] + kinds["l1_small"] == spec.l1_capacity
+    assert spec.l1_kind_capacity + spec.l1_small_capacity == spec.l1_capacity
     assert spec.l1_capacity + spec.ring_capacity + firmware == spec.l1_total
-    reserved = spec.dram_reserved * spec.dram_banks
-    assert kinds["dram"] + kinds["trace"] + reserved == spec.dram_total
-    assert kinds["l1_small"] >= l1_small
-    assert kinds["trace"] >= trace
+    usable = spec.dram_banks * (spec.dram_view_size - spec.dram_reserved)
+    assert spec.dram_capacity + spec.trace_capacity == usable
+    assert spec.l1_small_capacity >= l1_small
+    assert spec.trace_capacity >= trace

@@ -27,7 +27,7 @@ def test_t1_a_p150_has_the_banks_of_the_mock_run() -> None:
     view = Allocator(MOCK_P150).memory_view(L1)
 
     assert MOCK_P150.grid == (11, 10)
-    assert (MOCK_P150.cb_base, MOCK_P150.cb_limit) == (111_744, 1_461_120)
+    assert (MOCK_P150.cb_base, MOCK_P150.l1_map.worker_l1_size) == (111_744, 1_461_120)
     assert view == MemoryView(110, 1_428_352, 0, 1_428_352, 1_428_352)
     assert Allocator(MOCK_P150).memory_view(DRAM).num_banks == 8
 

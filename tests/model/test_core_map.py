@@ -120,7 +120,7 @@ def test_every_core_shows_the_addresses_of_the_model(
         assert found.distance == (lowest or 0) - max(ran, default=top)
         used = sum(end - start for start, end in regions) + sum(buffer.block for buffer in buffers)
         assert full.used(core) == full.added_up(core) == used  # of one process
-    assert full.capacity == mesh.spec.cb_limit
+    assert full.capacity == mesh.spec.l1_map.worker_l1_size
 
 
 def test_the_pieces_cover_l1_from_its_first_byte_to_its_last(

@@ -16,10 +16,10 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.probe.test_captured import events_of
-from tests.probe.watched import Watched
+from tests.probe.watched import Watched, switch
 from ttmem.events import MemoryKind, Op
 from ttmem.probe import environment, layout
-from ttmem.sources.probe.region import ProbeRegion, switch
+from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, find_regions
 
 Watch = Callable[..., Watched]

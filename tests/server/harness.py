@@ -17,7 +17,7 @@ from types import TracebackType
 from tests.patience import PATIENCE_S, wait_until
 from ttmem.api import snapshot
 from ttmem.snapshots import Device, Snapshot
-from ttmem.wire.historical import Head, Message, decode_tail, encode
+from ttmem.wire.historical import HEAD, TAILS, Head, Message, encode
 
 # Another user may not be able to read the interpreter's folders: everything is imported before.
 _AS_USER = """
@@ -156,7 +156,13 @@ class OldClient:
             piece = self.socket.recv(self.record_size - len(data))
             assert piece, "the server closed the connection"
             data += piece
-        return decode_tail(data)
+        return tail_of(data)
+
+
+def tail_of(record: bytes) -> dict[str, int]:
+    """The tail of an answer, by field name."""
+    layout, names = TAILS[len(record)]
+    return dict(zip(names, layout.unpack_from(record, HEAD.size), strict=True))
 
 
 @contextmanager

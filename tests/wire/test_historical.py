@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ttmem.wire.historical import SIZES, Head, Message, decode_head, decode_tail, encode
+from tests.server.harness import tail_of
+from ttmem.wire.historical import SIZES, Head, Message, decode_head, encode
 
 GOLDEN = Path(__file__).parent.parent / "data" / "historical"
 
@@ -49,7 +50,7 @@ def test_an_answer_has_the_bytes_of_its_golden_file(size: int) -> None:
 
 @pytest.mark.parametrize(("size", "fields"), [(72, 4), (112, 12), (128, 14), (144, 17)])
 def test_each_size_carries_its_own_fields(size: int, fields: int) -> None:
-    tail = decode_tail(golden("response", size))
+    tail = tail_of(golden("response", size))
 
     assert len(tail) == fields
     assert all(ANSWER[name] == value for name, value in tail.items())
@@ -58,4 +59,4 @@ def test_each_size_carries_its_own_fields(size: int, fields: int) -> None:
 def test_a_value_too_large_for_its_field_is_cut_to_the_largest() -> None:
     record = encode(144, Head(Message.RESPONSE), {"ringbuffer_used_bytes": 1 << 40})
 
-    assert decode_tail(record)["ringbuffer_used_bytes"] == (1 << 32) - 1
+    assert tail_of(record)["ringbuffer_used_bytes"] == (1 << 32) - 1

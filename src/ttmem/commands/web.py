@@ -87,7 +87,7 @@ def add_http_options(add: Callable[..., object]) -> None:
         "--key-file",
         metavar="FILE",
         type=path,
-        help="make tokens with the key in this file, so that they outlast a restart; a missing file is created, with mode 0600",
+        help="make tokens with the key in this file, so that they outlast a restart; created if missing, mode 0600",
     )
     add(
         "--allow-host",

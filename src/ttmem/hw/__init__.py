@@ -19,7 +19,7 @@ from ttmem.hw.l1_map import NEWEST, VERSIONS, RuntimeL1Map, l1_map
 from ttmem.hw.spec import DeviceSpec, device_spec
 
 if TYPE_CHECKING:
-    from ttmem.hw.cluster import Chip, Cluster, Link
+    from ttmem.hw.cluster import Chip, Cluster
     from ttmem.hw.descriptor import parse_cluster, read_cluster
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "DeviceSpec",
     "Dispatch",
     "Grid",
-    "Link",
     "RuntimeL1Map",
     "board",
     "bus_of",
@@ -51,7 +50,6 @@ __all__ = [
 _LATER = {
     "Chip": "cluster",
     "Cluster": "cluster",
-    "Link": "cluster",
     "parse_cluster": "descriptor",
     "read_cluster": "descriptor",
 }

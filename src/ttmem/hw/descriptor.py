@@ -1,16 +1,16 @@
 """Reads cluster descriptors, the YAML the driver writes about the chips of one machine, as untrusted input.
 
+What else the file contains is ignored.
+
 | section                | shape                                            | here      |
 |------------------------|--------------------------------------------------|-----------|
 | `arch`                 | {chip: name}                                     | needed    |
 | `chips_with_mmio`      | [{chip: index}], or [chip]                       | needed    |
-| `harvesting`           | {chip: {harvest_mask, dram_harvesting_mask ...}} | needed    |
-| `boards`               | [[{board_id}, {board_type}, {chips: [chip]}]]    | needed    |
-| `ethernet_connections` | [[{chip, chan}, {chip, chan}]]                   | needed    |
+| `harvesting`           | {chip: {harvest_mask, dram_harvesting_mask}}     | needed    |
+| `boards`               | [[{board_type}, {chips: [chip]}]]                | needed    |
 | `chip_unique_ids`      | {chip: number}                                   | optional  |
 | `chip_pci_bdfs`        | {chip: domain:bus:device.function}, MMIO only    | optional  |
 | `chip_to_bus_id`       | {chip: hexadecimal}                              | optional  |
-| `asic_locations`       | {chip: number}                                   | optional  |
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ttmem.errors import BadInput
 from ttmem.fast_dataclasses import dataclass
 from ttmem.hw.arch import Arch
 from ttmem.hw.boards import bus_of, find_board
-from ttmem.hw.cluster import Chip, Cluster, Link, find_gateways
+from ttmem.hw.cluster import Chip, Cluster
 
 # A 32-chip galaxy takes 20 KiB.
 MAX_BYTES = 8 * 1024 * 1024
@@ -150,37 +150,29 @@ def _cluster_of(document: Field) -> Cluster:
         raise document.wrong("'arch' names no chip")
     mmio = _mmio(document.need("chips_with_mmio"), archs)
     boards = _boards(document.need("boards"), archs)
-    links = _links(document.need("ethernet_connections"), archs)
     unique_ids = _optional(document, "chip_unique_ids", archs, Field.number)
     _check_unique(document, unique_ids)
     addresses = _optional(document, "chip_pci_bdfs", mmio, _bdf)
     buses = _optional(document, "chip_to_bus_id", archs, _bus)
-    locations = _optional(document, "asic_locations", archs, Field.number)
-    masks = _of_chips(document.need("harvesting"), archs, _masks)
-    board_ids = {chip: boards[chip][0] if chip in boards else None for chip in archs}
-    gateways = find_gateways(board_ids, mmio, links)
+    harvested = _of_chips(document.need("harvesting"), archs, _harvested)
     for chip in archs:
-        if chip not in masks:
+        if chip not in harvested:
             raise document.need("harvesting").wrong(f"chip {chip} is missing")
     chips = (
         Chip(
             logical_id=chip,
             unique_id=unique_ids.get(chip),
             arch=archs[chip],
-            board_type=boards[chip][1] if chip in boards else None,
-            board_id=board_ids[chip],
+            board_type=boards.get(chip),
             pci=addresses.get(chip),
             bus_id=buses.get(chip),
-            mmio_index=mmio.get(chip),
-            gateway=gateways.get(chip),
-            tensix_mask=masks[chip][0],
-            dram_mask=masks[chip][1],
-            eth_mask=masks[chip][2],
-            asic_location=locations.get(chip),
+            is_remote=chip not in mmio,
+            tensix_harvested=harvested[chip][0],
+            dram_harvested=harvested[chip][1],
         )
         for chip in sorted(archs)
     )
-    return Cluster(tuple(chips), links)
+    return Cluster(tuple(chips))
 
 
 def _of_chips(
@@ -226,67 +218,43 @@ def _arch(field: Field) -> Arch:
         raise field.wrong(str(error)) from None
 
 
-def _mmio(section: Field, archs: Collection[int]) -> dict[int, int]:
-    indices: dict[int, int] = {}
+def _mmio(section: Field, archs: Collection[int]) -> set[int]:
+    """The chips with MMIO."""
+    found: set[int] = set()
     for entry in section.sequence():
-        if isinstance(entry.value, dict):
-            pairs = [(chip, field.chip_id()) for chip, field in entry.by_chip().items()]
-        else:
-            pairs = [(entry.chip_id(), entry.chip_id())]
-        for chip, index in pairs:
+        for chip in entry.by_chip() if isinstance(entry.value, dict) else [entry.chip_id()]:
             _check_known(entry, chip, archs)
-            if chip in indices:
+            if chip in found:
                 raise entry.wrong(f"chip {chip} occurs twice")
-            indices[chip] = index
-    return indices
+            found.add(chip)
+    return found
 
 
-def _boards(section: Field, archs: dict[int, Arch]) -> dict[int, tuple[int, str]]:
-    """(board id, board type) by chip."""
-    found: dict[int, tuple[int, str]] = {}
+def _boards(section: Field, archs: dict[int, Arch]) -> dict[int, str]:
+    """Board types by chip."""
+    found: dict[int, str] = {}
     for entry in section.sequence():
         parts = {key: field for part in entry.sequence() for key, field in part.mapping().items()}
-        for key in ("board_id", "board_type", "chips"):
+        for key in ("board_type", "chips"):
             if key not in parts:
                 raise entry.wrong(f"{key!r} is missing")
-        board = parts["board_id"].number(), parts["board_type"].text()
-        known = find_board(board[1])
+        board = parts["board_type"].text()
+        known = find_board(board)
         for field in parts["chips"].sequence():
             chip = field.chip_id()
             _check_known(field, chip, archs)
             if chip in found:
                 raise field.wrong(f"chip {chip} is on two boards")
             if known is not None and known.arch is not archs[chip]:
-                raise field.wrong(f"chip {chip} is {archs[chip]}, but {board[1]} is {known.arch}")
+                raise field.wrong(f"chip {chip} is {archs[chip]}, but {board} is {known.arch}")
             found[chip] = board
     return found
 
 
-def _links(section: Field, archs: Collection[int]) -> tuple[Link, ...]:
-    """A link may be listed in both directions; it is still one link."""
-    peers: dict[tuple[int, int], tuple[int, int]] = {}
-    links = set()
-    for entry in section.sequence():
-        ends = entry.sequence()
-        if not 2 <= len(ends) <= 3:  # an optional third element says whether the link routes
-            raise entry.wrong("must name two ends, each with chip and chan")
-        low, high = sorted(_end(field, archs) for field in ends[:2])
-        if peers.setdefault(low, high) != high or peers.setdefault(high, low) != low:
-            raise entry.wrong("one of the two channels is already linked to another")
-        links.add(Link(*low, *high))
-    return tuple(sorted(links))
-
-
-def _end(field: Field, archs: Collection[int]) -> tuple[int, int]:
-    chip = field.need("chip").chip_id()
-    _check_known(field, chip, archs)
-    return chip, field.need("chan").number(_U32)
-
-
-def _masks(field: Field) -> tuple[int, int, int]:
-    optional = (field.get("dram_harvesting_mask"), field.get("eth_harvesting_mask"))
-    dram, eth = (0 if mask is None else mask.number(_U32) for mask in optional)
-    return field.need("harvest_mask").number(_U32), dram, eth
+def _harvested(field: Field) -> tuple[int, int]:
+    """How many rows or columns of Tensix cores, and how many DRAM channels."""
+    tensix, dram = field.need("harvest_mask"), field.get("dram_harvesting_mask")
+    return tensix.number(_U32).bit_count(), 0 if dram is None else dram.number(_U32).bit_count()
 
 
 def _bdf(field: Field) -> str:

@@ -78,11 +78,6 @@ class DeviceSpec:
         return self.l1_map.unreserved_base
 
     @property
-    def cb_limit(self) -> int:
-        """Bytes available to the circular buffers of a core that holds nothing else."""
-        return self.l1_map.worker_l1_size
-
-    @property
     def ring_per_core(self) -> int:
         return self.l1_map.ring_bytes
 
@@ -95,26 +90,12 @@ class DeviceSpec:
         return self.dram_view_size - self.dram_reserved - self.trace_bank_size
 
     @property
-    def dram_total(self) -> int:
-        return self.dram_banks * self.dram_view_size
-
-    @property
     def dram_capacity(self) -> int:
         return self.dram_banks * self.dram_bank_size
 
     @property
     def trace_capacity(self) -> int:
         return self.dram_banks * self.trace_bank_size
-
-    @property
-    def kind_capacities(self) -> dict[str, int]:
-        """Capacity by the name of the kind in JSON."""
-        return {
-            "dram": self.dram_capacity,
-            "l1": self.l1_kind_capacity,
-            "l1_small": self.l1_small_capacity,
-            "trace": self.trace_capacity,
-        }
 
     @property
     def l1_alignment(self) -> int:

@@ -117,12 +117,6 @@ def encode(record_size: int, head: Head, tail: dict[str, int] | None = None) -> 
         return HEAD.pack(*head) + layout.pack(*cut)
 
 
-def decode_tail(record: bytes) -> dict[str, int]:
-    """The tail of an answer, by field name."""
-    layout, names = TAILS[len(record)]
-    return dict(zip(names, layout.unpack_from(record, HEAD.size), strict=True))
-
-
 def decode_head(data: bytes, offset: int = 0) -> Head:
     return Head._make(HEAD.unpack_from(data, offset))
 

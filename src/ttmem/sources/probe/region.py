@@ -274,12 +274,3 @@ class ProbeRegion:
     def lost(self) -> int:
         """Events that were overwritten before they were read, or never finished."""
         return self._cursor.lost
-
-
-def switch(path: str, on: bool) -> None:
-    """Turns tracking on or off in a running process."""
-    file = RegionFile(path)  # checks that it is a region
-    try:
-        file.write(layout.TRACKING_AT, int(on).to_bytes(4, "little"))
-    finally:
-        file.close()
