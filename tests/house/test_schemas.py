@@ -6,6 +6,7 @@ import copy
 import importlib.resources
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from tests.analysis.runs import Run
 from tests.clean.conftest import dead as dead
 from tests.doctor.hosts import write_probe_region
 from tests.exporters.history import record
+from tests.fleet.answers import answering, fleet_of_three
 from tests.model.running import finish, start
 from tests.other_user import sleepers
 from tests.patience import PATIENCE_S, wait_until
@@ -43,9 +45,13 @@ NAMES = (
     "diff",
     "size",
     "explain",
+    "info",
+    "fleet",
+    "fleet-host",
 )
 ALL_DETAILS = ("--detail", "programs,buffers,cores,events,history")
 Watch = Callable[..., Watched]
+REPOSITORY = Path(__file__).parents[2]
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -210,6 +216,16 @@ def test_what_doctor_and_clean_say_is_as_the_schemas_say(
     assert undone["files"]
 
 
+def test_every_document_of_a_command_has_a_schema() -> None:
+    """Except those that only ttmem itself reads."""
+    own = {"ttmem.baseline/1", "ttmem.report/1"}
+    sources = "".join(path.read_text() for path in (REPOSITORY / "src" / "ttmem").rglob("*.py"))
+
+    printed_by_commands = set(re.findall(r'"(ttmem\.[a-z-]+/\d)"', sources)) - own
+
+    assert printed_by_commands == {f"ttmem.{name}/1" for name in NAMES}
+
+
 def test_a_key_that_the_schema_lacks_is_noticed(tmp_path: Path) -> None:
     Written(N300_LOCAL).write(tmp_path)
     snapshot = printed("ps", "--shm", str(tmp_path))
@@ -238,9 +254,10 @@ def test_what_questions_about_a_recording_answer_is_as_the_schemas_say(tmp_path:
         printed("leaks", paths[0]),
         printed("diff", *paths),
         printed("size", paths[0]),
+        printed("info", paths[0]),
     ]
 
-    assert [problems(each) for each in answers] == [[], [], [], []]
+    assert [problems(each) for each in answers] == [[], [], [], [], []]
     assert answers[0]["peaks"]
     assert answers[1]["leaks"] == 1
 
@@ -251,7 +268,19 @@ def test_what_explain_says_is_as_its_schema_says(tmp_path: Path) -> None:
     record(recording)
 
     of_a_log, of_a_recording = printed("explain", log), printed("explain", recording)
+    described = printed("info", recording)
 
-    assert [problems(of_a_log), problems(of_a_recording)] == [[], []]
+    assert [problems(each) for each in (of_a_log, of_a_recording, described)] == [[], [], []]
+    assert described["processes"]
+    assert {marker["kind"] for marker in described["markers"]} >= {"failure"}
     assert len(of_a_log["messages"]) == 2
     assert of_a_recording["failures"]
+
+
+def test_what_a_prometheus_knows_is_as_the_schemas_say() -> None:
+    with answering(fleet_of_three) as (url, _):
+        fleet = printed("ps", "--prometheus", url)
+        host = printed("ps", "--prometheus", url, "--host", "a")
+
+    assert [problems(fleet), problems(host)] == [[], []]
+    assert (len(fleet["hosts"]), len(host["processes"])) == (3, 1)

@@ -163,3 +163,20 @@ def test_changes_since_the_previous_refresh_are_signed_and_the_largest_is_first(
 def test_where_nothing_changed_it_says_so() -> None:
     text = render(one_device(), previous=one_device(), width=120, color=False)
     assert "CHANGES  since the previous refresh\n nothing\n" in text
+
+
+def test_changes_give_up_their_commands_where_processes_do() -> None:
+    before = CASES["sixty_processes"]()
+    grown = [
+        replace(one, devices={chip: held._replace(dram=held.dram + MIB)})
+        for one in before.processes[:4]
+        for chip, held in [next(iter(one.devices.items()))]
+    ]
+    now = replace(before, processes=(*grown, *before.processes[4:]))
+
+    text = render(now, previous=before, width=80, color=False, height=24)
+
+    changes = text[text.index("CHANGES") :].splitlines()
+    assert [line.split()[0] for line in changes[2:6]] == [str(one.pid) for one in grown]
+    assert "commands" in changes[-1]
+    assert not any("python" in line for line in changes)

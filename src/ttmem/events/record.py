@@ -127,7 +127,7 @@ class Notice(IntEnum):
 
 
 class Control(IntEnum):
-    """An `Event.op` in a journal that is no event; numbered as in `native/event.hpp`."""
+    """An `Event.op` that stands only in a journal: a call that changed the native ledger."""
 
     BATCH = 128
     OPEN_PROCESS = 129

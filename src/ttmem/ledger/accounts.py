@@ -36,7 +36,7 @@ from ttmem.wire.rows import AccountRow, FindingCode, FindingRow, flat_rows
 
 MAX_CORE_SETS = 16_384
 Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
-MOST_LIVE = 1 << 22  # as in `native/module.cpp`
+MOST_LIVE = 1 << 22  # as MAX_LIVE in `native/ledger.hpp`
 OF_A_CORE_SET = 256  # bytes
 OF_A_DECLARATION = 2048
 

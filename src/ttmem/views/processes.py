@@ -127,8 +127,13 @@ def process_table(
     return [*lines, *indent(flow(legend(shown), width - 1), 1)]
 
 
-def change_table(now: Snapshot, before: Snapshot, names: DeviceNames, width: int) -> list[Line]:
-    """What each process allocated or freed in between, the largest change first."""
+def change_table(
+    now: Snapshot, before: Snapshot, names: DeviceNames, width: int, commands: bool = True
+) -> list[Line]:
+    """What each process allocated or freed in between, the largest change first.
+
+    `commands`: may have lines of their own.
+    """
     then, held = _held_by_pid(before), _held_by_pid(now)
     known = {
         row.pid: row for one in (before, now) for row in process_rows(one, names) if not row.dead
@@ -143,7 +148,7 @@ def change_table(now: Snapshot, before: Snapshot, names: DeviceNames, width: int
     rows.sort(key=lambda row: (-sum(map(abs, row.held)), row.pid))
     if not rows:
         return [faint(" nothing")]
-    return _table(rows[:CHANGES], _others(rows[CHANGES:]), "USER", width, amount=_signed)
+    return _table(rows[:CHANGES], _others(rows[CHANGES:]), "USER", width, commands, _signed)
 
 
 def _held_by_pid(snapshot: Snapshot) -> dict[int, Amounts]:

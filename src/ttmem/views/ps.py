@@ -138,7 +138,10 @@ def render(
     ordered = in_order(shown)
     before = previous and without_idle(previous)[0]
     names = DeviceNames([*ordered.devices, *(before.devices if before else ())])
-    changes = change_table(ordered, before, names, width) if before else []
+    changes = {
+        commands: change_table(ordered, before, names, width, commands) if before else []
+        for commands in (True, False)
+    }
     telemetry = telemetry_table(ordered, width)
     text = _Text(
         ordered, names, width, kernels, earlier, zone, chosen, choices, idle, telemetry, changes
@@ -158,7 +161,7 @@ class _Text:
     choices: Sequence[str]
     idle: int  # unused devices that are not shown
     telemetry: list[Line]  # made once, because many heights are tried
-    changes: list[Line]
+    changes: Mapping[bool, list[Line]]  # with and without commands on lines of their own
 
     def lines(self, height: int | None) -> list[Line]:
         if height is None:
@@ -185,7 +188,7 @@ class _Text:
             self._by_type() if extent.by_type else [],
             section("TELEMETRY", "", self.telemetry) if extent.telemetry else [],
             [] if self._is_idle else section("PROCESSES", "", self._processes(extent)),
-            section("CHANGES", "since the previous refresh", self.changes),
+            section("CHANGES", "since the previous refresh", self.changes[extent.commands]),
             self._left_behind() if extent.left_behind else [],
             self._note_lines(extent),
             self._left_out(extent),
