@@ -42,7 +42,7 @@ from ttmem.views.ps import render
 from ttmem.web.report import report
 
 DOCS = Path(__file__).parent
-README = DOCS.parent / "README.md"
+README, PROBE_PAGE = DOCS.parent / "README.md", DOCS / "probe.md"
 FOLDER, PROGRAMS = DOCS / "pictures", DOCS / "programs"
 SIZE = (120, 36)
 SECONDS = float(os.environ.get("PICTURE_SECONDS", "75"))  # charts need history
@@ -120,18 +120,28 @@ def command(there: Machine, environment: Environment, program: str, *arguments: 
 
 def explained(environment: Environment) -> str:
     """What `ttmem run` says about generate.py when it runs out of memory."""
-    with Machine(environment, "p150") as there:
+    return _said(environment, "p150", r"pid \d+: no space", "generate.py")
+
+
+def summary(environment: Environment) -> str:
+    """The summary of serve.py with 20 requests."""
+    return _said(environment, "p150x4", r"pid \d+: devices", "serve.py", "20")
+
+
+def _said(environment: Environment, board: str, begin: str, program: str, *arguments: str) -> str:
+    """The paragraph of `ttmem run` that begins so."""
+    with Machine(environment, board) as there:
         done = subprocess.run(
-            command(there, environment, "generate.py"),
+            command(there, environment, program, *arguments),
             cwd=there.folder,
             env=there.variables(there.folder) | {"COLUMNS": WIDTH},
             capture_output=True,
             text=True,
             check=False,
         )
-    found = re.search(r"^ttmem: pid \d+: no space.*\n(?:  .*\n)+", done.stderr, re.MULTILINE)
+    found = re.search(rf"^ttmem: {begin}.*\n(?:  .*\n)+", done.stderr, re.MULTILINE)
     if found is None:
-        raise SystemExit(f"generate.py did not run out of memory:\n{done.stderr}")
+        raise SystemExit(f"{program} did not end as the docs say:\n{done.stderr}")
     return found[0].rstrip("\n")
 
 
@@ -213,6 +223,16 @@ def _update_readme(failure: str, snapshot: str) -> None:
         before, block, rest = text.partition(f"```console\n$ {command}\n")
         text = before + block + output + rest[rest.index("\n```") :]
     README.write_text(text, "utf-8")
+
+
+def sample_summary() -> str:
+    """The summary in docs/probe.md."""
+    return PROBE_PAGE.read_text("utf-8").partition("```\nttmem: pid ")[2].partition("\n```")[0]
+
+
+def _update_probe_page(said: str) -> None:
+    text = PROBE_PAGE.read_text("utf-8")
+    PROBE_PAGE.write_text(text.replace(sample_summary(), said.removeprefix("ttmem: pid ")), "utf-8")
 
 
 def _recorded(there: Machine, environment: Environment) -> Path:
@@ -354,6 +374,7 @@ def main() -> None:
         snapshot = _snapshot(there)
     (FOLDER / "snapshot.json").write_text(snapshot + "\n", encoding="utf-8")
     _update_readme(failure, snapshot)
+    _update_probe_page(summary(environment))
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def test_a_limit_decides_the_exit_code(
     "limit", ["", "l1.peak", "l1.peak > ", "peak > 2%", "l1.peak < +2%", "dram.peak > 2%"]
 )
 def test_a_limit_that_cannot_be_parsed_shows_how_it_is_written(limit: str) -> None:
-    with pytest.raises(BadInput, match=r"write such as 'l1_used\.peak > \+2%'"):
+    with pytest.raises(BadInput, match=r"write it like 'l1_used\.peak > \+2%'"):
         parse_limit(limit)
 
 

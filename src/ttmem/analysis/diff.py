@@ -219,7 +219,7 @@ def _boards(history: History) -> str:
 _LIMIT = re.compile(
     r"\s*([a-z0-9_. ]+?)\s*(>=|>)\s*(\+?)\s*([0-9.]+\s*(?:%|[KMGT]?i?B?))\s*", re.IGNORECASE
 )
-LIMIT_HELP = "write such as 'l1_used.peak > +2%', 'dram.peak > +64 MiB', 'dram.peak > 8 GiB' or 'allocations > +5%'"
+LIMIT_HELP = "write it like 'l1_used.peak > +2%', 'dram.peak > +64 MiB', 'dram.peak > 8 GiB' or 'allocations > +5%'"
 
 
 @dataclass(frozen=True, slots=True)
