@@ -69,6 +69,14 @@ def user_name(uid: int | None) -> str | None:
         return str(uid)
 
 
+def owner_of(path: str) -> str | None:
+    """The user who owns a file, or a link; None if that is unknown."""
+    try:
+        return user_name(os.lstat(path).st_uid)
+    except OSError:
+        return None
+
+
 def user_title(uid: int) -> str:
     """For sentences: 'user nobody (uid 65534)'."""
     return f"user {user_name(uid)} (uid {uid})"

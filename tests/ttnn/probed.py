@@ -16,7 +16,7 @@ from ttmem.probe import environment
 from ttmem.probe.layout import LiveType
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import find_regions
-from ttmem.sources.probe.tables import Rectangle
+from ttmem.wire.frames import Rectangle
 
 SIZES = Sizes(l1_small_size=32_768, trace_region_size=1 << 20)
 KINDS = {

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from ttmem.errors import BadInput, ClosedToYou, NoServer, NotTrusted, Refused, TtmemError
-from ttmem.procfs import in_initial_namespace, peer_credentials, process_facts, user_name
+from ttmem.procfs import (
+    in_initial_namespace,
+    owner_of,
+    peer_credentials,
+    process_facts,
+    user_name,
+)
 from ttmem.text import printable
 from ttmem.wire.frames import Frame, FrameError, FrameStream, json_frame, preamble
 from ttmem.wire.socket_path import DEFAULT_SOCKET, SOCKET_VARIABLE, named_socket, socket_path
@@ -83,7 +89,7 @@ def explained(given: str | None, error: Exception) -> TtmemError:
         return NoServer(_absence(path))
     if isinstance(error, PermissionError):
         return ClosedToYou(
-            f"the socket {path} belongs to {_owner(path)} and is closed to you; "
+            f"the socket {path} belongs to {owner_of(path) or 'somebody else'} and is closed to you; "
             "ask them to start `ttmem serve --group NAME`"
         )
     if isinstance(error, TimeoutError):
@@ -109,10 +115,3 @@ def _absence(path: str) -> str:
         pass
     place = "" if path == DEFAULT_SOCKET else f" --socket {shlex.quote(path)}"
     return f"no server at {path}; start one with `ttmem serve{place}`"
-
-
-def _owner(path: str) -> str:
-    try:
-        return user_name(os.stat(path).st_uid) or "somebody else"
-    except OSError:
-        return "somebody else"

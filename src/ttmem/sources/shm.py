@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from ttmem.errors import BadInput
 from ttmem.events import CLOSED, COUNTERS_CLOSED, PROBE_CLOSED, Remark
-from ttmem.procfs import user_name
+from ttmem.procfs import owner_of
 
 DEFAULT_DIRECTORY = "/dev/shm"
 SHM_VARIABLE = "TTMEM_SHM"  # counters and regions
@@ -80,16 +80,16 @@ def has_regions(folder: str) -> bool:
 def closed_file(kind: str, path: str, pid: int | None = None) -> Remark:
     """The remark on a file that this user may not read; `kind` is one of `CLOSED`."""
     name = os.path.basename(path)
-    text = f"{name}: belongs to user {_owner(path)}, who alone may read it; {HELP}"
+    text = f"{name}: belongs to user {owner_of(path) or 'unknown'}, who alone may read it; {HELP}"
     return Remark(kind, text, pid, path=path)
 
 
 def by_user(remarks: Iterable[Remark]) -> list[Remark]:
     """Merges the remarks on unreadable files per user and kind; returns the others unchanged."""
-    others, closed = [], dict[tuple[str, str], list[Remark]]()
+    others, closed = [], dict[tuple[str, str | None], list[Remark]]()
     for remark in remarks:
         if remark.kind in CLOSED and remark.path is not None:
-            closed.setdefault((remark.kind, _owner(remark.path)), []).append(remark)
+            closed.setdefault((remark.kind, owner_of(remark.path)), []).append(remark)
         else:
             others.append(remark)
     merged = (
@@ -103,10 +103,3 @@ def sentence(count: int, kind: str, user: str | None) -> str:
     """'62 regions of user root cannot be read (tt_device_*_memory)'."""
     regions = "1 region" if count == 1 else f"{count:,} regions"
     return f"{regions} of user {user or 'unknown'} cannot be read ({_PATTERNS[kind]})"
-
-
-def _owner(path: str) -> str:
-    try:
-        return user_name(os.lstat(path).st_uid) or "unknown"
-    except OSError:
-        return "unknown"

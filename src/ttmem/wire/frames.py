@@ -40,6 +40,7 @@ tell each other why they part.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from enum import IntEnum
 from struct import Struct
 from typing import Any
@@ -114,20 +115,28 @@ def cores_frame(number: int, rectangles: tuple[Rectangle, ...]) -> bytes:
     return frame(Frame.CORES, STRING_ID.pack(number) + body)
 
 
-def cores_mask(payload: bytes | memoryview) -> tuple[int, int]:
-    """(id, bit mask) of a CORES payload; bit y * 32 + x is core (x, y). ValueError if the payload is invalid."""
-    if len(payload) < 4 or (len(payload) - 4) % RECTANGLE.size:
-        raise ValueError("a core set must be an id and whole rectangles")
+# The first core of each of `rows + 1` rows: multiplied by a row of cores it is a rectangle.
+_ROWS = [sum(1 << (y * GRID_LIMIT) for y in range(rows + 1)) for rows in range(GRID_LIMIT)]
+
+
+def mask_of(rectangles: Iterable[Rectangle]) -> int:
+    """A set of cores as bits: bit y * 32 + x is core (x, y). ValueError for a rectangle outside the grid."""
     mask = 0
-    for x0, y0, x1, y1 in RECTANGLE.iter_unpack(payload[4:]):
+    for x0, y0, x1, y1 in rectangles:
         if not (x0 <= x1 < GRID_LIMIT and y0 <= y1 < GRID_LIMIT):
             raise ValueError(
                 f"rectangle {(x0, y0, x1, y1)} is not inside a {GRID_LIMIT} x {GRID_LIMIT} grid"
             )
-        row = ((1 << (x1 - x0 + 1)) - 1) << x0
-        for y in range(y0, y1 + 1):
-            mask |= row << (y * GRID_LIMIT)
-    return STRING_ID.unpack_from(payload)[0], mask
+        row = (1 << (x1 - x0 + 1)) - 1
+        mask |= row * _ROWS[y1 - y0] << (y0 * GRID_LIMIT + x0)
+    return mask
+
+
+def cores_mask(payload: bytes | memoryview) -> tuple[int, int]:
+    """(id, bit mask) of a CORES payload. ValueError if the payload is invalid."""
+    if len(payload) < 4 or (len(payload) - 4) % RECTANGLE.size:
+        raise ValueError("a core set must be an id and whole rectangles")
+    return STRING_ID.unpack_from(payload)[0], mask_of(RECTANGLE.iter_unpack(payload[4:]))
 
 
 def answer_frame(

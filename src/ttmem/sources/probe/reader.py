@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from ttmem.events import DeviceDeclaration, Event, Flag, MemoryKind, Op
@@ -12,8 +13,8 @@ from ttmem.procfs import ProcessFacts, process_facts, user_name
 from ttmem.sources.containers import Container
 from ttmem.sources.probe.region import ProbeRegion, RingLosses
 from ttmem.sources.probe.ring import RingBatch
-from ttmem.sources.probe.tables import Activity, Counter, LiveEntry, Rectangle
-from ttmem.wire.frames import GRID_LIMIT
+from ttmem.sources.probe.tables import Activity, Counter, LiveEntry
+from ttmem.wire.frames import mask_of
 
 DEVICE_AT = 4  # in an event
 _ON_L1 = Flag.GLOBAL | Flag.DATAFLOW
@@ -92,9 +93,6 @@ def _program_names(entries: list[LiveEntry]) -> Iterator[tuple[Event, list[int]]
 
 BINARIES, CACHE = "kernel binaries", "program cache"  # as the library names the features
 ATTEMPTS = 3  # to read the live table while the ring overtakes the reader
-
-# The first core of each of `rows + 1` rows: multiplied by a row of cores it is a rectangle.
-_ROWS = [sum(1 << (y * GRID_LIMIT) for y in range(rows + 1)) for rows in range(GRID_LIMIT)]
 
 
 class _Events(NamedTuple):
@@ -258,8 +256,12 @@ class RegionReader:
         return tuple(found.values())
 
     def _new_cores(self) -> dict[int, int]:
-        masks = {number: core_mask(found) for number, found in self._region.new_cores().items()}
-        return {number: mask for number, mask in masks.items() if mask is not None}
+        """As masks; what no device can have is left out."""
+        masks = {}
+        for number, found in self._region.new_cores().items():
+            with suppress(ValueError):
+                masks[number] = mask_of(found)
+        return {number: mask for number, mask in masks.items() if mask}
 
     def _messages(self) -> dict[int, str]:
         if self._region.failure_count() <= self._failures:
@@ -306,17 +308,6 @@ def _figures(
         cache_misses=activity.misses,
         cache_entries=activity.cache_entries if features.get(CACHE) else None,
     )
-
-
-def core_mask(rectangles: Iterable[Rectangle]) -> int | None:
-    """A set of cores as bits, as the ledger takes it; None if it is empty or outside of the grid."""
-    mask = 0
-    for x0, y0, x1, y1 in rectangles:
-        if not (x0 <= x1 < GRID_LIMIT and y0 <= y1 < GRID_LIMIT):
-            return None
-        row = (1 << (x1 - x0 + 1)) - 1
-        mask |= row * _ROWS[y1 - y0] << (y0 * GRID_LIMIT + x0)
-    return mask or None
 
 
 def _is_plausible(declaration: DeviceDeclaration) -> bool:

@@ -22,6 +22,7 @@ from ttmem.sources.probe.region_file import (
     RegionHeader,
 )
 from ttmem.sources.probe.ring import MOST_BYTES, Cursor, RingBatch
+from ttmem.wire.frames import Rectangle
 
 _TABLE_COUNTS = Struct("<IIII")
 _LIVE_COUNTS = Struct("<QQQ")
@@ -245,7 +246,7 @@ class ProbeRegion:
         self._text_left -= taken
         return {first + i: text for i, text in enumerate(texts) if text is not None}
 
-    def new_cores(self) -> dict[int, list[tables.Rectangle]]:
+    def new_cores(self) -> dict[int, list[Rectangle]]:
         """Core sets added since the last call."""
         count = min(self.table_counts()[2], self.file.count(Section.CORES))
         first, self._cores = self._cores, max(count, self._cores)

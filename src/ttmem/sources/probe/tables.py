@@ -9,9 +9,9 @@ from ttmem.probe import _records, layout
 from ttmem.probe.layout import Section
 from ttmem.procfs import user_name
 from ttmem.sources.probe.region_file import RegionFile, TooMuch
+from ttmem.wire.frames import Rectangle
 
 _ARCHITECTURES = {2: "wormhole", 3: "blackhole"}  # as the runtime numbers them
-Rectangle = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
