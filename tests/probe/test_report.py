@@ -10,8 +10,8 @@ from tests.probe.conftest import runtime as runtime
 from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
 from ttmem.analysis.failures import explain
-from ttmem.analysis.peaks import Setting, peaks
 from ttmem.events import MemoryKind
+from ttmem.probe.report import Setting, peaks
 from ttmem.sources.probe.report import ReportReader, RingHistory
 from ttmem.views.analysis.failures import render_failure
 

@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 from ttmem.analysis.composition import Holder, grouped
 from ttmem.analysis.failures import SiteTotal, on_all_chips
-from ttmem.analysis.peaks import RegionPeak, Setting, peaks
 from ttmem.events import MemoryKind
 from ttmem.probe.layout import Counted
-from ttmem.probe.report import DeviceReport, HighWater, Origin, ProcessReport
+from ttmem.probe.report import (
+    DeviceReport,
+    HighWater,
+    Origin,
+    ProcessReport,
+    RegionPeak,
+    Setting,
+    peaks,
+)
 from ttmem.sizes import human, several
 from ttmem.views.analysis.failures import callers, kind_name, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ttmem.analysis.peaks import Setting, peaks
 from ttmem.events import MemoryKind
 from ttmem.events.device import DeviceDeclaration
 from ttmem.probe.layout import Counted
-from ttmem.probe.report import DeviceReport, HighWater, Origin, Refusal
+from ttmem.probe.report import DeviceReport, HighWater, Origin, Refusal, Setting, peaks
 
 WHO = Origin("ttnn.conv2d", "model.py:7 forward")
 
