@@ -369,4 +369,4 @@ def test_a_socket_that_somebody_else_removed_is_not_reported_as_removed(
 
     ((outcome,), _) = carry_out(Plan((RemoveSocket(str(path)),), ()), backups)
 
-    assert (outcome.did, outcome.problem) == (None, "has been removed by somebody else")
+    assert (outcome.did, outcome.problem) == (None, "was removed by another process")

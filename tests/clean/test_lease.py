@@ -43,7 +43,7 @@ def test_who_opens_the_file_meanwhile_finds_it_where_it_was(file: Path) -> None:
         while not lease.somebody_waits() and time.monotonic() < deadline:
             time.sleep(0.01)
 
-        with pytest.raises(Changed, match="is being opened by somebody"):
+        with pytest.raises(Changed, match="is being opened by another process"):
             remove(there, lease)
 
     assert reader.communicate()[0] == b"text\n"

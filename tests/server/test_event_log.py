@@ -191,7 +191,9 @@ def test_a_stalled_reader_delays_no_other_and_its_losses_are_counted(
         client.alloc(4096, 1)
 
         assert client.ask()["l1_allocated"] == 4096  # everything was accounted
-        server.logs("lines for standard output were dropped so far: nobody reads it, or too slowly")
+        server.logs(
+            "lines for standard output were dropped so far: it is read too slowly, or not at all"
+        )
         seen = missed = 0
         with os.fdopen(os.dup(reader), "rb") as late:
             for line in late:

@@ -301,7 +301,7 @@ def test_a_folder_that_was_renamed_ends_nothing(start: StartServer, tmp_path: Pa
         folder.rename(elsewhere)
         log = elsewhere / "server.log"
         server._log = log
-        server.logs("nobody can connect any more")
+        server.logs("clients can no longer connect")
 
         assert client.ask()["l1_allocated"] == 4096
         elsewhere.rename(folder)
@@ -317,7 +317,7 @@ def test_another_users_file_in_place_of_the_socket_is_left_alone(
     with OldClient(server.path) as client:
         os.unlink(server.path)
         Path(server.path).write_text("mine now")
-        server.logs("was replaced by somebody else's file")
+        server.logs("was replaced by another file")
 
         assert client.ask()["l1_allocated"] == 0
     assert server.stop() == 0
@@ -350,7 +350,7 @@ def test_a_server_that_lost_its_place_leaves_socket_and_lock_of_the_next_alone(
     # when: nothing tells the next server of the first
     with closing(Listener(server.path)) as following:
         os.kill(server.process.pid, signal.SIGCONT)
-        server.logs("was replaced by somebody else's file")
+        server.logs("was replaced by another file")
 
         assert server.stop() == 0
         assert not following.missing()

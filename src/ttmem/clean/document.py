@@ -77,7 +77,7 @@ def step_text(step: Step, done: bool = False) -> str:
     if isinstance(step, RemoveProbe):
         size = f"{human(step.size)} ({step.size:,} B)"
         return f"{verb} {name}: the probe region of dead process {step.pid}, {size}"
-    return f"{verb} {step.path}: nobody {'listened' if done else 'listens'} there"
+    return f"{verb} {step.path}: no process {'listened' if done else 'listens'} there"
 
 
 def _dead(slots: tuple[DeadSlot, ...]) -> str:

@@ -47,7 +47,7 @@ def _outcome(step: Step, backup: Backup) -> Outcome:
         elif os.path.lexists(step.path):
             remove_stale(step.path)
         else:
-            raise Changed("has been removed by somebody else")
+            raise Changed("was removed by another process")
     except (Changed, TtmemError) as problem:
         return Outcome(step, None, str(problem))
     except OSError as problem:

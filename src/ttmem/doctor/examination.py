@@ -183,7 +183,7 @@ def _sockets(sockets: Iterable[SocketFacts]) -> Iterator[Finding]:
             yield Finding(
                 "stale_socket",
                 Level.WARNING,
-                f"{socket.path}: nobody listens on this socket; its server was killed",
+                f"{socket.path}: no process listens on this socket; its server was killed",
                 f"ttmem clean --socket {path} --yes",
                 "`ttmem serve` removes it as well",
                 path=socket.path,
@@ -194,7 +194,7 @@ def _sockets(sockets: Iterable[SocketFacts]) -> Iterator[Finding]:
                 Level.WARNING,
                 f"{socket.path} is not a socket, so no server can listen there",
                 f"rm -i {path}",
-                "if nobody needs it",
+                "if it is not needed",
                 path=socket.path,
             )
         elif socket.state is SocketState.CLOSED:

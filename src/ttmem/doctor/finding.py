@@ -83,7 +83,7 @@ _REMEDIES = {
     "unknown_layout": _Remedy(
         Level.WARNING, advice="a newer ttmem may know it; it is left alone: `ls -l {path}`"
     ),
-    "not_a_region": _Remedy(Level.WARNING, "rm -i {path}", "if nobody needs it"),
+    "not_a_region": _Remedy(Level.WARNING, "rm -i {path}", "if it is not needed"),
     "unreadable": _Remedy(Level.WARNING, "ls -ld {path}"),
     "initialising": _Remedy(
         Level.INFO, advice="if it stays like this, its process is gone: rm -i {path}"

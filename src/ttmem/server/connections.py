@@ -407,7 +407,7 @@ class Connections:
         try:
             self._listener.restore()  # closes the old socket, which removes it from the epoll
         except TtmemError as problem:
-            self._owner.warn("no socket", f"nobody can connect any more: {problem}")
+            self._owner.warn("no socket", f"clients can no longer connect: {problem}")
             return
         self._listening = False
         self._owner.warn("socket", f"{self._listener.path} was removed; it has been created again")

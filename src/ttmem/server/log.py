@@ -69,7 +69,7 @@ class Output:
             if self._file is None:
                 self._drop(text, "there is none")
             elif self._waiting + len(text) > self._limit:
-                self._drop(text, "nobody reads it, or too slowly")
+                self._drop(text, "it is read too slowly, or not at all")
             else:
                 self._pass_on(text)
         if self._thread is None and self._file is not None:

@@ -195,7 +195,7 @@ def _reason_to_stop(file: OpenFile, aside: str, lease: Lease) -> str | None:
     if key_of(os.stat(aside, dir_fd=file.folder, follow_symlinks=False)) != file.key:
         return "has been replaced"
     if lease.somebody_waits():
-        return "is being opened by somebody right now"
+        return "is being opened by another process right now"
     if lease.use is not Use.NOBODY and scan_proc().mapped_by.get(file.key):
         return "is mapped by a process now"
     return None

@@ -302,7 +302,7 @@ def _shared_notes(groups: Iterable[SiteGroup]) -> list[Note]:
 
 def _unseen_ends(groups: Iterable[SiteGroup], ends: Mapping[int | None, int | None]) -> list[Note]:
     pids = sorted({one.by.pid for one in groups if one.by.pid and ends.get(one.by.pid) is None})
-    text = f"{pids_text(pids)}: killed while nobody was watching, so the time is unknown"
+    text = f"{pids_text(pids)}: killed while ttmem was not watching, so the time is unknown"
     return [Note("-", Style.FAINT, text)] if pids else []
 
 

@@ -112,7 +112,7 @@ class Listener:
         self._folder = folder
         with suppress(FileNotFoundError):
             os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
-            raise BadInput(f"{self.path} was replaced by somebody else's file")
+            raise BadInput(f"{self.path} was replaced by another file")
         fresh = self._bind()
         self.socket.close()
         self.socket = fresh
