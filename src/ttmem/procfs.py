@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 # As many mappings as the kernel allows take 10 MB. With paths made long on purpose they take 260, and a second per 64.
 _LARGEST_MAPS = 16 << 20
 _LARGEST_FILE = 64 << 20
-_PART = (
-    64 << 10
-)  # larger objects are mapped and unmapped by malloc, which takes longer than reading
+# Larger objects are mapped and unmapped by malloc, which takes longer than reading.
+_PART = 64 << 10
 _BEGINNING = 4096
 LARGEST_PID = 1 << 22  # the kernel's own limit
 _CREDENTIALS = struct.Struct("3i")

@@ -51,9 +51,8 @@ class MemoryDiff:
     memory: str
     peak: Change
     capacity: tuple[int | None, int | None]
-    holders: Mapping[
-        str, tuple[Change, ...]
-    ]  # by site, op, phase and size; the largest change first
+    # By site, op, phase and size; the largest change first.
+    holders: Mapping[str, tuple[Change, ...]]
 
     @property
     def explained(self) -> float | None:

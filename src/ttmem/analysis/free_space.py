@@ -29,10 +29,8 @@ class _Gaps:
 
     def __init__(self, base: int, size: int, banks: int) -> None:
         self._banks = banks
-        self._starts, self._ends = (
-            [base + size],
-            [base],
-        )  # blocks; one sentinel before and one after all
+        # Blocks; one sentinel before and one after all.
+        self._starts, self._ends = [base + size], [base]
         self._gaps = [size]  # in ascending order
         self.fits = True  # False: these cannot be the blocks of one allocator
 

@@ -258,9 +258,8 @@ class _Caches:
                     values = table[device.unique_id]
                     values += [0] * (number - len(values))
                     before = values[-1] if values else 0
-                    values.append(
-                        before if value is None else value
-                    )  # unknown while a kernel is being loaded
+                    # Unknown while a kernel is being loaded.
+                    values.append(before if value is None else value)
 
 
 class _Judge:

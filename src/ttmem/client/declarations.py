@@ -50,9 +50,8 @@ class Declarations:
         self.missed = 0  # strings and core sets beyond the limit
         self._unsent: dict[tuple[Frame, int], bytes] = {}
         self._connected = False
-        self._lock = (
-            threading.RLock()
-        )  # reentrant: a finalizer may declare something in the middle of a declaration
+        # Reentrant: a finalizer may declare something in the middle of a declaration.
+        self._lock = threading.RLock()
 
     def declare_device(self, device: DeviceDeclaration) -> None:
         with self._lock:

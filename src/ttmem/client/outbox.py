@@ -29,9 +29,8 @@ from ttmem.client.declarations import Declarations
 from ttmem.client.devices import TargetCache
 from ttmem.client.live import LiveSet
 
-ABSORB_AT = (
-    1024  # events in the queue at which the sender is woken, in far less than 1 % of all calls
-)
+# Events in the queue at which the sender is woken, in far less than 1 % of all calls.
+ABSORB_AT = 1024
 SLICE = 2048  # events absorbed at once: about a millisecond
 SLICES = 8  # absorbed before anything else is done
 CROWDED = SLICE * SLICES  # events in the queue at which callers wait

@@ -33,9 +33,8 @@ _TIMEVAL = Struct("ll")
 # interpreter, so fewer and larger frames carry more.
 SLICES_PER_FRAME = 16
 RECORDS_PER_FRAME = 8192  # of a resync: half a millisecond's work
-PAUSE_AFTER_RESYNC = (
-    4  # times its duration, so that an overloaded client does not resync all the time
-)
+# So many times its duration, so that an overloaded client does not resync all the time.
+PAUSE_AFTER_RESYNC = 4
 
 ROUND = 0.01  # seconds in which events accumulate
 ROUNDS_BEFORE_REST = 10  # empty ones; then the thread sleeps until an event wakes it

@@ -47,13 +47,8 @@ MODULES = {path.rpartition(".")[2]: path for path in VERBS}
 QUICK = ("ps", "dump")  # they print and end
 NO_TEARDOWN = (*QUICK, "serve")
 SILENT = ("run", "serve")  # they work without standard output
-UNWRITABLE = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EIO,
-    errno.EBADF,
-)  # such as a full disk
+# Such as a full disk.
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def program() -> NoReturn:

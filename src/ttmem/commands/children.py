@@ -25,9 +25,7 @@ def run_children(commands: Iterable[Sequence[str]], stopped: Callable[[float], b
         running = True
         while running:
             ending = stopped(0.05)
-            running = bool(
-                [child for child in children if child.poll() is None]
-            )  # poll() every one
+            running = len([child for child in children if child.poll() is None]) > 0  # polls each
             worst = _judge(children, told) or worst
             if ending:
                 break

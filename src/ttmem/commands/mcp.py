@@ -208,9 +208,8 @@ def _answer_of(tool: Tool, given: Mapping[str, Any]) -> tuple[bool, str]:
         if name in given and argument.option is not None:
             command.append(f"{argument.option}={given[name]}")
         elif name in given and name != tool.text:
-            command.append(
-                os.path.abspath(given[name])
-            )  # absolute, so that no name is taken for an option
+            # Absolute, so that no name is taken for an option.
+            command.append(os.path.abspath(given[name]))
     try:
         done = subprocess.run(
             command,

@@ -134,9 +134,8 @@ class RunWatch:
             if name.path in self._ours:
                 if self._ours[name.path].key[1] == name.inode:
                     continue
-                self._forget(
-                    name.path
-                )  # after `exec` it is another program, with a name of its own
+                # After `exec` it is another program, with a name of its own.
+                self._forget(name.path)
             try:
                 region = ProbeRegion(name.path)
             except BadRegion:

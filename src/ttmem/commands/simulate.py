@@ -90,9 +90,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     )
     add_overwrite(parser)
     add("--first-device", type=int, default=0, help=argparse.SUPPRESS)
-    add(
-        "--parent", type=int, help=argparse.SUPPRESS
-    )  # a child ends with the process that started it
+    # A child ends with the process that started it.
+    add("--parent", type=int, help=argparse.SUPPRESS)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -232,9 +231,8 @@ class _RecordingServer:
         from ttmem.commands.recording.record import outcome
 
         end = time.monotonic() + CLOSE_TIME
-        while (
-            self._server.connected and time.monotonic() < end
-        ):  # it is still reading the last events
+        # It is still reading the last events.
+        while self._server.connected and time.monotonic() < end:
             time.sleep(0.01)
         self._server.stop()
         self._thread.join()

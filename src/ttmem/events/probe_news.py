@@ -44,9 +44,8 @@ class ProbeNews:
     devices: tuple[DeviceDeclaration, ...] = ()  # new ones
     strings: Mapping[int, str] = field(default_factory=dict)  # new ones
     cores: Mapping[int, int] = field(default_factory=dict)  # new core sets, as masks
-    messages: Mapping[int, str] = field(
-        default_factory=dict
-    )  # error messages of failed allocations, by time
+    # Error messages of failed allocations, by time.
+    messages: Mapping[int, str] = field(default_factory=dict)
     earlier: bytes = b""  # events that precede the table: to be listed, not counted
     live: bytes | None = None  # everything alive, as events; None if nothing was missed
     live_programs: frozenset[int] = frozenset()  # ids in `live`
@@ -65,9 +64,8 @@ class ProbeNews:
     container_pid: int | None = None  # what the process calls itself, if that is another pid
     first: bool = False  # first reading of the region, or the first after it was refused
     refused: bool = False  # the region is not read for a while, so its process is unknown
-    more: bool = (
-        False  # the next reading continues where this one ends; counters come with the last
-    )
+    # The next reading continues where this one ends; counters come with the last.
+    more: bool = False
     most_live: int | None = None  # live entries of it that the accounts keep; None: all
 
     @property
@@ -83,6 +81,5 @@ class KilledProcess:
     path: str
     last_words: Callable[[], ProbeNews | None]  # read on demand; None if the region is gone
     ended_ns: int | None = None  # None if unknown
-    user: str | None = (
-        None  # owner of the region, which is believed only about that user's processes
-    )
+    # Owner of the region, which is believed only about that user's processes.
+    user: str | None = None

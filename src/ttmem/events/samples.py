@@ -49,11 +49,8 @@ class ProcessSample(NamedTuple):
 COUNTERS_CLOSED = "other_user"  # `Remark.kind`: a file of counters that this user may not read
 PROBE_CLOSED = "other_user_probe"  # the same of a probe region
 CLOSED = (COUNTERS_CLOSED, PROBE_CLOSED)
-GHOSTS = (
-    "ghost",
-    "reused_pid",
-    "replaced_program",
-)  # what a process that is gone left in the counters
+# What a process that is gone left in the counters.
+GHOSTS = ("ghost", "reused_pid", "replaced_program")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +74,8 @@ class DeviceSample:
     """Everything one shared-memory region says about one device."""
 
     unique_id: str
-    declaration: (
-        DeviceDeclaration | None
-    )  # board, grid, capacities; None if they cannot be determined
+    # Board, grid, capacities; None if they cannot be determined.
+    declaration: DeviceDeclaration | None
     path: str
     version: int
     logical_id: int | None

@@ -21,9 +21,8 @@ class Effective(NamedTuple):
     declaration: DeviceDeclaration
     by: str | None  # None: not declared, all capacities are unknown
     user: str | None = None  # who declared it; None: the host or the server's options
-    one_layout: bool = (
-        True  # all processes whose declarations count divide its banks in the same way
-    )
+    # All processes whose declarations count divide its banks in the same way.
+    one_layout: bool = True
     ignored: tuple[tuple[int, str], ...] = ()  # accounts that declare it differently, and in what
 
 

@@ -45,9 +45,8 @@ class ProbeGaps:
     uncounted: set[int] = field(default_factory=set)  # programs that ran unobserved
     table_full: bool = False  # the table was read, and did not have everything
     unlisted: int = 0  # live buffers that are reported as one entry
-    alive: dict[str, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # by device and kind, where lists are incomplete
+    # By device and kind, where lists are incomplete.
+    alive: dict[str, tuple[int, ...]] = field(default_factory=dict)
     lower_bound: set[str] = field(default_factory=set)  # devices with possibly unreported programs
 
     def take(self, news: ProbeNews) -> None:
@@ -105,9 +104,8 @@ class ProcessRecord:
     position: int = 0  # events of its source that were accounted; for a probe: in its ring
     devices: dict[int, str] = field(default_factory=dict)  # logical id -> unique id
     declared: dict[int, DeviceDeclaration] = field(default_factory=dict)  # by logical id
-    refused_devices: set[int] = field(
-        default_factory=set
-    )  # logical ids of devices that were refused
+    # Logical ids of devices that were refused.
+    refused_devices: set[int] = field(default_factory=set)
     incomplete: str | None = None  # why it must report everything again
     strings: dict[int, str] = field(default_factory=dict)
     string_bytes: int = 0
@@ -118,12 +116,10 @@ class ProcessRecord:
     counted_as: ProcessRecord | None = None  # the account of the same process that counts instead
     reporter: str | None = None  # identifies one of several connections of the process
     image: str | None = None  # the program it ran then: `exec` starts another
-    part_of: ProcessRecord | None = (
-        None  # the first account of the process, if this is a further one
-    )
-    parts: list[ProcessRecord] = field(
-        default_factory=list
-    )  # further accounts, if this is the first
+    # The first account of the process, if this is a further one.
+    part_of: ProcessRecord | None = None
+    # Further accounts, if this is the first.
+    parts: list[ProcessRecord] = field(default_factory=list)
 
     @property
     def pid(self) -> int:

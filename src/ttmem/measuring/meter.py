@@ -217,9 +217,8 @@ class Meter:
             and session.exitstatus == pytest.ExitCode.OK
             and self._not_compared()
         ):
-            session.exitstatus = (
-                pytest.ExitCode.TESTS_FAILED
-            )  # nothing was measured, so nothing was verified
+            # Nothing was measured, so nothing was verified.
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _not_compared(self) -> dict[str, str]:
         found = {test: row.get(_NOT_COMPARED) or row.get(_WHY) for test, row in self._rows.items()}
@@ -254,9 +253,8 @@ class _Outcome:
         self.file = file
         self.why = why
         self.measured: Measured | None = None
-        self.leaked: tuple[Holder, ...] | None = (
-            None  # None: not determined, because the test failed
-        )
+        # None: not determined, because the test failed.
+        self.leaked: tuple[Holder, ...] | None = None
 
     @property
     def board(self) -> str:

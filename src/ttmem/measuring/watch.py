@@ -130,9 +130,8 @@ class Watch:
         self._self_recorder: SelfRecorder | None = None
         self._file = MemoryFile()
         self._measured: Measured | None = None
-        self.why: str | None = (
-            "the block has not begun"  # why figures are None; None: they are known
-        )
+        # Why figures are None; None: they are known.
+        self.why: str | None = "the block has not begun"
 
     def __enter__(self) -> Watch:
         if self._file.data or self._self_recorder is not None:

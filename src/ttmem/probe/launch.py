@@ -99,9 +99,8 @@ class Launched:
     """A running command, represented by this process."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
-        signal.signal(
-            signal.SIGCHLD, signal.SIG_DFL
-        )  # if it were ignored, nobody could wait for the command
+        # If it were ignored, the command could not be waited for.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._awaited = {*PASSED_ON, signal.SIGCHLD}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, self._awaited)
         try:

@@ -80,9 +80,8 @@ class FailedAllocation:
     message: str
     origin: Origin
     holdings: tuple[Holding, ...]  # all kinds
-    of_that_moment: bool = (
-        True  # False: that moment is no longer known, and `holdings` are the current ones
-    )
+    # False: that moment is no longer known, and `holdings` are the current ones.
+    of_that_moment: bool = True
     device: DeviceDeclaration | None = None  # the first of `chips`
     time_ns: int = 0
     pid: int | None = None
@@ -124,9 +123,8 @@ class Setting:
     name: str
     value: int
     needed: int  # at the peak; a fragmented region needs more
-    at_least: bool = (
-        False  # an allocation was refused: if `needed` is at most `value`, more was needed
-    )
+    # An allocation was refused: if `needed` is at most `value`, more was needed.
+    at_least: bool = False
     rounded: bool = False  # rounded up to whole banks: the value given may be less
 
 

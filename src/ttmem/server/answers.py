@@ -51,9 +51,8 @@ class Answers:
         self._output = output
         self._trusted = {0, os.geteuid()}
         self._web: tuple[str, Tokens] | None = None  # where pages are, and what makes their tokens
-        self._dumped: OrderedDict[tuple[int, Message], float] = (
-            OrderedDict()
-        )  # time of the last one
+        # Time of the last one.
+        self._dumped: OrderedDict[tuple[int, Message], float] = OrderedDict()
         self.host = {
             "ttmem": __version__,
             "server": {"pid": os.getpid(), "socket": socket_path, "started_ns": started_ns},

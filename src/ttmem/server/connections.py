@@ -20,9 +20,8 @@ from ttmem.sources.socket.peer import RECEIVE, Peer, Receiver
 from ttmem.wire import frames
 
 SLICE = 0.002  # seconds for connections that query, then for those that report, alternating
-POLL_PERIOD = (
-    0.01  # seconds between two polls of the reporting connections while some are being served
-)
+# Seconds between two polls of the reporting connections while some are being served.
+POLL_PERIOD = 0.01
 STEP = 0.001  # seconds for the queries of one connection before the next has its turn
 SMALL_RECEIVE = 16 << 10  # bytes at a time from a connection that queries, or has not reported yet
 ACCEPTS_PER_TURN = 64

@@ -331,9 +331,8 @@ class Server:
                 self._forget_account(old)
 
     def _forget_account(self, account: ProcessRecord) -> None:
-        if (
-            self.books.processes.get(account.index) is account
-        ):  # otherwise it went with its connection
+        # Otherwise it went with its connection.
+        if self.books.processes.get(account.index) is account:
             account.image = None
             self.books.empty(account)
             if account.part_of is not None:

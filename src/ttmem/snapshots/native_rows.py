@@ -40,9 +40,8 @@ class Names:
     pids: Mapping[int, int]
     devices: Mapping[int, str]
     strings: Mapping[int, Mapping[int, str]]
-    uncounted: Mapping[int, frozenset[int]] = field(
-        default_factory=dict
-    )  # by process: programs some of whose events were overwritten before they were read
+    # By process: programs some of whose events were overwritten before they were read.
+    uncounted: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def is_counted(self, process: int, program: int) -> bool:
         """Whether all events of that program were read."""

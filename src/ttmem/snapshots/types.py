@@ -50,9 +50,7 @@ class CircularBuffers:
     dataflow: int | None  # the part of `cached` that dataflow buffers and scratchpads take
     used: int  # what `l1_used` includes: cached without `shared` where it is known, else demand
     count: int | None
-    shared: int | None = (
-        None  # the part of `cached` inside L1 buffers, which count it; None: unknown
-    )
+    shared: int | None = None  # the part of `cached` inside L1 buffers; None: unknown
 
 
 @dataclass(frozen=True, slots=True)

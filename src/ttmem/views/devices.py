@@ -76,9 +76,8 @@ class Sheet(NamedTuple):
     units: Units = Units.BINARY
     ascii: bool = False
     chosen: int | None = None  # the device under the cursor
-    trend: Trend | None = (
-        None  # with it, largest free blocks and trends are shown; without, details
-    )
+    # With it, largest free blocks and trends are shown; without, details.
+    trend: Trend | None = None
     trend_title: str = ""
 
     @property

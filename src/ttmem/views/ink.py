@@ -39,9 +39,8 @@ class Style(Enum):
     HEAT_3 = "33;3"
     HEAT_4 = "31;3"
 
-    __hash__ = (
-        object.__hash__
-    )  # that of Enum is written in Python, and the monitor asks for it all the time
+    # That of Enum is written in Python, and the monitor asks for it all the time.
+    __hash__ = object.__hash__
 
 
 class Span(NamedTuple):
@@ -66,9 +65,8 @@ def faint(text: str) -> Line:
     return ink(text, Style.FAINT)
 
 
-@lru_cache(
-    1 << 11
-)  # the monitor measures the same thousand lines for each screen; each is kilobytes
+# The monitor measures the same thousand lines for each screen; each is kilobytes.
+@lru_cache(1 << 11)
 def line_columns(line: Line) -> int:
     total = 0
     for text, _ in line:  # most have some 30 spans, so there is no call for each of them

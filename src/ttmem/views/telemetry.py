@@ -47,11 +47,8 @@ LARGEST = {
     "aiclk_mhz": "1350 MHz",
 }
 MANY = 8  # devices; more of them than that get one line each
-LIMITED = (
-    "temperature_c",
-    "power_w",
-    "current_a",
-)  # voltage has a limit too, but nobody comes near
+# Voltage has a limit too, but no card comes near it.
+LIMITED = ("temperature_c", "power_w", "current_a")
 
 
 @dataclass(frozen=True, slots=True)

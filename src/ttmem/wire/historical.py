@@ -122,9 +122,8 @@ def decode_head(data: bytes, offset: int = 0) -> Head:
 
 
 QUIET = 0.03
-SHORT_QUIET = (
-    0.001  # if the first bytes to arrive are exactly one record: clients send each with one call
-)
+# If the first bytes to arrive are exactly one record: clients send each with one call.
+SHORT_QUIET = 0.001
 HEAD_CHECK = 24  # type, device, size, buffer type and pid: enough to know a head
 MAX_UNKNOWN = 10
 _HELPER = Struct("<B3xiQQiI")  # type 8 to 11, device, size, id, pid, zero

@@ -119,9 +119,8 @@ class ProbeRegion:
         if self._over:
             return
         uid = user_id(self.pid)
-        running = program(
-            self.pid
-        )  # after the uid, which is thus of this process or an earlier one
+        # After the uid, which is thus of this process or an earlier one.
+        running = program(self.pid)
         if running is None or running.start_ticks != self.start_ticks or uid in (None, self.uid):
             return
         raise ForeignRegion(

@@ -59,9 +59,8 @@ class Cursor:
             return RingBatch(b"", b"", 0)
         lost = self._skip_overwritten(head)
         last = min(head, self.ticket + slots)
-        until = (
-            head if process_ended else 0
-        )  # slots before this that are not whole will never be finished
+        # Slots before this that are not whole will never be finished.
+        until = head if process_ended else 0
         events, sides, size = [], [], 0
         while self.ticket < last and size < limit:
             if self.ticket < until:

@@ -319,9 +319,8 @@ class Peer:
             self.sent += sent
             if sent == len(piece):
                 self._unsent.popleft()
-                self.unread -= (
-                    memoryview(piece.obj).nbytes + OF_A_PIECE
-                )  # it was kept as a whole until now
+                # It was kept as a whole until now.
+                self.unread -= memoryview(piece.obj).nbytes + OF_A_PIECE
             else:
                 self._unsent[0] = piece[sent:]
         if self._closing:
