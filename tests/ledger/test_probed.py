@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from ttmem.events import Amounts, DeviceDeclaration, Event, Flag, KernelType, Me
 from ttmem.events.probe_news import KilledProcess, KindCounter, ProbeCounters, ProbeNews
 from ttmem.ledger import Books
 from ttmem.procfs import ProcessFacts
+from ttmem.recording.recorder import Recorder, described
+from ttmem.recording.writer import FileSink
 from ttmem.snapshots import LeftBehind, Question
 from ttmem.wire.rows import ProgramRow, flat_rows
 
@@ -146,6 +149,25 @@ def test_a_difference_that_passes_is_none() -> None:
 
     assert books.probed.doubted() == []
     assert books.snapshot(1).devices[0].anomalies == ()
+
+
+def test_an_idle_program_adds_nothing_to_a_recording(tmp_path: Path) -> None:
+    books = Books()
+    recorder = Recorder(books, FileSink(str(tmp_path / "run.ttmem")), described())
+    books.probed.take([news(alloc(1), counters=counted(100))], 1)
+
+    def grows_by(told: ProbeNews) -> int:
+        before = recorder.position
+        books.probed.take([told], 2)
+        return recorder.position - before
+
+    idle = replace(news(counters=counted(100)), devices=())
+    dispatched = {0: replace(counted(100)[0], dispatches=7)}
+    assert [grows_by(idle) for _ in range(3)] == [0, 0, 0]
+    assert grows_by(replace(idle, counters=dispatched)) > 0
+    assert books.snapshot(3).devices[0].kernels.dispatches == 7
+    assert grows_by(replace(idle, events=alloc(2), counters=dispatched)) > 2  # after events: again
+    recorder.close()
 
 
 def test_kernel_binaries_are_those_that_the_probe_saw() -> None:

@@ -14,18 +14,22 @@ from ttmem.errors import BadInput, TtmemError
 from ttmem.events import MemoryKind
 from ttmem.exporters.events import EventRow, ExportRange, Progress, event_rows
 from ttmem.feeds.recorded_telemetry import SensorRow, sensor_rows
-from ttmem.recording import Batch, Marker, Recording, Totals
-from ttmem.snapshots import Snapshot
+from ttmem.recording import Batch, Instant, Marker, Recording, Totals
+from ttmem.snapshots import Question, Snapshot
 
 
 class ExportRequest(NamedTuple):
     """What to export: a span for what happened, an instant for what was alive."""
 
     recording: Recording
-    span: ExportRange
-    at: int  # a position
-    times: tuple[int, int]  # of the span: the sensors are read while nothing happens, too
+    first: Instant
+    last: Instant
+    at: Instant
     progress: Progress = lambda position: None
+
+    @property
+    def span(self) -> ExportRange:
+        return ExportRange(self.first.position, self.last.position)
 
     def rows(self, span: ExportRange | None = None) -> Iterator[EventRow]:
         for batch in self.batches(span):
@@ -45,7 +49,7 @@ class ExportRequest(NamedTuple):
 
     def samples(self) -> Iterator[HeldSample]:
         """What each device held, one each second: of processes that only counters know, too."""
-        first, last = self.times
+        first, last = self.first.time_ns, self.last.time_ns
         reached: dict[str, int] = {}
         for device, time, amounts in self.recording.samples():
             if max(first, reached.get(device, 0) + 1) <= time <= last:  # one may occur twice
@@ -65,14 +69,15 @@ class ExportRequest(NamedTuple):
                 seen.add((mark.pid, mark.text))
             if self.span.first <= mark.position <= self.span.last:
                 self.progress(mark.position)
-                yield mark, self.live(mark.position)
+                yield mark, self.live(self.recording.instant(f"#{mark.position}"))
 
     def sensors(self) -> Iterator[SensorRow]:
-        return sensor_rows(self.recording, *self.times)
+        """They are read while nothing else happens, too."""
+        return sensor_rows(self.recording, self.first.time_ns, self.last.time_ns)
 
-    def live(self, at: int | None = None, detail: str = "buffers") -> Snapshot:
+    def live(self, at: Instant, detail: str = "buffers") -> Snapshot:
         """With every live buffer, or another detail."""
-        return self.recording.at(f"#{self.at if at is None else at}", [detail])
+        return self.recording.snapshot(at, Question((detail,)))
 
     def about(self) -> dict[str, str]:
         """What a file says about its origin."""
@@ -106,11 +111,9 @@ def _perfetto(request: ExportRequest, out: BinaryIO) -> None:
     from ttmem.exporters.perfetto import TraceWriter, clocks, heap_profiles
     from ttmem.exporters.profiles import in_use
 
-    recording, span = request.recording, request.span
-    end = request.live(span.last)
-    first_ns = recording.time_at(span.first)
+    shown, end = request.live(request.at), request.live(request.last)
     trace = TraceWriter(end.devices)
-    out.write(clocks(first_ns))
+    out.write(clocks(request.recording.time_at(request.first.position)))
     for totals in request.totals():
         out.writelines(trace.totals(totals))
     for sample in request.samples():
@@ -120,31 +123,31 @@ def _perfetto(request: ExportRequest, out: BinaryIO) -> None:
     for one in operations(request.batches()):
         out.writelines(trace.operation(one))
     out.writelines(trace.close(end.time_ns))
-    out.write(heap_profiles(in_use(end), end.time_ns))
+    out.write(heap_profiles({one.time_ns: in_use(one) for one in (shown, end)}))
 
 
 def _pprof(request: ExportRequest, out: BinaryIO) -> None:
     from ttmem.exporters.profiles import allocated, in_use, profile
 
-    snapshot = request.live()
+    snapshot = request.live(request.at)
     made = allocated(request.rows())
-    began = request.recording.time_at(request.span.first)
-    comment = f"{request.recording.name} at position {request.at}"
-    duration = max(0, request.recording.time_at(request.span.last) - began)
+    began = request.recording.time_at(request.first.position)
+    comment = f"{request.recording.name} at position {request.at.position}"
+    duration = max(0, request.recording.time_at(request.last.position) - began)
     out.write(profile(in_use(snapshot), made, snapshot.time_ns, duration, comment))
 
 
 def _speedscope(request: ExportRequest, out: BinaryIO) -> None:
     from ttmem.exporters.profiles import in_use, speedscope
 
-    document = speedscope(in_use(request.live()), request.recording.name)
+    document = speedscope(in_use(request.live(request.at)), request.recording.name)
     out.write(json.dumps(document).encode())
 
 
 def _collapsed(request: ExportRequest, out: BinaryIO) -> None:
     from ttmem.exporters.profiles import collapsed, in_use
 
-    out.write(collapsed(in_use(request.live())).encode())
+    out.write(collapsed(in_use(request.live(request.at))).encode())
 
 
 def _csv(request: ExportRequest, out: BinaryIO) -> None:
@@ -166,13 +169,15 @@ def _json_lines(request: ExportRequest, out: BinaryIO) -> None:
 def _memory_viz(request: ExportRequest, out: BinaryIO) -> None:
     from ttmem.exporters.memory_viz import WINDOW, memory_viz
 
-    first = max(request.span.first, request.at - WINDOW)
-    last = min(request.span.last, max(request.at + 1, first + WINDOW))
+    at = request.at.position
+    first = max(request.span.first, min(at, request.span.last) - WINDOW)
+    last = min(request.span.last, max(at + 1, first + WINDOW))
     failures = (
         row for row in request.rows(ExportRange(first, last)) if row.event == "allocation_failed"
     )
     stretches = request.recording.stretches(first, last)
-    document = memory_viz(request.live(last), stretches, failures, cache(request.banks))
+    after = request.live(request.recording.instant(f"#{last}"))
+    document = memory_viz(after, stretches, failures, cache(request.banks))
     out.write(json.dumps(document, separators=(",", ":")).encode())
 
 
@@ -208,7 +213,7 @@ def _visualizer(request: ExportRequest, path: str) -> None:
 
     from ttmem.exporters.visualizer import write_database
 
-    ends = [request.live(position, "programs") for position in request.span]
+    ends = [request.live(instant, "programs") for instant in (request.first, request.last)]
     os.mkdir(path, 0o700)
     file = os.path.join(path, "db.sqlite")
     _private(file).close()

@@ -178,49 +178,70 @@ def _notes(**texts: str | None) -> bytes:
 
 class _Interned(NamedTuple):
     strings: dict[str, int]
-    frames: dict[CallFrame, int]
+    mappings: dict[str, int]
+    frames: dict[tuple[CallFrame, str], int]
     stacks: dict[tuple[int, ...], int]
 
 
-def heap_profiles(live: Mapping[Stack, tuple[int, int]], time_ns: int) -> bytes:
-    """One heap for each process and kind of memory: what was alive at the end of the span."""
-    names = _Interned({}, {}, {})
-    dumps: dict[tuple[int, str], dict[int, tuple[int, int]]] = {}
+_Sums = tuple[int, int]  # count, bytes
+_Heaps = dict[tuple[int, str], dict[int, _Sums]]  # by process and kind of memory, then by stack
+
+
+def heap_profiles(live: Mapping[int, Mapping[Stack, _Sums]]) -> bytes:
+    """One heap for each process and kind of memory, at each of these times: what was alive then.
+
+    trace_processor compares a stack with the same one of the dump before, whatever the heap: stacks of different kinds
+    of memory must differ, so the mapping of their frames is the kind of memory.
+    """
+    names = _Interned({}, {}, {}, {})
+    dumps: list[bytes] = []
+    before: _Heaps = {}
+    allocated: _Heaps = {}
+    for time_ns, stacks in sorted(live.items()):
+        now = _heaps(names, stacks)
+        for heap in before.keys() | now.keys():
+            was, known = before.get(heap, {}), allocated.setdefault(heap, {})
+            samples = []
+            for stack, held in {**dict.fromkeys(was, (0, 0)), **now.get(heap, {})}.items():
+                # The format counts what was allocated and freed so far: of both, the least that leads to `held`.
+                sums = zip(known.get(stack, (0, 0)), was.get(stack, (0, 0)), held, strict=True)
+                count, size = (so_far + max(0, one - old) for so_far, old, one in sums)
+                known[stack] = count, size
+                freed = field(3, size - held[1]) + field(6, count - held[0])
+                samples.append(field(2, field(1, stack) + field(2, size) + field(5, count) + freed))
+            pid, memory = heap
+            described = field(1, pid) + b"".join(samples) + field(9, time_ns) + field(11, memory)
+            dumps.append(field(5, described))
+        before = now
+    return _packet(field(8, min(live)), field(37, b"".join((*_tables(names), *dumps))))
+
+
+def _heaps(names: _Interned, live: Mapping[Stack, _Sums]) -> _Heaps:
+    heaps: _Heaps = {}
     for stack, (count, held) in live.items():
-        path = tuple(_interned_frame(names, frame) for frame in reversed(frames(stack.site)))
+        found = reversed(frames(stack.site))
+        path = tuple(_interned_frame(names, frame, stack.memory) for frame in found)
         number = names.stacks.setdefault(path, len(names.stacks) + 1)
-        heap = dumps.setdefault((stack.pid, stack.memory), {})  # each stack once
+        heap = heaps.setdefault((stack.pid, stack.memory), {})  # each stack once
         known = heap.get(number, (0, 0))
         heap[number] = (known[0] + count, known[1] + held)
-    tables = [
-        *(
-            field(1, field(1, number) + field(2, text.encode()))
-            for text, number in names.strings.items()
-        ),
-        *(
-            field(2, field(1, number) + field(2, names.strings[frame.text]) + field(3, 1))
-            for frame, number in names.frames.items()
-        ),
-        *(
-            field(3, field(1, number) + b"".join(field(2, frame) for frame in path))
-            for path, number in names.stacks.items()
-        ),
-        field(4, field(1, 1)),  # the mapping that every frame refers to
-    ]
-    heaps = [
-        field(5, field(1, pid) + _samples(heap) + field(9, time_ns) + field(11, memory))
-        for (pid, memory), heap in dumps.items()
-    ]
-    return _packet(field(8, time_ns), field(37, b"".join((*tables, *heaps))))
+    return heaps
 
 
-def _samples(heap: Mapping[int, tuple[int, int]]) -> bytes:
-    return b"".join(
-        field(2, field(1, stack) + field(2, held) + field(5, count))
-        for stack, (count, held) in heap.items()
-    )
+def _tables(names: _Interned) -> Iterator[bytes]:
+    for text, number in names.strings.items():
+        yield field(1, field(1, number) + field(2, text.encode()))
+    for (frame, memory), number in names.frames.items():
+        function, mapping = names.strings[frame.text], names.mappings[memory]
+        yield field(2, field(1, number) + field(2, function) + field(3, mapping))
+    for path, number in names.stacks.items():
+        yield field(3, field(1, number) + b"".join(field(2, frame) for frame in path))
+    for memory, number in names.mappings.items():
+        yield field(4, field(1, number) + field(7, names.strings[memory]))
 
 
-def _interned_frame(names: _Interned, frame: CallFrame) -> int:
-    names.strings.setdefault(frame.text, len(names.strings) + 1)
-    return names.frames.setdefault(frame, len(names.frames) + 1)
+def _interned_frame(names: _Interned, frame: CallFrame, memory: str) -> int:
+    for text in (frame.text, memory):
+        names.strings.setdefault(text, len(names.strings) + 1)
+    names.mappings.setdefault(memory, len(names.mappings) + 1)
+    return names.frames.setdefault((frame, memory), len(names.frames) + 1)

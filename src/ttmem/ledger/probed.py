@@ -141,6 +141,7 @@ class ProbedProcesses:
         self.failures = FailedAllocations()
         self._unlisted = Unlisted(accounts)
         self._peaks = ProbePeaks()
+        self._counted: dict[int, bytes] = {}  # the counters that the ledger has, as events
         self._killed = KilledProcesses()
         self._faulty: list[str] = []
         self._refused: set[str] = set()  # partly read: what comes next continues it
@@ -289,7 +290,11 @@ class ProbedProcesses:
             process.position = news.position
         self.failures.look(process, news, now)
         counted = b"".join(_counters(chip, counters) for chip, counters in news.counters.items())
-        self._accounts.account(process, counted, now)
+        # What the ledger has already would fill the recordings of idle programs, ten times a second.
+        idle = not (news.events or news.devices or news.live is not None)
+        if not (idle and counted == self._counted.get(process.index)):
+            self._counted[process.index] = counted
+            self._accounts.account(process, counted, now)
         indices = self._accounts.device_indices(process)
         self._peaks.take(process, news, indices, self._accounts.devices, now)
         return process
@@ -307,6 +312,7 @@ class ProbedProcesses:
         self.checks.forget(process)
         self._unlisted.forget(process)
         self._peaks.forget(process)
+        self._counted.pop(process.index, None)
         return self._accounts.release(process, now)
 
 

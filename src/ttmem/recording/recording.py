@@ -165,26 +165,8 @@ class Recording(Reader):
 
     def _peak(self, kind: str) -> Instant:
         """By events; if there are none, by the samples of the history."""
-
-        def peak(ledger: Any) -> int:
-            rows = grouped_rows(DeviceRow, ledger.devices())
-            if kind == "l1_used":
-                return max((row.l1_peak for row in rows), default=0)
-            return max((row.peak[MemoryKind[kind.upper()]] for row in rows), default=0)
-
-        def held(ledger: Any) -> int:
-            rows = grouped_rows(DeviceRow, ledger.devices())
-            found = (Amounts.of_kinds(row.held, row.cb_used) for row in rows)
-            return max((getattr(amounts, kind) for amounts in found), default=0)
-
-        replay, text = self._replay(), ""
-        position, highest = replay.find_peak(peak, self._chunks.end)
-        replay.go_to(position)
-        reached = held(replay.ledger)
-        if (
-            reached < highest
-        ):  # the ledger's peak is from before the recording, or from missing records
-            position, reached = self._highest(kind)
+        position, reached, highest = self._reached(kind)
+        text = ""
         if reached < highest:
             text = (
                 f"the highest in this recording, {human(reached)}: the peak of {human(highest)} is from before it,"
@@ -198,20 +180,58 @@ class Recording(Reader):
         position = self.mesh_end(position)
         return Instant(position, self.time_at(position), remark=text)
 
-    def _highest(self, kind: str) -> tuple[int, int]:
-        """(position after the record, bytes) of the most that one device held; reads the whole recording."""
-        position, highest = self._start, 0
-        for stretch in self.stretches():
+    def _reached(self, kind: str) -> tuple[int, int, int]:
+        """(position after the record, bytes) of the most that one device held, by events; and its peak before that."""
+
+        def peak(ledger: Any) -> int:
+            rows = grouped_rows(DeviceRow, ledger.devices())
+            if kind == "l1_used":
+                return max((row.l1_peak for row in rows), default=0)
+            return max((row.peak[MemoryKind[kind.upper()]] for row in rows), default=0)
+
+        def held(ledger: Any) -> int:
+            rows = grouped_rows(DeviceRow, ledger.devices())
+            found = (Amounts.of_kinds(row.held, row.cb_used) for row in rows)
+            return max((getattr(amounts, kind) for amounts in found), default=0)
+
+        replay = self._replay()
+        position, highest = replay.find_peak(peak, self._chunks.end)
+        replay.go_to(position)
+        reached = held(replay.ledger)
+        if (
+            reached < highest
+        ):  # the ledger's peak is from before the recording, or from missing records
+            position, reached = self._highest(kind)
+        return position, reached, highest
+
+    def _highest(self, kind: str, first: int = 0, last: int | None = None) -> tuple[int, int]:
+        """(position after the record, bytes) of the most that one device held; reads the whole range."""
+        position, highest = max(first, self._start), 0
+        for stretch in self.stretches(first, last):
             at, bytes_ = stretch.highest(kind)
             if bytes_ > highest:
                 position, highest = at, bytes_
         return position, highest
 
-    def _sampled_peak(self, kind: str) -> int:
+    def busiest(self, first: Instant, last: Instant) -> Instant:
+        """Between two instants: when one device used the most L1. If none did, the same of DRAM; else the end."""
+        span = first.position, last.position
+        for kind in ("l1_used", "dram"):
+            position, held, _ = self._reached(kind)
+            if held and not span[0] <= position <= span[1]:
+                position, held = self._highest(kind, *span)
+            if held:
+                position = min(self.mesh_end(position), span[1])
+                return Instant(position, self.time_at(position))
+            if time := self._sampled_peak(kind, first.time_ns, last.time_ns):
+                return Instant(self.position_at(time), time, time)
+        return last
+
+    def _sampled_peak(self, kind: str, first_ns: int = 0, last_ns: int = LATEST_NS) -> int:
         """The first time at which the history has the most on one device; 0 if it has nothing."""
         column, highest, when = SAMPLED.index(kind), 0, 0
         for _, time, amounts in self.samples():
-            if amounts[column] > highest:
+            if first_ns <= time <= last_ns and amounts[column] > highest:
                 highest, when = amounts[column], time
         return when
 

@@ -1,8 +1,9 @@
 """Convert a recording for other tools.
 
 Formats for events (traces, tables) get the whole recording, or the range from --from to --until. Formats for live
-memory (profiles, stacks) show it at one time: --at, by default the first failed allocation or else the peak of L1
-used. Times are written as for `ttmem ps FILE --at`: 12.5s, 2m30s, peak:l1, peak:dram, oom, start, end.
+memory (profiles, stacks) show it at one time: --at, by default the first failed allocation in the range, or else its
+peak of L1 used, or of DRAM if nothing used L1. Times are written as for `ttmem ps FILE --at`: 12.5s, 2m30s, peak:l1,
+peak:dram, oom, start, end.
 
   ttmem export run.ttmem --to perfetto -o run.pftrace
   ttmem export run.ttmem --to parquet -o run.parquet
@@ -21,10 +22,10 @@ from ttmem.commands.options import add_recording, ended_by_signals, open_recordi
 from ttmem.errors import BadInput
 from ttmem.events import Amounts
 from ttmem.sizes import human, several
+from ttmem.snapshots import Question
 
 if TYPE_CHECKING:
-    from ttmem.exporters.events import ExportRange
-    from ttmem.recording import Recording
+    from ttmem.recording import Instant, Recording
 
 FORMATS = (
     "perfetto",
@@ -62,7 +63,6 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ttmem.exporters import ExportRequest, export
-    from ttmem.exporters.events import ExportRange
     from ttmem.recording import Instant
 
     path = None if options.output in (None, "-") else options.output
@@ -75,12 +75,11 @@ def run(options: argparse.Namespace) -> int:
         everything = Instant(recording.info().first, 0)
         first = everything if options.first is None else recording.instant(options.first)
         last = recording.instant(options.until)
-        span, times = ExportRange(first.position, last.position), (first.time_ns, last.time_ns)
-        if span.last < span.first:
+        if last.position < first.position:
             raise BadInput(f"--until {options.until} is before --from {options.first}")
-        at = _instant(recording, options.at, span)
-        progress = progress_line(span.first, span.last, options.quiet)
-        request = ExportRequest(recording, span, at, times, progress)
+        at = recording.instant(options.at) if options.at else _shown(recording, first, last)
+        progress = progress_line(first.position, last.position, options.quiet)
+        request = ExportRequest(recording, first, last, at, progress)
         export(request, options.to, path, sys.stdout.buffer)
         _report_losses(recording)
         if options.to == "memory-viz":
@@ -98,26 +97,22 @@ def _written(path: str) -> str:
     return f"{human(sum(sizes))} in {several(len(sizes), 'file')}"
 
 
-def _report_circular(recording: Recording, at: int) -> None:
+def _shown(recording: Recording, first: Instant, last: Instant) -> Instant:
+    """Without --at: the first failure in the range, else its peak of L1 used, else that of DRAM."""
+    failures = (mark.position for mark in recording.markers if mark.kind == "failure")
+    found = next((at for at in failures if first.position <= at <= last.position), None)
+    if found is not None:
+        return recording.instant(f"#{found}")
+    return recording.busiest(first, last)
+
+
+def _report_circular(recording: Recording, at: Instant) -> None:
     """What ttmem counts and the format has no place for."""
-    held = (one.devices.values() for one in recording.at(f"#{at}").processes)
+    held = (one.devices.values() for one in recording.snapshot(at, Question()).processes)
     circular = sum(Amounts.total(amounts).cb for amounts in held)
     if circular:
         text = f"{human(circular)} of circular buffers at --at are left out: memory_viz shows buffers alone"
         print(f"ttmem: {text}", file=sys.stderr)
-
-
-def _instant(recording: Recording, wanted: str | None, span: ExportRange) -> int:
-    """The position for --at; by default the first failure in the range, else the peak of L1 used."""
-    if wanted is not None:
-        return _position(recording, wanted)
-    failures = (mark.position for mark in recording.markers if mark.kind == "failure")
-    found = next((at for at in failures if span.first <= at <= span.last), None)
-    return _position(recording, "peak:l1_used") if found is None else found
-
-
-def _position(recording: Recording, when: str) -> int:
-    return recording.instant(when).position
 
 
 def _report_losses(recording: Recording) -> None:
