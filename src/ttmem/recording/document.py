@@ -32,8 +32,9 @@ def document(recording: Recording, info: Info) -> dict[str, Any]:
                 "user": process.user,
                 "command": process.command,
                 "devices": sorted(set(process.devices.values())),
+                "by_counters": process.serial == 0,
             }
-            for process in recording.processes
+            for process in (*recording.processes, *recording.counted_processes)
         ],
         "markers": [marker._asdict() for marker in recording.markers],
         "damages": [damage._asdict() for damage in info.damages],

@@ -207,6 +207,25 @@ class Reader:
             self._known = known, found
         return self._known[1]
 
+    @property
+    def counted_processes(self) -> tuple[RecordedProcess, ...]:
+        """Those that only counters told of, in the order of their first appearance."""
+        chips = dict[int, Any]()
+        told = dict[Any, dict[str, Any]]()  # by index; those of counters are negative
+        for document in self._documents(ChunkType.CONTEXT):
+            for index, chip in numbered(section(document, "devices")):
+                chips[index] = chip.get("unique_id") if isinstance(chip, dict) else None
+            for key, process in section(document, "processes").items():
+                if re.fullmatch(r"-\d{1,9}", key) and isinstance(process, dict):
+                    told.setdefault(int(key), {**process, "devices": {}})
+            rows = section(document, "rest").get("counters")
+            for row in rows if isinstance(rows, list) else ():
+                given = row if isinstance(row, dict) else {}
+                who, chip = given.get("process"), given.get("device")
+                if type(who) is int and type(chip) is int and who in told:
+                    told[who]["devices"][str(chip)] = chips.get(chip)
+        return tuple(_process(0, process, {}) for process in told.values())
+
     def _strings(self, count: int) -> dict[int, dict[int, str]]:
         """By serial number of the account, after the first `count` definitions."""
         found: dict[int, dict[int, str]] = {}
@@ -359,6 +378,12 @@ def numbered(document: Any) -> Iterator[tuple[int, Any]]:
         for key, value in document.items():
             if key.isdecimal() and len(key) < 20:
                 yield int(key), value
+
+
+def section(document: Any, name: str) -> dict[str, Any]:
+    """A part of the document of a context; nothing if it has another shape."""
+    found = document.get(name) if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _process(serial: int, document: Any, strings: Mapping[int, str]) -> RecordedProcess:

@@ -14,7 +14,7 @@ from ttmem.events.record import end_of, of_source
 from ttmem.recording.chunks import Source
 from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
 from ttmem.recording.journal import MASK_RECORDS, records_until
-from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered
+from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered, section
 from ttmem.recording.selected import is_chosen
 from ttmem.recording.stretch import Stretch, Totals
 from ttmem.recording.when import LAST, SECOND_NS, clock_text, parse_when
@@ -559,8 +559,7 @@ class Recording(Reader):
             return ""
         sources = set[str]()
         for document in self._documents(ChunkType.CONTEXT):
-            processes = document.get("processes") if isinstance(document, dict) else None
-            for _, process in numbered(processes):
+            for process in section(document, "processes").values():
                 found = process.get("sources") if isinstance(process, dict) else None
                 sources.update(map(str, found if isinstance(found, list) else ()))
             if "probe" in sources:

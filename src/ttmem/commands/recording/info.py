@@ -72,20 +72,21 @@ def _lines(recording: Recording, info: Info) -> list[str]:
         lines.append(
             f"  devices    only {', '.join(recording.selection)}, as selected with --device"
         )
-    for process in recording.processes:
+    for process in (*recording.processes, *recording.counted_processes):
         devices = ", ".join(sorted(set(process.devices.values()))) or "no device"
-        lines.append(f"  process    pid {process.pid}, {process.command or 'N/A'} ({devices})")
+        how = "" if process.serial else ", by counters"
+        lines.append(f"  process    pid {process.pid}, {process.command or 'N/A'} ({devices}{how})")
     counts = Counter(marker.kind for marker in recording.markers)
     if counts["failure"]:
         counts["failure"] = len(recording.failures)  # a mesh has a marker for each chip
     found = [several(count, *KINDS.get(kind, (kind, kind))) for kind, count in counts.items()]
     lines.append(f"  markers    {', '.join(found) or 'none'}")
     lines.append(f"  telemetry  {several(info.telemetry, 'sample') if info.telemetry else 'none'}")
-    ending = (
-        "the writer closed it"
-        if info.closed
-        else "not closed: its writer was killed, or still writes"
-    )
+    ending = "not closed: its writer was killed, or still writes"
+    if info.closed:
+        ending = "the writer closed it"
+    elif recording.growing:
+        ending = "still being written"
     lines.append(f"  end        {ending}{f'; {info.tail}' if info.tail else ''}")
     lines.append(f"  damage     {_damage(info)}")
     lines += [f"    {damage}" for damage in info.damages[:MOST_DAMAGES]]
