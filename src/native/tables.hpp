@@ -47,6 +47,7 @@ enum Notice : std::uint8_t {
     ALLOCATION_FAILED = 73,
     PHASE_ENTERED = 74,
     CB_REFUSED = 75,
+    MARKED = 76,
 };
 
 enum Control : std::uint8_t {

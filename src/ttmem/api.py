@@ -13,14 +13,16 @@ from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
 from ttmem.events import MemoryKind
 from ttmem.feeds import Feed, ServerFeed, open_feed
+from ttmem.probe.phases import reports_mark
 from ttmem.snapshots import Device, Snapshot
 
 if TYPE_CHECKING:
+    from ttmem.feeds import LocalFeed
     from ttmem.recording.recorder import Recorder
 
 RECORD_EVERY_S = 0.1
 _recording = threading.Lock()  # of the books and the recorder: a mark may come from any thread
-_recorders: list[Recorder] = []
+_recorders: list[tuple[LocalFeed, Recorder]] = []
 
 
 def snapshot(
@@ -85,14 +87,14 @@ def record(
 
     thread = threading.Thread(target=follow, name="ttmem-record", daemon=True)
     thread.start()
-    _recorders.append(recorder)
+    _recorders.append((feed, recorder))
     try:
         yield
     finally:
         ended.set()
         thread.join()
         with _recording:
-            _recorders.remove(recorder)  # now nobody else uses it
+            _recorders.remove((feed, recorder))  # now nobody else uses it
         with suppress(Exception):
             feed.poll()
         sampler.close()
@@ -101,10 +103,18 @@ def record(
 
 
 def mark(text: str) -> None:
-    """Sets a marker in the recordings that this program makes now with `record`."""
+    """Sets a marker in all recordings of this program: that of `ttmem run -o`, for example, and its own by `record`.
+
+    Without the probe (`ttmem run`) only in its own.
+    """
+    reported = reports_mark(text)
     with _recording:
-        for recorder in _recorders:
-            recorder.mark(text, now_ns(), os.getpid())
+        for feed, recorder in _recorders:
+            if reported:
+                with suppress(Exception):
+                    feed.poll()
+            if not (reported and feed.watches(os.getpid())):
+                recorder.mark(text, now_ns(), os.getpid())
 
 
 class DeviceOfTtnn(Protocol):

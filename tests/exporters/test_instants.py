@@ -96,6 +96,29 @@ def test_a_time_is_that_of_the_counters_where_there_are_no_events(
     assert stacks(path, "--at", "end") == {}
 
 
+def test_perfetto_has_the_marks_of_the_range(tmp_path: Path) -> None:
+    books, path, out = Books(), tmp_path / "run.ttmem", tmp_path / "trace"
+    recorder = Recorder(books, FileSink(str(path)), described("test"))
+    process = opened(books, 41)
+    for number, text in enumerate(("before", "warm-up is over"), 1):
+        data = l1(number, 64)._replace(time=NOW + number * SECOND).pack()
+        books.apply(process, data, 0, len(data), NOW + number * SECOND)
+        recorder.mark(text, NOW + number * SECOND)
+    recorder.close()
+
+    form = ("--to", "perfetto", "--from", f"@{NOW + 2 * SECOND}")
+    assert main(["export", str(path), *form, "-o", str(out)]) == 0
+
+    with TraceProcessor(out.read_bytes()) as processor:
+        errors = processor.errors()
+        marks = processor.query(
+            "select slice.name, ts, dur from slice join track on slice.track_id = track.id"
+            " where track.name = 'marks'"
+        )
+    assert errors == []
+    assert [tuple(mark) for mark in marks] == [("warm-up is over", NOW + 2 * SECOND, 0)]
+
+
 def test_perfetto_has_the_heap_of_that_time_and_of_the_end(tmp_path: Path) -> None:
     """Stacks that two kinds of memory share are not confused."""
     dram = alloc(4, MemoryKind.DRAM, 4096, 1 << 20, name=1, site=11)

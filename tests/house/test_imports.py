@@ -57,7 +57,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"events", "snapshots", "sources", "recording", "feeds", "analysis", "html", "views"},
     "pytest_plugin": FOUNDATION | {"measuring", "probe"},
     "html": set(),
-    "api": FOUNDATION | {"client", "events", "feeds", "measuring", "snapshots", "recording"},
+    "api": FOUNDATION
+    | {"client", "events", "feeds", "measuring", "probe", "snapshots", "recording"},
     "exporters": FOUNDATION | {"events", "snapshots", "recording", "feeds", "_native"},
     "views": FOUNDATION
     | {"events", "snapshots", "feeds", "fleet", "analysis", "doctor", "clean", "probe"},

@@ -78,6 +78,42 @@ def test_info_describes_and_verifies_the_file_and_cut_makes_a_smaller_one(
         assert not recording.verify()
 
 
+MARKS = (
+    "import ttmem\n"
+    "mesh = lib.mesh_open(1)\n"
+    "with ttmem.record({own!r}, shm={folder!r}):\n"
+    "    ttmem.mark('warm-up is over')\n"
+    "    held = buffer(mesh, 1, 0, 4096)\n"
+    "with ttmem.record({other!r}, shm={elsewhere!r}):\n"
+    "    ttmem.mark('the \\0 end')\n"
+    "lib.mesh_close(mesh)\n"
+)
+
+
+def test_a_mark_of_the_program_is_once_in_each_of_its_recordings(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    path, own, other = (tmp_path / f"{name}.ttmem" for name in ("run", "own", "other"))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    places = {"own": own, "other": other, "folder": launcher.folder, "elsewhere": elsewhere}
+    script = MARKS.format(**{name: str(place) for name, place in places.items()})
+    done = launcher.run(*launcher.program(script), options=("-o", str(path)))
+    assert done.returncode == 0, done.stderr
+
+    def marks(file: Path) -> list[str]:
+        with Recording(str(file)) as recording:
+            return [mark.text for mark in recording.markers if mark.kind == "mark"]
+
+    assert marks(path) == ["warm-up is over", "the   end"]
+    assert marks(own) == ["warm-up is over"]
+    assert marks(other) == ["the \0 end"]
+    with Recording(str(path)) as recording:
+        (mark, *_) = (one for one in recording.markers if one.kind == "mark")
+        assert recording.at(f"#{mark.position}").devices[0].memory.dram.count == 0
+        assert recording.at("peak:dram").devices[0].memory.dram.count == 1
+
+
 def test_an_existing_file_is_refused_before_anything_runs(
     launcher: Launcher, recorded: Path, tmp_path: Path
 ) -> None:

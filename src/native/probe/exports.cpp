@@ -48,6 +48,17 @@ void ttmem_probe_leave_phase(std::uint32_t before) {
     }
 }
 
+int ttmem_probe_mark(const char* text) {
+    const Recording recording(tracking_region());
+    if (!recording || !text) {
+        return 0;
+    }
+    Event event = notice(MARKED, {0, 0}, 0);
+    event.name = intern(recording.region(), text, std::strlen(text));
+    append(recording.region(), recording.thread(), event);
+    return 1;
+}
+
 int ttmem_probe_reset_peaks(int chip) {
     Region* region = mapped_region.load(order::OBSERVE);
     if (!region) {

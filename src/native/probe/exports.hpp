@@ -12,6 +12,9 @@ TTMEM_EXPORT int ttmem_probe_track(int on);
 TTMEM_EXPORT std::uint32_t ttmem_probe_enter_phase(const char* name);
 TTMEM_EXPORT void ttmem_probe_leave_phase(std::uint32_t before);
 
+// Reports a mark. Returns 1; 0 if nothing is reported.
+TTMEM_EXPORT int ttmem_probe_mark(const char* text);
+
 // Resets the peaks of a chip, or of all (-1), to what is held now. The highest before is still known: see Counter. One
 // thread at a time. Returns 0; -1 if there is no region.
 TTMEM_EXPORT int ttmem_probe_reset_peaks(int chip);

@@ -119,11 +119,12 @@ class Notice(IntEnum):
     ALLOCATION_FAILED = 73
     PHASE_ENTERED = 74
     CB_REFUSED = 75  # of a program that did not fit; its ALLOCATION_FAILED follows
+    MARKED = 76  # by the program itself, with `ttmem.mark`
 
     @property
     def of_device(self) -> bool:
         """Whether `Event.device` is meaningful."""
-        return self not in (Notice.PROGRAM_CREATED, Notice.PHASE_ENTERED)
+        return self not in (Notice.PROGRAM_CREATED, Notice.PHASE_ENTERED, Notice.MARKED)
 
 
 class Control(IntEnum):

@@ -62,14 +62,18 @@ class ExportRequest(NamedTuple):
         A program may enter a phase thousands of times; with thousands of buffers, that would be more than a disk holds.
         """
         seen = set[tuple[int | None, str]]()
-        for mark in self.recording.markers:
+        for mark in self.markers():
             if mark.kind == "phase":
                 if (mark.pid, mark.text) in seen:
                     continue
                 seen.add((mark.pid, mark.text))
+            self.progress(mark.position)
+            yield mark, self.live(self.recording.instant(f"#{mark.position}"))
+
+    def markers(self) -> Iterator[Marker]:
+        for mark in self.recording.markers:
             if self.span.first <= mark.position <= self.span.last:
-                self.progress(mark.position)
-                yield mark, self.live(self.recording.instant(f"#{mark.position}"))
+                yield mark
 
     def sensors(self) -> Iterator[SensorRow]:
         """They are read while nothing else happens, too."""
@@ -122,6 +126,9 @@ def _perfetto(request: ExportRequest, out: BinaryIO) -> None:
         out.writelines(trace.sensors(row))
     for one in operations(request.batches()):
         out.writelines(trace.operation(one))
+    for marker in request.markers():
+        if marker.kind == "mark":
+            out.writelines(trace.mark(marker.time_ns, marker.text))
     out.writelines(trace.close(end.time_ns))
     out.write(heap_profiles({one.time_ns: in_use(one) for one in (shown, end)}))
 

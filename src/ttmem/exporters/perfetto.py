@@ -1,5 +1,5 @@
 """A Perfetto trace: counters for each device and kind of memory, and for its sensors, ops and phases as slices, failed
-allocations, and a heap profile for each kind of memory.
+allocations, marks, and a heap profile for each kind of memory.
 
 The file is a sequence of packets, so it can be written to a pipe. Times are those of the events, in nanoseconds
 since 1970; clocks are declared so that trace_processor accepts them as they are. Heap profiles are dated in
@@ -162,6 +162,14 @@ class TraceWriter:
                 yield _packet(field(60, field(1, parent) + field(3, described)))
             yield _packet(field(60, field(1, track) + field(5, parent) + field(2, what)))
         yield _packet(field(8, time_ns), field(11, field(9, kind) + field(11, track) + more))
+
+    def mark(self, time_ns: int, text: str) -> Iterator[bytes]:
+        """An instant that a user has marked."""
+        track, is_new = self._track("marks")
+        if is_new:
+            yield _packet(field(60, field(1, track) + field(2, "marks")))
+        event = field(9, _INSTANT) + field(11, track) + field(23, text)
+        yield _packet(field(8, time_ns), field(11, event))
 
     def close(self, time_ns: int) -> Iterator[bytes]:
         """Ends the phases that are still open."""

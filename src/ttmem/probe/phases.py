@@ -176,6 +176,9 @@ def _load() -> Any:
     process.ttmem_probe_enter_phase.restype = ctypes.c_uint32
     process.ttmem_probe_leave_phase.argtypes = [ctypes.c_uint32]
     process.ttmem_probe_leave_phase.restype = None
+    if hasattr(process, "ttmem_probe_mark"):
+        process.ttmem_probe_mark.argtypes = [ctypes.c_char_p]
+        process.ttmem_probe_mark.restype = ctypes.c_int
     os.register_at_fork(after_in_child=_start_over_in_child)
     return process
 
@@ -194,6 +197,13 @@ def phase(name: str) -> Phase:
     (`ttmem run`) a phase does nothing, in less than a microsecond.
     """
     return _NOTHING if library is None else _WatchedPhase(name)
+
+
+def reports_mark(text: str) -> bool:
+    """Reports a mark to the probe; False if it reports nothing."""
+    if not hasattr(library, "ttmem_probe_mark"):  # not watched, or by an earlier version
+        return False
+    return bool(library.ttmem_probe_mark(text.replace("\0", " ").encode("utf-8", "replace")))
 
 
 class Phase:

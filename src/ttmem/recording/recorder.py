@@ -29,7 +29,11 @@ MOVED_NS = (
 )  # between contexts that tell only the positions of processes, which readers know from batches
 MOST_MARKS = 1000  # in one batch
 EVENTS_BYTES = (PIECE - 1) * EVENT_SIZE  # after one BATCH record
-MARKED = {Notice.PHASE_ENTERED: "phase", Notice.ALLOCATION_FAILED: "failure"}
+MARKED = {
+    Notice.PHASE_ENTERED: "phase",
+    Notice.ALLOCATION_FAILED: "failure",
+    Notice.MARKED: "mark",
+}
 
 
 def described(command: str | None = None, *, confidential: bool = False) -> dict[str, Any]:

@@ -32,6 +32,7 @@ _WORDS: dict[Sort, str] = {
     Notice.ALLOCATION_FAILED: "allocation FAILED",
     Notice.PHASE_ENTERED: "phase entered",
     Notice.CB_REFUSED: "CB did not fit",
+    Notice.MARKED: "mark",
 }
 _REMARKS = {
     Flag.GLOBAL: "global",
@@ -44,7 +45,7 @@ _REMARKS = {
 _SIZED: set[Sort | None] = {Op.ALLOC, Op.FREE, Op.CB_ALLOC, Op.CB_FREE, Op.KERNEL_LOAD}
 _SIZED |= {Notice.ALLOCATION_FAILED, Notice.CB_REFUSED}
 _NAMELESS: set[Sort | None] = {Op.RING, Op.COUNTERS, Op.CACHE_ENTRIES}  # `id` is a figure
-_NAMELESS |= {Notice.DEVICE_OPENED, Notice.DEVICE_CLOSED, Notice.PHASE_ENTERED}
+_NAMELESS |= {Notice.DEVICE_OPENED, Notice.DEVICE_CLOSED, Notice.PHASE_ENTERED, Notice.MARKED}
 _LOWER: set[Sort] = {Op.KERNEL_LOAD, Notice.PROGRAM_CREATED}  # 'fabric', beside 'DRAM'
 _NAMED: dict[str, Sort] = {op.name: op for op in (*Op, *Notice)}
 
