@@ -13,7 +13,6 @@ from ttmem.clock import now_ns
 from ttmem.errors import BadInput, TtmemError
 from ttmem.events import MemoryKind
 from ttmem.feeds import Feed, ServerFeed, open_feed
-from ttmem.probe.phases import reports_mark
 from ttmem.snapshots import Device, Snapshot
 
 if TYPE_CHECKING:
@@ -107,6 +106,8 @@ def mark(text: str) -> None:
 
     Without the probe (`ttmem run`) only in its own.
     """
+    from ttmem.probe.phases import reports_mark
+
     reported = reports_mark(text)
     with _recording:
         for feed, recorder in _recorders:
