@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.recording.rewriting import rewritten
+from ttmem.clock import now_ns
 from ttmem.commands import main
+from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
+from ttmem.ledger import Books
+from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
 from ttmem.recording.format import ChunkType
+from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.writer import FileSink
 
 GOLDEN = Path(__file__).parents[1] / "data" / "recordings" / "version-1.ttmem"
@@ -79,3 +84,23 @@ def test_a_part_replaces_a_file_if_that_is_wanted(recorded: Path, tmp_path: Path
     assert part.stat().st_mode & 0o777 == 0o600
     with Recording(str(part)) as found, Recording(str(recorded)) as whole:
         assert found.at("end").devices == whole.at("end").devices
+
+
+def test_names_are_in_a_part_once(tmp_path: Path) -> None:
+    """Also those that were written after the beginning of the part, and belong to its first record."""
+    books, path, part = Books(), tmp_path / "run.ttmem", tmp_path / "part.ttmem"
+    recorder = Recorder(books, FileSink(str(path)), described("test"))
+    process = books.open_process(ProcessFacts(41, 1, "ann", "python"))
+    books.declare(process, DeviceDeclaration(0, unique_id="77", board="n300"))
+    books.define_string(process, 1, "a name")
+    event = Event(Op.ALLOC, MemoryKind.DRAM, id=1, size=64, name=1).pack()
+    books.apply(process, event, 0, len(event), now_ns())
+    recorder.close()
+
+    assert main(["cut", str(path), "-o", str(part)]) == 0
+
+    with Recording(str(path)) as whole, Recording(str(part)) as cut:
+        counts = [one._chunks.count(ChunkType.STRINGS) for one in (whole, cut)]
+        shown = [one.at("end", ["buffers"]).buffers for one in (whole, cut)]
+    assert counts == [1, 1]
+    assert shown[0] == shown[1] is not None

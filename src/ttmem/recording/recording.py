@@ -461,7 +461,7 @@ class Recording(Reader):
         if replay.position != instant.position:
             raise BadInput(f"{self._chunks.source.name} has lost records just before this instant")
         for kind in (ChunkType.ACCOUNTS, ChunkType.STRINGS):
-            for number in range(self._chunks.until_position(kind, instant.position)):
+            for number in range(self._until(kind, instant)):  # the later ones are in `documents`
                 with suppress(BadChunk):
                     yield Document(kind, self._chunks.payload(kind, number), *instant[:2])
         document, known_at = self._context(instant)
