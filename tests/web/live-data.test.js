@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { asPayload, bars, cachedByCore, coreMap, extended, groupRows, hashOf, inOrder, instantText, markerAt, outlineOf, placeOf, processRows, programRows, shortCommand, withReadings } from "../../src/ttmem/web/static/live-data.js";
+import { asPayload, bars, cachedByCore, coreMap, deviceNames, eventRows, extended, groupRows, hashOf, inOrder, instantText, markerAt, namesOf, outlineOf, placeOf, processRows, programRows, shortCommand, withReadings } from "../../src/ttmem/web/static/live-data.js";
 import { History } from "../../src/ttmem/web/static/history.js";
 
 const memory = (held, capacity) => ({ held, capacity, largest_free: null });
@@ -23,6 +23,32 @@ test("devices come by number, unnumbered ones last", () => {
   const ids = [{ logical_id: null, unique_id: "a" }, { logical_id: 10, unique_id: "b" }, { logical_id: 2, unique_id: "c" }];
 
   assert.deepEqual(inOrder(ids).map((one) => one.unique_id), ["c", "b", "a"]);
+});
+
+test("a device is called by its number, unless another has the same", () => {
+  const named = (...pairs) => deviceNames(pairs.map(([unique_id, logical_id]) => ({ unique_id, logical_id })));
+
+  assert.equal(namesOf(named(["a", 2], ["b", 0], ["c", 1], ["d", 7]), ["a", "b", "c", "d"]), "0-2,7");
+  const two = named(["5987688938464050098", 0], ["9698029722847477907", 0], ["c", 1], ["d", null]);
+  assert.equal(namesOf(two, ["5987688938464050098", "c"]), "1,5987…0098");
+  assert.equal(namesOf(two, ["d", "1234567890123"]), "id d,1234…0123");
+});
+
+test("what a process does on all devices of a mesh is one event", () => {
+  const event = (device, time_ns, more = {}) => ({ op: "ALLOC", kind: "L1", flags: [], id: 1, size: 8, address: 64, name: "add", site: null, text: null, pid: 9, device, time_ns, ...more });
+
+  const rows = eventRows([event("a", 1), event("b", 2), event("a", 3), event("b", 4, { size: 9 }), event("c", 5e9)]);
+
+  assert.deepEqual(rows.map((row) => [row.devices, row.time_ns]), [[["a", "b"], 1], [["a"], 3], [["b"], 4], [["c"], 5e9]]);
+});
+
+test("figures of events that are neither sizes nor addresses are not shown as such", () => {
+  const event = (op, more) => eventRows([{ op, kind: null, flags: [], id: 1, size: 2, address: 3, name: null, site: null, text: null, pid: 9, device: "a", time_ns: 1, ...more }])[0];
+
+  assert.deepEqual([event("RING").bytes, event("RING").place], [1, null]); // what is in it, and syncs
+  assert.deepEqual([event("COUNTERS").bytes, event("COUNTERS").place], [null, null]);
+  assert.deepEqual([event("ALLOC").bytes, event("ALLOC").place], [2, 3]);
+  assert.equal(event("ALLOCATION_FAILED", { text: "at file:3\ninfo:\nOut of memory\nbacktrace" }).event, "allocation FAILED: Out of memory");
 });
 
 test("a command is its script and arguments", () => {
@@ -65,7 +91,7 @@ test("a program has the bytes of its kernels and of its own circular buffers", (
 
   const [row] = programRows(snapshot);
 
-  assert.deepEqual([row.number, row.kernels, row.footprint, row.cb], [1, 2, 15, 200]);
+  assert.deepEqual([row.kernels, row.footprint, row.cb], [2, 15, 200]);
   const [cut] = programRows({ ...snapshot, limited: ["kernels"] });
   assert.deepEqual([cut.kernels, cut.footprint, cut.cb], [null, null, 200]);
 });
@@ -148,6 +174,8 @@ test("the time bar shows the device that was fullest", () => {
 
   assert.deepEqual(outlineOf(new Map([["0", empty], ["1", full]]), { started: 10 }), { times: [0, 10], values: [0.5, 1] });
   assert.equal(outlineOf(new Map(), { started: 0 }), null);
+  const before = { time_ns: [1, 2, 3], l1_used: [90, 90, 0], dram: [0, 0, 0] };
+  assert.deepEqual(outlineOf(new Map([["0", before], ["1", full]]), { started: 5 }).values, [0.5, 1]);
 });
 
 test("readings of sensors are kept, and what is unknown is left out", () => {

@@ -97,7 +97,7 @@ test("sizes and times are spelled as in the other views", () => {
   assert.deepEqual([0, 512, 1536, 1023.96 * 1024, 5 * 2 ** 30, null].map(human), ["0 B", "512 B", "1.5 KiB", "1.0 MiB", "5.0 GiB", "N/A"]);
   assert.deepEqual([1234567, 0, undefined].map(exact), ["1,234,567", "0", "N/A"]);
   assert.deepEqual([hex(4096), hex(-1)], ["0x1000", "N/A"]);
-  assert.deepEqual([share(1, 1000), share(1, 2), share(1, 0)], ["<1%", "50%", ""]);
+  assert.deepEqual([share(0, 9), share(1, 1000), share(7, 1000), share(1, 2), share(999, 1000), share(9, 9), share(10, 9), share(1, 0)], ["0%", "<1%", "1%", "50%", ">99%", "100%", "over", ""]);
   assert.deepEqual([clock(1.5e9, 1e8), clock(3723e9, 1e9), clock(3723.5e9, 1), clock(NaN)], ["1.5 s", "01:02:03", "01:02:03.500000", "N/A"]);
   assert.equal(shortSite("/src/deep/model.py:42 forward\n/src/main.py:9 main"), "model.py:42 forward");
   assert.equal(shortSite("load weights"), "load weights");

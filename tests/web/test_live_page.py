@@ -155,6 +155,39 @@ def test_digits_choose_a_view(browser: Browser) -> None:
     wait(browser, "location.hash === '#/processes'")
 
 
+def redrawn(browser: Browser) -> None:
+    """Until the page has been drawn twice more."""
+    for _ in range(2):
+        before = browser.run("document.getElementById('state').textContent")
+        wait(browser, f"document.getElementById('state').textContent !== {before!r}")
+
+
+def test_a_new_snapshot_does_not_disturb_its_user(browser: Browser) -> None:
+    browser.resize(390, 844, phone=True)
+    try:
+        show(browser, "processes", "document.querySelector('tbody td') !== null")
+        browser.run("void (document.querySelector('.scroll').scrollLeft = 50)")
+        browser.run("void getSelection().selectAllChildren(document.querySelector('tbody td'))")
+        selected = browser.run("String(getSelection())")
+        redrawn(browser)
+        assert selected
+        assert browser.run("String(getSelection())") == selected
+        assert browser.run("document.querySelector('.scroll').scrollLeft") == 50
+    finally:
+        browser.resize(1280, 900)
+
+    # and a click counts, however long the button is held
+    show(browser, "devices", "document.querySelectorAll('.card').length === 10")
+    x, y = browser.run(
+        "(() => { const { x, y } = document.querySelector('.card canvas').getBoundingClientRect();"
+        " return [x + 9, y + 9]; })()"
+    )
+    browser.mouse("mousePressed", x, y)
+    redrawn(browser)
+    browser.mouse("mouseReleased", x, y)
+    wait(browser, "location.hash === '#/device/1000'")
+
+
 def test_the_token_is_neither_in_the_address_nor_readable(site: WebSite, browser: Browser) -> None:
     assert site.token not in browser.run("location.href + document.cookie")
 

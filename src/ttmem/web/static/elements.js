@@ -8,7 +8,7 @@ export function element(what, attributes = {}, ...children) {
   const made = document.createElement(tag);
   if (classes.length) made.className = classes.join(" ");
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) made[name] = value;
     else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
   }
   made.append(...children.filter((child) => child !== null && child !== undefined));

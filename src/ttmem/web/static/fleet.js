@@ -1,36 +1,28 @@
 // The page of many hosts: #/hosts, #/devices, #/host/NAME. It asks for the rows of `ttmem ps --prometheus --json`.
 
 import { ask, hasToken, login } from "./asking.js";
+import { show } from "./drawing.js";
 import { element } from "./elements.js";
-import { exact, human } from "./sizes.js";
-import { filtered, sorted } from "./tables.js";
+import { Lists } from "./lists.js";
+import { exact, human, share } from "./sizes.js";
 
 const EVERY_MS = 5000;
-const MOST = 500; // rows of a table
 const view = document.getElementById("view");
 const state = document.getElementById("state");
-const order = new Map(); // of tables: [column, descending]; else as they came, the worst first
-let wanted = ""; // what the search field says
+const lists = new Lists(draw);
 let last = null; // the answer that is shown, and for which address
 let asking = null;
 
-const share = (used, capacity) => (capacity ? (used ?? 0) / capacity : null);
+const ratio = (used, capacity) => (used === null || !capacity ? null : used / capacity);
 const clock = (ns) => new Date(ns / 1e6).toLocaleString();
 const unknown = (value) => value ?? "N/A";
-
-/** As in the terminal: "<1%" is not nothing, ">99%" is not all. */
-function percent(part) {
-  const rounded = Math.round(100 * part);
-  if (part > 0 && rounded === 0) return "<1%";
-  return part < 1 && rounded === 100 ? ">99%" : `${rounded}%`;
-}
 
 function meter(part) {
   if (part === null || part === undefined) return element("span.quiet", {}, "N/A");
   const level = part >= 0.9 ? "full" : part >= 0.75 ? "warn" : "fine";
   const fill = element(`span.${level}`);
   fill.style.width = `${Math.min(100, 100 * part)}%`;
-  return element("div.meter", {}, element("div.bar", { "aria-hidden": "true" }, fill), percent(part));
+  return element("div.meter", {}, element("div.bar", { "aria-hidden": "true" }, fill), share(part, 1));
 }
 
 function pair(used, capacity) {
@@ -62,12 +54,14 @@ const HOSTS = [
 ];
 const DEVICE = [
   ["device", (one) => Number(one.id ?? Infinity), (one) => [one.id ?? "?", one.position, one.board ?? "unknown board"].filter(Boolean).join(" "), ""],
-  ["L1", (one) => share(one.l1_used, one.l1_capacity), (one) => meter(share(one.l1_used, one.l1_capacity)), "number"],
-  ["DRAM", (one) => share(one.dram_used, one.dram_capacity), (one) => meter(share(one.dram_used, one.dram_capacity)), "number"],
+  ["L1", (one) => ratio(one.l1_used, one.l1_capacity), (one) => meter(ratio(one.l1_used, one.l1_capacity)), "number"],
+  ["DRAM", (one) => ratio(one.dram_used, one.dram_capacity), (one) => meter(ratio(one.dram_used, one.dram_capacity)), "number"],
   ["L1 used", (one) => one.l1_used, (one) => pair(one.l1_used, one.l1_capacity), "number"],
   ["DRAM used", (one) => one.dram_used, (one) => pair(one.dram_used, one.dram_capacity), "number"],
   ["to look at", (one) => one.anomalies, (one) => exact(one.anomalies), "number"],
   ["unique id", (one) => one.unique_id, (one) => one.unique_id, ""],
+  ["celsius", (one) => one.temperature_c, (one) => exact(one.temperature_c), "number"],
+  ["watts", (one) => one.power_w, (one) => exact(one.power_w), "number"],
 ];
 const DEVICES = [["host", (one) => one.host, (one) => hostLink(one.host), ""], ...DEVICE];
 const bytes = (title, key) => [title, (row) => row[key], (row) => human(row[key]), "number"];
@@ -80,28 +74,6 @@ const PROCESSES = [
   ["job", (row) => row.job, (row) => row.job ?? "–", ""],
 ];
 
-function table(name, columns, rows, texts) {
-  const [column, descending] = order.get(name) ?? [null, false];
-  const found = filtered(rows, texts, wanted);
-  const shown = column === null ? found : sorted(found, columns[column][1], descending);
-  const heads = columns.map(([title, , , kind], at) => element(
-    `th${kind === "number" ? ".number" : ""}`,
-    { scope: "col", "aria-sort": at === column ? (descending ? "descending" : "ascending") : null },
-    element("button", { onclick: () => { order.set(name, [at, at === column ? !descending : kind === "number"]); draw(); } }, title),
-  ));
-  const body = shown.slice(0, MOST).map((row) => element(`tr${row.stale ? ".stale" : ""}`, {}, ...columns.map(([, , cell, kind]) => {
-    const style = typeof kind === "function" ? kind(row) : kind;
-    return element(style ? `td.${style}` : "td", {}, cell(row));
-  })));
-  const made = [element("div.scroll", {}, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)))];
-  if (shown.length > MOST) made.push(element("p.quiet", {}, `and ${exact(shown.length - MOST)} more; search to narrow the list`));
-  return made;
-}
-
-function search(hint) {
-  return element("input", { type: "search", id: "search", placeholder: hint, "aria-label": hint, value: wanted, oninput: (event) => { wanted = event.target.value; draw(); } });
-}
-
 const sum = (count, what, bad = false) => element(`span${bad ? ".bad" : ""}`, {}, element("b", {}, exact(count)), what);
 const counted = (count, noun) => sum(count, count === 1 ? noun : `${noun}s`);
 
@@ -111,10 +83,10 @@ function drawFleet(fleet, name) {
   return [
     element("p.sums", {}, counted(fleet.hosts.length, "host"), counted(devices, "device"), stale ? sum(stale, "stale", true) : null),
     fleet.recorded ? null : element("p.quiet", {}, "The recording rules of ttmem are not installed in this Prometheus, which makes this page slow for hundreds of hosts: see docs/fleet.md."),
-    search(name === "hosts" ? "Search host, board, state" : "Search host, device, board"),
+    lists.search(name === "hosts" ? "Search host, board, state" : "Search host, device, board"),
     ...(name === "hosts"
-      ? table("hosts", HOSTS, fleet.hosts, (host) => [host.name, boards(host), condition(host)])
-      : table("devices", DEVICES, fleet.worst, (one) => [one.host, one.unique_id, one.board])),
+      ? lists.table("hosts", HOSTS, fleet.hosts, { texts: (host) => [host.name, boards(host), condition(host)] })
+      : lists.table("devices", DEVICES, fleet.worst, { texts: (one) => [one.host, one.unique_id, one.board] })),
   ];
 }
 
@@ -123,9 +95,9 @@ function drawHost({ host, devices, processes }) {
     element("h2", {}, host.name),
     host.stale ? element("p.bad", {}, `${condition(host)}; these are its last figures`) : element("p.quiet", {}, `${condition(host)} · ${clock(host.seen_ns)}`),
     element("p", {}, boards(host)),
-    ...table("host", DEVICE, devices, () => []),
+    ...lists.table("host", DEVICE, devices),
     element("h2", {}, "Processes"),
-    ...(processes === null ? [element("p.quiet", {}, "Not known: its exporter runs without --per-process.")] : table("processes", PROCESSES, processes, () => [])),
+    ...(processes === null ? [element("p.quiet", {}, "Not known: its exporter runs without --per-process.")] : lists.table("processes", PROCESSES, processes)),
   ];
 }
 
@@ -138,14 +110,8 @@ function draw() {
   if (!last) return;
   const { name, id } = where();
   if ((id !== null) !== Boolean(last.host) || (id !== null && last.asked !== id)) return; // its answer is not here yet
-  const field = document.activeElement?.id === "search" ? [document.activeElement.selectionStart, document.activeElement.selectionEnd] : null;
-  const top = view.querySelector(".scroll")?.scrollLeft ?? 0;
   document.getElementById("source").textContent = last.source;
-  view.replaceChildren(...(id === null ? drawFleet(last, name) : drawHost(last)).filter(Boolean));
-  const table = view.querySelector(".scroll");
-  if (table) table.scrollLeft = top;
-  const input = document.getElementById("search");
-  if (field && input) { input.focus(); input.setSelectionRange(...field); }
+  show(view, (id === null ? drawFleet(last, name) : drawHost(last)).filter(Boolean));
 }
 
 function say(message, bad = false) {
@@ -172,9 +138,9 @@ async function refresh() {
 function go() {
   const { name } = where();
   for (const link of document.querySelectorAll("#views a")) link.toggleAttribute("aria-current", link.getAttribute("href") === `#/${name}`);
-  wanted = "";
+  lists.wanted = "";
   const { id } = where();
-  if (id !== null && last?.asked !== id) view.replaceChildren(element("p.quiet", {}, `Loading ${id} …`));
+  view.replaceChildren(...(id !== null && last?.asked !== id ? [element("p.quiet", {}, `Loading ${id} …`)] : []));
   draw();
   refresh();
 }

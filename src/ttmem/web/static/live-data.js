@@ -72,12 +72,13 @@ export function asPayload(device, columns, markers, { started, ended }) {
   return { document, tables: { steps, origins: { rows: 0 }, buffers: NOTHING, circular: NOTHING, frontier: NOTHING, omitted: NOTHING } };
 }
 
-/** The device that is fullest at any time, for the time bar: {times, values}, ns since the start and the share of its most. */
+/** The device that is fullest at any time of the span, for the time bar: {times, values}, ns since the start and the share of its most. */
 export function outlineOf(histories, { started }) {
   let best = null;
   for (const columns of histories.values()) {
+    const from = columns.time_ns.findLastIndex((time) => time <= started);
     for (const name of ["l1_used", "dram"]) {
-      const most = Math.max(0, ...columns[name]);
+      const most = columns[name].reduce((highest, bytes, at) => (at < from ? highest : Math.max(highest, bytes)), 0);
       if (most && (!best || (name === "l1_used" && best.name === "dram") || (name === best.name && most > best.most))) best = { columns, name, most };
     }
   }
@@ -124,6 +125,28 @@ export function deviceName(device) {
   return `${number} · ${device.position ? `${device.position} ` : ""}${device.board ?? device.arch ?? "unknown board"}`;
 }
 
+/** What the devices of a snapshot are called in tables: a number that no other has, or else the unique id. */
+export function deviceNames(devices) {
+  const count = new Map();
+  for (const { logical_id: number } of devices) count.set(number, (count.get(number) ?? 0) + 1);
+  return new Map(devices.map(({ unique_id: id, logical_id: number }) => [id, number !== null && count.get(number) === 1 ? number : shortId(id)]));
+}
+
+const shortId = (id) => (id.length > 9 ? `${id.slice(0, 4)}…${id.slice(-4)}` : `id ${id}`);
+
+export const nameOf = (names, id) => String(names.get(id) ?? shortId(id));
+
+/** "0-3,7,1234…5678", as in the terminal. */
+export function namesOf(names, ids) {
+  const numbers = ids.map((id) => names.get(id)).filter(Number.isInteger).sort((a, b) => a - b);
+  const runs = [];
+  for (const number of numbers) {
+    if (number === runs.at(-1)?.at(-1) + 1) runs[runs.length - 1] = [runs.at(-1)[0], number];
+    else runs.push([number]);
+  }
+  return [...runs.map((run) => run.join("-")), ...ids.filter((id) => !Number.isInteger(names.get(id))).map((id) => nameOf(names, id))].join(",");
+}
+
 /** Bars of a device: parts with their bytes, and of what. */
 export function bars(device) {
   const { dram, l1, l1_small: small, trace, cb } = device.memory;
@@ -166,7 +189,7 @@ export function shortCommand(command) {
 
 /** One row for each process, or for what each dead one left behind: sums over its devices, or what it holds on one. */
 export function processRows(snapshot, processes, device = null) {
-  const names = new Map(snapshot.devices.map((one) => [one.unique_id, one.logical_id]));
+  const names = deviceNames(snapshot.devices);
   return processes.filter((process) => device === null || device in process.devices).map((process) => {
     const sums = { dram: 0, l1: 0, l1_small: 0, trace: 0, cb: 0 };
     for (const [id, amounts] of Object.entries(process.devices)) {
@@ -177,7 +200,7 @@ export function processRows(snapshot, processes, device = null) {
       pid: process.pid,
       user: process.user,
       command: shortCommand(process.command),
-      devices: Object.keys(process.devices).map((id) => names.get(id) ?? "?").sort((a, b) => a - b).join(", "),
+      devices: namesOf(names, Object.keys(process.devices)),
       pod: belongs.pod ? `${belongs.namespace}/${belongs.pod}` : belongs.pod_uid ?? (belongs.container ?? "").slice(0, 12),
       job: belongs.job ?? null,
       ...sums,
@@ -209,13 +232,12 @@ export function groupRows({ by, groups }, first) {
 /** Programs with the bytes of their kernels and circular buffers; null where that list was cut. */
 export function programRows(snapshot) {
   const key = (row) => `${row.pid}/${row.device}/${row.program}`;
-  const numbers = new Map(snapshot.devices.map((device) => [device.unique_id, device.logical_id]));
   const rows = new Map();
   const listed = (name) => (snapshot.limited?.includes(name) ? null : snapshot[name] ?? []);
   const [kernels, buffers] = [listed("kernels"), listed("circular_buffers")];
   const sums = { kernels: kernels && 0, footprint: kernels && 0, cb: buffers && 0 };
   for (const program of snapshot.programs ?? []) {
-    rows.set(key(program), { ...program, number: numbers.get(program.device) ?? null, ...sums, kernelNames: [] });
+    rows.set(key(program), { ...program, ...sums, kernelNames: [] });
   }
   for (const kernel of kernels ?? []) {
     const row = rows.get(key(kernel));
@@ -229,6 +251,49 @@ export function programRows(snapshot) {
     if (row && !buffer.global) row.cb += buffer.size * buffer.references;
   }
   return [...rows.values()];
+}
+
+// The words of the Events page of `ttmem top`; a test compares them.
+const EVENTS = {
+  ALLOC: "allocated", FREE: "freed", CB_ALLOC: "CB allocated", CB_FREE: "CB freed", KERNEL_LOAD: "kernel loaded", KERNEL_UNLOAD: "kernel unloaded",
+  PROGRAM_DISPATCH: "dispatched", PROGRAM_DESTROY: "program destroyed", BINARY_STATUS: "binaries", RING: "kernel ring", COUNTERS: "counters",
+  CACHE_ENTRIES: "cached programs", PROGRAM_NAME: "program named", DEVICE_OPENED: "device opened", DEVICE_CLOSED: "device closed", PROGRAM_CREATED: "program created",
+  PROGRAM_COMPILED: "program compiled", PROGRAM_FINALIZED: "program finalized", TRACE_BEGUN: "trace begun", TRACE_CAPTURED: "trace captured",
+  TRACE_REPLAYED: "trace replayed", TRACE_RELEASED: "trace released", ALLOCATION_FAILED: "allocation FAILED", PHASE_ENTERED: "phase entered", CB_REFUSED: "CB did not fit",
+};
+const FLAGS = { GLOBAL: "global", DATAFLOW: "dataflow", RESENT: "resent", CACHE_HIT: "cache hit", CACHE_MISS: "cache miss", WITH_DEVICE: "with its device" };
+const SIZED = ["ALLOC", "FREE", "CB_ALLOC", "CB_FREE", "KERNEL_LOAD", "ALLOCATION_FAILED", "CB_REFUSED"];
+const PLACED = ["ALLOC", "CB_ALLOC"]; // `address` is one
+const LOWER = ["KERNEL_LOAD", "PROGRAM_CREATED"];
+
+function eventText({ op, kind, flags, text }) {
+  if (!EVENTS[op]) return `unknown event ${op}`;
+  const shown = op === "BINARY_STATUS" ? kind?.toLowerCase().replace(/(?:^|_)(.)/g, (_, letter) => letter.toUpperCase()) : LOWER.includes(op) ? kind?.toLowerCase() : kind;
+  const said = [shown ? `${EVENTS[op]} ${shown}` : EVENTS[op], ...Object.keys(FLAGS).filter((name) => flags.includes(name)).map((name) => FLAGS[name])].join(", ");
+  const lines = text?.trim() ? text.trim().split("\n") : [];
+  return [said, ...lines.slice(lines.indexOf("info:") + 1, lines.indexOf("info:") + 2)].join(": "); // the reason stands below "info:"
+}
+
+const ONE_STEP = SECOND; // what a mesh does later than this after its first device is another step
+
+/** Events, oldest first; what a process does on one device of a mesh after the other is one row. */
+export function eventRows(events) {
+  const rows = [];
+  const latest = new Map(); // by pid: [row, what must be the same]
+  for (const event of events) {
+    const { op, kind, flags, id, size, name, site, text, pid, device } = event;
+    const same = JSON.stringify([op, kind, flags, id, size, name, site, text]);
+    const [row, before] = latest.get(pid) ?? [];
+    if (row && device && row.devices.length && !row.devices.includes(device) && same === before && Math.abs(event.time_ns - row.time_ns) <= ONE_STEP) {
+      row.devices.push(device);
+      continue;
+    }
+    const bytes = op === "RING" ? id : (SIZED.includes(op) && size) || null; // the ring's is what is in it now
+    const made = { ...event, event: eventText(event), devices: device ? [device] : [], bytes, place: PLACED.includes(op) ? event.address : null, failed: op === "ALLOCATION_FAILED" };
+    rows.push(made);
+    latest.set(pid, [made, same]);
+  }
+  return rows;
 }
 
 /** What lies in the L1 of one core: circular buffers of live programs from below, buffers from above, and the gap, null if not all are listed. */

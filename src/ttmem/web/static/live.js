@@ -1,14 +1,15 @@
 // The page: a stream of snapshots, or one of a recording, drawn by the view that the address names (#/devices, #/device/ID?at=12.5s).
 
-import { BY, KINDS, SENSORS, asPayload, bars, cachedByCore, coreMap, deviceName, extended, groupRows, hashOf, inOrder, isUsed, outlineOf, placeOf, processRows, programRows, withReadings } from "./live-data.js";
+import { BY, KINDS, SENSORS, asPayload, bars, cachedByCore, coreMap, deviceName, deviceNames, eventRows, extended, groupRows, hashOf, inOrder, isUsed, nameOf, namesOf, outlineOf, placeOf, processRows, programRows, withReadings } from "./live-data.js";
 import { ask, hasToken, login } from "./asking.js";
 import { Board, Timeline, drawStack, kindColour } from "./charts.js";
+import { keep, show } from "./drawing.js";
 import { Picture, element, theme } from "./elements.js";
 import { History } from "./history.js";
+import { Lists } from "./lists.js";
 import { TimeBar } from "./timebar.js";
 import { Window } from "./window.js";
 import { clock, duration, exact, hex, human, share, shortSite } from "./sizes.js";
-import { filtered, sorted } from "./tables.js";
 
 const LIST = "/api/v1/recording";
 const MOST_ROWS = 20_000; // of a list
@@ -18,14 +19,15 @@ const state = document.getElementById("state");
 const narrow = matchMedia("(max-width: 50rem)");
 const LEADS = { processes: [-1], left: [-1], holders: [-1], sites: [-1], programs: [-6, -2] }; // columns that say what a row is: on phones the first ones
 const readings = new Map(); // of sensors, by device
-const order = new Map([["memory", [0, false]]]); // of tables: [column, descending]; else by the first number
-let wanted = ""; // what the search field of a table says
+const lists = new Lists(draw);
 let chosenCore = null;
 let last = null; // the latest snapshot
 let stream = null;
 let source = null; // what is shown: {id: null or that of a recording, name, span, markers, histories}
 let uploads = { most_bytes: 0, recordings: [] };
 let drawing = 0; // the number of the latest instant that was asked for
+let view = ""; // the address of what the page shows, at whatever instant
+let findings = null; // of doctor, while its view is open
 
 function meter({ parts, capacity }) {
   const made = element("div", { class: capacity ? "bar" : "bar unknown", "aria-hidden": "true" });
@@ -51,30 +53,10 @@ function figure(one) {
   ];
 }
 
-/** `columns`: [name, value for sorting, what is shown, class]; sorted by the column that its user chose. */
-function table(name, columns, rows, texts, most = 500) {
-  const [column, descending] = order.get(name) ?? [columns.findIndex(([, , , kind]) => kind === "number"), true];
-  const found = sorted(filtered(rows, texts, wanted), columns[Math.max(0, column)][1], descending);
+/** By the first number, unless its user has chosen. */
+function table(name, columns, rows, texts = () => [], most = undefined) {
   const leads = narrow.matches ? (LEADS[name] ?? []).map((at) => columns.length + at) : [];
-  const placed = [...new Set([...leads, ...columns.keys()])].map((at) => [columns[at], at]);
-  const heads = placed.map(([[title, , , kind], at]) =>
-    element(
-      "th",
-      { class: kind, scope: "col", "aria-sort": at === column ? (descending ? "descending" : "ascending") : null },
-      element("button", { onclick: () => { order.set(name, [at, at === column ? !descending : kind === "number"]); draw(); } }, title),
-    ));
-  const body = found.slice(0, most).map((row) =>
-    element("tr", {}, ...placed.map(([[, , shown, kind]]) => element("td", { class: kind }, shown(row)))));
-  const rest = found.length > most ? element("p", { class: "quiet" }, `and ${exact(found.length - most)} more; search to narrow the list`) : null;
-  const made = element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)));
-  return rest ? [made, rest] : [made];
-}
-
-function search(hint) {
-  return element("input", {
-    type: "search", id: "search", placeholder: hint, "aria-label": hint, value: wanted,
-    oninput: (event) => { wanted = event.target.value; draw(); },
-  });
+  return lists.table(name, columns, rows, { texts, most, leads, first: [columns.findIndex(([, , , kind]) => kind === "number"), true] });
 }
 
 const number = (name, key, shown = human) => [name, (row) => row[key], (row) => shown(row[key]), "number"];
@@ -137,6 +119,7 @@ function newCharts(key, history, names) {
   const board = new Board(history, view);
   board.dimension = "kind";
   const charts = names.map((name) => board.add(new Timeline(board, name)));
+  for (const chart of charts) keep(chart.section);
   document.body.append(board.tooltip);
   const made = { key, board, view, charts, moving: false, started: 0 };
   view.watch((what) => {
@@ -258,9 +241,9 @@ function drawDevice(snapshot, id) {
     ...timelines(device),
     element("h2", {}, "Memory"),
     ...table("memory", [word("kind", "kind"), number("used", "held"), number("requested", "requested"), number("reserved", "reserved"), number("capacity", "capacity"),
-      number("largest free block", "largest_free"), number("peak", "peak"), number("buffers", "count", exact)], rows, () => []),
+      number("largest free block", "largest_free"), number("peak", "peak"), number("buffers", "count", exact)], rows),
     element("h2", {}, "Processes"),
-    ...(holders.length ? table("holders", [PID, word("user", "user"), ...HELD, ...BELONGS, COMMAND], holders, () => []) : [element("p.quiet", {}, "No process holds anything here.")]),
+    ...(holders.length ? table("holders", [PID, word("user", "user"), ...HELD, ...BELONGS, COMMAND], holders) : [element("p.quiet", {}, "No process holds anything here.")]),
     element("h2", {}, "Circular buffers"),
     element("p", {}, `resident ${human(memory.cb.resident)}, cached ${human(memory.cb.cached)}, demand ${human(memory.cb.demand)}, inside L1 buffers ${human(memory.cb.shared)}; L1 used includes ${human(memory.cb.used)}`),
     element("h2", {}, "Kernel code, part of no total"),
@@ -274,6 +257,7 @@ function drawDevice(snapshot, id) {
 }
 
 const PID = ["pid", (row) => row.pid, (row) => String(row.pid), ""];
+const DEVICES = ["devices", (row) => row.devices, (row) => row.devices, "list"];
 const HELD = [number("DRAM", "dram"), number("L1", "l1"), number("L1_SMALL", "l1_small"), number("TRACE", "trace"), number("CB", "cb")];
 const BELONGS = [text("pod or container", "pod", (value) => value || "–"), word("job", "job", (value) => value ?? "–")];
 const COMMAND = text("command", "command", (value) => value ?? "shown to its owner and to root");
@@ -281,11 +265,11 @@ const COMMAND = text("command", "command", (value) => value ?? "shown to its own
 function drawProcesses(snapshot) {
   const left = processRows(snapshot, snapshot.left_behind);
   return [
-    search("Search user, command, pod, job"),
-    ...table("processes", [PID, word("user", "user"), word("devices", "devices"), ...HELD, ...BELONGS, COMMAND],
+    lists.search("Search user, command, pod, job"),
+    ...table("processes", [PID, word("user", "user"), DEVICES, ...HELD, ...BELONGS, COMMAND],
       processRows(snapshot, snapshot.processes), (row) => [String(row.pid), row.user, row.command, row.pod, row.job]),
     ...(left.length ? [element("h2", {}, "Left behind by dead processes, not part of any total"),
-      ...table("left", [PID, word("user", "user"), word("devices", "devices"), ...HELD, COMMAND], left, (row) => [String(row.pid), row.user, row.command])] : []),
+      ...table("left", [PID, word("user", "user"), DEVICES, ...HELD, COMMAND], left, (row) => [String(row.pid), row.user, row.command])] : []),
   ];
 }
 
@@ -297,7 +281,7 @@ function drawSites(snapshot, id) {
   const { total } = snapshot;
   return [
     nav,
-    search(`Search ${BY[by][0]}`),
+    lists.search(`Search ${BY[by][0]}`),
     ...table("sites", [number("held", "held"), number("since opened", "growth", (bytes) => (bytes > 0 ? `+${human(bytes)}` : human(bytes))), number("DRAM", "dram"), number("L1 used", "l1_used"), number("TRACE", "trace"),
       number("buffers", "count", exact), text(BY[by][0], "name", shortSite)], [...groupRows(snapshot, source.first[by]).values()], (row) => [row.name]),
     element("p.quiet", {}, `together: DRAM ${human(total.dram)}, L1 used ${human(total.l1_used)}, TRACE ${human(total.trace)}`),
@@ -305,24 +289,26 @@ function drawSites(snapshot, id) {
 }
 
 function drawPrograms(snapshot) {
+  const names = deviceNames(snapshot.devices);
   return [
     ...(snapshot.limited ? [element("p.bad", {}, `Not everything is listed here: more than ${exact(MOST_ROWS)} ${snapshot.limited.join(", ").replaceAll("_", " ")} are alive. ttmem ps --json --detail programs has them all.`)] : []),
-    search("Search program, kernel, call site"),
+    lists.search("Search program, kernel, call site"),
     ...table("programs", [number("circular buffers", "cb"), number("kernel footprint", "footprint"), number("kernels", "kernels", exact), number("dispatches", "dispatches", exact), number("cache hits", "cache_hits", exact),
-      ["program", (row) => row.program, (row) => String(row.program), ""], word("device", "number"), ["pid", (row) => row.pid, (row) => String(row.pid), ""], word("binaries", "status"), word("operation", "name"), text("call site", "site", (value) => (value ? shortSite(value) : "N/A"))],
+      ["program", (row) => row.program, (row) => String(row.program), ""], ["device", (row) => names.get(row.device), (row) => nameOf(names, row.device), ""], ["pid", (row) => row.pid, (row) => String(row.pid), ""], word("binaries", "status"), word("operation", "name"), text("call site", "site", (value) => (value ? shortSite(value) : "N/A"))],
     programRows(snapshot), (row) => [row.name, row.site, String(row.program), ...row.kernelNames]),
   ];
 }
 
 function drawEvents(snapshot) {
-  const numbers = new Map(snapshot.devices.map((device) => [device.unique_id, device.logical_id]));
-  const rows = [...(snapshot.events ?? [])].reverse().map((row) => ({ ...row, number: numbers.get(row.device) ?? null, event: String(row.op).toLowerCase().replaceAll("_", " ") }));
+  const names = deviceNames(snapshot.devices);
   return [
-    search("Search event, operation, call site"),
-    ...table("events", [["ago", (row) => row.time_ns, (row) => duration(Math.max(0, snapshot.time_ns - row.time_ns)), "number"], word("event", "event"), word("device", "number", (value) => value ?? "–"), word("kind", "kind", (value) => value ?? "–"),
-      number("size", "size", (value) => (value ? human(value) : "–")), ["address", (row) => row.address, (row) => (row.address ? hex(row.address) : "–"), "number"], ["pid", (row) => row.pid, (row) => String(row.pid), ""],
+    lists.search("Search event, operation, call site"),
+    ...table("events", [["ago", (row) => row.time_ns, (row) => duration(Math.max(0, snapshot.time_ns - row.time_ns)), "number"],
+      ["event", (row) => row.event, (row) => row.event, (row) => (row.failed ? "text bad" : "text")],
+      ["devices", (row) => namesOf(names, row.devices), (row) => namesOf(names, row.devices) || "–", "list"],
+      number("size", "bytes", (value) => (value === null ? "–" : human(value))), number("address", "place", (value) => (value ? hex(value) : "–")), PID,
       word("operation", "name", (value) => value ?? "–"), text("call site", "site", (value) => (value ? shortSite(value) : "–"))],
-    rows, (row) => [row.event, String(row.op), row.name, row.site, row.kind], 200),
+    eventRows(snapshot.events ?? []).reverse(), (row) => [row.event, row.op, row.name, row.site], 200),
   ];
 }
 
@@ -351,7 +337,7 @@ function drawCores(snapshot) {
   }
   const map = coreMap(snapshot, device, ...chosenCore.split(",").map(Number));
   const rows = map ? map.ranges.map((range) => ({ ...range, size: range.to - range.from })) : [];
-  const chips = all.map((one) => element("a", { href: link("cores", one.unique_id), "aria-current": one.unique_id === device.unique_id ? "page" : null }, deviceName(one)));
+  const chips = all.map((one) => element("a", { href: link("cores", one.unique_id), "aria-current": one.unique_id === device.unique_id ? "page" : null, title: one.unique_id }, deviceName(one)));
   return [
     element("nav", { "aria-label": "Devices" }, ...chips),
     element("div", { class: "columns" },
@@ -360,18 +346,23 @@ function drawCores(snapshot) {
         element("p", { class: map && map.gap < 0 ? "bad" : "" }, map?.gap === null ? `N/A: more than ${exact(MOST_ROWS)} L1 buffers are allocated, and not all are listed` : map ? (map.gap < 0 ? `circular buffers and buffers overlap by ${human(-map.gap)}: such a program cannot run now` : `${human(map.gap)} between circular buffers and the lowest L1 buffer`) : "N/A: the addresses of L1 are not known"),
         map ? addressBar(map) : null,
         ...table("core", [["from", (row) => row.from, (row) => hex(row.from), "number"], ["to", (row) => row.to, (row) => hex(row.to), "number"], number("size", "size"),
-          ["what", (row) => row.kind, (row) => element("span", { title: row.text }, element("span", { class: `dot ${row.kind}` }), shortSite(row.text)), "text"]], rows, () => []))),
+          ["what", (row) => row.kind, (row) => element("span", { title: row.text }, element("span", { class: `dot ${row.kind}` }), shortSite(row.text)), "text"]], rows))),
   ];
 }
 
 function drawDoctor() {
+  findings ??= keep(examined());
+  return [findings];
+}
+
+function examined() {
   const made = element("div", {}, element("p", { class: "quiet" }, "Examining …"));
   ask("/api/v1/doctor").then((document) => {
     const found = document.findings.map((one) => element("div", {}, element("h2", { class: one.level === "info" ? "" : "bad" }, `${one.level}: ${one.kind.replaceAll("_", " ")}`),
       element("p", {}, one.text), one.advice ? element("p", {}, one.advice) : "", one.command ? element("p", {}, element("code", {}, one.command)) : ""));
     made.replaceChildren(...(found.length ? found : [element("p", {}, "Nothing is wrong.")]));
   }, (problem) => made.replaceChildren(element("p", { class: "bad" }, problem.message)));
-  return [made];
+  return made;
 }
 
 // -- the loop ------------------------------------------------------------------------------------------------------
@@ -379,30 +370,15 @@ function drawDoctor() {
 function draw() {
   const { name, id } = place();
   if (!last || !source) return;
-  const focused = focusWithin();
   document.getElementById("host").textContent = source.id ? source.name : last.host.name ?? "";
-  const children = VIEWS[name].draw(last, id);
-  const kept = new Set(children);
-  for (const child of [...page.childNodes]) if (!kept.has(child)) child.remove();
-  children.forEach((child, at) => page.childNodes[at] === child || page.insertBefore(child, page.childNodes[at] ?? null));
-  focused?.();
+  const address = hashOf({ ...place(), at: null });
+  if (address !== view) {
+    view = address;
+    findings = null;
+    page.replaceChildren();
+  }
+  show(page, VIEWS[name].draw(last, id));
   showTime();
-}
-
-/** Puts the focus back after everything was drawn anew: to the element at the same place. */
-function focusWithin() {
-  const active = document.activeElement;
-  if (!active || active === page || !page.contains(active)) return null;
-  const path = [];
-  for (let at = active; at !== page; at = at.parentNode) path.unshift([...at.parentNode.childNodes].indexOf(at));
-  const selection = active.id === "search" ? [active.selectionStart, active.selectionEnd] : null;
-  return () => {
-    if (active.isConnected) return;
-    const found = path.reduce((at, number) => at?.childNodes[number], page);
-    if (found?.tagName !== active.tagName) return;
-    found.focus({ preventScroll: true });
-    if (selection) found.setSelectionRange(...selection);
-  };
 }
 
 function say(message, bad = false) {
@@ -499,7 +475,7 @@ async function follow() {
   stream?.close();
   stream = null;
   for (const anchor of document.querySelectorAll("#views a")) {
-    anchor.toggleAttribute("aria-current", anchor.dataset.view === name);
+    anchor.toggleAttribute("aria-current", anchor.dataset.view === (name === "device" ? "devices" : name));
     anchor.href = link(anchor.dataset.view);
     anchor.hidden = anchor.dataset.view === "doctor" && recording !== null;
   }
@@ -554,7 +530,6 @@ async function followWriter() {
 
 function listen(name, id, isNarrow) {
   draw();
-  if (name === "doctor" && last) return;
   stream = new EventSource(`/api/v1/events?${question(name, id)}`);
   stream.addEventListener("snapshot", (event) => {
     take(JSON.parse(event.data), isNarrow);
@@ -564,7 +539,7 @@ function listen(name, id, isNarrow) {
     }
     if (Date.now() - source.looked > (source.span ? 20_000 : 2000)) lookAtPast(source);
     say(`live · ${new Date(last.time_ns / 1e6).toLocaleTimeString()}`);
-    if (place().name !== "doctor" || !page.querySelector("h2")) draw();
+    draw();
   });
   stream.addEventListener("problem", (event) => say(JSON.parse(event.data), true));
   stream.addEventListener("open", () => catchUp(source));
@@ -663,7 +638,7 @@ async function start() {
       await login(event.oldURL).then(() => location.reload(), (problem) => say(problem.message, true));
       return;
     }
-    wanted = "";
+    lists.wanted = "";
     bar.pause();
     follow();
     window.scrollTo(0, 0);

@@ -26,11 +26,13 @@ export function hex(address) {
   return address === null || address === undefined || address < 0 ? "N/A" : `0x${address.toString(16)}`;
 }
 
-/** "12%", "<1%", or nothing where there is no whole. */
+/** "12%"; "<1%" is not nothing, ">99%" is not all, and more than there is is "over". Nothing where there is no whole. */
 export function share(part, whole) {
   if (!whole || part === null || part === undefined) return "";
-  const percent = (100 * part) / whole;
-  return percent > 0 && percent < 1 ? "<1%" : `${Math.round(percent)}%`;
+  if (part > whole) return "over";
+  const rounded = Math.round((100 * part) / whole);
+  if (part > 0 && rounded === 0) return "<1%";
+  return part < whole && rounded === 100 ? ">99%" : `${rounded}%`;
 }
 
 /** Nanoseconds since the start of the recording, as fine as `step` needs. */
