@@ -165,7 +165,7 @@ def redrawn(browser: Browser) -> None:
 def test_a_new_snapshot_does_not_disturb_its_user(browser: Browser) -> None:
     browser.resize(390, 844, phone=True)
     try:
-        show(browser, "processes", "document.querySelector('tbody td') !== null")
+        show(browser, "processes", "document.querySelector('th')?.textContent === 'command'")
         browser.run("void (document.querySelector('.scroll').scrollLeft = 50)")
         browser.run("void getSelection().selectAllChildren(document.querySelector('tbody td'))")
         selected = browser.run("String(getSelection())")
