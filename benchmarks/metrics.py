@@ -32,7 +32,7 @@ DEVICES = 32
 PROCESSES = 64
 ROUNDS = amount(50, 2)
 SCRAPES = amount(20, 2)
-IDLE_S = amount(10, 1)
+IDLE_S = amount(30, 1)
 EVERY_S = 15.0
 
 
@@ -126,7 +126,9 @@ def _share(once_s: float, idle: float) -> float:
 
 
 def _scraped(path: str) -> Row:
-    """/metrics of `ttmem web`: its own time, and the server's for the snapshots."""
+    """/metrics of `ttmem web`: its own time, and what it costs the server, also between scrapes."""
+    server = snapshot(path).host["server"]["pid"]
+    alone = _idle(server)
     command = [sys.executable, "-m", "ttmem", "web", "--socket", path, "--http", "127.0.0.1:0"]
     with subprocess.Popen(
         [*command, "--interval", "0.1", "--per-process"],
@@ -136,10 +138,10 @@ def _scraped(path: str) -> Row:
         try:
             assert web.stdout is not None
             where, _, token = web.stdout.readline().decode().strip().partition("/#token=")
-            pids = (web.pid, snapshot(path).host["server"]["pid"])
+            pids = (web.pid, server)
             ask = _asking(where.removeprefix("http://"), token)
             ask()
-            idle = _idle(web.pid)
+            idle = _idle(*pids) - alone
             begun = cpu_s(*pids)
             for _ in range(SCRAPES):
                 time.sleep(0.11)  # an answer is kept for 0.1 s
@@ -166,10 +168,10 @@ def _asking(where: str, token: str) -> Callable[[], int]:
     return ask
 
 
-def _idle(pid: int) -> float:
-    begun = cpu_s(pid)
+def _idle(*pids: int) -> float:
+    begun = cpu_s(*pids)
     time.sleep(IDLE_S)
-    return (cpu_s(pid) - begun) / IDLE_S
+    return (cpu_s(*pids) - begun) / IDLE_S
 
 
 def _textfile(*source: str, where: str) -> Row:

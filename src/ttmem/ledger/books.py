@@ -184,6 +184,8 @@ class Books(Accounts):
         for device in self.devices:
             found[device.index] += map(self._disputed, device.ignored)
         for process in self.processes.values():
+            if not process.probe.has_anomalies:
+                continue
             for unique_id, index in self.places(process):
                 found[index] += process.probe.anomalies(process.title, process.pid, unique_id)
         for device in self.devices:

@@ -64,6 +64,11 @@ class ProbeGaps:
         """Whether there is, or may be, something that nobody has seen."""
         return self.unseen > 0 or not self.tracking
 
+    @property
+    def has_anomalies(self) -> bool:
+        """On any device."""
+        return self.untracked or self.unlisted > 0 or bool(self.lower_bound)
+
     def anomalies(self, who: str, pid: int, device: str) -> Iterator[Anomaly]:
         """What a reader of the sums of one device must know."""
         if not self.tracking:

@@ -257,8 +257,9 @@ class Recorder:
                 record.unique_id, 0
             ):
                 known = record.unique_id in self._sampled
-                past = [list(one) for one in zip(*record.history.columns(), strict=True)]
-                samples[record.unique_id] = [last] if known else past
+                columns = record.history.columns  # an hour of it costs milliseconds
+                past = [last] if known else [list(one) for one in zip(*columns(), strict=True)]
+                samples[record.unique_id] = past
                 self._sampled[record.unique_id] = last[0]
         if samples:
             self._writer.document(ChunkType.HISTORY, samples, now)

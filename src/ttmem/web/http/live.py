@@ -20,7 +20,9 @@ from ttmem.web.http.turns import Turns
 
 MOST_KEPT = 200_000  # rows of cached answers; half a million take hundreds of megabytes
 MOST_USERS = 65_536  # processes whose user is remembered
-UNSEEN_S = 10.0  # between snapshots while no page asks: they tell whether there is a feed, and users of processes
+# Between snapshots while no page asks: they tell whether there is a feed, and users of processes. Who scrapes every 15
+# seconds tells the same.
+UNSEEN_S = 20.0
 PRIVATE = (
     "site",
     "last_site",
