@@ -188,6 +188,21 @@ def test_a_new_snapshot_does_not_disturb_its_user(browser: Browser) -> None:
     wait(browser, "location.hash === '#/device/1000'")
 
 
+def test_arrow_keys_choose_a_core(browser: Browser) -> None:
+    show(browser, "cores/1000", "document.querySelector('.grid') !== null")
+    chosen = "document.querySelector('.grid [aria-pressed=true]')"
+    browser.run("document.querySelector('.grid button').click()")
+    browser.run(f"{chosen}.focus()")
+
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "ArrowUp"):
+        browser.key(key)
+
+    assert "Core 1,0" in browser.run("document.getElementById('view').innerText")
+    assert browser.run(f"document.activeElement === {chosen}")
+    # and Tab leaves the grid at once
+    assert browser.run("document.querySelectorAll('.grid [tabindex=\"0\"]').length") == 1
+
+
 def test_the_token_is_neither_in_the_address_nor_readable(site: WebSite, browser: Browser) -> None:
     assert site.token not in browser.run("location.href + document.cookie")
 

@@ -20,7 +20,7 @@ const narrow = matchMedia("(max-width: 50rem)");
 const LEADS = { processes: [-1], left: [-1], holders: [-1], sites: [-1], programs: [-6, -2] }; // columns that say what a row is: on phones the first ones
 const readings = new Map(); // of sensors, by device
 const lists = new Lists(draw);
-let chosenCore = null;
+let chosenCore = "0,0";
 let last = null; // the latest snapshot
 let stream = null;
 let source = null; // what is shown: {id: null or that of a recording, name, span, markers, histories}
@@ -53,10 +53,11 @@ function figure(one) {
   ];
 }
 
-/** By the first number, unless its user has chosen. */
+const FIRST = { memory: [0, false], core: [0, false] }; // order of tables, [column, descending]; of others, by the first number
+
 function table(name, columns, rows, texts = () => [], most = undefined) {
   const leads = narrow.matches ? (LEADS[name] ?? []).map((at) => columns.length + at) : [];
-  return lists.table(name, columns, rows, { texts, most, leads, first: [columns.findIndex(([, , , kind]) => kind === "number"), true] });
+  return lists.table(name, columns, rows, { texts, most, leads, first: FIRST[name] ?? [columns.findIndex(([, , , kind]) => kind === "number"), true] });
 }
 
 const number = (name, key, shown = human) => [name, (row) => row[key], (row) => shown(row[key]), "number"];
@@ -323,14 +324,15 @@ function drawCores(snapshot) {
   const most = device.l1_map ? device.l1_map.end - device.l1_map.base : Math.max(1, ...cached.values());
   const grid = element("div", { class: "grid", role: "group", "aria-label": "Cores" });
   grid.style.gridTemplateColumns = `repeat(${width}, 1fr)`;
-  chosenCore ??= "0,0";
+  const [column, row] = chosenCore.split(",").map(Number);
+  if (column >= width || row >= height) chosenCore = "0,0"; // it was chosen on a larger device
   for (let y = 0; y < height; y += 1) {
     for (let x = 0; x < width; x += 1) {
       const name = `${x},${y}`;
       const fill = element("span", { class: "cb" });
       fill.style.height = `${Math.min(100, (100 * (cached.get(name) ?? 0)) / most)}%`;
       grid.append(element("button", {
-        "aria-pressed": String(name === chosenCore), title: `core ${name}: ${human(cached.get(name) ?? 0)} of circular buffers`, "aria-label": `core ${name}`,
+        "aria-pressed": String(name === chosenCore), "data-core": name, tabindex: name === chosenCore ? 0 : -1, title: `core ${name}: ${human(cached.get(name) ?? 0)} of circular buffers`, "aria-label": `core ${name}`,
         onclick: () => { chosenCore = name; draw(); },
       }, fill));
     }
@@ -348,6 +350,19 @@ function drawCores(snapshot) {
         ...table("core", [["from", (row) => row.from, (row) => hex(row.from), "number"], ["to", (row) => row.to, (row) => hex(row.to), "number"], number("size", "size"),
           ["what", (row) => row.kind, (row) => element("span", { title: row.text }, element("span", { class: `dot ${row.kind}` }), shortSite(row.text)), "text"]], rows))),
   ];
+}
+
+const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/** Arrow keys choose another core; true if there is one. */
+function moveCore(key) {
+  const name = chosenCore.split(",").map((at, axis) => Number(at) + (STEPS[key]?.[axis] ?? 0)).join(",");
+  const core = page.querySelector(`[data-core="${name}"]`);
+  if (!STEPS[key] || !core) return false;
+  chosenCore = name;
+  core.focus();
+  draw();
+  return true;
 }
 
 function drawDoctor() {
@@ -623,6 +638,7 @@ function press(event) {
   const view = names[Number(event.key) - 1];
   const inChart = event.target.closest?.(".chart, .track");
   const isButton = event.key === " " && event.target.closest?.("button, a");
+  if (event.target.closest?.(".grid") && moveCore(event.key)) return event.preventDefault();
   if (view) location.hash = link(view);
   else if (event.key === "/") document.getElementById("search")?.focus();
   else if (inChart && !" ,.<>{}".includes(event.key)) return;
