@@ -127,3 +127,34 @@ def test_the_page_shows_hosts_the_worst_first_and_opens_one(site: WebSite, tmp_p
         wait_until(lambda: browser.run("document.querySelectorAll('tbody tr').length === 2"))
         browser.run("location.hash = '#/host/zoo'")
         wait_until(lambda: browser.run("document.body.innerText.includes('no metrics of a host')"))
+
+
+def l1_of_b_is_unknown(expression: str) -> bytes:
+    document = json.loads(fleet_of_three(expression))
+    known = [
+        row
+        for row in document["data"]["result"]
+        if (row["metric"].get("__name__"), row["metric"].get("instance"))
+        != ("ttmem_l1_used_bytes", "b:1")
+    ]
+    document["data"]["result"] = known
+    return json.dumps(document).encode()
+
+
+def test_an_unknown_amount_is_not_0_percent(tmp_path: Path) -> None:
+    with (
+        answering(l1_of_b_is_unknown) as (url, _),
+        website("--prometheus", url) as site,
+        Browser(tmp_path) as browser,
+    ):
+        link = f"http://127.0.0.1:{site.port}/fleet#token={site.token}"
+        browser.ask("Page.navigate", url=link)
+        wait_until(lambda: browser.run("document.querySelectorAll('tbody tr').length === 3"))
+        browser.run("location.hash = '#/devices'")
+        wait_until(lambda: browser.run("document.querySelectorAll('tbody tr').length === 2"))
+        rows = browser.run(
+            "[...document.querySelectorAll('tbody tr')]"
+            ".map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
+        )
+
+    assert [row[2:5] for row in rows if row[0] == "b:1"] == [["N/A", "25%", "N/A / 100 B"]]
