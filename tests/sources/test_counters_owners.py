@@ -138,7 +138,7 @@ def test_no_process_is_dead_because_of_a_timestamp(
         name = Path(f"/proc/{child.pid}/comm").read_bytes().strip() if tell == "name" else b"else"
         Written(slots=[Slot(child.pid, HELD, updated_ns=updated_ns, name=name)]).write(tmp_path)
         source = CounterSource(str(tmp_path), scanner=ProcScanner(period_s=0))
-        devices = [device for device in source.read().devices if device.processes]
+        devices = [device for device in source.read().devices if device.in_use.all]
         child.kill()
 
     assert [p.owner for device in devices for p in device.processes] == [Owner.LIVE]

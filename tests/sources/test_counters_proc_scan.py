@@ -15,6 +15,7 @@ import pytest
 from tests.sources.region_writer import Five, Slot, Written
 from ttmem.events import Amounts, DeviceSample, Owner
 from ttmem.procfs import maps, shared_files
+from ttmem.sources.counters.layout import PROCESSES
 from ttmem.sources.counters.proc_scan import ProcScanner
 from ttmem.sources.counters.source import CounterSource
 
@@ -25,6 +26,13 @@ MAPS_AND_WAITS = """
 import mmap, sys
 files = [open(path, "rb") for path in sys.argv[1:]]
 maps = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for file in files]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+OPENS_AND_WAITS = """
+import mmap, sys
+files = [open(path, "r+b") for path in sys.argv[1:]]
+maps = [mmap.mmap(file.fileno(), 0) for file in files]
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -79,15 +87,58 @@ def test_a_process_that_maps_a_region_and_says_nothing_is_shown(
     assert _remarks(device) == [("publishes_nothing", pid)]
 
 
+def test_a_process_that_has_opened_a_device_holds_nothing_before_its_first_tensor(
+    source: CounterSource, tmp_path: Path
+) -> None:
+    region = Written().write(tmp_path)
+
+    with _child(OPENS_AND_WAITS, region) as pid:
+        (device,) = source.read().devices
+
+    (process,) = device.processes
+    assert (process.pid, process.owner, process.counters) == (pid, Owner.LIVE, Amounts())
+    assert process.start_time_ns is not None
+    assert _remarks(device) == []
+
+
+def test_with_its_first_tensor_a_process_stays_the_same(
+    source: CounterSource, tmp_path: Path
+) -> None:
+    region = Written().write(tmp_path)
+
+    with _child(OPENS_AND_WAITS, region) as pid:
+        (before,) = source.read().devices
+        region.write_bytes(Written(slots=[Slot(pid, HELD)]).bytes())
+        (after,) = source.read().devices
+
+    identity = [
+        [(each.pid, each.start_time_ns) for each in device.processes] for device in (before, after)
+    ]
+    assert identity[0] == identity[1]
+    assert after.in_use == Amounts(*HELD)
+
+
+def test_a_process_without_a_slot_is_a_contradiction_where_the_table_is_full(
+    source: CounterSource, tmp_path: Path
+) -> None:
+    region = Written(slots=[Slot(os.getpid(), HELD)] * PROCESSES).write(tmp_path)
+
+    with _child(OPENS_AND_WAITS, region) as pid:
+        (device,) = source.read().devices
+
+    assert ("publishes_nothing", pid) in _remarks(device)
+    assert pid not in [each.pid for each in device.processes]
+
+
 def test_a_process_that_switched_tracking_off_is_told_apart(
     source: CounterSource, tmp_path: Path
 ) -> None:
     region = Written().write(tmp_path)
 
-    with _child(MAPS_AND_WAITS, region, environment=DISABLED) as pid:
+    with _child(OPENS_AND_WAITS, region, environment=DISABLED) as pid:
         (device,) = source.read().devices
 
-    assert _remarks(device) == [("tracking_disabled", pid)]
+    assert (_remarks(device), device.processes) == ([("tracking_disabled", pid)], ())
 
 
 def test_a_process_that_publishes_is_not_accused(source: CounterSource, tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ class Mapping:
 
     key: RegionKey
     name: str
+    writable: bool  # as the runtime maps it
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +178,15 @@ def mapped_regions(pid: int) -> frozenset[RegionKey] | None:
     if shared is not None:
         return shared
     data = maps(pid)
-    return None if data is None else frozenset(key for key, _ in _mapped(data))
+    return None if data is None else frozenset(each.key for each in _mappings(data))
 
 
 def _mappings(data: bytes) -> tuple[Mapping, ...]:
-    found = (
-        Mapping(key, os.path.basename(path.removesuffix(b" (deleted)").decode("utf-8", "replace")))
-        for key, path in _mapped(data)
-    )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(_mapped(data)))
 
 
-def _mapped(data: bytes) -> Iterator[tuple[RegionKey, bytes]]:
-    """Key and path of each mapped counter file. Most lines are of other files, so they are not taken apart."""
+def _mapped(data: bytes) -> Iterator[Mapping]:
+    """Most lines are of other files, so they are not taken apart."""
     at = data.find(_MARK)
     while at >= 0:
         end = data.find(b"\n", at)
@@ -198,7 +195,12 @@ def _mapped(data: bytes) -> Iterator[tuple[RegionKey, bytes]]:
         fields = data[data.rfind(b"\n", 0, at) + 1 : end].split(None, 5)
         if len(fields) == 6 and _MARK in fields[5]:
             major, _, minor = fields[3].partition(b":")
-            yield (os.makedev(int(major, 16), int(minor, 16)), int(fields[4])), fields[5]
+            path = fields[5].removesuffix(b" (deleted)").decode("utf-8", "replace")
+            yield Mapping(
+                (os.makedev(int(major, 16), int(minor, 16)), int(fields[4])),
+                os.path.basename(path),
+                b"w" in fields[1],
+            )
         at = data.find(_MARK, end)
 
 

@@ -20,7 +20,7 @@ from ttmem.events.samples import in_use
 from ttmem.fast_dataclasses import NamedTuple
 from ttmem.procfs import comm
 from ttmem.sources.containers import Container
-from ttmem.sources.counters.layout import Slot
+from ttmem.sources.counters.layout import PROCESSES, CounterRegion, Slot
 from ttmem.sources.counters.proc_scan import ProcScan, RegionKey
 from ttmem.sources.counters.process_states import FIRST_WALL_CLOCK_NS, ProcessState, ProcessStates
 from ttmem.sources.counters.remarks import owner_remark
@@ -263,6 +263,43 @@ class SlotReader:
             remarks.append(_twice(sample))
             sample = _merged(found[pid], sample)
         found[pid] = sample
+
+
+def opened_only(
+    listed: Iterable[ProcessSample],
+    region: CounterRegion,
+    key: RegionKey,
+    uid: int | None,
+    states: ProcessStates,
+    scan: ProcScan,
+) -> tuple[ProcessSample, ...]:
+    """Processes that have opened the device and hold nothing yet: their first allocation takes a slot.
+
+    Only where nothing else can be the reason for the missing slot; `silent_mappings` reports the others. `uid` is the
+    owner of the file.
+    """
+    mapping = scan.mapped_by.get(key)
+    if not mapping or len(region.slots) >= PROCESSES:
+        return ()
+    found = {each.pid: each.owner for each in listed}
+    if Owner.ELSEWHERE in found.values():  # the slot may be that of any of them
+        return ()
+    samples = []
+    for pid in sorted(pid for pid in mapping if pid not in found or found[pid].left):
+        process, theirs = scan.by_pid[pid], states[pid].uid
+        if (
+            process.tracking_disabled is False
+            and any(each.writable for each in process.mappings if each.key == key)
+            and theirs in (uid, 0)
+            and states.goes_on(pid, process.start_time_ns)
+            and states.maps(pid, key)
+        ):
+            owner = Owner.LIVE if theirs == uid else Owner.ROOT
+            inner = next((at for at, pids in scan.in_containers.items() if pid in pids), None)
+            samples.append(
+                ProcessSample(pid, process.start_time_ns, process.name, owner, Amounts(), 0, inner)
+            )
+    return tuple(samples)
 
 
 def _is_possible(slot: Slot) -> bool:

@@ -49,7 +49,7 @@ from ttmem.sources.counters.remarks import (
     silent_processes,
     table_remarks,
 )
-from ttmem.sources.counters.slots import SlotReader
+from ttmem.sources.counters.slots import SlotReader, opened_only
 from ttmem.sources.listing import DirectoryScan
 from ttmem.sources.shm import DEFAULT_DIRECTORY, by_user
 
@@ -258,6 +258,7 @@ class CounterSource:
         processes, held, remarks = reader.read(
             region.slots, contents.key, self._states, scan, contents.uid
         )
+        processes += opened_only(processes, region, contents.key, contents.uid, self._states, scan)
         if region.kernels is not None:
             processes = _with_kernels(processes, region.kernels)
         discovered = self._capacities.of(
