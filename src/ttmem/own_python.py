@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+
+
+def installing(extra: str) -> str:
+    """The command that adds the packages of an extra to this installation, since ttmem is not on PyPI."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    wanted = f'extra == "{extra}"'
+    try:
+        lines = [line.replace("'", '"') for line in requires("ttmem") or ()]
+    except PackageNotFoundError:  # it runs from a source tree
+        lines = []
+    words = [line.partition(";")[0].strip() for line in lines if wanted in line]
+    packages = words or {"umd": ["tt-umd"], "web": ["starlette", "uvicorn"]}[extra]
+    return shlex.join([sys.executable, "-m", "pip", "install", *packages])
 
 
 def module_command(module: str, *arguments: str) -> list[str]:

@@ -10,7 +10,13 @@ from tests.doctor.hosts import CARD, HOST, SURROUNDINGS, host, process, region
 from ttmem.clean import LeftAlone, Plan, RemoveRegion
 from ttmem.doctor import Finding, Level, examine
 from ttmem.events import Owner, Remark
-from ttmem.sources.host import ContainerFacts, FolderFacts, HostFacts, ProbeFacts
+from ttmem.sources.host import (
+    ContainerFacts,
+    FolderFacts,
+    HiddenFacts,
+    HostFacts,
+    ProbeFacts,
+)
 from ttmem.sources.socket.knock import SocketFacts, SocketState
 
 GHOST = Remark("ghost", "process 4711 (python) has died", 4711, 4096)
@@ -87,7 +93,18 @@ def test_a_sound_host_has_no_finding() -> None:
             Level.WARNING,
             None,
         ),
-        (host(hidden_containers=3), "hidden_containers", Level.WARNING, None),
+        (
+            host(hidden=(HiddenFacts(9, "python", None), HiddenFacts(1, "init", False))),
+            "hidden_containers",
+            Level.WARNING,
+            None,
+        ),
+        (
+            host(hidden=(HiddenFacts(1, "init", False),)),
+            "hidden_containers",
+            Level.INFO,
+            None,
+        ),
         (host(regions=(region(mode=0o666),)), "open_to_all", Level.INFO, f"chmod go-w {PATH}"),
         (
             host(sockets=(SocketFacts(SOCKET, SocketState.STALE),)),

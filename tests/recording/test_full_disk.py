@@ -126,7 +126,7 @@ def test_a_disk_that_was_full_before_leaves_an_empty_file(disk: SmallDisk) -> No
     shown = _ttmem("ps", path)
 
     assert (done.returncode, done.stderr) == (1, "")
-    assert "recorded 0 records, 0 B, in" in done.stdout
+    assert "ttmem: recorded 0 records, 0 B, in" in done.stdout
     assert done.stdout.endswith(f"records lost: {FULL}\n")
     assert (shown.returncode, shown.stdout) == (2, "")
     assert shown.stderr == f"ttmem: {path} is empty: nothing has been recorded in it yet\n"

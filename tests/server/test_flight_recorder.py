@@ -16,6 +16,7 @@ from tests.probe.conftest import watch as watch
 from tests.probe.watched import Watched
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer
+from ttmem.client.query import ServerConnection
 from ttmem.clock import now_ns
 from ttmem.errors import BadInput
 from ttmem.events import DeviceDeclaration, Event, MemoryKind, Op
@@ -299,6 +300,18 @@ def test_a_server_that_does_not_record_refuses_a_mark(server: RunningServer) -> 
 
     assert code == 1
     assert "nobody records; start the server with `ttmem serve --record DIR`" in error
+
+
+def test_a_mark_that_no_file_keeps_says_where_it_can_be_seen(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    with ServerConnection(server.path) as page:
+        page.record(ring=True)
+        code, out, _ = finish("mark", "slow", "--socket", server.path)
+
+    assert code == 0
+    assert out.startswith("marked for an hour: pages of `ttmem web` and `ttmem top`")
+    assert "`ttmem serve --record DIR` keeps marks in files" in out
 
 
 def test_a_directory_that_others_can_read_or_that_another_server_uses_is_refused(

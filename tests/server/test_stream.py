@@ -123,7 +123,8 @@ def test_clients_and_marks_of_a_server_are_in_the_recording(
     with OldClient(server.path) as client:
         client.alloc(5 * MIB, id=1, kind=0)
         server.sees(lambda picture: bool(picture.devices))
-        assert finish("mark", "slow", "--socket", server.path)[0] == 0
+        code, out, _ = finish("mark", "slow", "--socket", server.path)
+        assert (code, out) == (0, "marked in the recording that is made of this server\n")
         _end(recorder)
 
     with Recording(str(tmp_path / "a.ttmem")) as recording:

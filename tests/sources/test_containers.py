@@ -374,5 +374,6 @@ def test_who_may_not_look_inside_is_told_so() -> None:
     (finding,) = [
         finding for finding in document["findings"] if finding["kind"] == "hidden_containers"
     ]
-    assert finding["level"] == "warning"
-    assert "CAP_SYS_PTRACE" in finding["advice"]
+    cards = Path("/dev/tenstorrent").exists()
+    assert finding["level"] == ("warning" if cards else "info")
+    assert finding["advice"].startswith("ttmem needs CAP_SYS_PTRACE")

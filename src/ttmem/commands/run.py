@@ -135,7 +135,7 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
     outcome = recording.close() if recording is not None else None
     watch.end(recording.recording if recording is not None and told else None)
     if outcome and told:
-        print(f"ttmem: {outcome}", file=sys.stderr)
+        print(outcome, file=sys.stderr)
     if recording is not None and options.check_leaks:
         from ttmem.analysis.leftovers import Ignored
 

@@ -28,7 +28,7 @@ from ttmem.events import DeviceDeclaration
 from ttmem.fast_dataclasses import replace
 from ttmem.hw import Cluster, device_spec, read_cluster
 from ttmem.hw import board as board_by_name
-from ttmem.own_python import module_command
+from ttmem.own_python import installing, module_command
 from ttmem.sizes import human, parse_size
 from ttmem.wire.socket_path import socket_path
 
@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> int:
     if options.http:
         checked_address(options)
         if find_spec("uvicorn") is None:
-            raise BadInput("--http needs starlette and uvicorn: pip install 'ttmem[web]'")
+            raise BadInput(f"--http needs starlette and uvicorn: {installing('web')}")
         if options.key_file:
             from ttmem.wire.tokens import kept_key
 

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.commands.options import add_compat_option, add_place_options, path, seconds, size
 from ttmem.errors import BadInput, TtmemError
+from ttmem.own_python import installing
 
 if TYPE_CHECKING:
     from ttmem.feeds import PastFeed
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 ADDRESS = "127.0.0.1:7417"
 MAX_UPLOAD = 256 << 20
-MISSING = "ttmem web needs starlette and uvicorn: pip install 'ttmem[web]'"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +163,8 @@ def run(options: argparse.Namespace) -> int:
         from ttmem.web.http.app import Site
         from ttmem.web.http.connection import HttpConnection
     except ImportError as problem:
-        raise TtmemError(f"{MISSING} ({problem})") from problem
+        needs = f"ttmem web needs starlette and uvicorn: {installing('web')}"
+        raise TtmemError(f"{needs} ({problem})") from problem
     from ttmem.web.http.live import Live
     from ttmem.web.http.recordings import Recordings
 

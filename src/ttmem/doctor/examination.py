@@ -12,9 +12,10 @@ from ttmem.clean import Plan
 from ttmem.doctor.finding import CLEAN, Finding, Level, remark_finding
 from ttmem.events import GHOSTS, PROBE_CLOSED, Owner
 from ttmem.sizes import human, several
-from ttmem.sources.host import HostFacts, ProbeFacts, RegionFacts
+from ttmem.sources.host import HiddenFacts, HostFacts, ProbeFacts, RegionFacts, Surroundings
 from ttmem.sources.shm import HELP, clean_command, sentence
 from ttmem.sources.socket.knock import SocketFacts, SocketState
+from ttmem.text import clip, short_command
 
 # A region takes three pages; a runtime that finds no space for them dies of SIGBUS at its first write.
 # Other libraries put far larger things there, so it is worth a warning earlier than that.
@@ -164,16 +165,38 @@ def _containers(facts: HostFacts) -> Iterator[Finding]:
                 pid=container.pids[0],
                 path=container.path,
             )
-    if facts.hidden_containers:
-        processes = several(facts.hidden_containers, "process", "processes")
-        yield Finding(
-            "hidden_containers",
-            Level.WARNING if facts.surroundings.root else Level.INFO,
-            f"you may not inspect {processes}: regions inside their containers are not read",
-            advice="run ttmem as root"
-            if not facts.surroundings.root
-            else "ttmem needs CAP_SYS_PTRACE for that; deploy/kubernetes grants it",
-        )
+    if facts.hidden:
+        yield _hidden(facts.hidden, facts.surroundings)
+
+
+MOST_HIDDEN, LONGEST_COMMAND = 3, 40
+
+
+def _hidden(hidden: Sequence[HiddenFacts], here: Surroundings) -> Finding:
+    """A warning only where memory of a card may be missing: those without one come last."""
+    ordered = sorted(hidden, key=lambda each: each.has_card is False)
+    names = [
+        f"{each.pid} ({clip(short_command(each.command), LONGEST_COMMAND)})"
+        for each in ordered[:MOST_HIDDEN]
+    ]
+    names += [f"{len(hidden) - MOST_HIDDEN:,} more"] * (len(hidden) > MOST_HIDDEN)
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    which = f"process {listed}" if len(hidden) == 1 else f"processes {listed}"
+    no_card = all(each.has_card is False for each in hidden)
+    if not here.root:
+        advice = "run ttmem as root"
+    elif not here.may_trace:
+        advice = "ttmem needs CAP_SYS_PTRACE for that; deploy/kubernetes grants it"
+    else:
+        advice = "ttmem has CAP_SYS_PTRACE; the security settings of this machine forbid it even so"
+    return Finding(
+        "hidden_containers",
+        Level.WARNING if here.root and not no_card else Level.INFO,
+        f"you may not inspect {which}: regions inside {'its' if len(hidden) == 1 else 'their'}"
+        f" container are not read{'; no card is open there' if no_card else ''}",
+        advice=advice,
+        pid=hidden[0].pid if len(hidden) == 1 else None,
+    )
 
 
 def _sockets(sockets: Iterable[SocketFacts]) -> Iterator[Finding]:

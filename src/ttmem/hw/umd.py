@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ttmem.errors import BadInput
 from ttmem.hw import Cluster, read_cluster
 from ttmem.hw.cards import NODES
-from ttmem.own_python import script_command
+from ttmem.own_python import installing, script_command
 
 if TYPE_CHECKING:
     pass
@@ -73,7 +73,7 @@ class Discovery:
 def check_umd() -> None:
     """BadInput if the driver's Python package, which --umd asks for, is not installed."""
     if find_spec("tt_umd") is None:
-        raise BadInput("--umd needs the user-mode driver: pip install 'ttmem[umd]'")
+        raise BadInput(f"--umd needs the user-mode driver: {installing('umd')}")
 
 
 def discovery(*, wanted: bool, once: bool = False) -> Discovery | None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ttmem._native import Ledger
 from ttmem.events import DeviceDeclaration, DeviceSample, MemoryKind
 from ttmem.fast_dataclasses import NamedTuple, dataclass, field, replace
+from ttmem.hw.cards import NODES
 from ttmem.ledger.context import Declared, DeviceContext, SampleContext
 from ttmem.ledger.peaks import DeviceHistory, PolledPeaks
 from ttmem.ledger.shares import DEVICES, TRUSTED, Shares
@@ -171,7 +172,8 @@ class DeviceRecord(Declared):
     def capacity_provenance(self) -> Provenance:
         """Where the capacities come from."""
         if self.declared_by is None and self.by_counters:
-            return Provenance("none", "unknown", UNKNOWN_BOARD)
+            more = ASK_DRIVER if os.path.isdir(NODES) else ""  # mock boards have no driver to ask
+            return Provenance("none", "unknown", UNKNOWN_BOARD + more)
         if self.declared_by is None:
             missing = "no client declared this device; give the server --board, --cluster or --l1-capacity"
             return Provenance("none", "unknown", missing)
@@ -236,10 +238,8 @@ def made_up_id(logical_id: int) -> str:
     return f"{os.uname().nodename}:{logical_id}"
 
 
-UNKNOWN_BOARD = (
-    "no cluster descriptor, driver or board number identifies this device;"
-    " `pip install 'ttmem[umd]'` and `--umd` let ttmem ask the driver"
-)
+UNKNOWN_BOARD = "no cluster descriptor, driver or board number identifies this device"
+ASK_DRIVER = "; `--umd` asks the user-mode driver"
 SHARED_ID = Provenance("shared memory", "chip unique id, the name of its region")
 DECLARED_ID = Provenance("declaration", "chip unique id")
 MADE_UP_ID = "made from host and logical id"

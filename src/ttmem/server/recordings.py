@@ -78,6 +78,11 @@ class Stream:
 
     # -- called by the loop --------------------------------------------------------------------------------------
 
+    @property
+    def in_file(self) -> bool:
+        """Whether somebody keeps all of it, as `ttmem record` does; live pages keep the last hour."""
+        return any(not subscriber.ring for subscriber in self._subscribers)
+
     def subscribe(self, peer: Peer, ring: bool) -> str | None:
         """Starts sending chunks; returns a sentence if that is refused."""
         if self._of(peer) is not None:
@@ -291,7 +296,8 @@ class ServerRecordings:
             if recorder:
                 recorder.mark(printable(text), now_ns(), peer.pid)
         folder = self._recorder.folder if isinstance(self._recorder, FlightRecorder) else None
-        return frames.answer_frame({"done": True, "folder": folder})
+        in_file = self.stream.in_file or (self._recorder is not None and folder is None)
+        return frames.answer_frame({"done": True, "folder": folder, "in_file": in_file})
 
     def serve(self, peer: Peer, document: Mapping[str, Any]) -> list[bytes]:
         """The answer to a client that begins, goes on with, or ends a stream.

@@ -159,7 +159,7 @@ class Containers:
     _open: dict[int, Container] = field(default_factory=dict)  # by device
     _looked_s: float = float("-inf")
     _listed_s: float = float("-inf")  # when all processes were asked
-    hidden: int = 0  # processes whose mount namespace may not be read
+    hidden: tuple[int, ...] = ()  # processes whose mount namespace may not be read
 
     def look(self) -> tuple[Container, ...]:
         """Those that have a file that may be of interest."""
@@ -238,7 +238,7 @@ class Containers:
         for pid, number in self._mounted.items():
             groups.setdefault(number, []).append(pid)
         groups.pop(_mount_namespace(os.getpid()), None)
-        self.hidden = len(groups.pop(_HIDDEN, ()))
+        self.hidden = tuple(sorted(groups.pop(_HIDDEN, ())))
         groups.pop(0, None)
         return groups
 

@@ -6,6 +6,7 @@ Nothing is judged here. What is unknown is None. Gathering takes half a second o
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -17,6 +18,8 @@ from ttmem.fast_dataclasses import dataclass, replace
 from ttmem.hw.cards import NODES, Card, cards
 from ttmem.hw.runtimes import loaded_runtime
 from ttmem.procfs import (
+    comm,
+    command_line,
     content,
     in_initial_namespace,
     start_time_ns,
@@ -25,12 +28,19 @@ from ttmem.procfs import (
     visible_pids,
 )
 from ttmem.sources.containers import Container, Containers, containers_beside
-from ttmem.sources.counters.proc_scan import CpuBudget, ProcScan, ProcScanner
+from ttmem.sources.counters.proc_scan import (
+    DRIVER,
+    CpuBudget,
+    ProcScan,
+    ProcScanner,
+    open_cards,
+)
 from ttmem.sources.counters.source import CounterSource
 from ttmem.sources.probe.cleanup import free_and_total
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, ForeignRegion, RegionEntry, find_regions
 from ttmem.sources.socket.knock import SocketFacts, knock
+from ttmem.text import printable
 
 _DRIVER = "/sys/module/tenstorrent/version"
 MOST = 1024  # probe regions
@@ -89,6 +99,15 @@ class ContainerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenFacts:
+    """A process of which this user may not know whether it is in a container."""
+
+    pid: int
+    command: str | None
+    has_card: bool | None  # whether it has a card open; None if nobody says
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeFacts:
     """A region of the probe. `features` is empty before the first device was opened."""
 
@@ -119,6 +138,7 @@ class Surroundings:
     hidden_pids: bool  # /proc hides other users' processes from this user
     root: bool
     tracking_disabled: bool = False  # in the environment of processes started here
+    may_trace: bool = True  # it has CAP_SYS_PTRACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +153,7 @@ class HostFacts:
     regions: tuple[RegionFacts, ...]
     remarks: tuple[Remark, ...]
     containers: tuple[ContainerFacts, ...]
-    hidden_containers: int  # processes of which this user may not know whether they are in one
+    hidden: tuple[HiddenFacts, ...]
     sockets: tuple[SocketFacts, ...]
     probes: tuple[ProbeFacts, ...]
     surroundings: Surroundings
@@ -164,7 +184,7 @@ def gather(folder: str, socket: str) -> HostFacts:
         regions=regions,
         remarks=_of_unwatched(reading.remarks, watched),
         containers=() if containers is None else tuple(_container_facts(containers, scan)),
-        hidden_containers=0 if containers is None else containers.hidden,
+        hidden=() if containers is None else tuple(map(_hidden_facts, containers.hidden)),
         sockets=(knock(socket),),
         probes=probes,
         surroundings=surroundings(),
@@ -302,6 +322,25 @@ def runtimes_in_use() -> tuple[RuntimeUse, ...]:
     )
 
 
+def _hidden_facts(pid: int) -> HiddenFacts:
+    """The driver lists who has a card open, in pids of the host; without cards nobody has one."""
+    has_card: bool | None = None
+    if os.path.isdir(DRIVER) and in_initial_namespace("pid"):
+        has_card = pid in open_cards(NODES)
+    elif not os.path.isdir(NODES):
+        has_card = False
+    return HiddenFacts(pid, command_line(pid) or printable(comm(pid)) or None, has_card)
+
+
+_PTRACE = 1 << 19
+
+
+def _may_trace() -> bool:
+    status = content("/proc/self/status") or b""
+    found = re.search(rb"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    return found is None or bool(int(found[1], 16) & _PTRACE)
+
+
 def surroundings() -> Surroundings:
     root = os.geteuid() == 0
     return Surroundings(
@@ -310,6 +349,7 @@ def surroundings() -> Surroundings:
         hidden_pids=not root and proc_hides(content("/proc/self/mounts") or b""),
         root=root,
         tracking_disabled=os.environ.get("TT_METAL_SHM_TRACKING_DISABLED", "").startswith("1"),
+        may_trace=_may_trace(),
     )
 
 

@@ -217,7 +217,9 @@ def expanded(name: str) -> str:
 
 def outcome(name: str, written: Written) -> str:
     """The line that is printed at the end."""
-    text = f"recorded {several(written.records, 'record')}, {human(written.bytes)}, in {name}"
+    text = (
+        f"ttmem: recorded {several(written.records, 'record')}, {human(written.bytes)}, in {name}"
+    )
     if written.lost:
         why = written.reason or "the disk, or this machine, is too slow"
         text += f"; {several(written.lost, 'record')} lost: {why}"
