@@ -11,7 +11,7 @@ from typing import Any
 from ttmem.clean import Plan
 from ttmem.doctor.finding import CLEAN, Finding, Level, remark_finding
 from ttmem.events import GHOSTS, PROBE_CLOSED, Owner
-from ttmem.sizes import human, several
+from ttmem.sizes import human
 from ttmem.sources.host import HiddenFacts, HostFacts, ProbeFacts, RegionFacts, Surroundings
 from ttmem.sources.shm import HELP, clean_command, sentence
 from ttmem.sources.socket.knock import SocketFacts, SocketState

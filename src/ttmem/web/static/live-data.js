@@ -259,7 +259,7 @@ const EVENTS = {
   PROGRAM_DISPATCH: "dispatched", PROGRAM_DESTROY: "program destroyed", BINARY_STATUS: "binaries", RING: "kernel ring", COUNTERS: "counters",
   CACHE_ENTRIES: "cached programs", PROGRAM_NAME: "program named", DEVICE_OPENED: "device opened", DEVICE_CLOSED: "device closed", PROGRAM_CREATED: "program created",
   PROGRAM_COMPILED: "program compiled", PROGRAM_FINALIZED: "program finalized", TRACE_BEGUN: "trace begun", TRACE_CAPTURED: "trace captured",
-  TRACE_REPLAYED: "trace replayed", TRACE_RELEASED: "trace released", ALLOCATION_FAILED: "allocation FAILED", PHASE_ENTERED: "phase entered", CB_REFUSED: "CB did not fit",
+  TRACE_REPLAYED: "trace replayed", TRACE_RELEASED: "trace released", ALLOCATION_FAILED: "allocation FAILED", PHASE_ENTERED: "phase entered", MARKED: "mark", CB_REFUSED: "CB did not fit",
 };
 const FLAGS = { GLOBAL: "global", DATAFLOW: "dataflow", RESENT: "resent", CACHE_HIT: "cache hit", CACHE_MISS: "cache miss", WITH_DEVICE: "with its device" };
 const SIZED = ["ALLOC", "FREE", "CB_ALLOC", "CB_FREE", "KERNEL_LOAD", "ALLOCATION_FAILED", "CB_REFUSED"];
