@@ -12,12 +12,14 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.doctor.hosts import write_probe_region
+from tests.other_user import give_away, needs_root
 from tests.probe.watched import Launcher, Watched
 from ttmem.probe.layout import COMPACT_VERSION, HEADER, VERSION
-from ttmem.sources.probe.cleanup import MOST_DEAD, compact, remove_expired
+from ttmem.sources.probe.cleanup import MOST_DEAD, compact, names_taken, remove_expired
 from ttmem.sources.probe.ended import ended_processes
 from ttmem.sources.probe.reader import RegionReader
 from ttmem.sources.probe.region import ProbeRegion
+from ttmem.views.summary import Unwatched, render_summary
 
 NO_PROCESS = 1 << 22  # above every pid
 LEAKS = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000); lib.mesh_close(mesh)"
@@ -217,6 +219,22 @@ def test_a_process_that_found_no_space_is_named_and_leaves_nothing(launcher: Lau
     assert f"`ttmem clean --shm {launcher.folder} --yes`" in said
     assert "nothing to report" not in said
     assert list(launcher.folder.glob("ttmem_*")) == []
+
+
+@needs_root
+def test_a_file_of_another_user_with_the_name_of_a_region_is_named(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("ttmem_17_400", "ttmem_17_", "ttmem_18_400", "other_17")]
+    for file in files:
+        file.touch()
+    give_away(*files)
+    (tmp_path / "ttmem_17_500").touch()
+
+    taken = names_taken(str(tmp_path), [17])
+
+    assert taken == [str(tmp_path / name) for name in ("ttmem_17_", "ttmem_17_400")]
+    unwatched = Unwatched((17,), str(tmp_path), True, None, "ttmem clean", taken)
+    said = " ".join(render_summary([], unwatched, width=200, color=False).split())
+    assert f"pid 17 could not be watched: {taken[0]} belongs to another user" in said
 
 
 def test_quiet_leaves_no_trace_of_a_process_without_space(launcher: Launcher) -> None:

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,23 @@ def test_the_launcher_stops_and_goes_on_with_its_command(launcher: Launcher) -> 
         process.send_signal(signal.SIGUSR1)
 
         assert process.wait() == 7
+
+
+def test_a_launcher_that_was_stopped_invents_no_signals(launcher: Launcher) -> None:
+    with launcher.running(sys.executable, "-c", LISTENER) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        for _ in range(3):
+            process.send_signal(signal.SIGSTOP)
+            wait_until(lambda: _state(process.pid) == "T")
+            time.sleep(0.15)  # longer than it waits at a time
+            process.send_signal(signal.SIGCONT)
+            wait_until(lambda: _state(process.pid) != "T")
+        process.send_signal(signal.SIGUSR1)
+
+        assert process.wait() == 7
+        assert [int(line) for line in process.stdout] == [signal.SIGUSR1]
 
 
 def test_signals_are_blocked_and_ignored_as_without_it(launcher: Launcher) -> None:

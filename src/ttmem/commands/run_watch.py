@@ -17,7 +17,12 @@ from ttmem.events.record import places
 from ttmem.probe.layout import Option
 from ttmem.probe.report import Origin, ProcessReport
 from ttmem.sizes import human, several
-from ttmem.sources.probe.cleanup import free_and_total, prune_dead_regions, take_unwatched
+from ttmem.sources.probe.cleanup import (
+    free_and_total,
+    names_taken,
+    prune_dead_regions,
+    take_unwatched,
+)
 from ttmem.sources.probe.region import ProbeRegion
 from ttmem.sources.probe.region_file import BadRegion, RegionEntry, RegionScan, find_regions
 from ttmem.sources.probe.report import ReportReader
@@ -125,7 +130,14 @@ class RunWatch:
         if not pids and writable:
             return None
         space = free_and_total(self._directory)
-        return Unwatched(pids, self._directory, writable, space, clean_command(self._directory))
+        return Unwatched(
+            pids,
+            self._directory,
+            writable,
+            space,
+            clean_command(self._directory),
+            names_taken(self._directory, pids),
+        )
 
     def _find(self, names: Iterable[RegionEntry]) -> None:
         for name in names:

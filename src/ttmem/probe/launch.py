@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -101,8 +102,7 @@ class Launched:
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         # If it were ignored, the command could not be waited for.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        self._awaited = {*PASSED_ON, signal.SIGCHLD}
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, self._awaited)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
         try:
             self.pid = os.posix_spawnp(
                 command[0],
@@ -114,6 +114,9 @@ class Launched:
         except OSError as problem:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             raise _why_not(command[0], problem) from problem
+        self._end = select.poll()
+        with suppress(OSError):  # without it, the end is noticed a little later
+            self._end.register(os.pidfd_open(self.pid), select.POLLIN)
 
     def wait(self, meanwhile: Callable[[], None], every_s: float) -> int:
         """The exit code, or minus the signal that ended it. `meanwhile` is called again and again."""
@@ -121,15 +124,14 @@ class Launched:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             if ended:
                 return os.waitstatus_to_exitcode(status)
-            received = signal.sigtimedwait(self._awaited, every_s)
-            if received is not None:
+            self._end.poll(1000 * every_s)
+            # Never with a time to wait: if it was stopped beyond that time, Python returns a signal that nobody sent.
+            while received := signal.sigtimedwait(PASSED_ON, 0):
                 self._pass_on(received)
             meanwhile()
 
     def _pass_on(self, received: signal.struct_siginfo) -> None:
         number = received.si_signo
-        if number == signal.SIGCHLD:
-            return
         if received.si_code != _FROM_THE_KERNEL:
             # It is not reaped yet, so the pid is still its own. The pid of sudo may not be ours to signal.
             with suppress(PermissionError):

@@ -19,6 +19,7 @@ from ttmem.probe.report import (
     peaks,
 )
 from ttmem.sizes import human, several
+from ttmem.text import clean
 from ttmem.views.analysis.failures import callers, kind_name, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers, pids_text
@@ -52,6 +53,7 @@ class Unwatched:
     writable: bool
     space: tuple[int, int] | None  # free, and all of it
     clean: str  # the command that frees space
+    taken: Sequence[str]  # files of other users that have the names of these regions
 
 
 PeakOf = tuple[int, int, str]  # pid, its number of the device, kind of memory
@@ -82,11 +84,17 @@ def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
     if not unwatched.writable:
         text = f"nothing could be watched: {folder} is not writable; choose another directory with --shm"
         return paragraph(f"ttmem: {text}", width, Style.WARN)
+    who = pids_text(unwatched.pids, PROCESSES)
+    if unwatched.taken:
+        text = (
+            f"{who} could not be watched: {clean(unwatched.taken[0])} belongs to another user and has the name"
+            " that a region needs; tell root, or choose a directory of your own with --shm"
+        )
+        return paragraph(f"ttmem: {text}", width, Style.WARN)
     left = ""
     if unwatched.space is not None:
         free, size = unwatched.space
         left = f" ({human(free)} of {human(size)} are free now)"
-    who = pids_text(unwatched.pids, PROCESSES)
     text = f"{who} could not be watched: no space for a region in {folder}{left}"
     helps = (
         f"`{unwatched.clean}` removes those of dead processes, and --shm chooses another directory"

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing, suppress
 
 from ttmem.clock import now_ns
@@ -183,6 +183,17 @@ def take_unwatched(folder: str, launcher: int) -> list[int]:
                 os.unlink(name, dir_fd=file.folder)
                 pids += [int(match[2])] * ours
     return sorted(pids)
+
+
+def names_taken(folder: str, pids: Container[int]) -> list[str]:
+    """Files of other users that have the name of a region of one of these processes."""
+    taken = []
+    for name in _listed(folder):
+        with suppress(ValueError, IndexError, OSError):
+            if name.startswith("ttmem_") and int(name.split("_")[1]) in pids:
+                path = os.path.join(folder, name)
+                taken += [path] * (os.lstat(path).st_uid != os.geteuid())
+    return sorted(taken)
 
 
 def _listed(folder: str) -> list[str]:
