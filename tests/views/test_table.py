@@ -180,3 +180,19 @@ def test_changes_give_up_their_commands_where_processes_do() -> None:
     assert [line.split()[0] for line in changes[2:6]] == [str(one.pid) for one in grown]
     assert "commands" in changes[-1]
     assert not any("python" in line for line in changes)
+
+
+def test_kernels_of_one_source_keep_their_processor_in_a_narrow_window() -> None:
+    snapshot = CASES["four_devices"]()
+    assert snapshot.kernels is not None
+    source = "bmm_large_block_zm_fused_bias_activation_gathered"
+    first, second, *_ = snapshot.kernels
+    kernels = tuple(
+        one._replace(name=f"{source}/{processor}")
+        for one, processor in ((first, "trisc0"), (second, "trisc1"))
+    )
+
+    text = render(replace(snapshot, kernels=kernels), width=80, color=False, kernels=True)
+
+    listed = text[text.index("KERNELS  largest") :].splitlines()[2:4]
+    assert sorted(line.split("…")[1] for line in listed) == ["/trisc0", "/trisc1"]

@@ -187,7 +187,7 @@ def _monitor(
         watch,
         PAGES,
         interval=options.interval or INTERVAL_S,
-        page=_page(options.page or "1", [page.name for page in PAGES]),
+        page=_page("1" if options.page is None else options.page, [page.name for page in PAGES]),
         ascii_only=options.ascii or lacks_signs(sys.stdout),
         paper=paper,
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
 
 from ttmem.sizes import human, several
 from ttmem.snapshots import Device, Kernel, Kernels, Snapshot
-from ttmem.text import clean
+from ttmem.text import clean, clip
+from ttmem.text import columns as columns_of
 from ttmem.views.figures import Pairs, Units, amount, counted, fact, known
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.names import DeviceNames
@@ -205,7 +207,7 @@ def kernel_list(snapshot: Snapshot, names: DeviceNames, width: int) -> list[Line
             counted(len(of)),
             ink(names.some(dict.fromkeys(one.device for one in of if one.device))),
             ink(kind.title()),
-            known(name and clean(name)),
+            partial(_kernel_name, name) if name else known(None),
         ]
         for (name, kind, binary), of in groups[:LARGEST]
     ]
@@ -220,6 +222,13 @@ def kernel_list(snapshot: Snapshot, names: DeviceNames, width: int) -> list[Line
         *Table(columns, rows).fitted_lines(width),
         *([clip_line(more, width)] if hidden else []),
     ]
+
+
+def _kernel_name(name: str, width: int) -> Line:
+    """'bmm_large_blo…/trisc0': kernels of one source differ only in the processor, so the end is kept."""
+    source, slash, processor = clean(name).rpartition("/")
+    end = slash + processor if source else ""
+    return ink(clip(source or processor, width - columns_of(end)) + end)
 
 
 def _footprint(kernels: Iterable[Kernel]) -> int:
