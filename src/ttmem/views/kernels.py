@@ -14,7 +14,7 @@ from ttmem.text import columns as columns_of
 from ttmem.views.figures import Pairs, Units, amount, counted, fact, known
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.names import DeviceNames
-from ttmem.views.table import Column, Table
+from ttmem.views.table import Cell, Column, Table
 
 TYPES = ("application", "fabric", "dispatch")
 LEAST_AMOUNT = len("32.0 MiB")
@@ -200,14 +200,14 @@ def kernel_list(snapshot: Snapshot, names: DeviceNames, width: int) -> list[Line
         Column("TYPE", rank=1),
         Column("KERNEL", width=16, grow=1),
     ]
-    rows = [
+    rows: list[list[Cell]] = [
         [
             ink(human(_footprint(of))),
             amount(Units.BINARY, binary),
             counted(len(of)),
             ink(names.some(dict.fromkeys(one.device for one in of if one.device))),
             ink(kind.title()),
-            partial(_kernel_name, name) if name else known(None),
+            partial(kernel_name, name),
         ]
         for (name, kind, binary), of in groups[:LARGEST]
     ]
@@ -224,11 +224,11 @@ def kernel_list(snapshot: Snapshot, names: DeviceNames, width: int) -> list[Line
     ]
 
 
-def _kernel_name(name: str, width: int) -> Line:
-    """'bmm_large_blo…/trisc0': kernels of one source differ only in the processor, so the end is kept."""
-    source, slash, processor = clean(name).rpartition("/")
-    end = slash + processor if source else ""
-    return ink(clip(source or processor, width - columns_of(end)) + end)
+def kernel_name(name: str | None, width: int) -> Line:
+    """'reader_bmm_tile_layo…/brisc': kernels of one source differ only in the processor, so it is kept."""
+    source, slash, processor = clean(name or "").rpartition("/")
+    rest = width - columns_of(slash + processor)
+    return known((clip(source, rest) if rest > 1 else "") + slash + processor)
 
 
 def _footprint(kernels: Iterable[Kernel]) -> int:
