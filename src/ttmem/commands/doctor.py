@@ -26,17 +26,12 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ttmem.clean import Scope, make_plan
-    from ttmem.doctor import Level, document, examine, worst
-    from ttmem.sources.host import gather
+    from ttmem.doctor import Level, document, examine_host, worst
     from ttmem.sources.shm import check_directories, counter_directory
     from ttmem.views.doctor import doctor_sheet
     from ttmem.wire.socket_path import socket_path
 
     check_directories(options.shm)
-    folder, socket = counter_directory(options.shm), socket_path(options.socket)
-    facts = gather(folder, socket)
-    findings = examine(facts, make_plan(Scope(folder, socket)))
-    about = facts, findings
+    about = examine_host(counter_directory(options.shm), socket_path(options.socket))
     print_answer(options, lambda: document(*about), partial(doctor_sheet, *about))
-    return 1 if (worst(findings) or Level.INFO) > Level.INFO else 0
+    return 1 if (worst(about[1]) or Level.INFO) > Level.INFO else 0

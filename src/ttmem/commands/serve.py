@@ -119,7 +119,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", "-q", action="store_true", help="log warnings only")
 
 
-def run(options: argparse.Namespace) -> int:
+def _check(options: argparse.Namespace) -> None:
+    """Raises BadInput for options that contradict each other, before anything is started."""
     if options.max_live < 1:
         raise BadInput("--max-live must be 1 or more")
     if options.summary is not None and not 0.1 <= options.summary <= MAX_PERIOD:
@@ -141,6 +142,10 @@ def run(options: argparse.Namespace) -> int:
             from ttmem.wire.tokens import kept_key
 
             kept_key(options.key_file)
+
+
+def run(options: argparse.Namespace) -> int:
+    _check(options)
     from ttmem.hw.umd import discovery
     from ttmem.recording.when import parse_duration
     from ttmem.server.log import LOG_LIMIT, LogHandler, Output

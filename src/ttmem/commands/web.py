@@ -263,15 +263,12 @@ def _register(options: argparse.Namespace, address: str, key: bytes) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> dict[str, Any]:
-    from ttmem.clean import Scope, make_plan
-    from ttmem.doctor import document, examine
-    from ttmem.sources.host import gather
+    from ttmem.doctor import document, examine_host
     from ttmem.sources.shm import counter_directory
     from ttmem.wire.socket_path import socket_path
 
-    folder, server = counter_directory(options.shm), socket_path(options.socket)
-    facts = gather(folder, server)
-    return document(facts, examine(facts, make_plan(Scope(folder, server))))
+    where = counter_directory(options.shm), socket_path(options.socket)
+    return document(*examine_host(*where))
 
 
 def _print_link(options: argparse.Namespace) -> int:
