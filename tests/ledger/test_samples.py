@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.ledger.oracle import NOW, alloc, facts, region, report, slot
 from ttmem.events import Amounts, Owner, Remark
 from ttmem.ledger import Books
-from ttmem.ledger.devices import MAX_DEVICES
+from ttmem.ledger.register import MAX_DEVICES
 
 
 def test_requested_bytes_are_known_and_nothing_else_is_made_up() -> None:

@@ -13,7 +13,7 @@ from tests.patience import wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer, child
 from ttmem.client import AllocationClient, DeviceDeclaration
-from ttmem.ledger.devices import MAX_DEVICES
+from ttmem.ledger.register import MAX_DEVICES
 from ttmem.snapshots import Snapshot
 
 # A process that declares and uses so many devices.

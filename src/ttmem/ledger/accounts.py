@@ -18,16 +18,10 @@ from ttmem.ledger import anomalies
 from ttmem.ledger.anomalies import Faults
 from ttmem.ledger.counters import CounterBooks, same
 from ttmem.ledger.details import RecentEvents
-from ttmem.ledger.devices import (
-    FULL,
-    MAX_LOGICAL_ID,
-    DeviceDefaults,
-    DeviceRecord,
-    DeviceRegister,
-    NoDefaults,
-)
+from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.journal import Journal, JournaledLedger
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
+from ttmem.ledger.register import FULL, MAX_LOGICAL_ID, DeviceDefaults, DeviceRegister, NoDefaults
 from ttmem.ledger.rows import device_sums, event_rows, held, with_counter_rows
 from ttmem.ledger.shares import ACCOUNTS, TEXT, Limits, Say, Shares
 from ttmem.procfs import ProcessFacts

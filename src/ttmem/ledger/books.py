@@ -21,13 +21,11 @@ from ttmem.ledger.build import build
 from ttmem.ledger.context import Context, DeviceContext
 from ttmem.ledger.counters import locate
 from ttmem.ledger.details import Details
-from ttmem.ledger.devices import (
-    DeviceDefaults,
-    DeviceRecord,
-)
+from ttmem.ledger.devices import DeviceRecord
 from ttmem.ledger.peaks import with_peaks
 from ttmem.ledger.probed import ProbedProcesses
 from ttmem.ledger.processes import ProcessRecord
+from ttmem.ledger.register import DeviceDefaults
 from ttmem.ledger.rows import device_sums, with_counter_rows
 from ttmem.ledger.shares import Say
 from ttmem.procfs import ProcessFacts

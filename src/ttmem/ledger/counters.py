@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from ttmem.events import Amounts, DeviceSample, Owner, ProcessSample, Remark
 from ttmem.fast_dataclasses import dataclass, field
 from ttmem.ledger.context import CounterContext, source_of
-from ttmem.ledger.devices import MAX_DEVICES, DeviceRecord, DeviceRegister, made_up_id
+from ttmem.ledger.devices import DeviceRecord, made_up_id
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
+from ttmem.ledger.register import MAX_DEVICES, DeviceRegister
 from ttmem.ledger.rows import AccountKey, counter_row, differences, with_counters
 from ttmem.procfs import (
     ProcessFacts,

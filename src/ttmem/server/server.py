@@ -16,7 +16,7 @@ from ttmem.events import DeviceDeclaration, Remark
 from ttmem.hw.umd import Discovery
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.anomalies import failures_in
-from ttmem.ledger.devices import DeviceDefaults
+from ttmem.ledger.register import DeviceDefaults
 from ttmem.procfs import LARGEST_PID, runs_another_program, user_name, user_title
 from ttmem.server.answers import Answers
 from ttmem.server.connections import Connections
