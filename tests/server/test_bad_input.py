@@ -213,8 +213,8 @@ def test_another_version_of_ttmem_is_refused_with_a_sentence_on_both_sides(
     ("stream", "sentence"),
     [
         (frames.frame(Frame.EVENTS, Event(Op.ALLOC, size=1).pack()), "EVENTS came before HELLO"),
-        (frames.json_frame(Frame.HELLO, []), "should be a JSON object is none"),
-        (frames.frame(Frame.HELLO, b"{" * 100_000), "should be a JSON object is none"),
+        (frames.json_frame(Frame.HELLO, []), "a payload is not a JSON object"),
+        (frames.frame(Frame.HELLO, b"{" * 100_000), "a payload is not a JSON object"),
         (frames.HEADER.pack(7, 1 << 31), "longer than the limit"),
         (frames.HEADER.pack(999, 0), "frame type 999 is unknown"),
     ],
@@ -234,7 +234,7 @@ def test_a_frame_that_cannot_be_is_refused_with_a_sentence(
         (frames.frame(Frame.EVENTS, bytes(63)), "not a whole number of events"),
         (frames.cores_frame(1, ((0, 0, 40, 0),)), "not inside a 32 x 32 grid"),
         (frames.frame(Frame.STRING, b"ab"), "too short or too long"),
-        (frames.frame(Frame.WELCOME), "is for servers to send"),
+        (frames.frame(Frame.WELCOME), "only servers send"),
         (frames.json_frame(Frame.HELLO, {}), "HELLO came twice"),
     ],
 )
