@@ -124,7 +124,7 @@ def test_a_torn_recording_is_announced_by_every_verb(
     main([verb[0], str(torn), *verb[1:]])
 
     said = " ".join("".join(capsys.readouterr()).split())
-    assert "was not closed: its writer was killed or is still writing (the last chunk lacks" in said
+    assert "was not closed: its writer was killed or is still writing (the last " in said
 
 
 def test_a_torn_recording_claims_no_more_than_can_be_read(

@@ -20,6 +20,8 @@ from tests.views.cases import CASES, one_device
 from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Losses, Snapshot
+from ttmem.views.device_lines import device_cells
+from ttmem.views.devices import Sheet
 from ttmem.views.ps import render
 from ttmem.views.selection import select
 
@@ -196,3 +198,15 @@ def test_kernels_of_one_source_keep_their_processor_in_a_narrow_window() -> None
 
     listed = text[text.index("KERNELS  largest") :].splitlines()[2:4]
     assert sorted(line.split("…")[1] for line in listed) == ["/trisc0", "/trisc1"]
+
+
+@pytest.mark.parametrize("width", range(40, 121))
+def test_a_cell_of_a_device_is_shown_whole_or_not_at_all(width: int) -> None:
+    devices = CASES["thirty_two_devices"]().devices
+    area = device_cells(Sheet(devices, width))
+
+    lines = ["".join(span.text for span in line) for line in area.lines]
+
+    assert max(map(len, lines)) <= width
+    assert not any("…" in line for line in lines)
+    assert sum(line.count("%") for line in lines) == 2 * len(devices)

@@ -41,6 +41,7 @@ from ttmem.views.ink import (
     clip_line,
     faint,
     ink,
+    joined,
     line_columns,
     pad,
 )
@@ -185,7 +186,11 @@ def _no_text(one: Device) -> None:
 
 BARS = (24, 18, 12, 8, 6, 4, 0)  # cells; the longest with which all devices fit
 TOO_WIDE = 1 << 30  # rows
-TITLE = "each device: its id, DRAM (D) and L1 (L) in percent of what can be allocated"
+TITLES = (  # the first that fits
+    "each device: its id, DRAM (D) and L1 (L) in percent of what can be allocated",
+    "id, DRAM (D) and L1 (L) in percent of capacity",
+    "id, DRAM (D), L1 (L) in percent",
+)
 
 
 def device_cells(sheet: Sheet, height: int | None = None) -> DeviceArea:
@@ -198,19 +203,19 @@ def device_cells(sheet: Sheet, height: int | None = None) -> DeviceArea:
     space = len(devices) if height is None else height - titled
     bar = next((bar for bar in BARS if _rows(len(devices), width, name, bar) <= space), 0)
     across, cell = _across(width, name, bar), _width(name, bar)
-    cells = [_cell(sheet, at, title, name, bar) for at, title in enumerate(titles)]
+    cells = [_cell(sheet, at, one, name, bar) for at, one in enumerate(titles)]
     rows = [cells[at : at + across] for at in range(0, len(cells), across)]
     hides = len(rows) > space
     shown = max(space - hides, 1)
     first = max(0, min((sheet.chosen or 0) // across - shown // 2, len(rows) - shown))
-    lines = [clip_line(faint(" " * GUTTER + TITLE), width)] if titled else []
+    title = next((one for one in TITLES if GUTTER + len(one) <= width), TITLES[-1])
+    lines = [clip_line(faint(" " * GUTTER + title), width)] if titled else []
     places = []
     for row in range(first, min(first + shown, len(rows))):
         for column in range(len(rows[row])):
             start = column * (cell + GAP)
             places.append(ClickArea(row * across + column, len(lines), start, start + cell))
-        spans = (span for one in rows[row] for span in (*pad(one, cell), Span(" " * GAP)))
-        lines.append(clip_line(tuple(spans), width))
+        lines.append(clip_line(joined([pad(one, cell) for one in rows[row]], " " * GAP), width))
     if hides and height is not None and len(lines) < height:
         below = len(devices) - (first + shown) * across
         lines.append(clip_line(footer(first * across, below, None, sheet.ascii), width))

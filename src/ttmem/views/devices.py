@@ -34,6 +34,7 @@ from ttmem.views.ink import (
     flow,
     indent,
     ink,
+    joined,
     line_columns,
     pad,
 )
@@ -248,14 +249,10 @@ def device_blocks(sheet: Sheet) -> DeviceArea | None:
 
 def _details_line(device: Device, units: Units, space: int) -> Line | None:
     """Those of both memories in one line, L1's to the right; None if they do not fit."""
-    dram = _joined(_dram_details(device, units), "  ")
-    l1 = _joined(_l1_details(device, units), " ")
+    dram = joined(_dram_details(device, units), "  ")
+    l1 = joined(_l1_details(device, units), " ")
     gap = space - line_columns(dram) - line_columns(l1)
     return (*dram, *ink(" " * gap), *l1) if gap >= (GAP if dram else 0) else None
-
-
-def _joined(parts: Sequence[Line], gap: str) -> Line:
-    return tuple(span for at, part in enumerate(parts) for span in (*ink(gap * (at > 0)), *part))
 
 
 def _memories(sheet: Sheet, pairs: Pairs, space: int) -> tuple[_Memory, _Memory]:

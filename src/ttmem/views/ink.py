@@ -109,6 +109,11 @@ def clip_line(line: Line, width: int) -> Line:
     return tuple(kept)
 
 
+def joined(parts: Sequence[Line], gap: str) -> Line:
+    """The parts in one line, with the gap between them."""
+    return tuple(span for at, part in enumerate(parts) for span in (*ink(gap * (at > 0)), *part))
+
+
 def flow(facts: Iterable[Line], width: int, gap: str = "  ") -> list[Line]:
     """Facts in a row, wrapped between facts; a fact is broken only if it is wider than a line."""
     lines: list[Line] = []
