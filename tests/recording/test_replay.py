@@ -156,6 +156,25 @@ def test_long_batches_keep_their_process_and_their_source_position(tmp_path: Pat
     assert len(batches) == 3
 
 
+@pytest.mark.parametrize("sizes", [(5000, 100), (4000, 300), (3000, 3000, 2000), (100, 4095)])
+def test_the_list_of_events_does_not_depend_on_how_they_arrived(
+    tmp_path: Path, sizes: tuple[int, ...]
+) -> None:
+    books, first = _books(), 0
+    recorder = _recorder(books, tmp_path / "a.ttmem")
+    for size in sizes:
+        _apply(books, 1, [_alloc(number) for number in range(first, first + size)], NOW + 10_000)
+        first += size
+    live = books.details(Question(("events",))).add_all(books.snapshot(NOW)).events
+    recorder.close()
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        recorded = recording.at("end", ["events"]).events
+
+    assert recorded == live
+    assert [event.id for event in live or ()] == [*range(max(0, first - 4096), first)]
+
+
 def test_an_instant_is_found_by_time_and_by_marker(tmp_path: Path) -> None:
     books = _books()
     recorder = _recorder(books, tmp_path / "a.ttmem")

@@ -23,7 +23,8 @@ from ttmem.snapshots import (
 )
 from ttmem.snapshots.native_rows import COLUMNS, Names, listed
 
-LAST_BYTES = 4096 * EVENT_SIZE  # the events that lists show
+LAST_EVENTS = 4096  # that lists show
+LAST_BYTES = LAST_EVENTS * EVENT_SIZE
 
 
 class Reporter(Protocol):
@@ -48,7 +49,7 @@ class Arrival(NamedTuple):
 
 
 class RecentEvents:
-    """The latest events of all processes, for lists."""
+    """The latest events of all processes, for lists: LAST_EVENTS, and what arrived with the first of them."""
 
     def __init__(self) -> None:
         self._arrivals: deque[Arrival] = deque()
@@ -230,10 +231,11 @@ class Details:
         return tuple(latest[::-1])
 
     def _backwards(self) -> Iterator[LoggedEvent]:
-        """The last event first: whoever wants ten unpacks ten."""
-        wanted = self.question.device
+        """The last event first: whoever wants ten unpacks ten. LAST_EVENTS are looked at, however they arrived."""
+        wanted, left = self.question.device, LAST_BYTES
         for reporter, arrived, batch in reversed(self.recent or RecentEvents()):
-            for offset in range(len(batch) - EVENT_SIZE, -1, -EVENT_SIZE):
+            first, left = max(0, len(batch) - left), max(0, left - len(batch))
+            for offset in range(len(batch) - EVENT_SIZE, first - 1, -EVENT_SIZE):
                 event = Event.unpack(batch, offset)
                 if wanted is None or event_device(reporter, event) == wanted:
                     yield logged_event(reporter, event, arrived)

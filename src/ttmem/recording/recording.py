@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ttmem.ledger.details import Details, RecentEvents
     from ttmem.recording.replay import Replay
 
-LISTED_EVENTS = 4096
 COPIED = (
     ChunkType.ACCOUNTS,
     ChunkType.STRINGS,
@@ -539,10 +538,12 @@ class Recording(Reader):
         return recent
 
     def _last_batches(self, position: int) -> list[Batch]:
+        from ttmem.ledger.details import LAST_EVENTS
+
         number = self._chunks.until_position(ChunkType.RECORDS, max(0, position - 1)) - 1
         found: list[Batch] = []
         end, count = position, 0
-        while number >= 0 and count < LISTED_EVENTS:
+        while number >= 0 and count < LAST_EVENTS:
             first = self._chunks.position(ChunkType.RECORDS, number)
             here = [
                 batch for batch in self.batches(first, end) if batch.source_position is not None
