@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.model.running import finish
 from tests.recording.test_replay import BATCHES, NOW, _apply, _books
 from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice, Op
 from ttmem.ledger import Books
@@ -127,3 +128,25 @@ def test_what_was_lost_at_the_end_is_counted_in_a_recording_of_chosen_devices(
 
     with Recording(str(tmp_path / "a.ttmem")) as recording:
         assert (recording.info().lost, recording.info().end) == (7, 7)
+
+
+def test_what_was_selected_and_never_appeared_is_known(tmp_path: Path) -> None:
+    sink = SelectedDevices(FileSink(str(tmp_path / "a.ttmem")), ["chip1", "2", "77", "chip9"])
+    recorder = Recorder(_books(), sink, described("test"))
+    recorder.close()
+
+    assert sink.unseen == ["77", "chip9"]
+
+
+def test_the_verb_names_ids_that_it_has_not_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    file = ["record", str(tmp_path / "a.ttmem"), "--shm", str(folder), "--duration", "0.1"]
+
+    code, _, error = finish(*file, "--device", "77", "--pid", "1")
+
+    assert code == 0
+    assert error == (
+        "ttmem: device 77 was not seen; `ttmem ps` prints ids\n"
+        "ttmem: pid 1 was not seen; --pid selects processes under `ttmem run`\n"
+    )

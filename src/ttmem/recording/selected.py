@@ -65,6 +65,16 @@ class SelectedDevices:
     def close(self) -> None:
         self._sink.close()
 
+    @property
+    def unseen(self) -> list[str]:
+        """What was selected, and is the id of no device so far."""
+        known = [(one["unique_id"], one["logical_id"]) for one in self._devices.values() if one]
+        return sorted(
+            wanted
+            for wanted in self._wanted
+            if not any(is_chosen(*one, (wanted,)) for one in known)
+        )
+
     def _document(self, kind: ChunkType, payload: bytes) -> bytes:
         document = to_document(payload)
         if kind is ChunkType.ACCOUNTS:

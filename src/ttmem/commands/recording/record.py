@@ -22,6 +22,7 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -116,7 +117,8 @@ def _record_server(server: ServerConnection, options: argparse.Namespace, second
     name = expanded(options.file)
     sink = FileSink(name, overwrite=options.overwrite)
     about = _described(options)
-    received = Received(_selected(sink, options), about, confidential=options.confidential)
+    chosen = _selected(sink, options)
+    received = Received(chosen, about, confidential=options.confidential)
     sampler = TelemetrySampler(received.telemetry)
     stop, progress = _Stop(), _Progress()
     end, asked, trouble = time.monotonic() + seconds, 0.0, None
@@ -143,6 +145,7 @@ def _record_server(server: ServerConnection, options: argparse.Namespace, second
     if not asked and trouble is None:
         print("the server has stopped", file=sys.stderr)
     print(outcome(name, written._replace(bytes=sink.size)))
+    _report_unseen(chosen, ())
     if trouble is not None:
         raise trouble
     return 1 if written.lost or written.problem else 0
@@ -156,29 +159,45 @@ def _record_here(options: argparse.Namespace, seconds: float) -> int:
 
     check_directories(options.shm)
     pids = frozenset(options.pid)
+    unseen = set(pids)
     feed = LocalFeed(
         options.shm, wanted=(lambda region: region.facts.pid in pids) if pids else None
     )
     name = expanded(options.file)
     sink = FileSink(name, overwrite=options.overwrite)
     about = _described(options)
-    recorder = feed.record(_selected(sink, options), about, confidential=options.confidential)
+    chosen = _selected(sink, options)
+    recorder = feed.record(chosen, about, confidential=options.confidential)
     sampler = TelemetrySampler(recorder.telemetry)
     stop = _Stop()
     progress = _Progress()
     end = time.monotonic() + seconds
     while not stop.asked and time.monotonic() < end:
         feed.poll()
+        unseen = {pid for pid in unseen if not feed.watches(pid)}
         sampler.write()
         progress.show(recorder.written())
         time.sleep(min(POLL_S, max(0.0, end - time.monotonic())))
     feed.poll()
+    unseen = {pid for pid in unseen if not feed.watches(pid)}
     sampler.close()
     written = recorder.close()
     feed.close()
     progress.end()
     print(outcome(name, written._replace(bytes=sink.size)))
+    _report_unseen(chosen, unseen)
     return 1 if written.lost or written.problem else 0
+
+
+def _report_unseen(chosen: Sink, pids: Collection[int]) -> None:
+    """What was selected and never appeared: a wrong id would go unnoticed."""
+    from ttmem.recording.selected import SelectedDevices
+
+    for device in chosen.unseen if isinstance(chosen, SelectedDevices) else ():
+        print(f"ttmem: device {device} was not seen; `ttmem ps` prints ids", file=sys.stderr)
+    for pid in sorted(pids):
+        text = f"pid {pid} was not seen; --pid selects processes under `ttmem run`"
+        print(f"ttmem: {text}", file=sys.stderr)
 
 
 def _described(options: argparse.Namespace) -> dict[str, Any]:
