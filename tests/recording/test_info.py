@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.ledger.oracle import region, slot
-from tests.patience import wait_until
+from tests.model.running import start
+from tests.patience import PATIENCE_S, wait_until
 from tests.recording.rewriting import rewritten
 from ttmem.clock import now_ns
 from ttmem.commands import main
@@ -78,3 +80,21 @@ def test_it_says_whether_the_file_is_still_being_written(
 
     assert "  end        still being written\n" in growing
     assert "  end        the writer closed it\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_recording_that_is_ended_by_a_signal_is_closed(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    folder, path = tmp_path / "shm", tmp_path / "run.ttmem"
+    folder.mkdir()
+    recording = start("record", path, "--shm", folder)
+    wait_until(lambda: path.exists() and path.stat().st_size > 0)
+
+    recording.send_signal(number)
+    said, error = recording.communicate(timeout=PATIENCE_S)
+
+    assert (recording.returncode, error) == (0, "")
+    assert said.startswith("recorded 0 records")
+    with Recording(str(path)) as opened:
+        assert opened.info().closed

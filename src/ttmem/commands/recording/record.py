@@ -300,12 +300,13 @@ class RunRecording:
 
 
 class _Stop:
-    """Ctrl-C and SIGTERM end a recording; the file is closed in order."""
+    """Ctrl-C, SIGTERM and a terminal that is closed end a recording; the file is closed in order."""
 
     def __init__(self) -> None:
         self.asked = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._ask)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                signal.signal(number, self._ask)
 
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
         self.asked = True
