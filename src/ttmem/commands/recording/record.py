@@ -329,7 +329,8 @@ class _Progress:
         lost = f", {written.lost:,} lost" if written.lost else ""
         trouble = f", {written.problem}" if written.problem else ""
         line = f"{now - self._begun:8.0f} s  {rate:10,.0f} records/s  {human(written.bytes):>10}{lost}{trouble}"
-        print(f"\r{line:<78}", end="", file=sys.stderr, flush=True)
+        with suppress(OSError):  # the terminal was closed
+            print(f"\r{line:<78}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         if self._shown:
