@@ -14,7 +14,7 @@ from ttmem.errors import BadInput, TtmemError
 from ttmem.events import MemoryKind
 from ttmem.exporters.events import EventRow, ExportRange, Progress, event_rows
 from ttmem.feeds.recorded_telemetry import SensorRow, sensor_rows
-from ttmem.recording import Batch, Instant, Marker, Recording, Totals
+from ttmem.recording import Batch, Instant, Marker, Recording, Stretch
 from ttmem.snapshots import Question, Snapshot
 
 
@@ -42,10 +42,10 @@ class ExportRequest(NamedTuple):
             if batch.source_position is not None:
                 yield batch
 
-    def totals(self) -> Iterator[Totals]:
+    def stretches(self) -> Iterator[Stretch]:
         for stretch in self.recording.stretches(*self.span):
             self.progress(stretch.first)
-            yield from stretch.totals()
+            yield stretch
 
     def samples(self) -> Iterator[HeldSample]:
         """What each device held, one each second: of processes that only counters know, too."""
@@ -118,8 +118,9 @@ def _perfetto(request: ExportRequest, out: BinaryIO) -> None:
     shown, end = request.live(request.at), request.live(request.last)
     trace = TraceWriter(end.devices)
     out.write(clocks(request.recording.time_at(request.first.position)))
-    for totals in request.totals():
-        out.writelines(trace.totals(totals))
+    for stretch in request.stretches():
+        for totals in stretch.totals():
+            out.writelines(trace.totals(totals))
     for sample in request.samples():
         out.writelines(trace.sample(sample.device, sample.time_ns, sample.amounts))
     for row in request.sensors():
@@ -206,7 +207,7 @@ def _parquet(request: ExportRequest, path: str) -> None:
     with table("events") as out:
         write_events(out, request.batches(), about)
     with table("totals") as out:
-        write_totals(out, request.totals(), about)
+        write_totals(out, request.stretches(), about)
     with table("samples") as out:
         write_samples(out, request.samples(), about)
     with table("live") as out:

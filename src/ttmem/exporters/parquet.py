@@ -250,6 +250,9 @@ def _statistics(column: ParquetColumn, missing: int, bounds: tuple[int, int] | N
 def _packed(column: ParquetColumn, values: Values) -> Numbers | Texts:
     if isinstance(values, (Numbers, Texts)):
         return values
+    if isinstance(values, array):  # nothing is missing
+        bounds = min(values, default=0), max(values, default=0)
+        return Numbers(values.tobytes(), bytes([1]) * len(values), *bounds)
     given = [value for value in values if value is not None]
     present = bytes([value is not None for value in values])
     if column.kind is ColumnType.TEXT:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 from ttmem.events import Amounts, MemoryKind
@@ -17,6 +19,15 @@ class Totals(NamedTuple):
     time_ns: int
     device: str  # unique id
     amounts: Amounts
+
+
+class TotalsColumns(NamedTuple):
+    """Many `Totals`, as columns of numbers."""
+
+    position: array[int]
+    time_ns: array[int]
+    device: list[str]
+    amounts: tuple[array[int], ...]  # in the order of `Amounts`
 
 
 class AllocatedBy(NamedTuple):
@@ -100,11 +111,23 @@ class Stretch:
 
     def totals(self) -> Iterator[Totals]:
         """In the order of the records."""
-        time, names, first = self._time, self._names, self.first
-        for row in flat_rows(TotalsRow, self._changes.totals):
-            time = max(time, row.time)
-            if row.device in names:
-                yield Totals(first + row.record, time, names[row.device], Amounts(*row[3:]))
+        found = self.columns()
+        amounts = map(Amounts._make, zip(*found.amounts, strict=True))
+        yield from map(Totals, found.position, found.time_ns, found.device, amounts)
+
+    def columns(self) -> TotalsColumns:
+        """The same as `totals`."""
+        words, width = memoryview(self._changes.totals).cast("Q"), len(TotalsRow._fields)
+        columns = [array("Q", words[at::width].tobytes()) for at in range(width)]
+        columns[1] = array("Q", accumulate(columns[1], max, initial=self._time))[1:]
+        names = list(map(self._names.get, columns[2]))
+        if None in names:  # devices that somebody else's file does not describe
+            kept = [at for at, name in enumerate(names) if name is not None]
+            columns = [array("Q", map(column.__getitem__, kept)) for column in columns]
+        devices = [name for name in names if name is not None]
+        record, times, _, *amounts = columns
+        position = array("Q", map(self.first.__add__, record))
+        return TotalsColumns(position, times, devices, tuple(amounts))
 
     def highest(self, memory: str) -> tuple[int, int]:
         """(position after the record, bytes) of the most that one device held of a kind, or of `l1_used`."""
