@@ -23,11 +23,15 @@ from tests.patience import wait_until
 from tests.server.harness import RunningServer
 from tests.web.site import WebSite, website
 from ttmem.client import AllocationClient, MemoryKind
+from ttmem.client.query import ServerConnection
 from ttmem.events import Remark
 from ttmem.fast_dataclasses import replace
 from ttmem.feeds import idle_host
 from ttmem.feeds.local_feed import LocalFeed
+from ttmem.ledger import Books
 from ttmem.procfs import user_name
+from ttmem.server import answers
+from ttmem.server.log import Output
 from ttmem.snapshots import (
     Anomaly,
     Buffer,
@@ -429,6 +433,29 @@ def test_a_server_hands_out_links_to_the_page_it_started(tmp_path: Path) -> None
     assert server.stop() == 0
     with pytest.raises(ConnectionRefusedError):
         site.ask("/healthz")
+
+
+def test_links_are_those_of_the_page_that_was_there_first(tmp_path: Path) -> None:
+    server = RunningServer(tmp_path, "--no-shm").wait_ready()
+    try:
+        with ServerConnection(server.path) as connection:
+            for address in ("http://first", "http://second", "http://first"):
+                connection.query("web_register", address=address, key="0" * 64)
+            answer, _ = connection.query("web_link")
+    finally:
+        server.stop()
+
+    assert answer["link"].startswith("http://first/#token=")
+    assert server.log.count("the page is at") == 1
+
+
+def test_a_page_that_has_ended_has_no_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "PAGE_S", 0.0)
+    server = answers.Answers(Books(), "", 0, Output(None))
+
+    server.query({"what": "web_register", "address": "http://gone", "key": "0" * 64}, 0, 0)
+
+    assert b"there is no page" in b"".join(server.query({"what": "web_link"}, 0, 0))
 
 
 def test_a_signal_stops_it_and_is_no_failure(tmp_path: Path) -> None:

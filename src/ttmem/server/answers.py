@@ -25,6 +25,7 @@ from ttmem.wire.tokens import Tokens
 DUMP_PERIOD = 1.0  # seconds between two dumps of one kind for one user
 MAX_DUMPERS = 256
 MAX_ADDRESS = 300  # characters
+PAGE_S = 30.0  # a page that has not registered again for so long is gone
 # Rows of each list in an answer to another user. The loop needs 0.4 s for 500,000 rows, 0.05 s to find the largest.
 MAX_ROWS = 50_000
 LOOKED_AT = 1000  # entries that a dump chooses from, the largest of all; its sums include all
@@ -50,7 +51,8 @@ class Answers:
         self._info = info
         self._output = output
         self._trusted = {0, os.geteuid()}
-        self._web: tuple[str, Tokens] | None = None  # where pages are, and what makes their tokens
+        self._web: tuple[str, Tokens] | None = None  # where the page is, and what makes its tokens
+        self._web_until = 0.0  # monotonic
         # Time of the last one.
         self._dumped: OrderedDict[tuple[int, Message], float] = OrderedDict()
         self.host = {
@@ -123,14 +125,17 @@ class Answers:
             tokens = Tokens(bytes.fromhex(str(key)))
         except ValueError:
             return answer_frame({"error": "an address and a key of 32 bytes are expected"})
+        now = time.monotonic()
         if self._web is None or self._web[0] != address:
+            if now < self._web_until:  # the links are those of the page that was there before
+                return answer_frame({"done": True})
             self._info(f"the page is at {address}; `ttmem web --link` prints a link for each user")
-        self._web = address, tokens
+        self._web, self._web_until = (address, tokens), now + PAGE_S
         return answer_frame({"done": True})
 
     def _web_link(self, uid: int) -> list[bytes]:
         """A link for the user who asks; it shows what that user may see."""
-        if self._web is None:
+        if self._web is None or time.monotonic() >= self._web_until:
             return answer_frame({"error": "there is no page; start the server with --http"})
         address, tokens = self._web
         return answer_frame({"link": f"{address}/#token={tokens.issue(uid)}"})
