@@ -23,14 +23,19 @@ import pytest
 
 from tests.patience import wait_until
 from tests.server.harness import RunningServer
+from tests.sources.region_writer import N300_LOCAL, Written, add_n300
 from tests.web.site import WebSite, website
 from tests.web.test_siege import resident
 from ttmem.client import AllocationClient, MemoryKind
 from ttmem.commands import main
 from ttmem.errors import TtmemError
 from ttmem.feeds import Feed, LocalFeed, PastFeed, ServerFeed
+from ttmem.feeds.recorded_telemetry import sample_of
 from ttmem.recording import Recording
 from ttmem.recording.format import HEADER_SIZE, ChunkType, Header, encode, encode_long
+from ttmem.recording.recorder import described
+from ttmem.recording.writer import FileSink
+from ttmem.sources.telemetry.source import TelemetrySource
 from ttmem.wire.tokens import Tokens
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
@@ -68,6 +73,24 @@ def printed(*command: str) -> dict[str, Any]:
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def test_a_recording_shows_its_sensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sysfs, file = tmp_path / "sys", tmp_path / "sensors.ttmem"
+    sysfs.mkdir()
+    monkeypatch.setenv("TTMEM_SYSFS", str(sysfs))
+    add_n300(sysfs)
+    Written(number=N300_LOCAL, logical_id=0).write(tmp_path)
+    with closing(LocalFeed(str(tmp_path))) as feed:
+        recorder = feed.record(FileSink(str(file)), described())
+        recorder.telemetry(sample_of(TelemetrySource().read()), feed.poll())
+        recorder.close()
+
+    with website(str(file), "--shm", str(sysfs)) as site:
+        (shown,) = site.ask(f"{FILE}/snapshot").document["devices"]
+
+    assert shown["telemetry"]["temperature_c"] == 51.3
+    assert [shown] == printed("ps", str(file), "--json", "--telemetry")["devices"]
 
 
 def uploads(site: WebSite) -> list[str]:

@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple
 
 from ttmem.errors import BadInput, TtmemError
+from ttmem.feeds.recorded_telemetry import with_recorded
 from ttmem.feeds.recording_feed import named
 from ttmem.own_python import module_command
 from ttmem.recording import Recording
@@ -79,6 +80,8 @@ def snapshot(
     """Only `keys`, if there are any. `uid`: what this user may see; None: everything."""
     when = recording.instant(at)
     found = named(recording.snapshot(when, asked.question), recording, when)
+    if recording.info().telemetry:
+        found = with_recorded(found, recording, when)
     if uid is not None:
         from ttmem.web.http.live import users_of, visible_to
 

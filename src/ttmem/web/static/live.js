@@ -150,7 +150,7 @@ function line(series, label) {
 
 function sensors(device) {
   const { telemetry } = device;
-  if (!telemetry) return [element("p.quiet", {}, source.id || place().at !== null ? "N/A: not part of recordings" : "N/A: start ttmem web or ttmem serve with --telemetry")];
+  if (!telemetry) return [element("p.quiet", {}, source.id ? "N/A: the recording has none" : place().at !== null ? "N/A: it is not kept for the past hour" : "N/A: start ttmem web or ttmem serve with --telemetry")];
   const series = readings.get(device.unique_id) ?? new Map();
   const rows = Object.entries(SENSORS).map(([name, [title, unit]]) => {
     const value = telemetry[name];
