@@ -72,4 +72,8 @@ def website(*options: str, program: tuple[str, ...] = ("-m", "ttmem")) -> Iterat
             yield WebSite(where.port, token, process, errors)
         finally:
             process.terminate()
-            process.wait(30)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()  # else the end of `with` waits for ever
+                raise

@@ -458,6 +458,21 @@ def test_a_page_that_has_ended_has_no_links(monkeypatch: pytest.MonkeyPatch) -> 
     assert b"there is no page" in b"".join(server.query({"what": "web_link"}, 0, 0))
 
 
+def test_a_signal_before_it_serves_stops_it_too(tmp_path: Path) -> None:
+    early = """
+import os, signal, uvicorn
+run = uvicorn.Server.run
+def after_a_signal(*given, **named):
+    os.kill(os.getpid(), signal.SIGTERM)
+    run(*given, **named)
+uvicorn.Server.run = after_a_signal
+from ttmem.commands import program
+program()
+"""
+    with website("--shm", str(tmp_path), program=("-c", early)) as site:
+        assert site.process.wait(30) == 0
+
+
 def test_a_signal_stops_it_and_is_no_failure(tmp_path: Path) -> None:
     with website("--shm", str(tmp_path)) as site:
         assert site.ask("/healthz").status == 200  # it runs

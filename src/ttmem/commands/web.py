@@ -177,10 +177,6 @@ def run(options: argparse.Namespace) -> int:
     scheme = "https" if options.tls_cert else "http"
     address = f"{scheme}://{_shown(listener.getsockname())}"
     fleet = _fleet(options)
-    if not options.until_eof:  # else `ttmem serve` started this process, and logs the address
-        page = "fleet" if fleet else ""
-        print(f"{address}/{page}#token={tokens.issue(os.geteuid())}", flush=True)
-        print("ttmem: open this link in a browser; Ctrl-C ends", file=sys.stderr)
     site = Site(
         live,
         tokens,
@@ -211,10 +207,14 @@ def run(options: argparse.Namespace) -> int:
         ssl_keyfile=options.tls_key,
     )
     server = uvicorn.Server(config)
-    if options.until_eof:
+    # Until uvicorn handles signals itself. It raises the one that ended it again, for this handler.
+    signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
+    if options.until_eof:  # `ttmem serve` started this process, and logs the address
         threading.Thread(target=_await_eof, args=(server,), daemon=True).start()
-    # uvicorn raises the signal that ended it again, for the previous handler.
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    else:
+        page = "fleet" if fleet else ""
+        print(f"{address}/{page}#token={tokens.issue(os.geteuid())}", flush=True)
+        print("ttmem: open this link in a browser; Ctrl-C ends", file=sys.stderr)
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
