@@ -45,10 +45,11 @@ def measure() -> list[Row]:
         rows = [
             Row(f"{names[0]}, rendered", without, "ms", 10, note=f"{lines:,} series"),
             Row(f"{names[0]}, {names[1]}, rendered", with_them, "ms", 100, note=f"{more:,} series"),
-            _scraped(path),
+            _scraped("--socket", path, where="of a server"),
             _textfile("--socket", path, where="of a server"),
         ]
     with full_host(DEVICES, PROCESSES) as (folder, _):
+        rows.append(_scraped("--shm", folder, where="of shared memory"))
         rows.append(_textfile("--shm", folder, where="of shared memory"))
     return rows
 
@@ -125,11 +126,11 @@ def _share(once_s: float, idle: float) -> float:
     return 100 * (once_s / EVERY_S + idle)
 
 
-def _scraped(path: str) -> Row:
-    """/metrics of `ttmem web`: its own time, and what it costs the server, also between scrapes."""
-    server = snapshot(path).host["server"]["pid"]
-    alone = _idle(server)
-    command = [sys.executable, "-m", "ttmem", "web", "--socket", path, "--http", "127.0.0.1:0"]
+def _scraped(*source: str, where: str) -> Row:
+    """/metrics of `ttmem web`: its own time, and what it costs a server, also between scrapes."""
+    server = [snapshot(source[1]).host["server"]["pid"]] if source[0] == "--socket" else []
+    alone = _idle(*server)
+    command = [sys.executable, "-m", "ttmem", "web", *source, "--http", "127.0.0.1:0"]
     with subprocess.Popen(
         [*command, "--interval", "0.1", "--per-process"],
         stdout=subprocess.PIPE,
@@ -137,9 +138,9 @@ def _scraped(path: str) -> Row:
     ) as web:
         try:
             assert web.stdout is not None
-            where, _, token = web.stdout.readline().decode().strip().partition("/#token=")
-            pids = (web.pid, server)
-            ask = _asking(where.removeprefix("http://"), token)
+            address, _, token = web.stdout.readline().decode().strip().partition("/#token=")
+            pids = (web.pid, *server)
+            ask = _asking(address.removeprefix("http://"), token)
             ask()
             idle = _idle(*pids) - alone
             begun = cpu_s(*pids)
@@ -150,7 +151,7 @@ def _scraped(path: str) -> Row:
         finally:
             stop(web)
     note = f"{1000 * once:.0f} ms a scrape of {size >> 10} KiB, {100 * idle:.2f} % idle"
-    what = f"web, /metrics --per-process scraped every {EVERY_S:.0f} s, of a core"
+    what = f"web, /metrics --per-process {where} scraped every {EVERY_S:.0f} s, of a core"
     return Row(what, _share(once, idle), "%", 1, note=note)
 
 

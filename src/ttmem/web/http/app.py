@@ -108,7 +108,6 @@ MOST_DOCUMENTS, MOST_KEPT = 16, 32 << 20  # characters, of all of them
 REGISTER_S = 10.0
 LOGIN_S = 10.0  # to send the token
 MOST_LOGINS = 64  # that have not sent it; beyond that, the oldest is refused
-LOOK_S = 1.0  # between reads of the feed while no page is open
 
 
 class Site:
@@ -172,7 +171,9 @@ class Site:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.ensure_future(work) for work in (self._tell(), self._keep_past())]
+        tasks = [asyncio.ensure_future(self._tell())]
+        if self._recordings.keeps_past:
+            tasks.append(asyncio.ensure_future(self._live.keep_past()))
         yield
         for task in tasks:
             task.cancel()
@@ -187,13 +188,6 @@ class Site:
         while self._register is not None:
             await asyncio.to_thread(self._register)
             await asyncio.sleep(REGISTER_S)
-
-    async def _keep_past(self) -> None:
-        """Follows the feed even if no page is open, so that a new page can show the past hour."""
-        while self._recordings.keeps_past:
-            with suppress(TtmemError):
-                await self._live.follow()
-            await asyncio.sleep(max(self._live.interval, LOOK_S))
 
     # -- the page --------------------------------------------------------------------------------------------
 
