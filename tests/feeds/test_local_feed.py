@@ -45,6 +45,7 @@ def test_a_killed_process_is_gone_at_the_next_look_and_the_others_are_exact(tmp_
     assert {p.pid for p in picture.processes} == {owners[0].pid, owners[2].pid}
     (ghost,) = picture.left_behind
     assert (ghost.pid, ghost.ghost, ghost.died_ns) == (owners[1].pid, True, picture.time_ns)
+    assert ghost.command == "sleep 600"  # as while it lived: its slot only has a name
 
 
 def test_it_keeps_a_history_but_knows_no_peak_of_counters(tmp_path: Path) -> None:

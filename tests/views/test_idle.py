@@ -9,7 +9,7 @@ from tests.views.cases import one_device
 from tests.views.monitor.monitors import draw, look_at
 from ttmem.errors import NothingToRead
 from ttmem.events import Amounts
-from ttmem.snapshots import Device, LeftBehind, Snapshot
+from ttmem.snapshots import Anomaly, Device, LeftBehind, Snapshot
 from ttmem.views.monitor.frame import ScreenFrame, Status
 from ttmem.views.monitor.live_data import Choice
 from ttmem.views.monitor.pages.overview import OverviewPage
@@ -51,12 +51,27 @@ def test_a_number_names_the_device_in_use_not_an_unused_one_with_the_same_number
     assert [one.unique_id for one in select(busy, ["77"], ()).devices] == ["77"]
 
 
-def test_a_device_that_a_dead_process_left_bytes_on_is_not_idle() -> None:
+def test_a_chip_kept_only_for_a_ghost_takes_neither_a_row_nor_a_number_from_those_in_use() -> None:
     used = one_device()
-    left = LeftBehind(9, "python", 1, {"77": Amounts(1, 0, 0, 0, 0)})
-    busy = replace(used, devices=(*used.devices, _blank("77")), left_behind=(left,))
+    left = LeftBehind(9, "python", 1, {"77": Amounts(1, 0, 0, 0, 0)}, ghost=True)
+    ghost = Anomaly("ghost", "process 9 (python) has died and left 1 B behind", 9, 1)
+    stored = Anomaly("totals_disagree", "the stored totals are not the sum", None, 1)
+    chip = replace(_blank("77"), anomalies=(ghost, stored))
+    busy = replace(used, devices=(*used.devices, chip), left_behind=(left,))
 
-    assert without_idle(busy) == (busy, 0)
+    shown, count = without_idle(busy)
+    lines = render(busy, width=120, color=False).splitlines()
+
+    assert (shown.devices, count) == (used.devices, 1)
+    assert idle_sentence(1) in "\n".join(lines)
+    (dead,) = [line for line in lines[lines.index(_title("LEFT BEHIND", lines)) :] if " 9*" in line]
+    assert "id 77" in dead
+    live = lines[lines.index(_title("PROCESSES", lines)) + 2].split()
+    assert (live[0], live[2]) == (str(used.processes[0].pid), "0")
+
+
+def _title(beginning: str, lines: list[str]) -> str:
+    return next(line for line in lines if line.startswith(beginning))
 
 
 def test_an_idle_host_says_so_and_suggests_two_commands_instead_of_a_server() -> None:
@@ -127,3 +142,14 @@ def test_devices_that_are_not_shown_are_mentioned_on_the_overview_alone() -> Non
     assert idle_sentence(2) in shown(0)
     assert f"! {idle_sentence(2)}" not in shown(0)
     assert idle_sentence(2) not in shown(1)
+
+
+def test_what_is_unknown_about_an_unused_chip_is_not_noted_beside_one_in_use() -> None:
+    used = one_device()
+    unused = device(1, unique_id="77", board="p150", dram=use(0), l1_capacity=None)
+    both = replace(used, devices=(*used.devices, unused))
+    alone = replace(both, devices=(unused,), processes=(), left_behind=())
+
+    notes = [render(each, width=120, color=False) for each in (both, alone)]
+
+    assert ["capacity N/A on device" in text for text in notes] == [False, True]

@@ -9,7 +9,7 @@ from ttmem.events import Amounts
 from ttmem.snapshots import LeftBehind
 from ttmem.text import short_command
 from ttmem.views.dump import render_dump
-from ttmem.views.names import DeviceNames, short_ids
+from ttmem.views.names import DeviceNames, in_order, short_ids
 from ttmem.views.ps import render
 
 
@@ -18,13 +18,33 @@ def test_runs_of_devices_are_joined() -> None:
     assert DeviceNames(devices).some(d.unique_id for d in devices) == "0-3,7"
 
 
-def test_two_devices_with_one_number_go_by_their_unique_ids() -> None:
+def test_where_two_devices_have_one_number_all_go_by_their_unique_ids() -> None:
     devices = [
         device(0, unique_id="aaaa"),
         device(0, unique_id="bbbb"),
         device(1, unique_id="cccc"),
     ]
-    assert DeviceNames(devices).some(["bbbb", "cccc"]) == "1,bbbb"
+    assert DeviceNames(devices).some(["bbbb", "cccc"]) == "bbbb,cccc"
+
+
+def test_a_device_that_nobody_uses_takes_no_number_from_one_in_use() -> None:
+    devices = [*(device(number) for number in range(4)), device(0, unique_id="dead"), device(9)]
+    names = DeviceNames(devices, [one.unique_id for one in devices[:4]])
+
+    assert names.some(one.unique_id for one in devices) == "0-3,9,dead"
+
+
+def test_where_numbers_repeat_the_devices_of_one_process_come_together() -> None:
+    ids = ("m", "b", "c", "k")
+    chips = [device(at % 2, unique_id=one) for at, one in enumerate(ids)]
+    unused = device(0, unique_id="a")
+    users = [
+        process(pid, "a", dict.fromkeys(pair, Amounts())) for pid, pair in ((1, "mk"), (2, "bc"))
+    ]
+
+    ordered = in_order(snapshot([*chips, unused], users))
+
+    assert [one.unique_id for one in ordered.devices] == ["c", "b", "m", "k", "a"]
 
 
 def test_a_device_that_is_not_in_the_picture_goes_by_its_unique_id() -> None:
@@ -32,13 +52,13 @@ def test_a_device_that_is_not_in_the_picture_goes_by_its_unique_id() -> None:
 
 
 def test_a_unique_id_that_looks_like_a_number_says_what_it_is() -> None:
-    devices = [device(0, unique_id="0"), device(0, unique_id="4476187513037"), device(1)]
-    assert DeviceNames(devices).some(d.unique_id for d in devices) == "1,id 0,4476…3037"
+    devices = [device(0, unique_id="0"), device(0, unique_id="4476187513037")]
+    assert DeviceNames(devices).some(d.unique_id for d in devices) == "id 0,4476…3037"
 
 
 def test_in_a_sentence_names_stand_apart_and_are_not_too_many() -> None:
     devices = [device(0, unique_id=f"chip-{letter}") for letter in "abcdef"]
-    names = DeviceNames([*devices, device(1, unique_id="one")])
+    names = DeviceNames([*devices, device(1, unique_id="one")], ["one"])
 
     told = names.sentence([*(d.unique_id for d in devices), "one"])
 

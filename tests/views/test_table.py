@@ -22,6 +22,7 @@ from ttmem.sizes import human
 from ttmem.snapshots import Losses, Snapshot
 from ttmem.views.device_lines import device_cells
 from ttmem.views.devices import Sheet
+from ttmem.views.names import DeviceNames
 from ttmem.views.ps import render
 from ttmem.views.selection import select
 
@@ -203,7 +204,7 @@ def test_kernels_of_one_source_keep_their_processor_in_a_narrow_window() -> None
 @pytest.mark.parametrize("width", range(40, 121))
 def test_a_cell_of_a_device_is_shown_whole_or_not_at_all(width: int) -> None:
     devices = CASES["thirty_two_devices"]().devices
-    area = device_cells(Sheet(devices, width))
+    area = device_cells(Sheet(devices, width, DeviceNames(devices)))
 
     lines = ["".join(span.text for span in line) for line in area.lines]
 

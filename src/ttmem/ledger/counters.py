@@ -75,6 +75,7 @@ class Samples:
     _processes: dict[Identity, ProcessRecord] = field(default_factory=dict)
     _by_index: dict[int, ProcessRecord] = field(default_factory=dict)
     _deaths: dict[Identity, int] = field(default_factory=dict)
+    _commands: dict[tuple[Identity, str | None], str | None] = field(default_factory=dict)
     _numbered: int = 0
 
     def take(
@@ -112,11 +113,12 @@ class Samples:
                     both = Amounts.total((account.slot.counters, slot.counters))
                     account.slot = account.slot._replace(counters=both)
         self._deaths = {i: self._deaths.get(i) or self._seen_dying(i, known, now) for i, _ in dead}
+        self._commands = {of: self._commands.get(of) or _last_command(of, known) for of in dead}
         self.accounts = [account for some in accounts.values() for account in some.values()]
         self._by_index = {process.index: process for process in self._processes.values()}
         self.ghosts = tuple(
-            _ghost(names[i, user], held, self._deaths[i] or None, user)
-            for (i, user), held in dead.items()
+            _ghost(names[of], held, self._deaths[of[0]] or None, of[1], self._commands[of])
+            for of, held in dead.items()
         )
         self.remarks = tuple(remarks)
 
@@ -185,10 +187,23 @@ def _facts(process: ProcessSample, user: str | None) -> ProcessFacts:
     )
 
 
+def _last_command(
+    of: tuple[Identity, str | None], known: Mapping[Identity, ProcessRecord]
+) -> str | None:
+    """Of a dead process that was alive at the last reading; its slot only has its name."""
+    (pid, *_), user = of
+    found = (one.facts for key, one in known.items() if key[0] == pid and one.facts.user == user)
+    return next((facts.command for facts in found), None)
+
+
 def _ghost(
-    process: ProcessSample, devices: Mapping[str, Amounts], died: int | None, user: str | None
+    process: ProcessSample,
+    devices: Mapping[str, Amounts],
+    died: int | None,
+    user: str | None,
+    command: str | None,
 ) -> LeftBehind:
-    return LeftBehind(process.pid, process.name, died, devices, ghost=True, user=user)
+    return LeftBehind(process.pid, command or process.name, died, devices, ghost=True, user=user)
 
 
 PATIENCE = 3  # readings in a row: events and counters are not read at the same instant

@@ -46,7 +46,7 @@ from ttmem.views.ink import (
     pad,
 )
 from ttmem.views.meter import PERCENT
-from ttmem.views.names import DeviceNames, board, logical, short_ids, short_pci
+from ttmem.views.names import board, logical, short_ids, short_pci
 from ttmem.views.table import GAP, GUTTER, ListColumn, footer, table_of
 
 # -- one line for each device ----------------------------------------------------------------------
@@ -113,8 +113,8 @@ def _use_column(
 
     def draw(one: Device, space: int) -> Line:
         rest = space - pairs.width - 1
-        meter = sheet.meter(one, kind, rest) if rest >= PERCENT else EMPTY
-        return (*pairs.line(*use(one)), Span(" "), *meter)
+        meter = (Span(" "), *sheet.meter(one, kind, rest)) if rest >= PERCENT else EMPTY
+        return (*pairs.line(*use(one)), *meter)
 
     least, most = pairs.width + (1 + bar if bar else 0), pairs.width + 1 + MOST_BAR + 1 + PERCENT
     title = f"{kind.title} {USED}"
@@ -196,8 +196,7 @@ TITLES = (  # the first that fits
 def device_cells(sheet: Sheet, height: int | None = None) -> DeviceArea:
     """At most `height` lines; if not all devices fit, those around the chosen one."""
     devices, width = sheet.devices, sheet.width
-    names = DeviceNames(devices)
-    titles = [names.some([one.unique_id]) for one in devices]
+    titles = [sheet.names.some([one.unique_id]) for one in devices]
     name = max(map(columns, titles))
     titled = height is None or height > 3
     space = len(devices) if height is None else height - titled

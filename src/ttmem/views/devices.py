@@ -39,7 +39,7 @@ from ttmem.views.ink import (
     pad,
 )
 from ttmem.views.meter import PERCENT, level, percentage
-from ttmem.views.names import board, logical, model, short_ids, short_pci
+from ttmem.views.names import DeviceNames, board, logical, model, short_ids, short_pci
 from ttmem.views.table import GAP, GUTTER, Column, Table
 
 LARGEST = "largest free"
@@ -74,6 +74,7 @@ class Sheet(NamedTuple):
 
     devices: Sequence[Device]
     width: int
+    names: DeviceNames
     units: Units = Units.BINARY
     ascii: bool = False
     chosen: int | None = None  # the device under the cursor

@@ -14,7 +14,7 @@ from ttmem.snapshots import Buffer, CircularBuffer, Device, Kernel, MadeBy, Snap
 from ttmem.text import short_command
 from ttmem.views.dump_document import entry_id, entry_size, references
 from ttmem.views.figures import Units, amount, counted, known
-from ttmem.views.groups import SiteGroup, What, are_bare, least_width, site_groups
+from ttmem.views.groups import SiteGroup, What, common_form, least_width, site_groups
 from ttmem.views.ink import EMPTY, Line, Style, faint, flow, indent, ink, paint
 from ttmem.views.names import (
     DeviceNames,
@@ -24,6 +24,7 @@ from ttmem.views.names import (
     pids_text,
     short_pci,
     time_of_day,
+    used_devices,
 )
 from ttmem.views.notes import (
     Note,
@@ -117,7 +118,7 @@ def render_dump(
     commands: dict[int | None, str | None] = {one.pid: one.command for one in snapshot.processes}
     seen = snapshot if chosen else without_idle(snapshot)[0]
     ended = never_freed or replace(snapshot.without_details(), devices=(), processes=())
-    names = DeviceNames([*seen.devices, *ended.devices])
+    names = DeviceNames([*seen.devices, *ended.devices], used_devices(seen) or None)
     live = Owners(
         "COMMAND",
         lambda pid: (command := commands.get(pid)) and short_command(command),
@@ -238,8 +239,8 @@ def _lines(
     shown = found[: top or None]
     if site:
         origin = Column(site, width=least_width(shown), grow=3)
-        bare = lru_cache(partial(are_bare, shown))
-        columns += [(origin, lambda row: partial(_allocated_by, row, single, bare))]
+        form = lru_cache(partial(common_form, shown))
+        columns += [(origin, lambda row: partial(_allocated_by, row, single, form))]
     ended = style.owner == "ENDED"
     owner = Column(style.owner, width=LEAST_COMMAND, grow=0 if ended else 2, rank=0 if ended else 1)
     columns += [(owner, lambda row: known(style.owner_of(row.by.pid)))]
@@ -266,11 +267,11 @@ def _devices(devices: Sequence[Device], names: DeviceNames, width: int) -> list[
     return indent(flow(facts, width - 1), 1)
 
 
-def _allocated_by(row: SiteGroup, single: bool, bare: Callable[[int], bool], width: int) -> Line:
+def _allocated_by(row: SiteGroup, single: bool, form: Callable[[int], int], width: int) -> Line:
     text = _described(row) if single and row.entries else None
     if text is not None:
         return known(text)
-    text = row.text(width, bare=bare(width))
+    text = row.text(width, form(width))
     return ink(text) if text and row.what is What.NAMED else faint(text or "N/A")
 
 

@@ -15,7 +15,7 @@ from ttmem.probe.report import Origin
 from ttmem.sizes import human
 from ttmem.snapshots import Buffer, CircularBuffer, MadeBy, Snapshot, to_json
 from ttmem.text import clean, short_command
-from ttmem.views.analysis.failures import made_by, short_site, without_module
+from ttmem.views.analysis.failures import form_of, made_by, short_site
 from ttmem.views.dump_document import CB, Entry, counted_bytes, entry_size, references
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
@@ -36,7 +36,7 @@ class What(Enum):
 
 TOTALS_ONLY = "known only as a total"
 SHARED_CBS = "circular buffers of cached programs"
-SHORTEST, LONGEST = 24, 28  # columns that a narrow screen keeps for the code that allocated
+SHORTEST, LONGEST = 24, 36  # columns that a narrow screen keeps for the code that allocated
 
 
 @dataclass(slots=True)
@@ -73,39 +73,38 @@ class SiteGroup:
     def hold(self, device: str | None, held: int) -> None:
         self.devices[device] = self.devices.get(device, 0) + held
 
-    def text(self, width: int, *, bare: bool = False) -> str | None:
+    @property
+    def origin(self) -> Origin | None:
+        """The code that allocated; None if neither operation nor line is known."""
+        _, _, name, site, phase = self.by
+        return Origin(name, site, phase) if self.what is What.NAMED and (name or site) else None
+
+    def text(self, width: int, form: int = 0) -> str | None:
         """'ttnn.matmul  model.py:42 forward  in decode', shortened to `width`; None if nothing is known.
 
-        `bare`: without 'ttnn.'.
+        `form`: that of all rows of the table, see `common_form`.
         """
         if self.what is not What.NAMED:
             return TOTALS_ONLY if self.what is What.SUMS else SHARED_CBS
-        _, _, name, site, phase = self.by
-        if not (name or site):
-            return phase and f"in {clean(phase)}"
-        op = without_module(name) if bare and name else name
-        return made_by(Origin(op, site, phase), width, unknown_op="")
+        if self.origin is None:
+            return self.by.phase and f"in {clean(self.by.phase)}"
+        return made_by(self.origin, width, "", form)
 
 
-def are_bare(groups: Iterable[SiteGroup], width: int) -> bool:
-    """Whether 'ttnn.' does not fit in every row: then it is left out of all of them."""
-    return any(
-        not (group.text(width) or "").startswith(clean(name))
-        for group in groups
-        if group.what is What.NAMED and (name := group.by.name) and name.startswith("ttnn.")
-    )
+def common_form(groups: Iterable[SiteGroup], width: int) -> int:
+    """What does not fit into one row is left out of all of them: functions, 'ttnn.', phases."""
+    origins = (group.origin for group in groups)
+    return max((form_of(origin, width, "") for origin in origins if origin), default=0)
 
 
-def least_width(groups: Iterable[SiteGroup]) -> int:
+def least_width(groups: Iterable[SiteGroup], most: int = LONGEST) -> int:
     """Columns in which op, file and phase of each group fit, if that is not too many."""
     shortest = [
-        len(
-            f"{(by.name or '').removeprefix('ttnn.')}  {place}{f'  in {by.phase}' if by.phase else ''}"
-        )
+        len(f"{by.name or ''}  {place}{f'  in {by.phase}' if by.phase else ''}")
         for by in (group.by for group in groups)
         for place in [(by.site or "").partition(" ")[0].rpartition("/")[2]]
     ]
-    return min(max([SHORTEST, *shortest]), LONGEST)
+    return min(max([SHORTEST, *shortest]), LONGEST, max(most, SHORTEST))
 
 
 def _allocation(entry: Entry) -> object:

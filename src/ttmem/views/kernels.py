@@ -21,12 +21,11 @@ LEAST_AMOUNT = len("32.0 MiB")
 PARTIAL = "partial"
 
 
-def kernel_lines(devices: Sequence[Device], width: int) -> list[Line]:
+def kernel_lines(devices: Sequence[Device], names: DeviceNames, width: int) -> list[Line]:
     """The kernel code of each device that has reported any; neighbours with the same figures share a line."""
     groups = _grouped(devices)
     if not groups:
         return []
-    names = DeviceNames(devices)
     titles = [names.some(device.unique_id for device in group) for group in groups]
     kernels = [group[0].kernels for group in groups]
     grid = _line_grid(titles, kernels).fitting(width - 1)
@@ -142,7 +141,7 @@ def _type_grid(snapshot: Snapshot) -> Table:
         "DISTINCT",
     )
     columns = [Column(title, right=title != "TYPE") for title in titles]
-    names = DeviceNames(snapshot.devices)
+    names = DeviceNames.of(snapshot)
     counts = _counts(snapshot)
     rows: list[list[Line]] = []
     for group in _grouped(snapshot.devices):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -66,22 +66,28 @@ NAMED = 4  # in one sentence, of those without a number of their own
 
 
 class DeviceNames:
-    """Names of the devices of one snapshot.
+    """Names of the devices of one snapshot: logical ids, or shortened unique ids for all of them.
 
-    A logical id names a device only if no other device has the same one: two
-    processes with different `TT_VISIBLE_DEVICES` both call theirs 0. Then the shortened unique id
-    is the name.
+    Two processes with different `TT_VISIBLE_DEVICES` both call a device of theirs 0. Where that happens no device goes
+    by its number, so that names on one screen look alike. `used`: unique ids of the devices that processes use (None:
+    all); one that nobody uses takes no number away from these.
     """
 
-    def __init__(self, devices: Iterable[Device]) -> None:
+    def __init__(self, devices: Iterable[Device], used: Collection[str] | None = None) -> None:
         devices = {device.unique_id: device for device in devices}.values()
         self._short = short_ids((device.unique_id for device in devices), SHORTEST_ID)
-        count = Counter(device.logical_id for device in devices)
-        self._numbers: Mapping[str, int] = {
-            device.unique_id: device.logical_id
-            for device in devices
-            if device.logical_id is not None and count[device.logical_id] == 1
-        }
+        self._numbers: Mapping[str, int] = {}
+        numbered = {one.unique_id: one.logical_id for one in devices if one.logical_id is not None}
+        first = {one: n for one, n in numbered.items() if used is None or one in used}
+        taken = set(first.values())
+        if len(taken) == len(first):
+            others = Counter(n for one, n in numbered.items() if one not in first)
+            rest = {one: n for one, n in numbered.items() if n not in taken and others[n] == 1}
+            self._numbers = first | rest
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> DeviceNames:
+        return cls(snapshot.devices, used_devices(snapshot))
 
     def some(self, unique_ids: Iterable[str]) -> str:
         """'0-3,7', and by name those without a number of their own."""
@@ -119,14 +125,38 @@ def numbers(logical_ids: Iterable[int]) -> str:
     return f"{'device' if len(chosen) == 1 else 'devices'} {','.join(_runs(chosen))}"
 
 
+def used_devices(snapshot: Snapshot) -> set[str]:
+    """Unique ids of the devices that processes use."""
+    return {one for process in snapshot.processes for one in process.devices}
+
+
 def in_order(snapshot: Snapshot) -> Snapshot:
-    """The same snapshot with its devices sorted by logical id."""
-    first = sys.maxsize
-    devices = sorted(
-        snapshot.devices,
-        key=lambda d: (first if d.logical_id is None else d.logical_id, d.unique_id),
-    )
-    return replace(snapshot, devices=tuple(devices))
+    """The same snapshot with its devices sorted by logical id.
+
+    Where these do not tell devices apart, those of one process come together, and unused ones last.
+    """
+    last = sys.maxsize
+    together = {} if _are_told_apart(snapshot.devices) else _meshes(snapshot)
+
+    def place(one: Device) -> tuple[bool, str, int, str]:
+        mesh = together.get(one.unique_id)
+        number = last if one.logical_id is None else one.logical_id
+        return bool(together) and mesh is None, mesh or "", number, one.unique_id
+
+    return replace(snapshot, devices=tuple(sorted(snapshot.devices, key=place)))
+
+
+def _are_told_apart(devices: Sequence[Device]) -> bool:
+    return len({one.logical_id for one in devices}) == len(devices)
+
+
+def _meshes(snapshot: Snapshot) -> Mapping[str, str]:
+    """Of each device that is used, the first unique id of those that processes use together with it."""
+    first: dict[str, str] = {}
+    for process in snapshot.processes:
+        root = min((first.get(one, one) for one in process.devices), default="")
+        first.update(dict.fromkeys(process.devices, root))
+    return first
 
 
 def logical(device: Device) -> str:

@@ -11,8 +11,8 @@ from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.views.devices import cb_measure
 from ttmem.views.ink import Line, Style, clip_line, indent, ink, paragraph
 from ttmem.views.kernels import partial_sentence
-from ttmem.views.names import DeviceNames, age, pids_text
-from ttmem.views.selection import DISAGREE, is_quiet, is_recorded
+from ttmem.views.names import DeviceNames, age, pids_text, used_devices
+from ttmem.views.selection import DISAGREE, is_empty, is_quiet, is_recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,18 @@ def quiet_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     return device_notes("-", Style.FAINT, [*found, *disagreeing], names)
 
 
+def _watched(snapshot: Snapshot) -> list[Device]:
+    """Without unused ones among others that are in use: what is unknown about them matters to nobody."""
+    used = used_devices(snapshot)
+    return [
+        one for one in snapshot.devices if not used or one.unique_id in used or not is_empty(one)
+    ]
+
+
 def blind_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     """What the counters of the stock runtime miss; provenance has it in full."""
     found = []
-    for device in snapshot.devices:
+    for device in _watched(snapshot):
         dram = device.provenance.get("dram")
         if dram is not None and COUNTERS in dram.source:
             blind = BLIND if device.kernels.counted is None else BLIND.partition(",")[0]
@@ -117,7 +125,7 @@ SHARE = 4  # a quarter of the capacity; a device that is nearly empty needs no a
 
 def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
     """Sentences; none if circular buffers are neither most of L1 nor growing."""
-    names = DeviceNames(snapshot.devices)
+    names = DeviceNames.of(snapshot)
     growth = {d.unique_id: _growth(d, earlier) for d in snapshot.devices}
     growing = [unique_id for unique_id, more in growth.items() if more > 0]
     large = [device for device in snapshot.devices if _is_large(device)]
@@ -294,7 +302,7 @@ def _pids(counts: Mapping[int, int]) -> str:
 def missing_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     """Why capacities are N/A."""
     why: dict[tuple[str, str], list[str]] = {}
-    for device in snapshot.devices:
+    for device in _watched(snapshot):
         missing = [
             name
             for name, capacity in (

@@ -13,7 +13,7 @@ from ttmem.views.device_lines import device_cells, device_lines
 from ttmem.views.devices import MANY, Sheet, device_blocks, device_sentences
 from ttmem.views.ink import Line, Style, clip_line, faint, indent, ink, paint, paragraph
 from ttmem.views.kernels import kernel_lines, kernel_list, kernel_type_table
-from ttmem.views.names import DeviceNames, in_order
+from ttmem.views.names import DeviceNames, in_order, used_devices
 from ttmem.views.notes import (
     Note,
     anomaly_notes,
@@ -34,7 +34,6 @@ from ttmem.views.selection import (
     NOTHING_RUNNING,
     TRY,
     idle_sentence,
-    in_use,
     is_empty,
     no_device,
     no_process,
@@ -137,7 +136,8 @@ def render(
     shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
     ordered = in_order(shown)
     before = previous and without_idle(previous)[0]
-    names = DeviceNames([*ordered.devices, *(before.devices if before else ())])
+    every = [*ordered.devices, *(before.devices if before else ())]
+    names = DeviceNames(every, used_devices(ordered) | (used_devices(before) if before else set()))
     changes = {
         commands: change_table(ordered, before, names, width, commands) if before else []
         for commands in (True, False)
@@ -203,7 +203,7 @@ class _Text:
         if most is not None and most < len(devices):
             fullest = sorted(devices, key=_fullness, reverse=True)[:most]
             shown = [device for device in devices if device in fullest]
-        lines = _device_lines(Sheet(shown, self.width), extent.details) if shown else []
+        lines = _device_lines(Sheet(shown, self.width, self.names), extent.details) if shown else []
         if len(shown) < len(devices):
             more = several(len(devices) - len(shown), "more device")
             lines.append(faint(f" and {more}, none of them fuller"))
@@ -212,7 +212,7 @@ class _Text:
     def _busy(self) -> tuple[Sequence[Device], list[Line]]:
         """The devices to list, and of many the line that names the idle ones."""
         devices = self.snapshot.devices
-        used, _ = in_use(self.snapshot)
+        used = used_devices(self.snapshot)
         idle = [d for d in devices if is_empty(d) and d.unique_id not in used]
         if self.chosen or len(devices) <= FOLD_FROM or len(idle) < 2:
             return devices, []
@@ -223,7 +223,7 @@ class _Text:
         return busy, indent(paragraph(text, self.width - 1, Style.FAINT), 1)
 
     def _kernel_code(self) -> list[Line]:
-        lines = kernel_lines(self.snapshot.devices, self.width)
+        lines = kernel_lines(self.snapshot.devices, self.names, self.width)
         return section("KERNEL CODE", "per device, not part of any total", lines)
 
     def _by_type(self) -> list[Line]:

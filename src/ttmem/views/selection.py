@@ -9,7 +9,7 @@ from ttmem.events import COUNTERS_CLOSED, GHOSTS
 from ttmem.fast_dataclasses import replace
 from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.text import clean
-from ttmem.views.names import in_order
+from ttmem.views.names import in_order, used_devices
 
 BY = {"site": "site", "op": "name", "phase": "phase", "pid": "pid"}  # the field of `MadeBy`
 TITLES = {
@@ -141,16 +141,13 @@ def no_process(snapshot: Snapshot) -> str:
     return f"{NO_PROCESS}; {NothingToRead.advice}" if idle else NO_PROCESS
 
 
-def in_use(snapshot: Snapshot) -> tuple[set[str], set[str]]:
-    """Unique ids of the devices that processes use, and of those on which dead ones left something."""
-    used = {one for process in snapshot.processes for one in process.devices}
-    return used, {one for left in snapshot.left_behind for one in left.devices}
-
-
 def without_idle(snapshot: Snapshot) -> tuple[Snapshot, int]:
-    """The snapshot without unused devices whose board is unknown, and how many these are."""
-    named = set[str]().union(*in_use(snapshot))
-    kept = tuple(d for d in snapshot.devices if d.unique_id in named or not _is_blank(d))
+    """The snapshot without unused devices whose board is unknown, and how many these are.
+
+    What dead processes left on one is in a table of its own, which needs no device.
+    """
+    used = used_devices(snapshot)
+    kept = tuple(d for d in snapshot.devices if d.unique_id in used or not _is_blank(d))
     return replace(snapshot, devices=kept), len(snapshot.devices) - len(kept)
 
 
@@ -164,9 +161,10 @@ def idle_sentence(count: int) -> str:
 
 
 def is_empty(device: Device) -> bool:
-    """Whether nothing is allocated on the device, and nothing is wrong with it."""
+    """Whether nothing is allocated on the device, and none of its numbers is wrong."""
     memory = device.memory
-    return not (memory.dram.held or memory.trace.held or device.l1_used or device.anomalies)
+    wrong = any(not is_quiet(anomaly) for anomaly in device.anomalies)
+    return not (memory.dram.held or memory.trace.held or device.l1_used or wrong)
 
 
 def _is_blank(device: Device) -> bool:

@@ -81,7 +81,7 @@ def telemetry_facts(telemetry: Telemetry) -> list[Line]:
 
 
 def _rows(snapshot: Snapshot) -> list[TelemetryRow]:
-    names = DeviceNames(snapshot.devices)
+    names = DeviceNames.of(snapshot)
     rows = []
     for device in snapshot.devices:
         if device.telemetry is not None:

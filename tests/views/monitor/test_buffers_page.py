@@ -100,8 +100,40 @@ def test_the_same_line_in_two_phases_is_told_apart_at_80_columns() -> None:
     case = replace(DETAIL_CASES["one"](), buffers=tuple(rows))
     text = "\n".join(draw(BuffersPage(), look_at(case, 80)))
 
-    assert "empty  …/serve.py:14  in load" in text
-    assert "empty  serve.py:14  in prefill" in text
+    assert "ttnn.empty  serve.py:14  in load" in text
+    assert "ttnn.empty  serve.py:14  in prefill" in text
+
+
+def test_where_the_function_does_not_fit_into_one_row_it_is_left_out_of_all_rows() -> None:
+    rows = [
+        Buffer(
+            41235,
+            None,
+            "DRAM",
+            at,
+            at,
+            MIB,
+            name="ttnn.empty",
+            site="serve.py:14 tensor",
+            phase=phase,
+        )
+        for at, phase in enumerate(["load", "prefill of a long request"])
+    ]
+    case = replace(DETAIL_CASES["one"](), buffers=tuple(rows))
+    shown = [line for line in draw(BuffersPage(), look_at(case, 80)) if "serve.py:14" in line]
+
+    assert [" tensor" in line for line in shown] == [False, False]
+
+
+def test_at_40_columns_the_call_site_is_shown_before_all_else_but_the_size() -> None:
+    row = Buffer(41235, None, "DRAM", 1, 1, MIB, name="ttnn.empty", site=SITE, phase="load")
+    case = replace(DETAIL_CASES["one"](), buffers=(row,))
+    lines = draw(BuffersPage(), look_at(case, 40, 5))
+    (titles,) = [line for line in lines if "HELD" in line]
+    (shown,) = [line for line in lines if "serve.py" in line]
+
+    assert titles.split() == ["HELD▼", "ALLOCATED", "BY"]
+    assert shown.endswith("empty  serve.py:14  in load")
 
 
 def test_a_process_known_only_by_totals_has_its_rows_and_a_hint() -> None:
@@ -114,7 +146,8 @@ def test_a_process_known_only_by_totals_has_its_rows_and_a_hint() -> None:
     assert " pid 360: known only as a total; `ttmem run` lists each buffer" in text
     (row,) = [line for line in text.splitlines() if "63.0 GiB" in line and " 360 " in line]
     assert row.split()[-5:] == ["known", "only", "as", "a", "total"] or "stock.py" in row
-    assert f"of {human(sum(one.held for one in site_groups(both) if one.by.kind != 'CB'))}" in text
+    whole = human(sum(one.held for one in site_groups(both) if one.by.kind != "CB"))
+    assert f"holding {whole} (63.0 GiB of it not listed)" in text
 
 
 def test_what_is_allocated_at_one_line_by_two_processes_is_two_rows() -> None:
@@ -206,7 +239,7 @@ def test_host_memory_is_listed_and_in_no_sum() -> None:
     snapshot = DETAIL_CASES["one"]()
     host = (snapshot.buffers or ())[0]._replace(kind="SYSTEM_MEMORY")
     text = draw(BuffersPage(), look_at(replace(snapshot, buffers=(host,)), 200))
-    assert "holding 0 B of" in text[1]
+    assert "of it not listed)" in text[1]
     assert "1 in host memory, not included" in text[1]
     assert any("SYSTEM_" in line for line in text[2:])
 

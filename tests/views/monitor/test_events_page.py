@@ -142,6 +142,18 @@ def test_the_chosen_event_stands_below_with_its_whole_text() -> None:
     assert "THE END" in below
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_file_and_line_of_a_call_site_are_whole(width: int) -> None:
+    op, site = "ttnn.matmul", "/home/alice/models/serve.py:25 layer"
+    event = LoggedEvent(NOW, 7, None, "ALLOC", id=1, size=4096, name=op, site=site)
+    many = tuple(event._replace(time_ns=NOW + at) for at in range(3))
+    lines = draw(EventsPage(), look_at(replace(picture_at(0), events=many), width))
+
+    rows = [line for line in lines if f" {op} " in line and "allocated" in line]
+    assert len(rows) >= 3
+    assert all("serve.py:25 layer" in line for line in rows)
+
+
 def test_x_gives_a_long_text_more_room_and_takes_it_back() -> None:
     page, look = EventsPage(), look_at(replace(picture_at(0), events=(FAILED,)), 60, 24)
     assert "THE END" not in "\n".join(draw(page, look))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.views.builders import KIB, MIB, NOW, circular, device, process, snapshot, snapshots, use
 from tests.views.cases import CASES
-from tests.views.monitor.monitors import PICTURED, SIZES, compare, draw, look_at, look_back
+from tests.views.monitor.monitors import PICTURED, SIZES, compare, draw, lines, look_at, look_back
 from ttmem.events import Amounts
 from ttmem.sizes import human
 from ttmem.snapshots import Anomaly, Memory, Process, Snapshot
@@ -97,6 +97,18 @@ def test_a_cell_without_a_capacity_says_so(width: int, height: int) -> None:
     chips = [device(n, unique_id=f"chip{n}", dram=use(5), l1_capacity=None) for n in range(30)]
     picture = "\n".join(draw(OverviewPage(), look_back(snapshot(chips), width, height)))
     assert picture.count("N/A") >= 60
+
+
+@pytest.mark.parametrize("case", ["four_devices", "thirty_two_devices"])
+@pytest.mark.parametrize("width", range(40, 60))
+def test_below_60_columns_no_figure_of_a_device_is_cut(case: str, width: int) -> None:
+    drawn = OverviewPage().draw(look_at(CASES[case](), width, 14))
+    rows = lines(drawn)
+    table = next(at for at, line in enumerate(rows) if "PID" in line)
+
+    shown = [rows[at] for at in sorted({target.line for target in drawn.targets}) if at < table]
+    assert shown
+    assert [line for line in shown if line.endswith(("…", "…%"))] == []
 
 
 def test_what_dead_processes_left_is_marked_last_and_in_no_sum() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,23 +22,46 @@ SITES_OFF = "call sites are off"
 CALLERS = 8  # frames to show; the rest are counted
 
 
-def made_by(origin: Origin, width: int, unknown_op: str = UNKNOWN_OP) -> str:
-    """'ttnn.matmul  model.py:42 forward  in decode'. If space is short, file and line are kept longest."""
+def made_by(origin: Origin, width: int, unknown_op: str = UNKNOWN_OP, form: int = 0) -> str:
+    """'ttnn.matmul  model.py:42 forward  in decode'. If space is short, file and line are kept longest.
+
+    `form`: how much to leave out in any case, as `form_of` says for the other rows of a table.
+    """
     if not origin.sought:
         return clip(f"unknown: {SITES_OFF}{_in_phase(origin)}", width)
+    place, forms = _forms(origin, unknown_op)
+    for head, end in forms[form:]:
+        for shown in _with_fewer_folders(place):
+            text = f"{head}  {shown}{end}".lstrip()
+            if columns(text) <= width:
+                return text
+    bare_op, left = forms[-1][0], width - columns(shown) - 2
+    return f"{clip(bare_op, left)}  {shown}" if left > 2 else clip(shown, width)
+
+
+def form_of(origin: Origin, width: int, unknown_op: str = UNKNOWN_OP) -> int:
+    """How much has to be left out: nothing (0), the function, 'ttnn.' as well, or the phase as well.
+
+    Of a text that fits in no form, others need not leave out their phases.
+    """
+    place, forms = _forms(origin, unknown_op)
+    *_, shown = _with_fewer_folders(place)
+    texts = (f"{head}  {shown}{end}".lstrip() for head, end in forms)
+    return next((at for at, text in enumerate(texts) if columns(text) <= width), BARE)
+
+
+BARE = 2  # without the function and 'ttnn.'
+
+
+def _forms(origin: Origin, unknown_op: str) -> tuple[str, Sequence[tuple[str, str]]]:
+    """File and line, and what may stand before and behind them, the longest first."""
     innermost = (origin.site or UNKNOWN_SITE).split("\n", 1)[0]
     place, function = _parts(clean(innermost.removeprefix(os.getcwd() + os.sep)))
     phase = _in_phase(origin)
     labelled = origin.site is not None and not _has_line(place)  # a simulated program has no lines
     op = clean(origin.op or ("" if labelled else unknown_op))
     bare_op = without_module(op)
-    for head, end in ((op, function + phase), (op, phase), (bare_op, phase), (bare_op, "")):
-        for shown in _with_fewer_folders(place):
-            text = f"{head}  {shown}{end}".lstrip()
-            if columns(text) <= width:
-                return text
-    left = width - columns(shown) - 2
-    return f"{clip(bare_op, left)}  {shown}" if left > 2 else clip(shown, width)
+    return place, ((op, function + phase), (op, phase), (bare_op, phase), (bare_op, ""))
 
 
 def without_module(op: str) -> str:
@@ -84,8 +107,7 @@ def _with_fewer_folders(place: str) -> Iterator[str]:
     yield place
     while os.sep in place:
         place = place.split(os.sep, 1)[1]
-        yield f"{ELLIPSIS}{os.sep}{place}"
-    yield place
+        yield f"{ELLIPSIS}{os.sep}{place}" if os.sep in place else place
 
 
 HOLDERS = 5

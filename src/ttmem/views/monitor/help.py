@@ -122,7 +122,7 @@ def _sources(snapshot: Snapshot) -> list[tuple[str, str]]:
             misses = f"; it misses: {origin.misses}" if origin.misses else ""
             text = f"{origin.source}: {origin.method}{misses}"
             where.setdefault((number, text), []).append(device.unique_id)
-    names = DeviceNames(snapshot.devices)
+    names = DeviceNames.of(snapshot)
     return [
         (number, f"{names.sentence(devices)}: {text}") for (number, text), devices in where.items()
     ]

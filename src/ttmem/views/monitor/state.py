@@ -116,7 +116,7 @@ class Look(NamedTuple):
     @property
     def names(self) -> DeviceNames:
         """What the devices are called on every page."""
-        return DeviceNames(self.snapshot.devices)
+        return DeviceNames.of(self.snapshot)
 
     @property
     def device(self) -> Device | None:

@@ -13,7 +13,15 @@ from ttmem.text import columns
 from ttmem.views.dump import single_entries
 from ttmem.views.dump_document import CB
 from ttmem.views.figures import Units
-from ttmem.views.groups import TOTALS_ONLY, SiteGroup, What, are_bare, least_width, site_groups
+from ttmem.views.groups import (
+    LONGEST,
+    TOTALS_ONLY,
+    SiteGroup,
+    What,
+    common_form,
+    least_width,
+    site_groups,
+)
 from ttmem.views.ink import Line, Style, clip_line, faint, ink
 from ttmem.views.monitor.listing import Listing, ListPage
 from ttmem.views.monitor.live_data import MOST_BUFFERS, chosen_names
@@ -28,8 +36,9 @@ from ttmem.views.monitor.pages.rows import (
 from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import age, pids_text, time_of_day
 from ttmem.views.processes import DeviceSets
-from ttmem.views.table import FILTER_ONLY, UNLIMITED, ListColumn, figure, label, phrase
+from ttmem.views.table import FILTER_ONLY, GAP, GUTTER, UNLIMITED, ListColumn, figure, label, phrase
 
+HELD_WIDTH = 9
 BY_SIZE = 1  # the list of single buffers is sorted by REQUESTED until the user chooses
 KIND_STYLES = {
     "DRAM": Style.DRAM,
@@ -45,17 +54,19 @@ def _kind(kind: str) -> Line:
     return ink(kind, KIND_STYLES.get(kind, Style.PLAIN))
 
 
-def _allocated_by(groups: Sequence[SiteGroup], cut: bool) -> ListColumn[SiteGroup]:
-    """`cut`: only the largest buffers are listed."""
+def _allocated_by(
+    groups: Sequence[SiteGroup], cut: bool, most: int = LONGEST
+) -> ListColumn[SiteGroup]:
+    """What people come for, so other columns give way to it. `cut`: only the largest buffers are listed."""
     listed = {group.by.pid for group in groups if group.entries}
 
     different = {(group.by, group.what): group for group in groups}.values()
-    bare = lru_cache(partial(are_bare, different))  # all rows of the table alike
+    form = lru_cache(partial(common_form, different))  # all rows of the table alike
 
     def text(group: SiteGroup, width: int) -> str | None:
         if group.what is What.SUMS and cut and group.by.pid in listed:
             return NOT_LISTED
-        return group.text(width, bare=bare(width))
+        return group.text(width, form(width))
 
     def draw(group: SiteGroup, width: int) -> Line:
         found = text(group, width)
@@ -65,7 +76,9 @@ def _allocated_by(groups: Sequence[SiteGroup], cut: bool) -> ListColumn[SiteGrou
     def whole(group: SiteGroup) -> str | None:
         return text(group, UNLIMITED)
 
-    return ListColumn("ALLOCATED BY", whole, whole, width=least_width(groups), grow=3, draw=draw)
+    return ListColumn(
+        "ALLOCATED BY", whole, whole, width=least_width(groups, most), grow=3, draw=draw
+    )
 
 
 def group_columns(
@@ -75,6 +88,7 @@ def group_columns(
     commands: Mapping[int | None, str],
     growth: Callable[[SiteGroup], int | None],
     cut: bool,
+    width: int,
 ) -> list[ListColumn[SiteGroup]]:
     """`growth`: bytes since the page was opened; None: not all buffers are listed."""
 
@@ -87,27 +101,31 @@ def group_columns(
     def devices(group: SiteGroup) -> str:
         return names.name(filter(None, group.devices))
 
+    on_several = len({one for group in groups for one in group.devices}) > 1
+
     def fitted(texts: Iterable[object]) -> int:
         return max((columns(str(text)) for text in texts), default=0)
 
     return [
-        figure("HELD", lambda row: row.held, units.text, width=9),
-        ListColumn("GROWTH", grown, growth, right=True, width=10, largest_first=True),
+        figure("HELD", lambda row: row.held, units.text, width=HELD_WIDTH),
+        ListColumn("GROWTH", grown, growth, right=True, width=10, rank=2, largest_first=True),
         figure(
             "COUNT",
             lambda row: row.count,
             width=fitted(f"{row.count:,}" for row in groups if row.count),
+            rank=4,
         ),
-        phrase("DEVICES", devices, width=fitted(map(devices, groups)), rank=1),
+        phrase("DEVICES", devices, width=fitted(map(devices, groups)), rank=3 if on_several else 5),
         ListColumn(
             "KIND",
             lambda row: _kind(row.by.kind),
             lambda row: row.by.kind,
             width=fitted(row.by.kind for row in groups),
+            rank=1,
         ),
-        label("PID", lambda row: row.by.pid, width=fitted(row.by.pid for row in groups), rank=2),
-        _allocated_by(groups, cut),
-        phrase("COMMAND", lambda row: commands.get(row.by.pid), width=16, grow=1, rank=3),
+        label("PID", lambda row: row.by.pid, width=fitted(row.by.pid for row in groups), rank=6),
+        _allocated_by(groups, cut, width - GUTTER - HELD_WIDTH - GAP),
+        phrase("COMMAND", lambda row: commands.get(row.by.pid), width=16, grow=1, rank=7),
     ]
 
 
@@ -164,10 +182,10 @@ def buffer_facts(
         if look.pids or any(use.count is None for use in devices)
         else sum(use.count for use in devices)
     )
-    of = "" if held == whole else f" of {write(whole)}"
+    rest = "" if held == whole else f" ({write(whole - held)} of it not listed)"
     facts = [
         ink(_how_many(listed, held == whole, every) + whose),
-        (*faint("holding "), *ink(write(held)), *faint(of)),
+        (*faint("holding "), *ink(write(whole)), *faint(rest)),
     ]
     if look.state.filter:
         matching = _sum(one for one in shown if one.by.kind in KIND_STYLES)
@@ -215,7 +233,7 @@ COUNT | tensors; the copies of one tensor on the devices of a mesh count once
 DEVICES | the devices that they are on
 the largest N of M | N buffers are listed, M are allocated. `ttmem ps --by site` and `ttmem ps --json --detail buffers`
     have all of them
-A of B | A: what the listed buffers have allocated; B: all buffers, without circular buffers
+holding | what all buffers have allocated, without circular buffers, and how much of it is in no row
 KIND | the memory it is in; SYSTEM_MEMORY is memory of the host, which is not part of any total
 REQUESTED | bytes that the program asked for
 RESERVED | bytes taken: per-bank block x all banks, because allocation is lock-step; N/A where the client is
@@ -312,7 +330,7 @@ class BuffersPage:
         self, groups: Sequence[SiteGroup], snapshot: Snapshot, look: Look
     ) -> Listing[SiteGroup]:
         rows = [one for one in single_entries(groups) if one.entries]
-        names = device_names(snapshot.devices)
+        names = device_names(look)
         return Listing(
             self.name,
             buffer_columns(look.state.units, snapshot.time_ns, names, rows, not self._open),
@@ -336,7 +354,9 @@ class BuffersPage:
         sets, commands = DeviceSets(look.names), owners(snapshot)
         return Listing(
             GROUPS,
-            group_columns(look.state.units, groups, sets, commands, growth, cut=before is None),
+            group_columns(
+                look.state.units, groups, sets, commands, growth, before is None, look.width
+            ),
             groups,
             look.state,
             empty=self._why_none(snapshot, look),

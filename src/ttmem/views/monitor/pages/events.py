@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ttmem.events import Notice
 from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.text import ELLIPSIS, clean, columns
+from ttmem.views.analysis.failures import short_site
 from ttmem.views.figures import Units
 from ttmem.views.ink import (
     EMPTY,
@@ -209,25 +210,46 @@ def event_columns(
         return names.name(row.devices) or None
 
     widest = max((columns(device(row) or "") for row in rows), default=0)
-    named = any(row.event and row.event.name for row in rows)
-    placed = any(map(_site, rows))
+    what = _fitting((columns(row.text) for row in rows if row.anomaly is None), EVENT)
+    named = _fitting((columns(_name(row)) for row in rows), NAME)
+    placed = _fitting((columns(_place(row)) for row in rows), PLACE)
     return [
         ListColumn("TIME", time, lambda row: row.order, width=12, largest_first=True),
         label("PID", lambda row: row.pid, width=7, rank=3),
         phrase("DEVICES", device, width=widest, rank=4),
-        ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=22, grow=2),
+        ListColumn("EVENT", _what, lambda row: row.text.casefold(), width=what, grow=1),
         number("SIZE", size, lambda row: row.size, width=9),
         ListColumn("ID", _id, _number, right=True, width=8, rank=5),
-        phrase("NAME", _name, width=12, grow=1, rank=2 if named else FILTER_ONLY),
-        phrase(
+        phrase("NAME", _name, width=named, grow=1, rank=2 if named else FILTER_ONLY),
+        ListColumn(
             "CALL SITE",
             _site,
-            width=16,
-            grow=1,
+            lambda row: _site(row).casefold(),
+            width=placed,
+            grow=2,
             rank=1 if placed else FILTER_ONLY,
-            keep_end=True,
+            draw=_drawn_site,
         ),
     ]
+
+
+EVENT, NAME, PLACE = (18, 22), (8, 12), (14, 36)  # columns, at least and at most
+
+
+def _fitting(widths: Iterable[int], limits: tuple[int, int]) -> int:
+    """0 if there is nothing to show."""
+    least, most = limits
+    widest = max(widths, default=0)
+    return min(max(widest, least), most) if widest else 0
+
+
+def _place(row: EventEntry) -> str:
+    """File and line of the call site, without folders and the function."""
+    return _site(row).partition(" ")[0].rpartition("/")[2]
+
+
+def _drawn_site(row: EventEntry, width: int) -> Line:
+    return ink(short_site(_site(row).partition("\n")[0], width))
 
 
 def _what(row: EventEntry) -> Line:
@@ -347,7 +369,7 @@ class EventsPage:
         self.watch(snapshot)
         seen = self._anomalies.seen()
         listed = snapshot.events
-        names = device_names(snapshot.devices)
+        names = device_names(look)
         rows = event_entries(snapshot, seen)
         table = Listing(
             self.name,

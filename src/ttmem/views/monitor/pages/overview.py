@@ -21,9 +21,9 @@ from ttmem.views.monitor.pages.rows import (
     process_totals,
 )
 from ttmem.views.monitor.state import Drawn, Look, MonitorState, Target, terms
-from ttmem.views.names import age
+from ttmem.views.names import age, used_devices
 from ttmem.views.processes import ProcessRow, legend, process_rows
-from ttmem.views.selection import in_use, is_empty, no_device, no_process
+from ttmem.views.selection import is_empty, no_device, no_process
 
 BARS = (16, 8, 0)
 
@@ -123,11 +123,11 @@ def _devices(look: Look, free: int, wanted: int, chosen: int | None) -> DeviceAr
     span = look.span
     last = f"last {age(span * SECOND)}"
     units, trend = look.state.units, partial(_trend, look, span)
-    sheet = Sheet(devices, look.width, units, look.ascii, chosen, trend, last)
+    sheet = Sheet(devices, look.width, look.names, units, look.ascii, chosen, trend, last)
     two, one = 2 * len(devices) + 1, len(devices) + 1
     crowded = one + wanted > free  # not even one line for each device leaves all the processes
     area = None
-    if len(devices) > MANY and not in_use(look.snapshot)[0] and all(map(is_empty, devices)):
+    if len(devices) > MANY and not used_devices(look.snapshot) and all(map(is_empty, devices)):
         return device_cells(sheet, max(min(len(devices) // 4 + 1, free - 2), 1))
     if two + wanted <= free or (crowded and two <= int(free * SHARE)):
         area = device_blocks(sheet)

@@ -12,7 +12,7 @@ from ttmem.text import columns, short_command
 from ttmem.views.figures import AMOUNT, Units, fact
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.monitor.state import Look
-from ttmem.views.names import DeviceNames, age, logical, model, short_pci
+from ttmem.views.names import age, logical, model, short_pci
 from ttmem.views.processes import ProcessRow
 from ttmem.views.selection import is_recorded
 from ttmem.views.table import ListColumn, number
@@ -69,11 +69,10 @@ def owners(snapshot: Snapshot) -> dict[int | None, str]:
     return {pid: short_command(command) for pid, command in known if command}
 
 
-def device_names(devices: Iterable[Device]) -> dict[str, str]:
+def device_names(look: Look) -> dict[str, str]:
     """What each device is called in a cell, by unique id."""
-    devices = tuple(devices)
-    names = DeviceNames(devices)
-    return {device.unique_id: names.some([device.unique_id]) for device in devices}
+    names = look.names
+    return {one.unique_id: names.some([one.unique_id]) for one in look.snapshot.devices}
 
 
 def why_none(snapshot: Snapshot, what: str, listed: bool, device: str | None = None) -> str:
