@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 
 from ttmem.sizes import several
 from ttmem.snapshots import Snapshot
-from ttmem.text import ELLIPSIS, clip
 from ttmem.text import columns as columns_of
 from ttmem.views.ink import (
     EMPTY,
@@ -199,7 +198,6 @@ class ListColumn(Column, Generic[Row]):
     most: int = UNLIMITED
     draw: Callable[[Row, int], Line] | None = None  # instead of `cell`: made for its width
     largest_first: bool = False  # how it sorts before it is reversed
-    keep_end: bool = False  # of a path the beginning is cut, not the line number
 
     def made(self, row: Row) -> Cell:
         if self.draw is not None:
@@ -207,8 +205,7 @@ class ListColumn(Column, Generic[Row]):
         found = self.cell(row)
         if found is None:
             return UNKNOWN
-        line = found if isinstance(found, tuple) else ink(found)
-        return partial(clip_start, line) if self.keep_end else line
+        return found if isinstance(found, tuple) else ink(found)
 
     @property
     def measured(self) -> bool:
@@ -266,13 +263,12 @@ def phrase(
     width: int = 0,
     grow: int = 0,
     rank: int = 0,
-    keep_end: bool = False,
 ) -> ListColumn[Row]:
 
     def key(row: Row) -> str | None:
         return None if (found := get(row)) is None else found.casefold()
 
-    return ListColumn(title, get, key, width=width, grow=grow, rank=rank, keep_end=keep_end)
+    return ListColumn(title, get, key, width=width, grow=grow, rank=rank)
 
 
 def table_of(columns: Sequence[ListColumn[Row]], rows: Sequence[Row]) -> Table:
@@ -283,18 +279,6 @@ def row_lines(columns: Sequence[ListColumn[Row]], rows: Sequence[Row], width: in
     """The titles and the rows, after the cursor's column."""
     table = table_of(columns, rows).fitted(width - GUTTER)
     return [table.listed(cells, width) for cells in (table.titles, *table.rows)]
-
-
-def clip_start(line: Line, space: int) -> Line:
-    """The end of a line, with an ellipsis where it was cut; in the style of its first span."""
-    if line_columns(line) <= space or not line:
-        return line
-    text = "".join(span.text for span in line)
-    backwards = clip(text[::-1], space)
-    kept = backwards[::-1]
-    if "/" in kept[:-1]:  # of a path whole names
-        kept = ELLIPSIS + kept[kept.index("/") :]
-    return (Span(kept, line[0].style),)
 
 
 def footer(above: int, below: int, match: tuple[int, int, str] | None, ascii: bool) -> Line:

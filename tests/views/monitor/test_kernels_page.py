@@ -129,3 +129,15 @@ def test_a_kernel_keeps_its_operation_and_its_processor_where_there_is_little_sp
     row = next(line for line in picture if line.startswith(">"))
     assert row.split()[-2] == "ttnn.matmul"
     assert re.fullmatch(r"reader_bmm_\w*…/brisc", row.split()[-1])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_program_is_known_by_its_operation_and_its_line_in_any_width(width: int) -> None:
+    snapshot = DETAIL_CASES["one"]()
+    site = "/home/alice/models/serve.py:25 layer"
+    programs = tuple(one._replace(name="ttnn.matmul", site=site) for one in snapshot.programs or ())
+    picture = draw(KernelsPage(), look_at(replace(snapshot, programs=programs), width), ["t"])
+
+    rows = [line for line in picture if "ttnn.matmul" in line]
+    assert rows
+    assert all("serve.py:25 layer" in line for line in rows)

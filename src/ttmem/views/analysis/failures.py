@@ -84,8 +84,12 @@ def callers(origin: Origin, width: int) -> list[str]:
 def short_site(frame: str, width: int) -> str:
     """'…/model.py:42 forward': without the working directory, and with fewer folders if space is short."""
     place, function = _parts(clean(frame.removeprefix(os.getcwd() + os.sep)))
-    texts = [f"{shown}{function}" for shown in _with_fewer_folders(place)]
-    return next((text for text in texts if columns(text) <= width), clip(texts[-1], width))
+    for shown in _with_fewer_folders(place):
+        if columns(text := f"{shown}{function}") <= width:
+            return text
+    if columns(shown) > width:  # the number of the line is at its end
+        return clip(shown[::-1], width)[::-1]
+    return clip(text, width)
 
 
 def _in_phase(origin: Origin) -> str:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from ttmem.events import Notice
 from ttmem.snapshots import Anomaly, LoggedEvent, Losses, Snapshot
 from ttmem.text import ELLIPSIS, clean, columns
-from ttmem.views.analysis.failures import short_site
 from ttmem.views.figures import Units
 from ttmem.views.ink import (
     EMPTY,
@@ -33,7 +32,14 @@ from ttmem.views.monitor.pages.event_text import (
     is_sized,
     said_by_runtime,
 )
-from ttmem.views.monitor.pages.rows import counter_fact, device_names, fact_lines, owners, why_none
+from ttmem.views.monitor.pages.rows import (
+    counter_fact,
+    device_names,
+    fact_lines,
+    owners,
+    site_column,
+    why_none,
+)
 from ttmem.views.monitor.state import Drawn, Look, terms
 from ttmem.views.names import clock
 from ttmem.views.notes import (
@@ -212,7 +218,6 @@ def event_columns(
     widest = max((columns(device(row) or "") for row in rows), default=0)
     what = _fitting((columns(row.text) for row in rows if row.anomaly is None), EVENT)
     named = _fitting((columns(_name(row)) for row in rows), NAME)
-    placed = _fitting((columns(_place(row)) for row in rows), PLACE)
     return [
         ListColumn("TIME", time, lambda row: row.order, width=12, largest_first=True),
         label("PID", lambda row: row.pid, width=7, rank=3),
@@ -221,19 +226,11 @@ def event_columns(
         number("SIZE", size, lambda row: row.size, width=9),
         ListColumn("ID", _id, _number, right=True, width=8, rank=5),
         phrase("NAME", _name, width=named, grow=1, rank=2 if named else FILTER_ONLY),
-        ListColumn(
-            "CALL SITE",
-            _site,
-            lambda row: _site(row).casefold(),
-            width=placed,
-            grow=2,
-            rank=1 if placed else FILTER_ONLY,
-            draw=_drawn_site,
-        ),
+        site_column("CALL SITE", _site, rows, rank=1 if any(map(_site, rows)) else FILTER_ONLY),
     ]
 
 
-EVENT, NAME, PLACE = (18, 22), (8, 12), (14, 36)  # columns, at least and at most
+EVENT, NAME = (18, 22), (8, 12)  # columns, at least and at most
 
 
 def _fitting(widths: Iterable[int], limits: tuple[int, int]) -> int:
@@ -241,15 +238,6 @@ def _fitting(widths: Iterable[int], limits: tuple[int, int]) -> int:
     least, most = limits
     widest = max(widths, default=0)
     return min(max(widest, least), most) if widest else 0
-
-
-def _place(row: EventEntry) -> str:
-    """File and line of the call site, without folders and the function."""
-    return _site(row).partition(" ")[0].rpartition("/")[2]
-
-
-def _drawn_site(row: EventEntry, width: int) -> Line:
-    return ink(short_site(_site(row).partition("\n")[0], width))
 
 
 def _what(row: EventEntry) -> Line:

@@ -23,6 +23,7 @@ from ttmem.views.monitor.pages.rows import (
     on_device,
     owners,
     program_key,
+    site_column,
     why_none,
 )
 from ttmem.views.monitor.state import Drawn, Look, terms
@@ -114,18 +115,18 @@ def kernel_entries(snapshot: Snapshot, device: str) -> list[KernelEntry] | None:
 def kernel_columns(units: Units, named: bool) -> list[ListColumn[KernelEntry]]:
     """`named`: the operation of some program is known."""
     operation: ListColumn[KernelEntry] = phrase(
-        "OPERATION", lambda row: row.program and row.program.name, width=16, grow=1
+        "OPERATION", lambda row: row.program and row.program.name, width=16, grow=1, rank=1
     )
     return [
-        phrase("TYPE", lambda row: row.kernel.type, width=11),
-        figure("BINARY", lambda row: row.kernel.binary, units.text, width=AMOUNT, rank=5),
-        figure("CORES", lambda row: row.kernel.cores, rank=7),
+        phrase("TYPE", lambda row: row.kernel.type, width=11, rank=2),
+        figure("BINARY", lambda row: row.kernel.binary, units.text, width=AMOUNT, rank=7),
+        figure("CORES", lambda row: row.kernel.cores, rank=9),
         figure("FOOTPRINT", lambda row: row.kernel.footprint, units.text),
-        phrase("STATUS", lambda row: row.program and row.program.status, width=9, rank=1),
-        figure("DISPATCHES", lambda row: row.kernel.dispatches, rank=2),
-        figure("HITS", lambda row: row.program and row.program.cache_hits, width=7, rank=4),
-        label("PROGRAM", lambda row: row.kernel.program, rank=3),
-        label("PID", lambda row: row.kernel.pid, width=7, rank=6),
+        phrase("STATUS", lambda row: row.program and row.program.status, width=9, rank=3),
+        figure("DISPATCHES", lambda row: row.kernel.dispatches, rank=4),
+        figure("HITS", lambda row: row.program and row.program.cache_hits, width=7, rank=6),
+        label("PROGRAM", lambda row: row.kernel.program, rank=5),
+        label("PID", lambda row: row.kernel.pid, width=7, rank=8),
         *([operation] if named else []),
         replace(phrase("KERNEL", lambda row: row.kernel.name, width=20, grow=2), draw=_kernel_name),
     ]
@@ -185,39 +186,27 @@ def _by_program(buffers: Sequence[CircularBuffer]) -> dict[ProgramKey, tuple[int
     return found
 
 
-def are_named(rows: Sequence[ProgramEntry]) -> bool:
-    """Whether the operation of any of them is known."""
-    return any(row.program.name or row.program.site for row in rows)
-
-
-def program_columns(units: Units, named: bool = False) -> list[ListColumn[ProgramEntry]]:
+def program_columns(units: Units, rows: Sequence[ProgramEntry]) -> list[ListColumn[ProgramEntry]]:
     """What is shown of a program; operation and call site if any of them is known."""
     origin: list[ListColumn[ProgramEntry]] = [
-        phrase("OPERATION", lambda row: row.program.name, width=16, grow=1, rank=1),
-        phrase("CALL SITE", lambda row: row.program.site, width=16, grow=2, rank=2, keep_end=True),
-        phrase(
-            "LAST CALLER",
-            lambda row: row.program.last_site,
-            width=16,
-            grow=2,
-            rank=7,
-            keep_end=True,
-        ),
+        phrase("OPERATION", lambda row: row.program.name, width=16, grow=1),
+        site_column("CALL SITE", lambda row: row.program.site, rows, rank=1),
+        site_column("LAST CALLER", lambda row: row.program.last_site, rows, rank=12),
     ]
     return [
         label("PROGRAM", lambda row: row.program.program),
-        label("PID", lambda row: row.program.pid, width=7),
-        phrase("STATUS", lambda row: row.program.status, width=9),
+        label("PID", lambda row: row.program.pid, width=7, rank=6),
+        phrase("STATUS", lambda row: row.program.status, width=9, rank=5),
         figure("DISPATCHES", lambda row: row.program.dispatches),
-        figure("HITS", lambda row: row.program.cache_hits, width=7, rank=1),
-        figure("MISSES", lambda row: row.program.cache_misses, rank=3),
-        figure("CBS", lambda row: row.cb_count, rank=4),
-        figure("CB BYTES", lambda row: row.cb_bytes, units.text, width=AMOUNT, rank=1),
-        label("LAST", lambda row: row.idle, age, width=6),
-        figure("RESIDENT", lambda row: row.program.resident, units.text, rank=2),
-        figure("CORES", lambda row: row.program.resident_cores, rank=5),
-        *(origin if named else []),
-        phrase("OWNER", lambda row: row.owner, width=12, grow=1, rank=6),
+        figure("HITS", lambda row: row.program.cache_hits, width=7, rank=7),
+        figure("MISSES", lambda row: row.program.cache_misses, rank=9),
+        figure("CBS", lambda row: row.cb_count, rank=10),
+        figure("CB BYTES", lambda row: row.cb_bytes, units.text, width=AMOUNT, rank=2),
+        label("LAST", lambda row: row.idle, age, width=6, rank=3),
+        figure("RESIDENT", lambda row: row.program.resident, units.text, rank=8),
+        figure("CORES", lambda row: row.program.resident_cores, rank=11),
+        *(origin if any(row.program.name or row.program.site for row in rows) else []),
+        phrase("OWNER", lambda row: row.owner, width=12, grow=1, rank=13),
     ]
 
 
@@ -311,7 +300,7 @@ class KernelsPage:
         rows = program_entries(look.snapshot, device.unique_id)
         return Listing(
             PROGRAMS,
-            program_columns(look.state.units, are_named(rows or [])),
+            program_columns(look.state.units, rows or []),
             rows or [],
             look.state,
             first=BY_DISPATCHES,

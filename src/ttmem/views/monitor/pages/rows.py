@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from ttmem.events import KINDS, Amounts
 from ttmem.snapshots import CircularBuffer, Device, Kernel, Program, Snapshot
 from ttmem.snapshots.rows import Row
 from ttmem.text import columns, short_command
+from ttmem.views.analysis.failures import short_site
 from ttmem.views.figures import AMOUNT, Units, fact
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.monitor.state import Look
 from ttmem.views.names import age, logical, model, short_pci
 from ttmem.views.processes import ProcessRow
 from ttmem.views.selection import is_recorded
-from ttmem.views.table import ListColumn, number
+from ttmem.views.table import UNKNOWN, ListColumn, number, phrase
 
 ProgramKey = tuple[int | None, str | None, int | None]  # pid, device, program
 SUMS_ONLY = "shared memory"  # what the source of such a process is called
 R = TypeVar("R", bound=Row)
+E = TypeVar("E")  # a row of a table
 
 
 def amount_fact(label: str, count: int | None, look: Look, style: Style = Style.PLAIN) -> Line:
@@ -61,6 +64,24 @@ def on_device(rows: Sequence[R] | None, device: str | None) -> Sequence[R] | Non
 def program_key(row: Program | Kernel | CircularBuffer) -> ProgramKey:
     """Which program on which device it belongs to."""
     return row.pid, row.device, row.program
+
+
+SITE_WIDTHS = 14, 36  # columns for file and line, at least and at most
+
+
+def site_column(
+    title: str, get: Callable[[E], str | None], rows: Sequence[E], *, rank: int
+) -> ListColumn[E]:
+    """Lines of code; file and line are whole in the width that the table gives it at least."""
+    names = [(get(row) or "").partition(" ")[0].rpartition("/")[2] for row in rows]
+    least, most = SITE_WIDTHS
+    width = min(max([least, *map(columns, names)]), most)
+
+    def draw(row: E, space: int) -> Line:
+        site = get(row)
+        return UNKNOWN if site is None else ink(short_site(site.partition("\n")[0], space))
+
+    return replace(phrase(title, get, width=width, grow=2, rank=rank), draw=draw)
 
 
 def owners(snapshot: Snapshot) -> dict[int | None, str]:
