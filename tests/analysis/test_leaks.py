@@ -90,6 +90,93 @@ def test_what_rises_at_first_and_then_no_more_is_warm_up(tmp_path: Path) -> None
     assert [finding.line.site for finding in found.of(LeakVerdict.WARM_UP)] == ["model.py:15 cache"]
 
 
+@pytest.mark.parametrize(("freed", "left"), [(STEPS, 0), (STEPS // 2, 2 * MIB * STEPS // 2)])
+def test_what_grew_and_was_freed_in_the_end_is_no_leak(
+    freed: int, left: int, tmp_path: Path
+) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        kept = []
+        for _ in range(STEPS):
+            run.phase("step")
+            kept.append(run.alloc(2 * MIB, "model.py:12 keep"))
+        run.phase("end")
+        for number in kept[:freed]:
+            run.free(number)
+
+    found = answer(tmp_path / "a.ttmem")
+
+    assert found.of(LeakVerdict.LEAK) == []
+    assert [one.held for one in found.of(LeakVerdict.FREED)] == [left]
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_weights_in_a_loop_and_hardly_any_step_get_no_verdict(steps: int, tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        for _ in range(200):
+            run.alloc(MIB, "model.py:3 load")
+        for _ in range(steps * 10):
+            run.free(run.alloc(MIB))
+
+    with pytest.raises(Loss, match="repeated too little"):
+        answer(tmp_path / "a.ttmem")
+
+
+def test_weights_in_a_loop_and_many_steps_are_no_leak(tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        for _ in range(200):
+            run.alloc(MIB, "model.py:3 load")
+        for _ in range(200):
+            run.free(run.alloc(MIB))
+
+    found = answer(tmp_path / "a.ttmem")
+
+    assert [one.verdict for one in found.findings] == [LeakVerdict.WARM_UP]
+
+
+@pytest.mark.parametrize("steps", range(1, 7))
+def test_a_leak_in_a_run_too_short_to_compare_is_not_passed(steps: int, tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        run.alloc(MIB, "model.py:2 weights")
+        for _ in range(steps):
+            temporaries = [run.alloc(MIB, f"model.py:{line} forward") for line in range(4, 9)]
+            run.alloc(MIB, "model.py:12 keep")
+            for one in temporaries:
+                run.free(one)
+
+    assert main(["leaks", str(tmp_path / "a.ttmem")]) == 1
+
+
+@pytest.mark.parametrize("steps", [2, 6])
+def test_so_few_iterations_get_no_verdict(steps: int, tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        for _ in range(steps):
+            run.phase("step")
+            run.alloc(MIB, "model.py:12 keep")
+
+    with pytest.raises(Loss):
+        answer(tmp_path / "a.ttmem")
+
+
+def test_a_run_that_freed_everything_needs_no_iterations(tmp_path: Path) -> None:
+    with Run(tmp_path / "a.ttmem") as run:
+        run.free(run.alloc(MIB))
+
+    assert main(["leaks", str(tmp_path / "a.ttmem")]) == 0
+
+
+def test_bytes_of_a_row_are_the_sum_of_its_devices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def body(run: Run, number: int) -> None:
+        del number
+        for device in (0, 1):
+            run.alloc(2 * MIB, "model.py:12 keep", device=device)
+
+    main(["leaks", str(recorded(tmp_path / "a.ttmem", body))])
+
+    assert "4.0 MiB" in capsys.readouterr().out
+
+
 def test_kernel_binaries_and_a_growing_program_cache_are_cache_growth(tmp_path: Path) -> None:
     def body(run: Run, number: int) -> None:
         run.alloc(16384, "model.py:9 forward", op="kernel binaries")

@@ -274,7 +274,8 @@ def test_a_running_process_is_judged_by_what_it_does_meanwhile(
     endless = watch(
         "import itertools, time\n"
         "mesh = lib.mesh_open(1); say('open')\n"
-        "for n in itertools.count(): buffer(mesh, 1000 + n, 0, 4000); time.sleep(0.002)"
+        "for n in itertools.count():\n"
+        " lib.buffer_free(buffer(mesh, 1, 0, 800)); buffer(mesh, 1000 + n, 0, 4000); time.sleep(0.002)"
     )
     endless.wait_for("open")
 
@@ -296,7 +297,8 @@ def test_a_process_that_ran_for_long_before_is_judged_by_what_it_does_meanwhile(
     endless = watch(
         "import itertools, time\n"
         "mesh = lib.mesh_open(1); lib.churn(mesh, 100, 5000); say('open')\n"
-        "for n in itertools.count(): buffer(mesh, 10000 + n, 0, 4000); time.sleep(0.002)",
+        "for n in itertools.count():\n"
+        " lib.buffer_free(buffer(mesh, 1, 0, 800)); buffer(mesh, 10000 + n, 0, 4000); time.sleep(0.002)",
         TTMEM_EVENTS="4096",
     )
     endless.wait_for("open")

@@ -96,6 +96,40 @@ def test_a_run_too_short_to_judge_is_no_success(launcher: Launcher) -> None:
     assert "leak check (growth): no verdict" in done.stderr
 
 
+@pytest.mark.parametrize("steps", [2, 4, 6])
+@pytest.mark.parametrize("iteration", ['with phase("step")', "if True"])
+def test_a_leak_in_so_few_iterations_is_not_passed(
+    launcher: Launcher, steps: int, iteration: str
+) -> None:
+    body = "kept.append(buffer(mesh, 2000 + n, 0, 6000))"
+    script = LOOP.format(times=steps, body=body).replace('with phase("step")', iteration)
+
+    done = launcher.run(*launcher.program(script), options=CHECK)
+
+    assert done.returncode == 1
+    assert "leak check (growth): passed" not in done.stderr
+
+
+def test_a_run_without_iterations_is_told_how_to_mark_them(launcher: Launcher) -> None:
+    script = HEALTHY.replace('with phase("step")', "if True")
+
+    done = launcher.run(*launcher.program(script), options=CHECK)
+
+    assert "ttmem.phase" in done.stderr
+
+
+@pytest.mark.parametrize("unwatched", [False, True])
+def test_a_run_in_which_nothing_was_watched_has_no_verdict(
+    launcher: Launcher, unwatched: bool
+) -> None:
+    leaky = ("env", "-u", "LD_PRELOAD", *launcher.program(LEAKY))
+
+    done = launcher.run(*(leaky if unwatched else ("true",)), options=CHECK)
+
+    assert done.returncode == 1
+    assert "no process of this command opened a device under the probe" in said(done.stderr)
+
+
 def test_the_code_of_a_failed_command_is_kept(launcher: Launcher) -> None:
     done = launcher.run(*launcher.program(f"{LEAKY}\nsys.exit(7)"), options=CHECK)
 

@@ -2,13 +2,14 @@
 
 The rule compares low-water marks: the least that one line of code held during an iteration. What an iteration allocates
 and frees again does not raise it, and it does not depend on when one looks. A line leaks if, in the second half of the
-run, its low-water mark never falls and rises in most iterations.
+run, its low-water mark never falls and rises in most iterations, and the program still holds all of it in the end: what
+it frees before it closes the device is no leak.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -17,20 +18,29 @@ from typing import NamedTuple
 from ttmem.analysis.history import History, Loss, Window, Windows
 from ttmem.analysis.leftovers import Check, CodeLine, Ignored
 from ttmem.errors import BadInput, TtmemError
+from ttmem.recording.unfreed import freed_with_device
+from ttmem.sizes import human, several
 from ttmem.snapshots import Device
 
 MOST_WINDOWS = 200  # if there are more iterations, several make a window
 LEAST_STEPS = 4  # from one window to the next; with fewer there is no verdict
+LEAST_WINDOWS = LEAST_STEPS + 2  # the first one is not judged
 RISING = 0.6  # the share of the steps that must rise
 MANY_STEPS = 8
 PROGRAMS = "programs"
 BINARIES = "kernel binaries"  # the label of such buffers in the probe and the model
+UNMARKED = (
+    "the run has neither marks nor a recurring phase: `with ttmem.phase('step'):` around each iteration makes the"
+    " verdict more certain, and shows bytes per iteration"
+)
 
 
 class LeakVerdict(Enum):
     LEAK = "leak"
+    UNDECIDED = "undecided"  # it grew, but iterations are unknown
     CACHE = "cache growth"
     LEFT = "left by a dead process"
+    FREED = "freed in the end"
     WARM_UP = "warm-up"
     STEADY = "steady"
 
@@ -53,6 +63,7 @@ class LeakFinding:
     line: ProcessLine
     devices: tuple[str, ...]  # unique ids; several if they did the same
     low_water: tuple[int, ...]  # of each window
+    held: int | None  # in the last window judged, or in the end; None: unknown
     steps: int  # windows that were judged
     rises: int
     per_iteration: float | None  # bytes; None if it does not apply
@@ -69,6 +80,7 @@ class Leaks:
     per_window: int  # iterations in each
     findings: tuple[LeakFinding, ...]  # leaks first
     steady: int  # lines of code that did not grow
+    not_judged: tuple[int, ...]  # pids that hold memory in the end, and had too few iterations
 
     def of(self, verdict: LeakVerdict) -> list[LeakFinding]:
         return [finding for finding in self.findings if finding.verdict is verdict]
@@ -88,15 +100,17 @@ def find_leaks(
     history.need_everything("verdict")
     windows = history.windows(by)
     chosen, per_window = _merged(windows.windows)
-    if len(chosen) <= LEAST_STEPS:
-        raise (BadInput if by in ("mark", "phase") else Loss)(_too_few(history, windows))
-    levels = _Levels(history, chosen, frozenset(ignore_phases))
+    if len(chosen) < LEAST_WINDOWS and by in ("mark", "phase"):
+        raise BadInput(_too_few(history, windows))
+    levels = _Levels(history, chosen, frozenset(ignore_phases), windows.by == "window")
+    short = levels.too_short(max(1, min_bytes))
+    judged = [level for level in levels.lines() if len(level.marks) >= LEAST_WINDOWS]
+    if short and not judged:
+        raise Loss(_too_few(history, windows))
     caches = _Caches(history, chosen)
     judge = _Judge(history, windows, chosen, per_window, caches, min_bytes)
-    found = [judge.line(line, devices, marks) for line, devices, marks in levels.lines()]
-    steady = sum(
-        len(finding.devices) > 0 and finding.verdict is LeakVerdict.STEADY for finding in found
-    )
+    found = [judge.line(level) for level in judged]
+    steady = sum(finding.verdict is LeakVerdict.STEADY for finding in found)
     named = [
         *(finding for finding in found if finding.verdict is not LeakVerdict.STEADY),
         *judge.program_caches(),
@@ -104,40 +118,48 @@ def find_leaks(
     ]
     order = list(LeakVerdict)
     named.sort(key=lambda finding: (order.index(finding.verdict), -(finding.per_iteration or 0)))
-    return Leaks(windows, per_window, tuple(named), steady)
+    return Leaks(windows, per_window, tuple(named), steady, tuple(sorted(short.values())))
 
 
 def growth(history: History, limits: Ignored) -> Check:
-    """The leak check of a run that is over, or of one of its processes."""
+    """The leak check of a run that is over, or of one of its processes, by the rule of `find_leaks`."""
     if not history.losses and not history.peaks:
         return Check("growth")
     try:
         found = find_leaks(history, min_bytes=limits.min_bytes, ignore_phases=tuple(limits.phases))
     except TtmemError as problem:
         return Check("growth", not_judged=(str(problem),))
+    short = (f"pid {pid} had too few iterations for a verdict" for pid in found.not_judged)
     return Check(
         "growth",
-        tuple(
-            f"{history.name} leaks {CodeLine(line.kind, line.site, line.op)}: {leak.evidence}"
-            for leak in found.of(LeakVerdict.LEAK)
-            for line in [leak.line]
-        ),
+        tuple(_sentences(history, "leaks", found.of(LeakVerdict.LEAK))),
+        (*_sentences(history, "holds", found.of(LeakVerdict.UNDECIDED)), *short),
+        (UNMARKED,) if found.windows.by == "window" else (),
     )
+
+
+def _sentences(history: History, verb: str, found: Iterable[LeakFinding]) -> Iterator[str]:
+    for one in found:
+        line = CodeLine(one.line.kind, one.line.site, one.line.op)
+        yield f"{history.name} {verb} {line}: {one.evidence}"
 
 
 def _too_few(history: History, windows: Windows) -> str:
     name, found = history.name, len(windows.windows)
+    helps = "wrap each one in `with ttmem.phase('step'):`, or use --by window"
     if windows.by == "mark":
-        return (
-            f"{name} has {found} iterations between marks, and a verdict needs {LEAST_STEPS + 1}: wrap each one in"
-            " `with ttmem.phase('step'):`, or use --by window"
-        )
+        return f"{name} has {found} iterations between marks, and a verdict needs {LEAST_WINDOWS}: {helps}"
+    if windows.by == "phase" and not found:
+        return f"{name} has no phase that was entered {LEAST_WINDOWS + 1} times or more: {helps}"
     if windows.by == "phase":
         return (
-            f"{name} has no phase that was entered {LEAST_STEPS + 2} times or more: wrap each iteration in"
-            " `with ttmem.phase('step'):`, or use --by window"
+            f"{name} has {several(found, 'complete iteration')} ({windows.what}), and a verdict needs"
+            f" {LEAST_WINDOWS}: record a longer run"
         )
-    return f"too little happened in {name} for a verdict: record a longer run"
+    return (
+        f"{name} repeated too little for a verdict: record a longer run, with `with ttmem.phase('step'):` around"
+        " each iteration"
+    )
 
 
 def _merged(windows: Sequence[Window]) -> tuple[list[Window], int]:
@@ -149,48 +171,71 @@ def _merged(windows: Sequence[Window]) -> tuple[list[Window], int]:
     return [group[0]._replace(end=group[-1].end) for group in groups], each
 
 
+class _Level(NamedTuple):
+    """What one line of code held on devices that did the same."""
+
+    line: ProcessLine
+    devices: tuple[str, ...]
+    marks: tuple[int, ...]  # low-water marks of the windows in which its process was at work
+    end: int  # held in the end: what went with its device or process was never freed
+
+
 class _Levels:
-    """The low-water mark of every line of code on every device in every window."""
+    """The low-water mark of every line of code on every device in every window.
+
+    `parts`: the windows are parts of the run. One in which a process frees nothing repeats nothing: it loads weights.
+    """
 
     def __init__(
-        self, history: History, windows: Sequence[Window], ignored: frozenset[str]
+        self, history: History, windows: Sequence[Window], ignored: frozenset[str], parts: bool
     ) -> None:
-        self._windows = windows
+        self._windows, self._parts = windows, parts
         self._marks: dict[tuple[ProcessLine, str], list[int]] = {}
         self._last: dict[int, int] = {}  # the last allocation of each process
         self._first: dict[int, int] = {}
+        self._freeing: set[tuple[int, int]] = set()  # process and number of a window
         self._left: dict[tuple[ProcessLine, str], int] = defaultdict(int)
+        self._end: dict[tuple[ProcessLine, str], int] = defaultdict(int)
         self._sweep(history, ignored)
 
     def _sweep(self, history: History, ignored: frozenset[str]) -> None:
         level: dict[tuple[ProcessLine, str], int] = defaultdict(int)
         lowest: dict[tuple[ProcessLine, str], int] = {}
         ends = {(marker.pid, marker.position) for marker in history.markers if marker.kind == "end"}
+        with_device = {at for _, at in freed_with_device(history.recording, history.info.end)}
         at = 0  # the current window
         for change in history.buffers():
             while at < len(self._windows) and change.position >= self._windows[at].end:
                 self._close(at, level, lowest)
                 at += 1
             origin = change.origin
+            serial = origin.process.serial
+            with_process = not change.begins and (origin.process.pid, change.position) in ends
+            freed = not (change.begins or with_process or change.position in with_device)
+            within = at < len(self._windows) and change.position >= self._windows[at].first
+            if change.begins:
+                self._last[serial] = change.position
+                self._first.setdefault(serial, change.position)
+            elif freed and within:
+                self._freeing.add((serial, at))
             if origin.phase in ignored:
                 continue
             made = (change.kind, origin.op, origin.site)
-            key = (ProcessLine(origin.process.serial, origin.process.pid, *made), change.device)
+            key = (ProcessLine(serial, origin.process.pid, *made), change.device)
             before = level[key]
-            within = at < len(self._windows) and change.position >= self._windows[at].first
             if change.begins:
-                serial = origin.process.serial
-                self._last[serial] = change.position
-                self._first.setdefault(serial, change.position)
                 level[key] = before + change.held
+                self._end[key] += change.held
                 if within:
                     lowest.setdefault(key, before)
-            else:
-                level[key] = before - change.held
-                if within:
-                    lowest[key] = min(lowest.get(key, before), level[key])
-                if (origin.process.pid, change.position) in ends:
-                    self._left[key] += change.held
+                continue
+            level[key] = before - change.held
+            if within:
+                lowest[key] = min(lowest.get(key, before), level[key])
+            if freed:
+                self._end[key] -= change.held
+            elif with_process:
+                self._left[key] += change.held
         while at < len(self._windows):
             self._close(at, level, lowest)
             at += 1
@@ -206,19 +251,36 @@ class _Levels:
             marks.append(lowest.get(key, held))
         lowest.clear()
 
-    def lines(self) -> Iterator[tuple[ProcessLine, tuple[str, ...], tuple[int, ...]]]:
-        """(line, devices that did the same, low-water marks) for windows in which the process was active."""
-        same: dict[tuple[ProcessLine, tuple[int, ...]], list[str]] = defaultdict(list)
+    def _at_work(self, serial: int) -> list[int]:
+        """The windows in which a process was active."""
+        first, last = self._first.get(serial), self._last.get(serial, -1)
+        return [
+            number
+            for number, window in enumerate(self._windows)
+            if window.end <= last + 1
+            and (first is None or window.end > first)
+            and (not self._parts or (serial, number) in self._freeing)
+        ]
+
+    def lines(self) -> Iterator[_Level]:
+        same: dict[tuple[ProcessLine, tuple[int, ...], int], list[str]] = defaultdict(list)
+        at_work = {line.serial: self._at_work(line.serial) for line, _ in self._marks}
         for (line, device), marks in self._marks.items():
-            first, last = self._first.get(line.serial), self._last.get(line.serial, -1)
-            at_work = tuple(
-                mark
-                for window, mark in zip(self._windows, marks, strict=True)
-                if window.end <= last + 1 and (first is None or window.end > first)
-            )
-            same[line, at_work].append(device)
-        for (line, at_work), devices in same.items():
-            yield line, tuple(sorted(devices)), at_work
+            seen = tuple(marks[number] for number in at_work[line.serial])
+            same[line, seen, self._end[line, device]].append(device)
+        for (line, seen, end), devices in same.items():
+            yield _Level(line, tuple(sorted(devices)), seen, end)
+
+    def too_short(self, least: int) -> dict[int, int]:
+        """Processes that hold so much in the end, with too few windows for a verdict: pids by serial number."""
+        held: dict[ProcessLine, int] = defaultdict(int)
+        for (line, _), end in self._end.items():
+            held[line] += end
+        return {
+            line.serial: line.pid or 0
+            for line, end in held.items()
+            if end >= least and len(self._at_work(line.serial)) < LEAST_WINDOWS
+        }
 
     def left_behind(self) -> Iterator[LeakFinding]:
         """What processes held when they ended, by line of code."""
@@ -231,6 +293,7 @@ class _Levels:
                 line,
                 tuple(sorted(devices)),
                 (held,),
+                held,
                 0,
                 0,
                 None,
@@ -274,26 +337,35 @@ class _Judge:
     ) -> None:
         self._history, self._windows, self._chosen = history, windows, chosen
         self._per_window, self._caches, self._min_bytes = per_window, caches, min_bytes
-        self._devices = history.at(chosen[-1].end)
+        self._devices = history.at(chosen[-1].end if chosen else history.info.end)
 
-    def line(
-        self, line: ProcessLine, devices: tuple[str, ...], marks: tuple[int, ...]
-    ) -> LeakFinding:
+    def line(self, level: _Level) -> LeakFinding:
+        line, marks = level.line, level.marks
         judged = second_half(marks)
         steps, rises = len(judged) - 1, _rises(judged)
-        grown = judged[-1] - judged[0] if judged else 0
+        least = max(1, self._min_bytes)
+        cached = self._is_cached(line, level.devices[0], marks)
+        grown, held = judged[-1] - judged[0], judged[-1]
         verdict, evidence = LeakVerdict.STEADY, "its low-water mark does not grow"
-        if steps >= LEAST_STEPS and is_growth(judged) and grown >= max(1, self._min_bytes):
-            cached = self._is_cached(line, devices[0], marks)
-            verdict = LeakVerdict.CACHE if cached else LeakVerdict.LEAK
-            judged_part = _judged_part(marks)
+        if is_growth(judged) and grown >= least:
+            evidence = f"its low-water mark rose in {rises} of the {steps} {self._unit} {_judged_part(marks)}"
+            if level.end < held:
+                verdict, held = LeakVerdict.FREED, level.end
+                evidence += f", and then fell to {human(held)}"
+            elif cached:
+                verdict = LeakVerdict.CACHE
+                evidence += ", and never fell; it belongs to cached programs"
+            else:
+                verdict = LeakVerdict.LEAK
+                evidence += ", and never fell"
+        elif not cached and self._may_grow(marks, level.end, least):
+            verdict, held = LeakVerdict.UNDECIDED, level.end
+            times = several(_rises((*marks, level.end)), "time")
             evidence = (
-                f"its low-water mark rose in {rises} of the {steps} {self._unit} {judged_part},"
-                " and never fell"
+                f"it rose {times}, and also in the second half, and never fell: if an iteration is longer than a part"
+                " of this run, that is a leak"
             )
-            if cached:
-                evidence += "; it belongs to cached programs"
-        elif len(marks) > 1 and judged and marks[0] < judged[0] and grown == 0:
+        elif marks[0] < judged[0] and grown == 0:
             verdict = LeakVerdict.WARM_UP
             evidence = f"it rose at first, and not in the last {steps} {self._unit}"
         per = (
@@ -304,15 +376,23 @@ class _Judge:
         return LeakFinding(
             verdict,
             line,
-            devices,
+            level.devices,
             marks,
+            held,
             steps,
             rises,
             per,
-            self._until_full(devices[0], line.kind, per),
+            self._until_full(level.devices[0], line.kind, per),
             self._confidence(steps, rises),
             evidence,
         )
+
+    def _may_grow(self, marks: Sequence[int], end: int, least: int) -> bool:
+        """Whether it grew again and again, if iterations are unknown: parts may be shorter."""
+        late = (*second_half(marks), end)
+        falls = any(after < before for before, after in pairwise(late))
+        again = _rises((*marks, end)) > 1 and late[-1] - late[0] >= least
+        return self._windows.by == "window" and again and not falls
 
     @property
     def _unit(self) -> str:
@@ -362,6 +442,7 @@ class _Judge:
                 ProcessLine(0, None, PROGRAMS, None, None),
                 tuple(sorted(devices)),
                 numbers,
+                beside[-1] if beside else None,
                 steps,
                 rises,
                 grown,

@@ -32,9 +32,15 @@ class Check:
     rule: str  # growth, baseline or strict
     reasons: tuple[str, ...] = ()  # a clause each
     not_judged: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()  # what would make the outcome more certain
 
     def __add__(self, other: Check) -> Check:
-        return Check(self.rule, self.reasons + other.reasons, self.not_judged + other.not_judged)
+        return Check(
+            self.rule,
+            self.reasons + other.reasons,
+            self.not_judged + other.not_judged,
+            tuple(dict.fromkeys(self.hints + other.hints)),
+        )
 
     @property
     def failed(self) -> bool:

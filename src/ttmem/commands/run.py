@@ -9,8 +9,8 @@ summary on standard error shows peaks, the lines that caused them, and what was 
 code is that of the command, and signals are passed on.
 
 --check-leaks also judges whether memory grew from iteration to iteration (see `ttmem leaks --help`), and
-exits with 1 if the command succeeded but leaks, if a killed process left memory, or if memory was never
-freed and there is no verdict.
+exits with 1 if the command succeeded but leaks, if a killed process left memory, or if there is no verdict:
+memory was never freed and the run was too short, or no process opened a device under the probe.
 
 Where the command line cannot be changed (MPI, pytest, a notebook), set environment variables instead:
 eval "$(ttmem run --env)". There is no summary then, and two lines per failed allocation.

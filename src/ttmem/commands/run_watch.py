@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 NAMED = 8  # pids in one line
 PLACES = 5  # call sites per process whose failures are explained in full
+UNSEEN = (
+    "no process of this command opened a device under the probe. If one did, the probe did not reach it: LD_PRELOAD and"
+    " the variables of `ttmem run --env` must (not after `env -i`, sudo, or in a container that does not get them)"
+)
 PER_PLACE = 3  # different failures; some programs retry with smaller sizes until one fits
 
 
@@ -115,6 +119,8 @@ class RunWatch:
             pids = self._unwatched.pids
             who = pids_text(pids, NAMED) if pids else "the command"
             check += Check("growth", not_judged=(f"{who} could not be watched",))
+        elif not any(report.devices for report in self._final):
+            check += Check("growth", not_judged=(UNSEEN,))
         for report in self._final:
             held = sum(one.held * len(one.chips) for one in report.never_freed)
             if held >= max(1, limits.min_bytes):

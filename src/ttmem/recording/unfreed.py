@@ -25,7 +25,7 @@ def never_freed(recording: Recording, end: int | None = None) -> Iterator[Buffer
     with_process = {(one.pid, one.position) for one in ends}
     with_device = {
         position
-        for pid, position in _freed_with_device(recording, last)
+        for pid, position in freed_with_device(recording, last)
         if position < ended.get(pid, -1)
     }
     first = min([*with_device, *(position for _, position in with_process)])
@@ -38,7 +38,7 @@ def never_freed(recording: Recording, end: int | None = None) -> Iterator[Buffer
                 yield change
 
 
-def _freed_with_device(recording: Recording, last: int) -> Iterator[tuple[int, int]]:
+def freed_with_device(recording: Recording, last: int) -> Iterator[tuple[int, int]]:
     """(pid, position) of the frees that closing a device did."""
     for batch in recording.batches(last=last):
         events = bytes(batch.events)

@@ -327,5 +327,6 @@ def render_check(check: Check, *, width: int, color: bool) -> str:
     notes = [
         *(Note("!", Style.WARN, reason) for reason in check.reasons),
         *(Note("!", Style.WARN, f"no verdict: {reason}") for reason in check.not_judged),
+        *(Note("-", Style.FAINT, hint) for hint in check.hints),
     ]
     return paint([EMPTY, head, *note_lines(notes, width)], width, color)

@@ -5,15 +5,16 @@
 
 For each line of code, the low-water mark of each iteration is compared with that of the iteration before, so memory
 that is freed within an iteration does not count, and neither do weights that stay until the end. Verdicts: leak (never
-falls, and rises in most iterations of the second half), cache growth (kernel binaries and other memory of the program
-cache), left by a dead process, warm-up (rose only in the first half), and steady.
+falls, rises in most iterations of the second half, and is still held in the end), cache growth (kernel binaries and
+other memory of the program cache), left by a dead process, freed in the end, warm-up (rose only in the first half), and
+steady.
 
 An iteration is the time between two marks (`ttmem mark`), or between two entries of the most frequent phase
-(`with ttmem.phase('step'):`); without either, the run is divided into equal parts. A recording with losses gets no
-verdict.
+(`with ttmem.phase('step'):`); without either, the run is divided into equal parts, and a line that grew only now and
+then gets no verdict. Neither does a recording with losses. Bytes are the sum of the devices of a row.
 
-exit codes: 0 no leak, 1 a leak, or no verdict because of losses or too few iterations, 2 wrong arguments, or not a
-recording, 3 the process is not watched
+exit codes: 0 no leak, 1 a leak, or no verdict because of losses or of unknown or too few iterations, 2 wrong arguments,
+or not a recording, 3 the process is not watched
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def run(options: argparse.Namespace) -> int:
             lambda: leaks_document(history, found),
             partial(render_leaks, history, found, every=options.all),
         )
-    return 1 if found.of(LeakVerdict.LEAK) else 0
+    undecided = found.of(LeakVerdict.UNDECIDED) or found.not_judged
+    return 1 if found.of(LeakVerdict.LEAK) or undecided else 0
 
 
 @contextmanager

@@ -6,28 +6,32 @@ from functools import partial
 from typing import Any
 
 from ttmem.analysis.history import History
-from ttmem.analysis.leaks import PROGRAMS, LeakFinding, Leaks, LeakVerdict
+from ttmem.analysis.leaks import PROGRAMS, UNMARKED, LeakFinding, Leaks, LeakVerdict
 from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
 from ttmem.views.analysis.failures import callers, made_by
 from ttmem.views.ink import Line, Style, faint, indent, ink, paragraph
-from ttmem.views.names import DeviceNames
+from ttmem.views.names import DeviceNames, pids_text
 from ttmem.views.notes import Note, note_lines
 from ttmem.views.table import Cell, Column, Table, page, section
 
 SCHEMA = "ttmem.leaks/1"
 LEAST_ORIGIN = 24  # columns for op and line
-QUIET = (LeakVerdict.WARM_UP,)  # counted, and listed on demand
+QUIET = (LeakVerdict.FREED, LeakVerdict.WARM_UP)  # counted, and listed on demand
 TITLES = {
     LeakVerdict.LEAK: "LEAKS",
+    LeakVerdict.UNDECIDED: "NO VERDICT",
     LeakVerdict.CACHE: "CACHE GROWTH",
     LeakVerdict.LEFT: "LEFT BY DEAD PROCESSES",
+    LeakVerdict.FREED: "FREED IN THE END",
     LeakVerdict.WARM_UP: "WARM-UP",
 }
 REMARKS = {
     LeakVerdict.LEAK: "these lines keep growing; held at least: in the last iteration compared",
+    LeakVerdict.UNDECIDED: "these lines grew, but it is not known what an iteration is",
     LeakVerdict.CACHE: "cached programs; they go with the cache (device.clear_program_cache())",
     LeakVerdict.LEFT: "held by processes that ended without freeing it",
+    LeakVerdict.FREED: "these kept growing, and were freed in the end",
     LeakVerdict.WARM_UP: "these rose only in the first half",
 }
 
@@ -45,6 +49,7 @@ def leaks_document(history: History, found: Leaks) -> dict[str, Any]:
             "per_window": found.per_window,
         },
         "steady": found.steady,
+        "not_judged": list(found.not_judged),
         "findings": [_document(one) for one in found.findings],
     }
 
@@ -64,6 +69,7 @@ def _document(one: LeakFinding) -> dict[str, Any]:
         "steps": one.steps,
         "rises": one.rises,
         "low_water": list(one.low_water),
+        "held": one.held,
     }
 
 
@@ -88,6 +94,9 @@ def _head(history: History, found: Leaks, width: int) -> list[Line]:
     if leaks:
         lines = several(len(leaks), "line leaks", "lines leak")
         return [*paragraph(f"{name}: {lines}; {windows} compared", width, Style.ALARM)]
+    if undecided := found.of(LeakVerdict.UNDECIDED):
+        lines = f"no verdict for {several(len(undecided), 'line')}"
+        return [*paragraph(f"{name}: {lines}; {windows} compared", width, Style.ALARM)]
     return [*paragraph(f"{name}: no leak; {windows} compared", width, Style.TITLE)]
 
 
@@ -96,21 +105,20 @@ def _table(found: Leaks, verdict: LeakVerdict, names: DeviceNames, width: int) -
     if not rows:
         return []
     unit = "PART" if found.windows.by == "window" else "ITERATION"
-    several_pids = len({one.line.pid for one in found.findings}) > 1
     grows = verdict in (LeakVerdict.LEAK, LeakVerdict.CACHE)
     columns = [
-        Column("HELD AT LEAST", right=True),
+        Column("HELD AT LEAST" if grows else "HELD", right=True),
         *([Column(f"BYTES/{unit}", right=True), Column(f"{unit}S LEFT", right=True)] * grows),
-        *([Column("PID", right=True)] * several_pids),
+        Column("PID", right=True),
         Column("MEMORY"),
         Column("DEVICES"),
         Column("ALLOCATED BY", width=LEAST_ORIGIN, grow=1),
     ]
     cells: list[list[Cell]] = [
         [
-            ink(_held(one)),
-            *([ink(_bytes(one.per_iteration)), ink(_many(one.until_full))] if grows else []),
-            *([ink("N/A" if one.line.pid is None else str(one.line.pid))] * several_pids),
+            ink(_bytes(one, one.held)),
+            *([ink(_bytes(one, one.per_iteration)), ink(_many(one.until_full))] if grows else []),
+            ink("N/A" if one.line.pid is None else str(one.line.pid)),
             ink(one.line.kind),
             ink(names.some(one.devices)),
             partial(_name, one),
@@ -133,13 +141,9 @@ def _evidence(one: LeakFinding, width: int) -> list[Line]:
     ]
 
 
-def _held(one: LeakFinding) -> str:
-    last = one.low_water[-1] if one.low_water else 0
-    return several(last, "kernel") if one.line.kind == PROGRAMS else human(last)
-
-
-def _bytes(bytes_: float | None) -> str:
-    return "N/A" if bytes_ is None else human(round(bytes_))
+def _bytes(one: LeakFinding, bytes_: float | None) -> str:
+    """On all its devices together."""
+    return "N/A" if bytes_ is None else human(round(bytes_ * len(one.devices)))
 
 
 def _many(iterations: int | None) -> str:
@@ -154,18 +158,20 @@ def _name(one: LeakFinding, width: int) -> Line:
 
 def _notes(found: Leaks, every: bool, width: int) -> list[Line]:
     notes = []
-    quiet = len(found.of(LeakVerdict.WARM_UP))
-    if quiet and not every:
-        text = (
-            f"{several(quiet, 'line')} only warmed up (--all lists them); {found.steady:,} steady"
-        )
-    else:
-        text = f"{several(found.steady, 'line')} steady"
-    notes.append(Note("-", Style.FAINT, text))
-    if found.windows.by == "window":
-        text = (
-            "the run has neither marks nor a recurring phase: `with ttmem.phase('step'):` around each iteration"
-            " makes the verdict more certain, and shows bytes per iteration"
-        )
+    if found.not_judged:
+        text = f"no verdict for {pids_text(found.not_judged)}: too few iterations"
+        notes.append(Note("!", Style.WARN, text))
+    texts = [f"{several(found.steady, 'line')} steady"]
+    for verdict, did in (
+        (LeakVerdict.WARM_UP, "only warmed up"),
+        (LeakVerdict.FREED, "grew and were freed in the end"),
+    ):
+        if (quiet := len(found.of(verdict))) and not every:
+            texts.insert(0, f"{several(quiet, 'line')} {did} (--all lists them)")
+    notes.append(Note("-", Style.FAINT, "; ".join(texts)))
+    if any(len(one.devices) > 1 for one in found.findings):
+        text = "bytes are the sum of the devices of a row"
         notes.append(Note("-", Style.FAINT, text))
+    if found.windows.by == "window":
+        notes.append(Note("-", Style.FAINT, UNMARKED))
     return note_lines(notes, width)
