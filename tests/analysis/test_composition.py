@@ -54,6 +54,7 @@ def test_l1_is_split_into_circular_buffers_intermediates_persistent_and_stale(
         Part.INTERMEDIATE: 6 * MIB,
         Part.PERSISTENT: (8 + 2) * MIB,  # weights, and the result of the last iteration
         Part.STALE: 2 * MIB,  # of the first iteration
+        Part.COUNTED: 0,
     }
     assert sum(holder.bytes for holder in l1.holders) == l1.bytes == 21 * MIB
     assert l1.running == ("ttnn.matmul", MATMUL)

@@ -44,6 +44,19 @@ def recorded(launcher: Launcher, tmp_path: Path) -> Path:
     return path
 
 
+def test_events_that_the_ring_lost_are_told_by_the_last_line_and_by_info(
+    launcher: Launcher,
+) -> None:
+    file = launcher.folder / "few.ttmem"
+    script = launcher.program("mesh = lib.mesh_open(1); lib.churn(mesh, 100, 5000)")
+
+    done = launcher.run(*script, options=("--events", "64", "-o", str(file)))
+
+    assert "of programs were lost before" in done.stderr
+    with Recording(str(file)) as recording:
+        assert recording.dropped_events() > 0
+
+
 def test_a_run_can_be_shown_at_its_peak_at_its_failure_and_at_its_end(recorded: Path) -> None:
     peak = _shown(recorded, "peak:dram", "--detail", "buffers,events,history")
     failed = _shown(recorded, "oom")

@@ -13,7 +13,7 @@ from ttmem.analysis.history import L1_USED, History, PeakInstant, Windows
 from ttmem.clock import LATEST_NS
 from ttmem.events import EVENT, EVENT_SIZE, Event, Op
 from ttmem.recording import RecordedProcess
-from ttmem.snapshots import Buffer, Device, Snapshot
+from ttmem.snapshots import Buffer, Device, Question, Snapshot
 
 AROUND = 8192  # records before and after a peak that are searched for the running op
 STALE_AFTER = 3  # iterations
@@ -31,6 +31,7 @@ class Part(Enum):
     INTERMEDIATE = "intermediate"  # allocated by the op that was running
     PERSISTENT = "persistent"
     STALE = "stale"  # allocated in an iteration, and alive many iterations later
+    COUNTED = "counted"  # by a process of which only counters are known
 
 
 class Holder(NamedTuple):
@@ -42,7 +43,7 @@ class Holder(NamedTuple):
     op: str | None
     site: str | None  # with stacks: one line per caller below it
     phase: str | None
-    number: int  # buffers; for CB, programs
+    number: int  # buffers; for CB, programs; 0 where only counters are known
     bytes: int
 
     def field(self, name: str) -> object:
@@ -76,6 +77,8 @@ class Composition:
     programs: tuple[ProgramCircularBuffers, ...]  # largest first; only for CB and L1 used
     running: tuple[str | None, str | None] | None  # the running op and its call site; None: unknown
     stale_unknown: str | None  # why nothing is classified as stale
+    at_least: bool  # more may have been held
+    counted: bool  # at a reading of counters, not at an event
 
     def part(self, part: Part) -> int | None:
         """Bytes of one part; None if it cannot be distinguished from the others."""
@@ -112,7 +115,7 @@ def compositions(history: History, *, stale_after: int = STALE_AFTER) -> list[Co
     """For every peak; devices of a mesh that did the same are merged."""
     windows = history.windows()
     found: dict[tuple[object, ...], Composition] = {}
-    for peak in history.peaks:
+    for peak in history.device_peaks:
         at_peak = composition(history, peak, windows, stale_after)
         same = (at_peak.memory, at_peak.bytes, at_peak.capacity, at_peak.holders, at_peak.programs)
         known = found.get(same)
@@ -131,11 +134,12 @@ def composition(
 ) -> Composition:
     """For one peak. `pid`: only what this process holds."""
     windows = windows or history.windows()
-    snapshot = history.at(peak.position, "buffers", "programs")
+    question = Question(("buffers", "programs"))
+    snapshot = history.recording.snapshot(peak.instant, question)
     device = snapshot.device(peak.device)
     if device is None:
         raise LookupError(peak.device)
-    running = _running(history, peak)
+    running = None if peak.counted else _running(history, peak)
     age = _Age(windows, peak.position, stale_after)
     sums: dict[Holder, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for buffer in snapshot.buffers or ():
@@ -150,6 +154,15 @@ def composition(
     holders = [
         holder._replace(number=number, bytes=held) for holder, (number, held) in sums.items()
     ]
+    kinds = KINDS_OF.get(peak.memory, ())
+    for process in snapshot.processes if pid is None else ():
+        if process.pid in history.sums_only and peak.device in process.devices:
+            labelled = process.devices[peak.device].by_label()
+            holders += [
+                Holder(kind, Part.COUNTED, process.pid, None, None, None, 0, labelled[kind])
+                for kind in kinds
+                if labelled.get(kind)
+            ]
     programs: tuple[ProgramCircularBuffers, ...] = ()
     if peak.memory in (L1_USED, "cb"):
         programs = _programs(snapshot, peak.device, pid)
@@ -167,6 +180,8 @@ def composition(
         programs,
         running.made_by if running else None,
         None if windows.repeats else NO_ITERATIONS,
+        history.is_lower_bound(peak.device),
+        peak.counted,
     )
 
 

@@ -40,12 +40,10 @@ class PeakInstant(NamedTuple):
     device: str  # unique id
     memory: str  # one of MEMORIES
     bytes: int
-    position: int  # `Recording.snapshot(Instant(position, time_ns))` is the state at the peak
+    position: int
     time_ns: int
-
-    @property
-    def instant(self) -> Instant:
-        return Instant(self.position, self.time_ns)
+    instant: Instant  # `Recording.snapshot(instant)` is the state at the peak
+    counted: bool = False  # a reading of counters reached it, not an event
 
 
 class Window(NamedTuple):
@@ -157,7 +155,7 @@ class History:
                         best[device, memory] = bytes_, position + 1, time
         ends = self._mesh_ends(position for bytes_, position, _ in best.values() if bytes_)
         peaks = tuple(
-            PeakInstant(device, memory, bytes_, ends[position], time)
+            PeakInstant(device, memory, bytes_, ends[position], time, Instant(ends[position], time))
             for (device, memory), (bytes_, position, time) in best.items()
             if bytes_
         )
@@ -176,6 +174,22 @@ class History:
         """For every device and memory that held anything. What only counters report is not included."""
         return self._swept.peaks
 
+    @cached_property
+    def device_peaks(self) -> tuple[PeakInstant, ...]:
+        """The same with what processes held of which only counters are known, as far as those were read."""
+        if not self.recording.counted():
+            return self.peaks
+        best: dict[tuple[str, str], PeakInstant] = {}
+        for instant, device, amounts, counted in self.recording.held():
+            for memory in MEMORIES:
+                bytes_ = held(amounts, memory)
+                known = best.get((device, memory))
+                if bytes_ > (known.bytes if known else 0):
+                    best[device, memory] = PeakInstant(
+                        device, memory, bytes_, *instant[:2], instant, counted
+                    )
+        return tuple(best.values())
+
     def peaks_of(self, pid: int) -> list[PeakInstant]:
         """The peaks of one process, by kind. Circular buffers have no peak of their own here."""
         level: dict[tuple[str, str], int] = {}
@@ -186,9 +200,14 @@ class History:
                 now = level.get(key, 0) + (change.held if change.begins else -change.held)
                 level[key] = now
                 if now > (best[key].bytes if key in best else 0):
-                    best[key] = PeakInstant(*key, now, change.position + 1, change.time_ns)
+                    instant = Instant(change.position + 1, change.time_ns)
+                    best[key] = PeakInstant(*key, now, *instant[:2], instant)
         ends = self._mesh_ends(peak.position for peak in best.values())
-        return [peak._replace(position=ends[peak.position]) for peak in best.values()]
+        return [
+            peak._replace(position=end, instant=peak.instant._replace(position=end))
+            for peak in best.values()
+            for end in [ends[peak.position]]
+        ]
 
     # -- what is missing -----------------------------------------------------------------------------------------
 
@@ -204,13 +223,7 @@ class History:
             found.append(f"{several(len(info.damages), 'part')} of the file cannot be read")
         elif reached < info.end and not info.lost:
             found.append(f"records are missing after position {reached:,}")
-        # What was alive when the recording began is in its first state, whatever a probe's reader had missed by then.
-        before = sum(
-            process.dropped_events
-            for process in self.at(info.first).processes
-            if "probe" in process.sources
-        )
-        if dropped := end.losses.dropped_events - before:
+        if dropped := self.recording.dropped_events():
             found.append(f"{several(dropped, 'event')} were lost by their program or reader")
         if overflow := sum(process.overflow for process in end.processes):
             found.append(f"{several(overflow, 'live buffer')} could not be reported again")
@@ -221,13 +234,15 @@ class History:
 
     @cached_property
     def sums_only(self) -> tuple[int, ...]:
-        """Processes known only from counters, by pid: none of their buffers is in this history."""
-        watched = {process.pid for process in self.recording.processes}
-        return tuple(
-            process.pid
-            for process in self.end.processes
-            if process.pid not in watched and Amounts.total(process.devices.values()).all
-        )
+        """Processes that were known only from counters, by pid: none of their buffers is in this history."""
+        found = {
+            pid for one in self.recording.counted() for pids in one.pids.values() for pid in pids
+        }
+        return tuple(sorted(found))
+
+    def is_lower_bound(self, device: str) -> bool:
+        """Whether more may have been held there than is known, between two readings or in lost events."""
+        return bool(self.losses) or any(device in one.pids for one in self.recording.counted())
 
     def need_everything(self, answer: str) -> None:
         """Raises Loss, which says what is missing, unless this recording is complete."""

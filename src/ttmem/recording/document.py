@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ttmem.errors import TtmemError
 from ttmem.recording.reader import Info
 from ttmem.recording.recording import Recording
 
@@ -11,6 +12,10 @@ SCHEMA = "ttmem.info/1"
 
 
 def document(recording: Recording, info: Info) -> dict[str, Any]:
+    try:
+        dropped = recording.dropped_events()
+    except TtmemError:  # no state of a damaged recording can be used
+        dropped = None
     return {
         "schema": SCHEMA,
         "file": info.name,
@@ -22,6 +27,7 @@ def document(recording: Recording, info: Info) -> dict[str, Any]:
         "closed": info.closed,
         "positions": [info.first, info.end],
         "lost_records": info.lost,
+        "dropped_events": dropped,
         "key_frames": info.key_frames,
         "telemetry_samples": info.telemetry,
         "bytes_by_type": dict(info.bytes_by_type),
@@ -36,6 +42,9 @@ def document(recording: Recording, info: Info) -> dict[str, Any]:
             }
             for process in (*recording.processes, *recording.counted_processes)
         ],
+        "totals_only": sorted(
+            {pid for one in recording.counted() for few in one.pids.values() for pid in few}
+        ),
         "markers": [marker._asdict() for marker in recording.markers],
         "damages": [damage._asdict() for damage in info.damages],
         "tail": info.tail,

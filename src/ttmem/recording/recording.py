@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -57,6 +58,24 @@ class Instant(NamedTuple):
     remark: str = ""  # if it is not quite the instant that was asked for, or one of several
 
 
+class Counted(NamedTuple):
+    """What counters said, at one reading, of all processes of which this recording has no events."""
+
+    position: int
+    time_ns: int
+    amounts: Mapping[str, Amounts]  # by unique id of the device
+    pids: Mapping[str, frozenset[int]]  # of those that hold something there
+
+
+class Held(NamedTuple):
+    """What one device holds at an instant, by events and counters together."""
+
+    instant: Instant
+    device: str  # unique id
+    amounts: Amounts
+    counted: bool  # the instant is that of a reading of counters, not of an event
+
+
 class Document(NamedTuple):
     """Anything in a file other than records."""
 
@@ -74,6 +93,7 @@ class Recording(Reader):
         self._replayed: Replay | None = None
         # Documents of the last context, by chunk: most are read again.
         self._chain: dict[int, Any] = {}
+        self._counted: tuple[Counted, ...] | None = None
         self.gaps: dict[int, int] = {}  # from position to position: missing in `stretches` so far
 
     def __enter__(self) -> Recording:
@@ -164,6 +184,8 @@ class Recording(Reader):
 
     def _peak(self, kind: str) -> Instant:
         """By events; if there are none, by the samples of the history."""
+        if found := self._highest_with_counters(kind):
+            return found
         position, reached, highest = self._reached(kind)
         text = ""
         if reached < highest:
@@ -202,6 +224,89 @@ class Recording(Reader):
         ):  # the ledger's peak is from before the recording, or from missing records
             position, reached = self._highest(kind)
         return position, reached, highest
+
+    def _highest_with_counters(self, kind: str) -> Instant | None:
+        """None if no process is known from counters alone."""
+        if not self.counted():
+            return None
+        best, highest = None, 0
+        for held in self.held():
+            if getattr(held.amounts, kind) > highest:
+                best, highest = held, getattr(held.amounts, kind)
+        if best is None:
+            return None
+        pids = sorted({pid for one in self.counted() for pid in one.pids.get(best.device, ())})
+        if not pids:
+            return best.instant
+        text = (
+            f"of pid {', '.join(map(str, pids))} only counters are known, which are read now and then: more than"
+            f" {human(highest)} may have been held in between"
+        )
+        return best.instant._replace(remark=text)
+
+    def counted(self) -> tuple[Counted, ...]:
+        """Every reading that changed what processes without events hold; empty if there was no such process."""
+        if self._counted is None:
+            found = tuple(self._read_counters())
+            self._counted = found if any(one.pids for one in found) else ()
+        return self._counted
+
+    def _read_counters(self) -> Iterator[Counted]:
+        from ttmem.ledger.context import CounterContext
+        from ttmem.snapshots.convert import read
+
+        names = [device.unique_id for device in self._devices(self._chunks.end)]
+        watched = {process.pid for process in self.processes}
+        pids: dict[int, int] = {}
+        before: Mapping[str, Amounts] = {}
+        for number in range(self._chunks.count(ChunkType.CONTEXT)):
+            amounts: dict[str, Amounts] = {}
+            holders: dict[str, frozenset[int]] = {}
+            try:
+                document = to_document(self._chunks.payload(ChunkType.CONTEXT, number))
+                for index, process in document.get("processes", {}).items():
+                    if process is not None:
+                        pids[int(index)] = int(process["pid"])
+                rows = document.get("rest", {}).get("counters")
+                for row in [] if rows is None else [read(CounterContext, row) for row in rows]:
+                    pid, device = pids[row.process], names[row.device]
+                    if row.has_events or pid in watched or not row.amounts.all:
+                        continue
+                    amounts[device] = Amounts.total([amounts.get(device, Amounts()), row.amounts])
+                    holders[device] = holders.get(device, frozenset()) | {pid}
+            except Exception:  # somebody else may have written it
+                continue
+            if rows is not None and amounts != before:
+                before = amounts
+                position = self._chunks.position(ChunkType.CONTEXT, number)
+                yield Counted(
+                    position, self._chunks.time(ChunkType.CONTEXT, number), amounts, holders
+                )
+
+    def held(self) -> Iterator[Held]:
+        """What devices hold after every event and every reading of counters, both together."""
+        readings = deque(self.counted())
+        by_events: dict[str, Amounts] = {}
+        by_counters: Mapping[str, Amounts] = {}
+
+        def both(device: str) -> Amounts:
+            parts = (held.get(device, Amounts()) for held in (by_events, by_counters))
+            return Amounts.total(parts)
+
+        for position, time, device, amounts in self.totals(0, self._chunks.end):
+            while readings and readings[0].position <= position:
+                reading, by_counters = readings[0], readings.popleft().amounts
+                for one in by_counters:
+                    instant = Instant(reading.position, reading.time_ns, reading.time_ns)
+                    yield Held(instant, one, both(one), counted=True)
+            by_events[device] = amounts
+            end = self.mesh_end(position + 1)  # devices of a mesh change together
+            yield Held(Instant(end, time, time), device, both(device), counted=False)
+        for reading in readings:
+            by_counters = reading.amounts
+            for one in by_counters:
+                instant = Instant(reading.position, reading.time_ns, reading.time_ns)
+                yield Held(instant, one, both(one), counted=True)
 
     def _highest(self, kind: str, first: int = 0, last: int | None = None) -> tuple[int, int]:
         """(position after the record, bytes) of the most that one device held; reads the whole range."""
@@ -634,6 +739,13 @@ class Recording(Reader):
             reached, time = found.end, found.ended_ns
         if reached + MASK_RECORDS < end:
             self.gaps[reached] = end
+
+    def dropped_events(self) -> int:
+        """Events that were lost before they could be recorded: by their program, its probe or a reader."""
+        # What was alive when the recording began is in its first state, whatever a probe's reader had missed by then.
+        first = self.snapshot(Instant(self._start, self.time_at(self._start)), Question())
+        before = sum(one.dropped_events for one in first.processes if "probe" in one.sources)
+        return self.at("end").losses.dropped_events - before
 
     def banks(self, device: str, kind: MemoryKind) -> Banks:
         """The banks of a device for a kind of memory, as far as they were declared."""

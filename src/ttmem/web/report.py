@@ -106,7 +106,8 @@ def payload(history: History, progress: Progress) -> str:
     lives = Lives(history, names, progress)
     programs = Programs(recording, lives, names, progress)
     markers = _markers(history, lives)
-    peaks = [_peak(peak, lives) for peak in history.peaks if peak.device in names]
+    known = {names[number] for number in lives.steps.device}
+    peaks = [_peak(history, peak, lives) for peak in history.device_peaks if peak.device in known]
     peaks += _counted(history, lives, names)
     keys = [peak["time"] for peak in peaks if peak["memory"] != "cb"]
     keys += [mark["time"] for mark in _key_markers(markers)]
@@ -167,13 +168,15 @@ def _about(history: History) -> dict[str, Any]:
     }
 
 
-def _peak(peak: PeakInstant, lives: Lives) -> dict[str, Any]:
+def _peak(history: History, peak: PeakInstant, lives: Lives) -> dict[str, Any]:
     return {
         "device": peak.device,
         "memory": peak.memory,
         "bytes": peak.bytes,
-        "time": lives.at(peak.position - 1),
-        "position": peak.position,
+        "time": max(0, peak.time_ns - history.info.started_ns)
+        if peak.counted
+        else lives.at(peak.position - 1),
+        "position": None if peak.counted else peak.position,
     }
 
 

@@ -63,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("--stale must be 1 or more, and --top 0 or more")
     with open_recording(options.file) as recording:
         history = History(recording)
-        history.need_allocations("peaks")
+        if not history.device_peaks:
+            history.need_allocations("peaks")
         wanted = MEMORIES.get(options.memory)
         found = [
             composition

@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ttmem.commands.options import add_recording
+from ttmem.errors import TtmemError
 from ttmem.sizes import human, several
 from ttmem.text import clean
 from ttmem.views.terminal import as_json
@@ -64,7 +66,7 @@ def _lines(recording: Recording, info: Info) -> list[str]:
         f"  host       {about.get('host', 'N/A')}",
         f"  command    {about.get('command') or 'N/A'}",
         f"  time       {_clock(info.started_ns)}, {(info.ended_ns - info.started_ns) / SECOND_NS:,.3f} s",
-        f"  records    {records:,}{each}; {info.lost:,} lost",
+        f"  records    {records:,}{each}; {info.lost:,} lost{_never_recorded(recording)}",
         f"  size       {human(info.bytes)}: {human(of_records)} records, {human(frames)}"
         f" {several(info.key_frames, 'key frame')} and context, {human(info.bytes_by_type['strings'])} strings",
     ]
@@ -91,6 +93,13 @@ def _lines(recording: Recording, info: Info) -> list[str]:
     lines.append(f"  damage     {_damage(info)}")
     lines += [f"    {damage}" for damage in info.damages[:MOST_DAMAGES]]
     return lines
+
+
+def _never_recorded(recording: Recording) -> str:
+    with suppress(TtmemError):  # no state of a damaged recording can be used
+        if dropped := recording.dropped_events():
+            return f"; {several(dropped, 'event')} were lost before, by their program or reader"
+    return ""
 
 
 def _damage(info: Info) -> str:

@@ -244,7 +244,19 @@ def outcome(name: str, written: Written) -> str:
         text += f"; {several(written.lost, 'record')} lost: {why}"
     elif written.problem:
         text += f"; it is incomplete: {written.problem}"
+    elif written.records and (dropped := _dropped(name)):
+        text += (
+            f"; {several(dropped, 'event')} of programs were lost before (a larger --events helps)"
+        )
     return text
+
+
+def _dropped(name: str) -> int:
+    from ttmem.recording import Recording
+
+    with suppress(TtmemError, OSError), Recording(name) as recording:  # a pipe is none
+        return recording.dropped_events()
+    return 0
 
 
 class RunRecording:

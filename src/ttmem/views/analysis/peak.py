@@ -22,12 +22,14 @@ from ttmem.views.selection import TITLES
 from ttmem.views.table import Cell, Column, Table, page, section
 
 SCHEMA = "ttmem.peak/1"
+SECOND_NS = 1_000_000_000
 PROGRAMS = 3
 PARTS = {
     Part.CIRCULAR: "circular and dataflow buffers",
     Part.INTERMEDIATE: "intermediates of the running op",
     Part.PERSISTENT: "persistent",
     Part.STALE: "stale",
+    Part.COUNTED: "of processes known only from counters",
 }
 SHARED = (
     "Circular buffers of cached programs share addresses: together they take what the row CB says, which is less than"
@@ -72,6 +74,7 @@ def _peak_document(found: Composition, by: Sequence[str]) -> dict[str, Any]:
         "devices": [device_document(device) for device in found.devices],
         "memory": found.memory,
         "bytes": found.bytes,
+        "at_least": found.at_least,
         "capacity": found.capacity,
         "position": found.position,
         "time_ns": found.time_ns,
@@ -79,7 +82,7 @@ def _peak_document(found: Composition, by: Sequence[str]) -> dict[str, Any]:
         "running": {"op": op, "site": site},
         "stale_unknown": found.stale_unknown,
         "holders": [
-            {**one._asdict(), "part": one.part.value}
+            {**one._asdict(), "part": one.part.value, "number": one.number or None}
             for one in (found.by(*by) if by else found.holders)
         ],
         "programs": [one._asdict() for one in found.programs],
@@ -111,9 +114,10 @@ def render_peaks(
     blocks = [_block(history, one, names, by, top, width) for one in ranked]
     return page(
         [
+            note_lines(_warnings(history), width),
             *blocks,
             _least(least, names, width),
-            note_lines(_notes(history, ranked), width),
+            note_lines(_notes(ranked), width),
         ],
         width,
         color,
@@ -130,10 +134,12 @@ def _block(
 ) -> list[Line]:
     of = f" of {human(found.capacity)}" if found.capacity else ""
     share = share_text(found.bytes / found.capacity) if found.capacity else None
-    when = history.recording.since_start(found.position, found.time_ns)
-    head = f"PEAK OF {memory_name(found.memory)}  {human(found.bytes)}{of}"
+    when = f"{(found.time_ns - history.info.started_ns) / SECOND_NS:,.3f} s"
+    least = "at least " if found.at_least else ""
+    head = f"PEAK OF {memory_name(found.memory)}  {least}{human(found.bytes)}{of}"
     where = names.sentence(device.unique_id for device in found.devices)
-    remark = f"{share + ', ' if share else ''}{where}, at {when} (--at '#{found.position}')"
+    at = f"@{found.time_ns}" if found.counted else f"#{found.position}"
+    remark = f"{share + ', ' if share else ''}{where}, at {when} (--at '{at}')"
     return [
         *section(head, remark, indent(_parts(found, width - 2), 2)),
         *_holders(found, by, top, width),
@@ -165,7 +171,7 @@ def _holders(found: Composition, by: Sequence[str], top: int, width: int) -> lis
         [
             ink(f"  {human(one.bytes)}"),
             ink(share_text(one.bytes / found.bytes)),
-            ink(f"{one.number:,}"),
+            ink(f"{one.number:,}") if one.number else faint("N/A"),
             ink(one.kind),
             *([ink(one.part.value)] * (not by)),
             partial(_name, one, by),
@@ -190,6 +196,8 @@ def _callers(one: Holder, width: int) -> list[Line]:
 def _name(one: Holder, by: Sequence[str], width: int) -> Line:
     if one.kind == "CB":
         return faint(f"circular buffers of {several(one.number, 'program')}")
+    if one.part is Part.COUNTED:
+        return faint(f"pid {one.pid}: only its counters are known")
     if not by or by[0] in ("site", "stack"):
         shown = Origin(one.op if not by else "", one.site, one.phase if not by else None)
         return ink(made_by(shown, width, "" if by or one.site else "outside any op").strip())
@@ -250,7 +258,8 @@ def _least(least: Sequence[LeastFree], names: DeviceNames, width: int) -> list[L
     return section("LARGEST FREE BLOCK", "at its smallest, in each phase", lines)
 
 
-def _notes(history: History, found: Sequence[Composition]) -> list[Note]:
+def _warnings(history: History) -> list[Note]:
+    """Before the figures: they are lower bounds."""
     notes = [
         Note("!", Style.WARN, f"this recording is not complete: {loss}") for loss in history.losses
     ]
@@ -258,6 +267,11 @@ def _notes(history: History, found: Sequence[Composition]) -> list[Note]:
         pids = ", ".join(map(str, history.sums_only))
         text = f"of pid {pids} only counters are known; `ttmem run` records each buffer"
         notes.append(Note("!", Style.WARN, text))
+    return notes
+
+
+def _notes(found: Sequence[Composition]) -> list[Note]:
+    notes = []
     if any(one.memory == L1_USED and one.bytes > (one.capacity or one.bytes) for one in found):
         notes.append(Note("-", Style.FAINT, OVERLAP))
     if any(len(one.programs) > 1 for one in found):
