@@ -218,6 +218,34 @@ def test_a_trace_region_that_was_0_6_percent_too_small_is_named(
     assert "Out of Memory" in program.done.stdout
 
 
+SHARDED_SMALL = """\
+import ttnn
+
+device = ttnn.open_mesh_device(ttnn.MeshShape(1, 1), l1_small_size=6144)
+cores = ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(1, 0))])
+shards = ttnn.ShardSpec(cores, [32, 32], ttnn.ShardOrientation.ROW_MAJOR)
+height = ttnn.TensorMemoryLayout.HEIGHT_SHARDED
+config = ttnn.MemoryConfig(height, ttnn.BufferType.L1_SMALL, shards)
+kept = []
+for _ in range(4):
+    kept.append(ttnn.empty([64, 32], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, config))
+"""
+
+
+def test_summary_explanation_and_size_say_the_same_of_a_sharded_request(
+    machine: Machines, environment: Environment
+) -> None:
+    given = ("-o", "run.ttmem")
+    program = UserProgram(machine("p150"), environment.python, SHARDED_SMALL, options=given)
+
+    _, document = answered("size", recording(program))
+
+    (small,) = [size for size in document["sizes"] if size["name"] == "l1_small_size"]
+    assert (small["observed"], small["at_least"]) == (8192, True)
+    assert "l1_small_size=8192 or more" in program.done.stderr
+    assert "l1_small_size=6144: at least 8192 were needed" in program.done.stderr
+
+
 # Two tests in one process; the first leaves what it computed in a cache, and the second has no space.
 TWO_TESTS = """\
 import sys

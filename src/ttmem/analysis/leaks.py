@@ -102,12 +102,13 @@ def find_leaks(
     chosen, per_window = _merged(windows.windows)
     if len(chosen) < LEAST_WINDOWS and by in ("mark", "phase"):
         raise BadInput(_too_few(history, windows))
-    levels = _Levels(history, chosen, frozenset(ignore_phases), windows.by == "window")
+    caches = _Caches(history, chosen)
+    idle = caches.without_dispatch() if windows.by == "window" else frozenset()
+    levels = _Levels(history, chosen, frozenset(ignore_phases), idle)
     short = levels.too_short(max(1, min_bytes))
     judged = [level for level in levels.lines() if len(level.marks) >= LEAST_WINDOWS]
     if short and not judged:
         raise Loss(_too_few(history, windows))
-    caches = _Caches(history, chosen)
     judge = _Judge(history, windows, chosen, per_window, caches, min_bytes)
     found = [judge.line(level) for level in judged]
     steady = sum(finding.verdict is LeakVerdict.STEADY for finding in found)
@@ -183,13 +184,18 @@ class _Level(NamedTuple):
 class _Levels:
     """The low-water mark of every line of code on every device in every window.
 
-    `parts`: the windows are parts of the run. One in which a process frees nothing repeats nothing: it loads weights.
+    `idle`: parts of the run, by number, in which no program was dispatched. If a process frees nothing in one either,
+    it repeats nothing there: it loads weights.
     """
 
     def __init__(
-        self, history: History, windows: Sequence[Window], ignored: frozenset[str], parts: bool
+        self,
+        history: History,
+        windows: Sequence[Window],
+        ignored: frozenset[str],
+        idle: frozenset[int],
     ) -> None:
-        self._windows, self._parts = windows, parts
+        self._windows, self._idle = windows, idle
         self._marks: dict[tuple[ProcessLine, str], list[int]] = {}
         self._last: dict[int, int] = {}  # the last allocation of each process
         self._first: dict[int, int] = {}
@@ -259,7 +265,7 @@ class _Levels:
             for number, window in enumerate(self._windows)
             if window.end <= last + 1
             and (first is None or window.end > first)
-            and (not self._parts or (serial, number) in self._freeing)
+            and (number not in self._idle or (serial, number) in self._freeing)
         ]
 
     def lines(self) -> Iterator[_Level]:
@@ -312,8 +318,12 @@ class _Caches:
     def __init__(self, history: History, windows: Sequence[Window]) -> None:
         self.kernels: dict[str, list[int]] = defaultdict(list)
         self.binaries: dict[str, list[int]] = defaultdict(list)
+        starts = history.at(windows[0].first).devices if windows else ()
+        self._dispatches = [sum(device.kernels.dispatches or 0 for device in starts)]
         for number, window in enumerate(windows):
-            for device in history.at(window.end).devices:
+            devices = history.at(window.end).devices
+            self._dispatches.append(sum(device.kernels.dispatches or 0 for device in devices))
+            for device in devices:
                 for table, value in (
                     (self.kernels, device.kernels.count),
                     (self.binaries, device.kernels.dram_binaries),
@@ -323,6 +333,11 @@ class _Caches:
                     before = values[-1] if values else 0
                     # Unknown while a kernel is being loaded.
                     values.append(before if value is None else value)
+
+    def without_dispatch(self) -> frozenset[int]:
+        """The windows, by number, in which no program was dispatched."""
+        counts = enumerate(pairwise(self._dispatches))
+        return frozenset(number for number, (before, after) in counts if after <= before)
 
 
 class _Judge:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ttmem.analysis.composition import Holder, composition
-from ttmem.analysis.failures import explain
+from ttmem.analysis.failures import Explanation, explain
 from ttmem.analysis.history import L1_USED, History, PeakInstant
 from ttmem.analysis.recorded_failures import recorded_failures
-from ttmem.events import Event, MemoryKind, Notice
+from ttmem.events import MemoryKind
+from ttmem.events.runtime_messages import Verdict
 from ttmem.snapshots import Device, Snapshot
 
 TRACE_PAGE = 8192  # of each bank
 L1_ALIGNMENT = 64  # of DRAM on Blackhole; on Wormhole it is 32
 SEEN_ONLY = "other batch sizes, sequence lengths and inputs than those of this run"
+HOLD_LESS = (
+    "hold less in L1 (`ttmem peak` says what), unless worker_l1_size was set below its default"
+)
 SKUS = {
     "n150": "wh_n150",
     "n300": "wh_n300",
@@ -74,21 +78,25 @@ class Sizes:
 
 def sizes(history: History, margin: float = 0.25, kv: KvCache | None = None) -> Sizes:
     """`margin` is added to what was observed. Loss if the recording is incomplete."""
-    history.need_everything("advice")
-    device = _busiest(history)
-    small = _l1_small(history, device, margin)
+    failed = [explain(failure) for failure in recorded_failures(history.recording)]
+    if history.losses or not failed:
+        history.need_everything("advice")
+    device = _busiest(history, failed)
+    small = _l1_small(history, device, margin, failed)
     found = (
         small,
-        _trace(history, device, margin),
-        _worker_l1(history, device, margin, small),
+        _trace(history, device, margin, failed),
+        _worker_l1(history, device, margin, small, failed),
         _tokens(history, device, margin, kv or KvCache()),
     )
     board = device.board
     return Sizes(board, SKUS.get(board or "", board), found)
 
 
-def _busiest(history: History) -> Device:
+def _busiest(history: History, failed: Iterable[Explanation]) -> Device:
     """The device with the highest peak of all kinds: sizes are the same for every device of a mesh."""
+    if not history.peaks:  # the first allocation failed
+        return next(one for one in history.devices.values() if any(_is_on(f, one) for f in failed))
     sums: dict[str, int] = {}
     for peak in history.peaks:
         sums[peak.device] = sums.get(peak.device, 0) + peak.bytes
@@ -106,46 +114,67 @@ def _up(value: float, step: int) -> int:
     return -(-int(-(-value // 1)) // step) * step
 
 
-def _refused(history: History, device: Device, kind: MemoryKind) -> Iterator[int]:
-    """Bytes that a region would have needed, in all banks: what it held, plus what was refused."""
-    for marker in history.markers:
-        if marker.kind == "failure" and marker.device in (None, device.unique_id):
-            for batch in history.recording.batches(marker.position, marker.position + 1):
-                event = Event.unpack(batch.events)
-                if event.op == Notice.ALLOCATION_FAILED and event.kind == kind:
-                    now = history.at(marker.position).device(device.unique_id)
-                    held = getattr(now.memory, kind.name.lower()).held if now else 0
-                    yield held + event.size
+def _refused(refused: Iterable[Explanation], device: Device, kind: MemoryKind) -> list[Explanation]:
+    """The buffers that did not fit into a region whose size users choose."""
+    return [
+        one
+        for one in refused
+        if one.failure.what == "buffer" and one.failure.kind == kind and _is_on(one, device)
+    ]
 
 
-def _l1_small(history: History, device: Device, margin: float) -> Advice:
+def _is_on(one: Explanation, device: Device) -> bool:
+    found = one.failure.device
+    return found is not None and found.unique_id == device.unique_id
+
+
+def _region(
+    history: History, device: Device, kind: MemoryKind, failed: Iterable[Explanation]
+) -> tuple[int, int | None, int, bool] | None:
+    """Banks, and in each of them the size, what was needed, and whether that is a lower bound; None: unknown."""
+    number, size, _ = history.recording.banks(device.unique_id, kind)
+    if not number:
+        return None
+    refused = _refused(failed, device, kind)
+    peak = _peak(history, device, kind.name.lower())
+    needed = max(
+        [-(-peak.bytes // number) if peak else 0, *(one.region_size or 0 for one in refused)]
+    )
+    return number, size, needed, bool(refused)
+
+
+def _l1_small(
+    history: History, device: Device, margin: float, failed: Iterable[Explanation]
+) -> Advice:
     unit = "bytes per core"
-    number, size, _ = history.recording.banks(device.unique_id, MemoryKind.L1_SMALL)
-    if not number:
+    region = _region(history, device, MemoryKind.L1_SMALL, failed)
+    if region is None:
         return _unknown("l1_small_size", unit, "the banks of the device are not recorded")
-    refused = [need // number for need in _refused(history, device, MemoryKind.L1_SMALL)]
-    peak = _peak(history, device, "l1_small")
-    observed = max([-(-peak.bytes // number) if peak else 0, *refused])
+    _, size, observed, at_least = region
     advised = _up(observed * (1 + margin), L1_ALIGNMENT)
-    return Advice("l1_small_size", unit, size, observed, bool(refused), advised, SEEN_ONLY)
+    return Advice("l1_small_size", unit, size, observed, at_least, advised, SEEN_ONLY)
 
 
-def _trace(history: History, device: Device, margin: float) -> Advice:
-    unit = "bytes in all banks together"
-    number, size, _ = history.recording.banks(device.unique_id, MemoryKind.TRACE)
-    if not number:
-        return _unknown("trace_region_size", unit, "the banks of the device are not recorded")
-    refused = list(_refused(history, device, MemoryKind.TRACE))
+def _trace(
+    history: History, device: Device, margin: float, failed: Iterable[Explanation]
+) -> Advice:
+    name, unit = "trace_region_size", "bytes in all banks together"
+    region = _region(history, device, MemoryKind.TRACE, failed)
+    if region is None:
+        return _unknown(name, unit, "the banks of the device are not recorded")
+    number, size, needed, at_least = region
     peak = _peak(history, device, "trace")
-    observed = max([peak.bytes if peak else 0, *refused])
+    asked = peak.bytes if peak else 0  # banks may be rounded up
+    observed = asked if needed * number < asked + number else needed * number
     advised = _up(observed * (1 + margin), TRACE_PAGE * number)
     missing = SEEN_ONLY if observed else "a trace: none was captured in this run"
     configured = None if size is None else size * number
-    name = "trace_region_size"
-    return Advice(name, unit, configured, observed, bool(refused), advised, missing)
+    return Advice(name, unit, configured, observed, at_least, advised, missing)
 
 
-def _worker_l1(history: History, device: Device, margin: float, small: Advice) -> Advice:
+def _worker_l1(
+    history: History, device: Device, margin: float, small: Advice, failed: Iterable[Explanation]
+) -> Advice:
     """The runtime takes l1_small_size out of it: the larger of what is configured and what is advised."""
     reserved = small.configured or 0
     name, unit = "worker_l1_size", f"bytes per core, with l1_small_size={reserved} in it"
@@ -164,15 +193,19 @@ def _worker_l1(history: History, device: Device, margin: float, small: Advice) -
     running = highest if now.memory.cb.resident is None else _fullest_core(then, device)
     buffers = -(-now.memory.l1.held // number)
     available = size + reserved
-    short = _short_of_l1(history, device)
-    observed = max(running + buffers + reserved, available + short if short else 0)
+    peak_needs = running + buffers + reserved
+    if worst := _worst_in_l1(failed, device):
+        short = 0 if worst.verdict is Verdict.FRAGMENTED else worst.short_by or 0
+        observed = max(peak_needs, available + short if short else 0)
+        reason = f"{_why_refused(worst)}; {HOLD_LESS}"
+        return Advice(name, unit, available, observed, True, None, SEEN_ONLY, reason)
+    observed = peak_needs
     if observed > available:
         reason = (
-            f"at the peak, buffers take {buffers} and circular buffers {running} of the {size} of each core, and what"
-            f" was refused needs {short} more; hold less in L1 (`ttmem peak` says what), unless worker_l1_size was set"
-            " below its default"
+            f"at the peak, buffers take {buffers} and circular buffers {running} of the {size} of each core;"
+            f" {HOLD_LESS}"
         )
-        return Advice(name, unit, available, observed, bool(short), None, SEEN_ONLY, reason)
+        return Advice(name, unit, available, observed, False, None, SEEN_ONLY, reason)
     missing = f"{SEEN_ONLY}; instants other than the peak of L1 used"
     room = max(reserved, small.advised or 0)
     advised = min(_up((highest + buffers) * (1 + margin) + room, L1_ALIGNMENT), available)
@@ -188,16 +221,32 @@ def _fullest_core(then: Snapshot, device: Device) -> int:
     return max(held.values(), default=0)
 
 
-def _short_of_l1(history: History, device: Device) -> int:
-    """By how much each core was too small for the largest request that was refused; 0: none was."""
+def _worst_in_l1(failed: Iterable[Explanation], device: Device) -> Explanation | None:
+    """The refused request that each core was most too small for; None: there was none."""
+    refused = [
+        one
+        for one in failed
+        if (one.failure.what != "buffer" or one.failure.kind == MemoryKind.L1)
+        and _is_on(one, device)
+        and one.verdict is not Verdict.UNKNOWN
+    ]
+    return max(refused, key=lambda one: one.short_by or 0, default=None)
+
+
+def _why_refused(one: Explanation) -> str:
+    """Of one bank, which is the L1 of one core."""
+    if one.failure.what != "buffer":
+        return f"{one.failure.what} were refused that lacked {one.short_by} on each core"
+    held = "N/A" if one.size is None or one.free is None else one.size - one.free
     refused = (
-        explain(failure).short_by or 0
-        for failure in recorded_failures(history.recording)
-        if (failure.what != "buffer" or failure.kind == MemoryKind.L1)
-        and failure.device is not None
-        and failure.device.unique_id == device.unique_id
+        f"a buffer of {one.needed} on each core was refused while {held} of {one.size} were held"
     )
-    return max(refused, default=0)
+    if one.verdict is Verdict.FRAGMENTED:
+        return (
+            f"{refused}: L1 was fragmented, its largest free block was {one.largest}, and a larger worker_l1_size is no"
+            " remedy for that"
+        )
+    return f"{refused}: {one.short_by} were missing"
 
 
 def _tokens(history: History, device: Device, margin: float, kv: KvCache) -> Advice:

@@ -48,6 +48,13 @@ class BankFigures:
     free: int | None
     largest: int | None
 
+    @property
+    def least_bank_size(self) -> int | None:
+        """With which it might have fitted; more if free memory was fragmented."""
+        if self.bank_size is None or self.free is None:
+            return None
+        return self.bank_size - self.free + self.needed
+
 
 @dataclass(frozen=True, slots=True)
 class Clash:

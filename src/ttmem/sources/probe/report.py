@@ -150,8 +150,8 @@ def _size_at_peak(counter: Counter, activity: Activity) -> int | None:
 
 def _refusal(failure: Failure) -> Iterator[Refusal]:
     said = runtime_messages.bank_figures(failure.message)
-    if said and said.bank_size is not None and said.free is not None:
-        yield Refusal(failure.kind, said.bank_size - said.free + said.needed, said.bank_size)
+    if said and said.least_bank_size is not None:
+        yield Refusal(failure.kind, said.least_bank_size, said.bank_size)
     elif runtime_messages.is_out_of_memory(failure.message):
         yield Refusal(failure.kind)
 

@@ -125,10 +125,8 @@ def _buffer(said: BankFigures) -> tuple[str, Facts]:
 
 
 def _exhausted(said: BankFigures) -> str:
-    if said.kind == "L1_SMALL" and said.bank_size is not None and said.free is not None:
-        return (
-            f"open the device with l1_small_size={said.bank_size - said.free + said.needed} or more"
-        )
+    if said.kind == "L1_SMALL" and said.least_bank_size is not None:
+        return f"open the device with l1_small_size={said.least_bank_size} or more"
     return EXHAUSTED_L1 if said.kind == "L1" else EXHAUSTED_DRAM
 
 

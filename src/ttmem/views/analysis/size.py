@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from ttmem.analysis.sizing import Advice, Sizes
+from ttmem.analysis.sizing import SEEN_ONLY, Advice, Sizes
 from ttmem.views.ink import Line, Style, faint, indent, ink, paragraph
 from ttmem.views.notes import Note, note_lines
 from ttmem.views.table import Column, Table, page, section
@@ -40,7 +40,10 @@ def render_sizes(name: str, found: Sizes, margin: float, *, width: int, color: b
     body = Table(columns, rows).fitted_lines(width, [_below(one, width) for one in found.advice])
     title = f"SIZES FOR {found.board or 'AN UNKNOWN BOARD'}"
     remark = f"needed in {name}; advised: {margin:.0%} more, as far as there is space"
-    notes = [Note("!", Style.WARN, text) for one in found.advice for text in _short(one)]
+    notes = [
+        *(Note("!", Style.WARN, text) for one in found.advice for text in _short(one)),
+        Note("-", Style.FAINT, f"not seen: {SEEN_ONLY}"),
+    ]
     return page([section(title, remark, body), note_lines(notes, width)], width, color)
 
 
@@ -55,7 +58,8 @@ def _needed(one: Advice) -> Line:
 
 
 def _below(one: Advice, width: int) -> list[Line]:
-    text = f"{one.unit}; not seen: {one.not_observed}"
+    more = one.not_observed.removeprefix(SEEN_ONLY).removeprefix("; ")
+    text = f"{one.unit}; not seen: {more}" if more else one.unit
     if one.reason:
         text = f"N/A: {one.reason}"
     return indent(paragraph(text, width - 4, Style.FAINT), 4)
