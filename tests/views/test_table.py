@@ -211,3 +211,18 @@ def test_a_cell_of_a_device_is_shown_whole_or_not_at_all(width: int) -> None:
     assert max(map(len, lines)) <= width
     assert not any("…" in line for line in lines)
     assert sum(line.count("%") for line in lines) == 2 * len(devices)
+
+
+@pytest.mark.parametrize("name", ["four_devices", "thirty_two_devices", "sixty_processes"])
+def test_no_amount_is_cut_in_any_window(name: str) -> None:
+    snapshot = CASES[name]()
+    cut_amount = re.compile(r"\d\.\d? ?[KMGT]?i?…")
+
+    cut = {
+        (width, height)
+        for width in range(40, 130)
+        for height in (None, 24)
+        if cut_amount.search(render(snapshot, width=width, color=False, height=height))
+    }
+
+    assert cut == set()

@@ -113,8 +113,8 @@ def _use_column(
 
     def draw(one: Device, space: int) -> Line:
         rest = space - pairs.width - 1
-        meter = (Span(" "), *sheet.meter(one, kind, rest)) if rest >= PERCENT else EMPTY
-        return (*pairs.line(*use(one)), *meter)
+        figures = pairs.line(*use(one))
+        return (*figures, Span(" "), *sheet.meter(one, kind, rest)) if rest >= PERCENT else figures
 
     least, most = pairs.width + (1 + bar if bar else 0), pairs.width + 1 + MOST_BAR + 1 + PERCENT
     title = f"{kind.title} {USED}"
