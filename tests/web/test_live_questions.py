@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ttmem.events import Remark
 from ttmem.fast_dataclasses import replace
 from ttmem.feeds import idle_host
 from ttmem.feeds.local_feed import LocalFeed
-from ttmem.snapshots import Buffer, Question, Snapshot
+from ttmem.snapshots import Buffer, Process, Question, Snapshot
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 from starlette.requests import Request
@@ -112,3 +113,35 @@ def test_others_than_root_get_as_many_rows_as_from_the_server(uid: int, most: in
     assert asked(b"detail=buffers").limit == most
     assert asked(b"detail=buffers&limit=100000").limit == most
     assert asked(b"detail=buffers&limit=7").limit == 7
+
+
+class Costly(Told):
+    """It takes a while to follow, even if nobody looks."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        process = Process(1, 2, "ann", None, True, (source,), False, {})
+        super().__init__(folder, lambda _: replace(idle_host(), processes=(process,)))
+        self.followed = 0
+
+    def follow(self) -> None:
+        self.followed += 1
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+
+
+def test_while_nobody_looks_costly_counters_are_read_less_often_than_events(tmp_path: Path) -> None:
+    counters, events = Costly(tmp_path, "shared memory v3"), Costly(tmp_path, "probe")
+
+    async def follow() -> None:
+        lives = [Live(feed, 0.1) for feed in (counters, events)]
+        tasks = [asyncio.ensure_future(live.keep_past()) for live in lives]
+        while events.followed < 4:
+            await asyncio.sleep(0.05)
+        for task, live in zip(tasks, lives, strict=True):
+            task.cancel()
+            live.close()
+
+    asyncio.run(follow())
+
+    assert counters.followed <= 2
