@@ -16,7 +16,7 @@ from ttmem.commands import main
 from ttmem.events import Amounts
 from ttmem.ledger import Books
 from ttmem.recording import Recording
-from ttmem.recording.format import ChunkType
+from ttmem.recording.format import HEADER_SIZE, ChunkType, Header
 from ttmem.recording.recorder import Recorder, described
 from ttmem.recording.writer import FileSink
 
@@ -63,6 +63,20 @@ def test_counters_of_another_shape_are_left_out(counted: Path, rows: bytes, tmp_
 
     with Recording(str(path)) as recording:
         assert [(one.pid, dict(one.devices)) for one in recording.counted_processes] == [(41, {})]
+
+
+def test_it_counts_what_only_a_later_version_can_read(
+    counted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = Header.unpack(counted.read_bytes()[:HEADER_SIZE])
+    with counted.open("ab") as file:
+        for later in (first._replace(type=99), first._replace(type=4, version=2)):
+            file.write(later._replace(stored=0, raw=0, flags=0, payload_crc=0).pack())
+
+    assert main(["info", str(counted)]) == 0
+    assert (
+        "  unknown    2 chunks of a later version of ttmem, not used\n" in capsys.readouterr().out
+    )
 
 
 def test_it_says_whether_the_file_is_still_being_written(

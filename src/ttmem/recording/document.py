@@ -30,6 +30,7 @@ def document(recording: Recording, info: Info) -> dict[str, Any]:
         "dropped_events": dropped,
         "key_frames": info.key_frames,
         "telemetry_samples": info.telemetry,
+        "unknown_chunks": info.unknown,
         "bytes_by_type": dict(info.bytes_by_type),
         "processes": [
             {

@@ -83,6 +83,7 @@ class Info:
     lost: int  # records that could not be written
     key_frames: int
     telemetry: int  # samples of the sensors
+    unknown: int  # chunks that only a later version can read
     bytes_by_type: Mapping[str, int]
     closed: bool  # the writer finished; otherwise it was killed, or is still writing
     damages: tuple[Damage, ...]
@@ -151,6 +152,7 @@ class Reader:
             lost=chunks.lost,
             key_frames=chunks.count(ChunkType.STATE),
             telemetry=chunks.count(ChunkType.TELEMETRY),
+            unknown=chunks.unknown,
             bytes_by_type={kind.name.lower(): chunks.stored[kind] for kind in ChunkType},
             closed=chunks.closed,
             damages=tuple(chunks.damages),

@@ -84,6 +84,9 @@ def _lines(recording: Recording, info: Info) -> list[str]:
     found = [several(count, *KINDS.get(kind, (kind, kind))) for kind, count in counts.items()]
     lines.append(f"  markers    {', '.join(found) or 'none'}")
     lines.append(f"  telemetry  {several(info.telemetry, 'sample') if info.telemetry else 'none'}")
+    if info.unknown:
+        what = several(info.unknown, "chunk")
+        lines.append(f"  unknown    {what} of a later version of ttmem, not used")
     ending = "not closed: its writer was killed, or still writes"
     if info.closed:
         ending = "the writer closed it"
