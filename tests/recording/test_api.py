@@ -37,6 +37,17 @@ def test_an_existing_file_is_refused_before_the_block_runs(tmp_path: Path) -> No
     assert not ran
 
 
+def test_a_mark_in_a_confidential_recording_has_no_directories(tmp_path: Path) -> None:
+    path = tmp_path / "run.ttmem"
+
+    with ttmem.record(str(path), shm=str(tmp_path), confidential=True):
+        ttmem.mark("loaded /home/ann/secret/weights.bin")
+
+    with Recording(str(path)) as recording:
+        assert [mark.text for mark in recording.markers] == ["loaded weights.bin"]
+    assert b"secret" not in path.read_bytes()
+
+
 def test_no_part_of_a_command_stays_in_a_confidential_text() -> None:
     secret = "exec(eval(sys.stdin.read())) --token 7"
     text = f"a free of an unknown buffer, from pid 42 (python -c {secret}); see /home/ann/x.py:7"

@@ -366,7 +366,8 @@ class Recorder:
             self._strings = {}
 
     def _write_marks(self, now: int) -> None:
-        if self._marks and self._writer.document(ChunkType.MARKS, self._marks, now):
+        marks = without_secrets(self._marks) if self._confidential else self._marks
+        if marks and self._writer.document(ChunkType.MARKS, marks, now):
             self._marks = []
         del self._marks[MOST_MARKS:]  # the sink is stuck
 
