@@ -359,3 +359,12 @@ def test_amounts_have_their_unit_whatever_it_is(units: Units, unit: str) -> None
         OverviewPage(), look_back(CASES["four_devices"](), 200, 56, MonitorState(units=units))
     )[0]
     assert re.search(rf"DRAM [\d,.]+ {unit} / [\d,.]+ {unit} ", host)
+
+
+def test_a_remark_that_stands_above_every_page_is_not_repeated_on_the_overview() -> None:
+    first, second = (Anomaly("any", f"the {name} remark") for name in ("first", "second"))
+    host = replace(CASES["four_devices"](), remarks=(first, second))
+    picture = "\n".join(draw(OverviewPage(), look_back(host, 120, 36)))
+
+    assert "the first remark" not in picture
+    assert "the second remark" in picture

@@ -60,7 +60,7 @@ def alarm_lines(look: Look, most: int = 1) -> list[Line]:
     snapshot, width = look.snapshot, look.width
     notes = [
         *anomaly_notes(snapshot, look.names),
-        *remark_notes(snapshot),
+        *remark_notes(snapshot)[1:],  # the first one is above every page
         *missing_notes(snapshot, look.names),
     ]
     if not notes:
