@@ -11,6 +11,7 @@ from pathlib import Path
 from fuzz.recordings import GOLDEN, golden, sealed
 from ttmem.errors import TtmemError
 from ttmem.recording import Recording
+from ttmem.recording.document import document
 from ttmem.snapshots import DETAILS
 
 INSTANTS = ("start", "peak:l1_used", "oom", "#60", "end")
@@ -39,7 +40,9 @@ def _read(path: Path, chance: random.Random) -> None:
     try:
         with Recording(str(path)) as recording:
             recording.verify()
+            document(recording, recording.info())
             list(recording.batches())
+            recording.busiest(recording.instant("start"), recording.instant("end"))
             recording.at(chance.choice(INSTANTS), DETAILS)
     except TtmemError:
         pass
