@@ -41,7 +41,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--ttmem-fail-on-increase",
         metavar="PERCENT",
-        default="0%",
         help="how much more than the baseline is no failure (default 0%%)",
     )
     add(
@@ -63,10 +62,24 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
+    if not _help_only(config):
+        _check_baseline(config)
     if _is_asked_for(config.option) and not _help_only(config):
         if _UNCHECKED in config.stash:
             raise pytest.UsageError(f"--ttmem options need the probe: {config.stash[_UNCHECKED]}")
         _activate(config)
+
+
+NEEDS_BASELINE = ("--ttmem-fail-on-increase", "--ttmem-update-baseline")
+
+
+def _check_baseline(config: pytest.Config) -> None:
+    """Without a baseline these would do nothing, and pass."""
+    options = config.option
+    given = (options.ttmem_fail_on_increase is not None, options.ttmem_update_baseline)
+    for name, is_given in zip(NEEDS_BASELINE, given, strict=True):
+        if is_given and not options.ttmem_baseline:
+            raise pytest.UsageError(f"{name} needs --ttmem-baseline FILE")
 
 
 def _help_only(config: pytest.Config) -> bool:

@@ -46,7 +46,7 @@ class Run:
     def open(self, pid: int) -> int:
         """Another process; its index."""
         facts = ProcessFacts(pid, start_time_ns=pid, user="u", command="python model.py")
-        process = self.books.open_process(facts)
+        process = self.books.open_process(facts, "probe" if self._watched else "socket")
         if self._watched:
             self.books.native.follow_table(process.index)
         for number, chip in enumerate(CHIPS):

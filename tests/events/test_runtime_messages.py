@@ -10,6 +10,7 @@ from ttmem.events.runtime_messages import (
     BankFigures,
     Clash,
     LogMessage,
+    OperationTooLarge,
     RingTooSmall,
     Said,
     TooLarge,
@@ -112,3 +113,45 @@ def test_a_log_without_such_a_message_has_none() -> None:
         found_in(["allocated 5 tensors", "", "Statically allocated circular buffers in program {}"])
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "TT_FATAL: LayerNorm streaming circular buffers require 143360 bytes, but only 45600 bytes of the"
+            " allocator's L1 span are available",
+            OperationTooLarge("LayerNorm", 143360, 45600, ever=False),
+        ),
+        (
+            "K = 64 and V = 64 need 2000000 bytes of L1 per core, only 1400000 are available",
+            OperationTooLarge("", 2000000, 1400000, ever=False),
+        ),
+        (
+            "ttnn::slice: required DFB size 1600000 B exceeds per-core L1 budget 1395424 B (row_bytes=1)",
+            OperationTooLarge("slice", 1600000, 1395424, ever=True),
+        ),
+        (
+            "unified_routed_expert_ffn: per-core CBs do not fit in L1 even at the smallest config (per_core_M=1,"
+            " in0_block_w_gu=1): need 1500000 B but only 1400000 B available (emb=1, hidden=2, grid 8x8).",
+            OperationTooLarge("unified_routed_expert_ffn", 1500000, 1400000, ever=False),
+        ),
+    ],
+)
+def test_what_an_operation_refuses_itself_is_known(
+    message: str, expected: OperationTooLarge
+) -> None:
+    (found,) = found_in([message])
+
+    assert found.said == expected
+
+
+def test_dataflow_buffers_are_called_so() -> None:
+    message = (
+        "Statically allocated dataflow buffers in program 7 clash with L1 buffers on core range [0-0 - 0-0]. L1 buffer"
+        " allocated at 159744 and static dataflow buffer region ends at 1158272"
+    )
+
+    (found,) = found_in([message])
+
+    assert found.said == Clash("[0-0 - 0-0]", 159744, 1158272, "dataflow")

@@ -334,3 +334,13 @@ def test_a_range_has_only_its_events(file: Path, capsys: pytest.CaptureFixture[s
 
 def test_the_verb_offers_every_format() -> None:
     assert tuple(exporters.FORMATS) == export_command.FORMATS
+
+
+def test_a_time_to_show_is_refused_where_the_format_has_no_use_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["export", "run.ttmem", "--to", "csv", "--at", "oom", "-o", str(tmp_path / "a")]) == 2
+    )
+
+    assert "--from and --until" in capsys.readouterr().err

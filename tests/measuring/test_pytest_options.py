@@ -73,7 +73,12 @@ def test_a_marker_is_enough(tmp_path: Path) -> None:
         ),
         (["--ttmem", "--ttmem-update-baseline"], "needs --ttmem-baseline FILE"),
         (["--ttmem-loop", "-3"], "must be 1 or more"),
-        (["--ttmem", "--ttmem-fail-on-increase", "much"], "'much' is not a percentage"),
+        (["--ttmem-update-baseline"], "needs --ttmem-baseline FILE"),
+        (["--ttmem-fail-on-increase", "5%"], "needs --ttmem-baseline FILE"),
+        (
+            ["--ttmem-baseline", "none.json", "--ttmem-fail-on-increase", "much"],
+            "'much' is not a percentage",
+        ),
     ],
 )
 def test_wrong_options_are_told_in_one_sentence(

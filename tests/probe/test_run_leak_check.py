@@ -145,3 +145,31 @@ def test_a_process_that_could_not_be_watched_is_no_success(launcher: Launcher) -
 
     assert done.returncode == 1
     assert "could not be watched" in done.stderr
+
+
+def test_what_only_a_leak_check_uses_is_refused_without_one(launcher: Launcher) -> None:
+    done = launcher.run("true", options=("--min-bytes", "1MiB"))
+
+    assert done.returncode == 2
+    assert "are for --check-leaks" in done.stderr
+
+
+def test_a_process_that_ends_by_exit_is_not_said_to_be_killed(launcher: Launcher) -> None:
+    hold = "mesh = lib.mesh_open(1); buffer(mesh, 1, 0, 4000)"
+    script = f"{hold}; os._exit(3)"
+
+    forked = f"pid = os.fork()\nif not pid:\n {script}\nos.waitpid(pid, 0)"
+    done = launcher.run(*launcher.program(forked), options=CHECK)
+
+    assert done.returncode == 1
+    assert "ended without closing the device (killed, or ended by _exit)" in said(done.stderr)
+
+
+def test_a_command_that_ended_by_exit_with_0_is_judged_by_its_iterations(
+    launcher: Launcher,
+) -> None:
+    kept = HEALTHY.replace("lib.mesh_close(mesh)", "os._exit(0)")
+
+    done = launcher.run(*launcher.program(kept), options=CHECK)
+
+    assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.analysis.runs import Run
 from tests.recording.rewriting import rewritten
 from ttmem.clock import now_ns
 from ttmem.commands import main
@@ -25,6 +26,19 @@ GOLDEN = Path(__file__).parents[1] / "data" / "recordings" / "version-1.ttmem"
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     return Path(shutil.copy(GOLDEN, tmp_path / "run.ttmem"))
+
+
+@pytest.mark.parametrize("verb", [("cut",), ("export", "--to", "csv")])
+def test_a_part_that_would_begin_after_the_end_is_an_error(
+    verb: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Run(tmp_path / "run.ttmem") as run:
+        run.alloc(4096)
+    where = (str(tmp_path / "run.ttmem"), "--from", "999999999s", "-o", str(tmp_path / "part"))
+
+    assert main([*verb, *where]) == 2
+
+    assert "has no instant 999,999,999.000 s" in capsys.readouterr().err
 
 
 def test_a_recording_is_not_cut_into_itself(
@@ -59,7 +73,8 @@ def test_a_cut_that_fails_leaves_the_file_that_it_would_have_replaced(
     else:
         os.mkdir(f"{old}.part-{os.getpid()}")  # nothing can be written there
 
-    assert main(["cut", str(recorded), *wanted, "-o", str(old), "--overwrite"]) == 2
+    code = 1 if problem == "the disk" else 2
+    assert main(["cut", str(recorded), *wanted, "-o", str(old), "--overwrite"]) == code
 
     assert capsys.readouterr().err.count("\n") >= 1
     assert old.read_bytes() == b"precious"

@@ -99,7 +99,9 @@ def test_a_source_that_reports_no_failures_does_not_pass_for_a_run_without_any(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     short = before_the_failure(tmp_path, "socket")
-    unknown = "this recording's source does not report failed allocations: record with `ttmem run`"
+    unknown = (
+        "no failed allocation is recorded, but not every source reports them; `ttmem run` does"
+    )
     capsys.readouterr()
 
     assert main(["explain", short]) == 1

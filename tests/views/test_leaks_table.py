@@ -20,6 +20,6 @@ def test_without_iterations_every_figure_is_of_parts_of_the_run(
     assert main(["leaks", file]) == 1
 
     text = " ".join(capsys.readouterr().out.split())
-    assert "HELD AT LEAST BYTES/PART PARTS LEFT MEMORY" in text
+    assert "HELD AT LEAST BYTES/PART PARTS LEFT PID MEMORY" in text
     assert "steps between parts of the second half" in text
     assert "after every iteration" not in text

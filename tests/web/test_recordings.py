@@ -179,7 +179,7 @@ def test_markers_and_events_are_listed(site: WebSite) -> None:
     ("path", "status", "says"),
     [
         (f"{FILE}/snapshot?at=tomorrow", 400, "is not an instant"),
-        (f"{FILE}/snapshot?at=oom:9", 400, "does not report failed allocations"),
+        (f"{FILE}/snapshot?at=oom:9", 400, "not every source reports them"),
         (f"{FILE}/snapshot?detail=all", 400, "there is no detail"),
         (f"{FILE}/history?parts=0", 400, "parts is a whole number"),
         (f"{FILE}/events?detail=events", 400, "there is no parameter"),

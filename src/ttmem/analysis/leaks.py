@@ -209,6 +209,7 @@ class _Levels:
         lowest: dict[tuple[ProcessLine, str], int] = {}
         ends = {(marker.pid, marker.position) for marker in history.markers if marker.kind == "end"}
         with_device = {at for _, at in freed_with_device(history.recording, history.info.end)}
+        probed = history.recording.probed()
         at = 0  # the current window
         for change in history.buffers():
             while at < len(self._windows) and change.position >= self._windows[at].end:
@@ -218,6 +219,8 @@ class _Levels:
             serial = origin.process.serial
             with_process = not change.begins and (origin.process.pid, change.position) in ends
             freed = not (change.begins or with_process or change.position in with_device)
+            if at == len(self._windows) and origin.process.pid not in probed:
+                freed = False  # only the probe tells what closing the device freed
             within = at < len(self._windows) and change.position >= self._windows[at].first
             if change.begins:
                 self._last[serial] = change.position

@@ -18,6 +18,9 @@ SCHEMA = "ttmem.dump/1"
 WRITE = "`ttmem dump --json --top 0 > FILE` writes one"
 
 
+CUT_SHORT = "ended without closing the device (killed, or ended by _exit)"
+
+
 class Ignored(NamedTuple):
     """What a check ignores."""
 

@@ -113,5 +113,10 @@ def _absence(path: str) -> str:
             return f"{path} is not a socket, so no server listens there; give another --socket"
     except OSError:
         pass
+    if not os.path.lexists(path) and os.sep not in path:
+        return (
+            f"there is no file {path}: neither a recording nor the socket of a server; `ttmem run -o FILE -- COMMAND`"
+            f" records, and `ttmem serve --socket {shlex.quote(path)}` starts a server"
+        )
     place = "" if path == DEFAULT_SOCKET else f" --socket {shlex.quote(path)}"
     return f"no server at {path}; start one with `ttmem serve{place}`"

@@ -33,6 +33,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ttmem.analysis.leftovers import (
+    CUT_SHORT,
     Check,
     Ignored,
     baseline_check,
@@ -266,7 +267,7 @@ def growth_check(
         if process.pid not in mine or held < max(1, limits.min_bytes):
             continue
         if ended and process.pid in ended.killed:
-            check += Check("growth", (f"pid {process.pid} was killed, and left {human(held)}",))
+            check += Check("growth", (f"pid {process.pid} {CUT_SHORT}, and left {human(held)}",))
         else:
             check += _judge_ended(options.shm, process.pid, held, limits)
     return check

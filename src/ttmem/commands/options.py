@@ -17,7 +17,7 @@ from ttmem.text import clean
 from ttmem.views.terminal import as_json, spelled, terminal_size, wants_color, width
 
 if TYPE_CHECKING:
-    from ttmem.recording import Recording
+    from ttmem.recording import Instant, Recording
     from ttmem.views.ink import Line
 
 SIZE_OF_A_PIPE = (120, 40)  # columns and lines of a screen that is printed
@@ -59,6 +59,14 @@ def open_recording(file: str) -> Iterator[Recording]:
         if (text := recording.unfinished) and sys.stderr is not None:
             print(f"ttmem: {clean(file)}: {clean(text)}", file=sys.stderr)
         yield recording
+
+
+def part_begins(recording: Recording, when: str) -> Instant:
+    """Where --from says; BadInput if the recording has no such instant."""
+    instant = recording.instant(when)
+    if instant.remark.startswith("the recording has no instant") and instant.position > 0:
+        raise BadInput(f"--from {when}: {instant.remark.removesuffix(', which is shown')}")
+    return instant
 
 
 @contextmanager

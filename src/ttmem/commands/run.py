@@ -9,8 +9,9 @@ summary on standard error shows peaks, the lines that caused them, and what was 
 code is that of the command, and signals are passed on.
 
 --check-leaks also judges whether memory grew from iteration to iteration (see `ttmem leaks --help`), and
-exits with 1 if the command succeeded but leaks, if a killed process left memory, or if there is no verdict:
-memory was never freed and the run was too short, or no process opened a device under the probe.
+exits with 1 if the command succeeded but leaks, if a process that was killed or ended by _exit left
+memory, or if there is no verdict: memory was never freed and the run was too short, or no process opened
+a device under the probe.
 
 Where the command line cannot be changed (MPI, pytest, a notebook), set environment variables instead:
 eval "$(ttmem run --env)". There is no summary then, and two lines per failed allocation.
@@ -100,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.output is None and (options.overwrite or options.confidential):
         raise BadInput("--overwrite and --confidential need -o FILE")
+    if not options.check_leaks and (options.min_bytes or options.ignore_phase):
+        raise BadInput("--min-bytes and --ignore-phase are for --check-leaks; give that as well")
     if not command:
         raise BadInput("no command; give it after --: ttmem run -- python model.py")
     ours = {"TTMEM": "1", "TTMEM_LAUNCHER": str(os.getpid())}
@@ -140,7 +143,7 @@ def _run(command: list[str], variables: dict[str, str], options: argparse.Namesp
         from ttmem.analysis.leftovers import Ignored
 
         limits = Ignored(options.min_bytes, frozenset(options.ignore_phase))
-        if not watch.passes_leak_check(recording.recording, limits):
+        if not watch.passes_leak_check(recording.recording, limits, {launched.pid: code}):
             code = code or 1
     return _without_leak_check(end_like(code))
 

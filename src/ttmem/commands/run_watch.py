@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from ttmem.analysis.failures import explain
-from ttmem.analysis.leftovers import Check, Ignored
+from ttmem.analysis.leftovers import CUT_SHORT, Check, Ignored
 from ttmem.client.tracker import FRAMES, frame_line, headline
 from ttmem.clock import now_ns
 from ttmem.events import EVENT_SIZE, Event, KernelType, Op
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ttmem.analysis.composition import Holder
     from ttmem.recording import Recording
 
+INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 NAMED = 8  # pids in one line
 PLACES = 5  # call sites per process whose failures are explained in full
 UNSEEN = (
@@ -112,8 +114,13 @@ class RunWatch:
         for region in self._ours.values():
             region.close()
 
-    def passes_leak_check(self, recorded: Callable[[], Recording], limits: Ignored) -> bool:
-        """Judges each process that left memory, and prints the outcome; after `end`."""
+    def passes_leak_check(
+        self, recorded: Callable[[], Recording], limits: Ignored, codes: Mapping[int, int]
+    ) -> bool:
+        """Judges each process that left memory, and prints the outcome; after `end`.
+
+        `codes`: exit codes, by pid, as far as they are known; of forked processes only their parents know them.
+        """
         check = Check("growth")
         if self._unwatched is not None:
             pids = self._unwatched.pids
@@ -124,7 +131,8 @@ class RunWatch:
         for report in self._final:
             held = sum(one.held * len(one.chips) for one in report.never_freed)
             if held >= max(1, limits.min_bytes):
-                check += _growth_of(report, held, recorded, limits)
+                code = codes.get(report.pid)
+                check += _growth_of(report, held, recorded, limits, code)
         if sys.stderr is not None:
             _say(render_check(check, width=width(sys.stderr), color=_color()))
         return not check.failed
@@ -224,13 +232,18 @@ def _held_at_peaks(
 
 
 def _growth_of(
-    report: ProcessReport, held: int, recorded: Callable[[], Recording], limits: Ignored
+    report: ProcessReport,
+    held: int,
+    recorded: Callable[[], Recording],
+    limits: Ignored,
+    code: int | None,
 ) -> Check:
     from ttmem.analysis.history import History
     from ttmem.analysis.leaks import growth
 
-    if not report.running and not report.in_order:
-        return Check("growth", (f"pid {report.pid} was killed, and left {human(held)}",))
+    if not report.running and not report.in_order and code != 0:
+        ended = "was interrupted by SIGINT" if code in INTERRUPTED else CUT_SHORT
+        return Check("growth", (f"pid {report.pid} {ended}, and left {human(held)}",))
     try:
         with recorded() as recording:
             return growth(History(recording, pid=report.pid), limits)

@@ -3,7 +3,7 @@
 A model of the runtime allocates, compiles, caches and dispatches, and reports each step to the server
 (`ttmem serve`), like an application with TT_ALLOC_TRACKING_ENABLED=1. `--list` describes the workloads.
 With `-o FILE` a private server records the run; `ttmem top FILE` and `ttmem ps FILE` show it, and `ttmem explain FILE`
-says why an allocation failed (oom-fragmented, clash, leak).
+says why an allocation failed (oom-fragmented, clash).
 
 exit codes: 0 done, 1 the workload failed, or the server refused you, 2 wrong arguments, 130 or 143
 stopped by Ctrl-C or SIGTERM

@@ -7,7 +7,7 @@ counts. `found_in` looks for all of them in a log, whatever the logger, the term
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
 from ttmem.fast_dataclasses import NamedTuple, dataclass
@@ -20,17 +20,31 @@ _NEEDED = (
 )
 _CLASH = (
     r"clash with L1 buffers\s+on core range (\[[^\]]*\])\.?\s+"
-    r"L1 buffer allocated at (\d+) and static \w+ buffer region ends at (\d+)"
+    r"L1 buffer allocated at (\d+) and static (\w+) buffer region ends at (\d+)"
 )
 _OUT_OF_MEMORY = r"(?i)out of memory|not enough (?:space|memory)"
 _TOO_LARGE = (
-    r"on core range (\[[^\]]*\]|\S+) grow to (\d+) B\s+which is beyond max L1 size of (\d+)"
+    r"(?:allocated (\w+) buffers )?on core range (\[[^\]]*\]|\S+) grow to (\d+) B\s+"
+    r"which is beyond max L1 size of (\d+)"
 )
 _TRACE = (
     r"Creating trace buffers of size (\d+)\s?B(?: on \w+ \d+)?,\s+"
     r"but only (\d+)\s?B is allocated for trace region"
 )
 _RING = r"Program size \((\d+)\) too large for kernel config buffer \((\d+)\)"
+# What operations check themselves, before anything is allocated.
+_TIGHT = (
+    r"(\w+)[^.:]* require (\d+) bytes, but only (\d+) bytes of the allocator's L1 span are available",
+    r"()needs? (\d+) bytes of L1 per core, only (\d+) are available",
+    r"(\w+): per-core CBs do not fit in L1 [^:]*: need (\d+) B but only (\d+) B available",
+)
+_BEYOND = (
+    r"(\w+): required DFB (?:entry )?size \(?(\d+) B\)? exceeds per-core L1 (?:capacity|budget) \(?(\d+) B",
+    r"(\w+): double-buffered tile-height chunk \([^()]*= (\d+) B\) exceeds L1 capacity \((\d+) B",
+    r"()circular buffer size \((\d+) B\) exceeds its L1 buffer bank \((\d+) B",
+    r"()ring size \((\d+) bytes\) exceeds Tensix unreserved L1 size \((\d+) bytes",
+    r"(\w+): indices staging buffer requires (\d+) L1 bytes but per-core L1 is (\d+) bytes",
+)
 _UNSAFE = (
     r"Allocating device buffers is (potentially )?unsafe due to the existence of an active trace"
 )
@@ -63,6 +77,7 @@ class Clash:
     cores: str
     lowest_buffer: int
     end: int  # of what the program needs
+    buffers: str = "circular"  # or dataflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,7 @@ class TooLarge:
     cores: str
     end: int
     limit: int
+    buffers: str = "circular"  # or dataflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +107,31 @@ class RingTooSmall:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationTooLarge:
+    """An operation that checked for itself that it does not fit; bytes on each core."""
+
+    name: str  # as the message gives it; may be empty
+    needed: int
+    available: int
+    ever: bool  # False: more would be available if less were held
+
+
+@dataclass(frozen=True, slots=True)
 class UnsafeAllocation:
     """A warning: a buffer was allocated while a trace exists, which may overwrite it when it is replayed."""
 
     certain: bool  # False: 'potentially unsafe'
 
 
-Said = BankFigures | Clash | TooLarge | TraceRegion | RingTooSmall | UnsafeAllocation
+Said = (
+    BankFigures
+    | Clash
+    | TooLarge
+    | TraceRegion
+    | RingTooSmall
+    | OperationTooLarge
+    | UnsafeAllocation
+)
 
 
 class Verdict(Enum):
@@ -153,7 +187,7 @@ def clash(message: str) -> Clash | None:
 
 
 def _clash(found: re.Match[str]) -> Clash:
-    return Clash(found[1], int(found[2]), int(found[3]))
+    return Clash(found[1], int(found[2]), int(found[4]), found[3].lower())
 
 
 def end_in_each_core(message: str) -> int | None:
@@ -169,15 +203,25 @@ def too_large(message: str) -> TooLarge | None:
 
 
 def _too_large(found: re.Match[str]) -> TooLarge:
-    return TooLarge(found[1], int(found[2]), int(found[3]))
+    return TooLarge(found[2], int(found[3]), int(found[4]), (found[1] or "circular").lower())
 
 
-_GRAMMAR = (
+def _tight(found: re.Match[str]) -> OperationTooLarge:
+    return OperationTooLarge(found[1], int(found[2]), int(found[3]), ever=False)
+
+
+def _beyond(found: re.Match[str]) -> OperationTooLarge:
+    return OperationTooLarge(found[1], int(found[2]), int(found[3]), ever=True)
+
+
+_GRAMMAR: tuple[tuple[str, Callable[[re.Match[str]], Said]], ...] = (
     (_NEEDED, _bank_figures),
     (_CLASH, _clash),
     (_TOO_LARGE, _too_large),
     (_TRACE, lambda found: TraceRegion(int(found[1]), int(found[2]))),
     (_RING, lambda found: RingTooSmall(int(found[1]), int(found[2]))),
+    *((words, _tight) for words in _TIGHT),
+    *((words, _beyond) for words in _BEYOND),
     (_UNSAFE, lambda found: UnsafeAllocation(not found[1])),
 )
 _COLOURS = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
@@ -233,7 +277,7 @@ def _plain(line: str) -> tuple[int | None, str]:
 
 def _said(text: str) -> list[Said]:
     """In the order of the text; most lines of a log contain none of these words."""
-    if not any(word in text for word in ("llocat", "grow to", "Program size")):
+    if not any(word in text for word in ("llocat", "grow to", "Program size", "L1 ")):
         return []
     found = [
         (match.start(), made(match))

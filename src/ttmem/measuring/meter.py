@@ -59,7 +59,7 @@ class Meter:
             self._default = (
                 Budget.parse(options.ttmem_default) if options.ttmem_default else Budget()
             )
-            self._share = parse_percent(options.ttmem_fail_on_increase)
+            self._share = parse_percent(options.ttmem_fail_on_increase or "0%")
             self._baseline = self._read_baseline(options.ttmem_baseline)
             if self._loop < 1:
                 raise BadInput("--ttmem-loop must be 1 or more")

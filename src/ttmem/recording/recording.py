@@ -15,7 +15,7 @@ from ttmem.events.record import end_of, of_source
 from ttmem.recording.chunks import Source
 from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
 from ttmem.recording.journal import MASK_RECORDS, records_until
-from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered, section
+from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered
 from ttmem.recording.selected import is_chosen
 from ttmem.recording.stretch import Stretch, Totals
 from ttmem.recording.when import LAST, SECOND_NS, clock_text, parse_when
@@ -663,18 +663,30 @@ class Recording(Reader):
         """Why nothing is known about failed allocations; empty: each of them has a marker."""
         if any(marker.kind == "failure" for marker in self.markers):
             return ""
-        sources = set[str]()
-        for document in self._documents(ChunkType.CONTEXT):
-            for process in section(document, "processes").values():
-                found = process.get("sources") if isinstance(process, dict) else None
-                sources.update(map(str, found if isinstance(found, list) else ()))
-            if "probe" in sources:
-                return ""
+        sources = {source for _, source in self._sources()}
+        if "probe" in sources:
+            return ""
         if not sources and self._chunks.closed:
             return ""  # there was no process
         if not sources:
             return "the part of this recording that would tell of failed allocations is missing"
-        return "this recording's source does not report failed allocations: record with `ttmem run`"
+        return (
+            "no failed allocation is recorded, but not every source reports them; `ttmem run` does"
+        )
+
+    def probed(self) -> frozenset[int]:
+        """The pids of processes that the probe watched."""
+        return frozenset(pid for pid, source in self._sources() if source == "probe")
+
+    def _sources(self) -> Iterator[tuple[int, str]]:
+        """(pid, source) of every process, more than once."""
+        for document in self._documents(ChunkType.CONTEXT):
+            processes = document.get("processes") if isinstance(document, dict) else None
+            for _, process in numbered(processes):
+                found = process.get("sources") if isinstance(process, dict) else None
+                pid = process.get("pid") if isinstance(process, dict) else None
+                for source in found if isinstance(found, list) else ():
+                    yield pid if type(pid) is int else 0, str(source)
 
     @property
     def failures(self) -> list[Marker]:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from ttmem._native import Page
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, TtmemError
 from ttmem.events import EVENT_SIZE
 from ttmem.recording.format import (
     CHUNK_RECORDS,
@@ -86,7 +86,7 @@ def _claimed(path: str, flags: int = 0) -> int:
     except FileExistsError:
         raise BadInput(f"{path} exists; --overwrite replaces it") from None
     except OSError as problem:
-        raise BadInput(f"{path} cannot be written: {problem.strerror}") from None
+        raise TtmemError(f"{path} cannot be written: {problem.strerror}") from None
     try:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):

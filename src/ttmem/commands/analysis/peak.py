@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.analysis.composition import compositions
     from ttmem.analysis.free_space import least_free
     from ttmem.analysis.history import History
-    from ttmem.views.analysis.peak import peak_document, render_peaks
+    from ttmem.views.analysis.peak import memory_name, peak_document, render_peaks
 
     if options.stale < 1 or options.top < 0:
         raise BadInput("--stale must be 1 or more, and --top 0 or more")
@@ -74,6 +74,9 @@ def run(options: argparse.Namespace) -> int:
         least = [
             least for least in least_free(history) if wanted is None or least.kind.lower() in wanted
         ]
+        if not found and not options.json:
+            print(f"no {memory_name(options.memory)} was used in {history.name}")
+            return 0
         by = (options.by,) if options.by else ()
         print_answer(
             options,

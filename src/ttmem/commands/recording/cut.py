@@ -20,6 +20,7 @@ from ttmem.commands.options import (
     add_recording,
     ended_by_signals,
     open_recording,
+    part_begins,
     path,
 )
 from ttmem.errors import BadInput
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     from ttmem.recording.writer import completed_file
 
     with ended_by_signals(), open_recording(options.file) as recording:
-        start, end = recording.instant(options.start), recording.instant(options.end)
+        start, end = part_begins(recording, options.start), recording.instant(options.end)
         if os.path.exists(options.output) and os.path.samefile(options.file, options.output):
             raise BadInput(f"{options.output} is the recording itself; name another file with -o")
         with completed_file(options.output, overwrite=options.overwrite) as sink:

@@ -9,6 +9,8 @@ peak:dram, oom, start, end.
   ttmem export run.ttmem --to parquet -o run.parquet
   ttmem export run.ttmem --to pprof --at peak:dram -o heap.pb.gz
   ttmem export run.ttmem --to csv | head
+
+exit codes: 0 done, 1 the output could not be written, 2 wrong arguments, or not a recording
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ttmem.commands.options import add_recording, ended_by_signals, open_recording, progress_line
+from ttmem.commands.options import (
+    add_recording,
+    ended_by_signals,
+    open_recording,
+    part_begins,
+    progress_line,
+)
 from ttmem.errors import BadInput
 from ttmem.events import Amounts
 from ttmem.sizes import human, several
@@ -38,6 +46,7 @@ FORMATS = (
     "csv",
     "jsonl",
 )
+AT_ONE_TIME = ("pprof", "speedscope", "collapsed", "memory-viz")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -70,10 +79,15 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(
             f"{options.to} is not text for a terminal; name a file with -o, or use a pipe"
         )
+    if options.at is not None and options.to not in AT_ONE_TIME:
+        raise BadInput(
+            f"--at is for {', '.join(AT_ONE_TIME)}; {options.to} has the whole recording: choose a part with --from and"
+            " --until"
+        )
     with ended_by_signals(), open_recording(options.file) as recording:
         # What was alive when the recording began has times before its start; by default it is included.
         everything = Instant(recording.info().first, 0)
-        first = everything if options.first is None else recording.instant(options.first)
+        first = everything if options.first is None else part_begins(recording, options.first)
         last = recording.instant(options.until)
         if last.position < first.position:
             raise BadInput(f"--until {options.until} is before --from {options.first}")

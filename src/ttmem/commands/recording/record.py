@@ -10,7 +10,8 @@ lists are recorded once a second. Ctrl-C stops recording.
 `ttmem ps FILE --at 12.5s`, `ttmem top FILE` and `ttmem dump FILE` show the recording at any time. The file is readable
 only by its owner; it contains command lines and paths unless --confidential is given.
 
-exit codes: 0 done, 1 the recording is incomplete, 2 wrong arguments, 3 no server at --socket, 4 the server refused
+exit codes: 0 done, 1 the recording is incomplete or cannot be written, 2 wrong arguments, 3 no server at --socket,
+4 the server refused
 """
 
 from __future__ import annotations

@@ -59,9 +59,7 @@ def write_report(file: str, target: str, *, overwrite: bool, quiet: bool = False
 def check_target(target: str, *, overwrite: bool) -> None:
     """Raises BadInput if it exists and may not be replaced."""
     if os.path.lexists(target) and not overwrite:
-        raise BadInput(
-            f"{target} exists; remove it, or name another file (`report` and `diff` have --overwrite)"
-        )
+        raise BadInput(f"{target} exists; --overwrite replaces it, or name another file with -o")
 
 
 def write_page(target: str, text: str) -> None:

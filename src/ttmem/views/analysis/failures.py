@@ -237,7 +237,7 @@ def advice(explanation: Explanation) -> str:
     if explanation.lock_step:
         return LOCK_STEP
     if explanation.verdict is Verdict.TOO_LARGE:
-        return TOO_LARGE
+        return TOO_LARGE if failure.kind == MemoryKind.L1 else TOO_LARGE_DRAM
     if explanation.verdict is Verdict.FRAGMENTED:
         return FRAGMENTED
     return EXHAUSTED_L1 if failure.kind == MemoryKind.L1 else EXHAUSTED_DRAM
@@ -250,6 +250,9 @@ CLASH = (
 TOO_MUCH_FOR_A_CORE = (
     "smaller blocks or shards (in0_block_w, per_core_M, act_block_h), a smaller data type such as bfloat8_b, or more "
     "cores"
+)
+TOO_LARGE_DRAM = (
+    "divide it among more devices, use a smaller data type such as bfloat8_b, or make it smaller"
 )
 TOO_LARGE = "keep it in DRAM, divide it among more devices, or make it smaller"
 FRAGMENTED = "allocate long-lived tensors first, free adjacent ones together, or move one with ttnn.reallocate"
@@ -283,15 +286,17 @@ def _labelled(label: str, texts: Iterable[str]) -> list[Line]:
 
 
 def _wanted(buffers: tuple[WantedBuffer, ...]) -> list[str]:
-    """'512.0 KiB at 0x1b480 on 110 cores', one line each, from the bottom up."""
+    """'512.0 KiB at 0x1b480 on each of 110 cores', one line each, the largest first."""
     lines = []
-    for one in buffers[:WANTED]:
+    largest = sorted(buffers, key=lambda one: -(one.per_core or one.size))
+    for one in largest[:WANTED]:
         size = human(one.size if one.per_core is None else one.per_core)
-        where = "" if one.cores is None else f" on each of {several(one.cores, 'core')}"
+        where = "" if one.cores is None else f" on each of {one.cores:,} cores"
+        where = " on one core" if one.cores == 1 else where
         inside = ", inside an L1 buffer" if one.aliased else ""
         lines.append(f"{size} at {one.address:#x}{where}{inside}")
-    if len(buffers) > WANTED:
-        lines.append(f"and {len(buffers) - WANTED:,} more")
+    if rest := largest[WANTED:]:
+        lines.append(f"and {several(len(rest), 'smaller one')}")
     return lines
 
 

@@ -22,7 +22,6 @@ from ttmem.views.selection import TITLES
 from ttmem.views.table import Cell, Column, Table, page, section
 
 SCHEMA = "ttmem.peak/1"
-SECOND_NS = 1_000_000_000
 PROGRAMS = 3
 PARTS = {
     Part.CIRCULAR: "circular and dataflow buffers",
@@ -134,7 +133,7 @@ def _block(
 ) -> list[Line]:
     of = f" of {human(found.capacity)}" if found.capacity else ""
     share = share_text(found.bytes / found.capacity) if found.capacity else None
-    when = f"{(found.time_ns - history.info.started_ns) / SECOND_NS:,.3f} s"
+    when = history.recording.since_start(found.position, found.time_ns)
     least = "at least " if found.at_least else ""
     head = f"PEAK OF {memory_name(found.memory)}  {least}{human(found.bytes)}{of}"
     where = names.sentence(device.unique_id for device in found.devices)

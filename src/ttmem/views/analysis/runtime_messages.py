@@ -6,6 +6,7 @@ from ttmem.events.runtime_messages import (
     BankFigures,
     Clash,
     LogMessage,
+    OperationTooLarge,
     RingTooSmall,
     Said,
     TooLarge,
@@ -22,6 +23,7 @@ from ttmem.views.analysis.failures import (
     EXHAUSTED_L1,
     FRAGMENTED,
     TOO_LARGE,
+    TOO_LARGE_DRAM,
     TOO_MUCH_FOR_A_CORE,
     exact,
     fact,
@@ -62,6 +64,8 @@ def explained(said: Said) -> tuple[str, Facts]:
         return _trace(said)
     if isinstance(said, RingTooSmall):
         return _ring(said)
+    if isinstance(said, OperationTooLarge):
+        return _operation(said)
     return _unsafe(said)
 
 
@@ -69,6 +73,8 @@ def verdict_of(said: Said) -> str:
     """A word for programs."""
     if isinstance(said, BankFigures):
         return verdict(said.needed, said.free, said.largest, said.bank_size).value
+    if isinstance(said, OperationTooLarge):
+        return Verdict.TOO_LARGE.value if said.ever else Verdict.EXHAUSTED.value
     names: dict[type[Said], str] = {
         Clash: "clash",
         TooLarge: Verdict.TOO_LARGE.value,
@@ -92,6 +98,8 @@ def short_by(said: Said) -> int | None:
         return said.end - said.lowest_buffer
     if isinstance(said, TooLarge):
         return said.end - said.limit
+    if isinstance(said, OperationTooLarge):
+        return said.needed - said.available
     if isinstance(said, TraceRegion | RingTooSmall):
         return said.needed - said.size
     return None
@@ -112,10 +120,13 @@ def _buffer(said: BankFigures) -> tuple[str, Facts]:
             f"fragmented: enough is free, largest block {short} too small",
             FRAGMENTED,
         ),
-        Verdict.TOO_LARGE: (f"too large: even an empty bank is {short} too small", TOO_LARGE),
+        Verdict.TOO_LARGE: (
+            f"too large: even an empty bank is {short} too small",
+            _beyond_all(said),
+        ),
         Verdict.UNKNOWN: (
-            "not known: this version of the runtime does not say what was free, so it may have been exhausted "
-            "or fragmented",
+            "not known: the message, of an older runtime or cut off, does not say what was free, so it may have been "
+            "exhausted or fragmented",
             "",
         ),
     }
@@ -124,16 +135,33 @@ def _buffer(said: BankFigures) -> tuple[str, Facts]:
     return f"no space for a buffer in {said.kind}", [one for one in facts if one[1]]
 
 
-def _exhausted(said: BankFigures) -> str:
+def _region(said: BankFigures) -> str | None:
+    """For memory whose size users choose."""
     if said.kind == "L1_SMALL" and said.least_bank_size is not None:
         return f"open the device with l1_small_size={said.least_bank_size} or more"
+    if said.kind == "TRACE" and said.least_bank_size is not None:
+        needed = said.least_bank_size * said.banks
+        return f"open the device with trace_region_size={needed} or more"
+    return None
+
+
+def _beyond_all(said: BankFigures) -> str:
+    return _region(said) or (TOO_LARGE if said.kind == "L1" else TOO_LARGE_DRAM)
+
+
+def _exhausted(said: BankFigures) -> str:
+    if advice := _region(said):
+        return advice
     return EXHAUSTED_L1 if said.kind == "L1" else EXHAUSTED_DRAM
 
 
 def _clash(said: Clash) -> tuple[str, Facts]:
     short = exact(said.end - said.lowest_buffer)
-    return "circular buffers of a program clash with an L1 buffer", [
-        ("asked for", f"circular buffers up to {said.end:#x} ({said.end}) on cores {said.cores}"),
+    return f"{said.buffers} buffers of a program clash with an L1 buffer", [
+        (
+            "asked for",
+            f"{said.buffers} buffers up to {said.end:#x} ({said.end}) on cores {said.cores}",
+        ),
         ("in the way", f"an L1 buffer at {said.lowest_buffer:#x} ({said.lowest_buffer})"),
         ("verdict", f"clash: they overlap by {short} on each core"),
         ("advice", CLASH),
@@ -146,13 +174,39 @@ def _clash(said: Clash) -> tuple[str, Facts]:
 
 
 def _too_large(said: TooLarge) -> tuple[str, Facts]:
-    return "circular buffers of a program are larger than L1", [
-        ("asked for", f"circular buffers up to {said.end:#x} ({said.end}) on cores {said.cores}"),
+    return f"{said.buffers} buffers of a program are larger than L1", [
+        (
+            "asked for",
+            f"{said.buffers} buffers up to {said.end:#x} ({said.end}) on cores {said.cores}",
+        ),
         ("verdict", f"too large: L1 ends at {said.limit:#x}, {exact(said.end - said.limit)} below"),
         ("advice", TOO_MUCH_FOR_A_CORE),
-        ("missing", "which op asked, and how large each of its circular buffers is"),
+        ("missing", "which op asked, and how large each of its buffers is"),
         ("to know", LEARN),
     ]
+
+
+def _operation(said: OperationTooLarge) -> tuple[str, Facts]:
+    short = exact(said.needed - said.available)
+    facts = [
+        ("asked for", f"{said.needed} B on each core; {said.available} B are available"),
+        (
+            "verdict",
+            f"too large: {short} are missing on each core, even of an empty device"
+            if said.ever
+            else f"exhausted: {short} are missing on each core; L1 buffers take the rest",
+        ),
+        (
+            "advice",
+            TOO_MUCH_FOR_A_CORE if said.ever else f"{EXHAUSTED_L1}; or {TOO_MUCH_FOR_A_CORE}",
+        ),
+        ("missing", "what holds the rest: the operation refused before anything was allocated"),
+        (
+            "to know",
+            "ttmem run -o FILE -- COMMAND, then `ttmem peak FILE --memory l1`",
+        ),
+    ]
+    return f"{said.name or 'an operation'} needs more L1 than there is", facts
 
 
 def _trace(said: TraceRegion) -> tuple[str, Facts]:
