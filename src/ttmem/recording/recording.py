@@ -58,7 +58,7 @@ class Instant(NamedTuple):
     remark: str = ""  # if it is not quite the instant that was asked for, or one of several
 
 
-class CounterReading(NamedTuple):
+class CountedSums(NamedTuple):
     """What counters said, at one reading, of all processes of which this recording has no events."""
 
     position: int
@@ -93,7 +93,7 @@ class Recording(Reader):
         self._replayed: Replay | None = None
         # Documents of the last context, by chunk: most are read again.
         self._chain: dict[int, Any] = {}
-        self._counted: tuple[CounterReading, ...] | None = None
+        self._counted: tuple[CountedSums, ...] | None = None
         self.gaps: dict[int, int] = {}  # from position to position: missing in `stretches` so far
 
     def __enter__(self) -> Recording:
@@ -244,14 +244,14 @@ class Recording(Reader):
         )
         return best.instant._replace(remark=text)
 
-    def counted(self) -> tuple[CounterReading, ...]:
+    def counted(self) -> tuple[CountedSums, ...]:
         """Every reading that changed what processes without events hold; empty if there was no such process."""
         if self._counted is None:
             found = tuple(self._read_counters())
             self._counted = found if any(one.pids for one in found) else ()
         return self._counted
 
-    def _read_counters(self) -> Iterator[CounterReading]:
+    def _read_counters(self) -> Iterator[CountedSums]:
         from ttmem.ledger.context import CounterContext
         from ttmem.snapshots.convert import read
 
@@ -279,7 +279,7 @@ class Recording(Reader):
             if rows is not None and amounts != before:
                 before = amounts
                 position = self._chunks.position(ChunkType.CONTEXT, number)
-                yield CounterReading(
+                yield CountedSums(
                     position, self._chunks.time(ChunkType.CONTEXT, number), amounts, holders
                 )
 
