@@ -30,7 +30,8 @@ from ttmem.sources.probe.report import ReportReader
 from ttmem.sources.probe.ring import RingBatch
 from ttmem.sources.shm import clean_command
 from ttmem.text import clean
-from ttmem.views.analysis.failures import SITES_OFF, UNKNOWN_SITE, render_failure
+from ttmem.views.analysis.call_sites import SITES_OFF, UNKNOWN_SITE
+from ttmem.views.analysis.failures import render_failure
 from ttmem.views.dump import render_check
 from ttmem.views.names import pids_text
 from ttmem.views.summary import PROCESSES, PeakOf, Unwatched, render_summary

@@ -15,7 +15,7 @@ from ttmem.probe.report import Origin
 from ttmem.sizes import human
 from ttmem.snapshots import Buffer, CircularBuffer, MadeBy, Snapshot, to_json
 from ttmem.text import clean, short_command
-from ttmem.views.analysis.failures import form_of, made_by, short_site
+from ttmem.views.analysis.call_sites import form_of, made_by, short_site
 from ttmem.views.dump_document import CB, Entry, counted_bytes, entry_size, references
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text

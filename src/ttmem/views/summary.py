@@ -20,7 +20,8 @@ from ttmem.probe.report import (
 )
 from ttmem.sizes import human, several
 from ttmem.text import clean
-from ttmem.views.analysis.failures import callers, kind_name, made_by
+from ttmem.views.analysis.call_sites import callers, made_by
+from ttmem.views.analysis.failures import kind_name
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers, pids_text
 from ttmem.views.table import GAP, Column, Table

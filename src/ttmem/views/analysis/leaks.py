@@ -9,7 +9,7 @@ from ttmem.analysis.history import History
 from ttmem.analysis.leaks import PROGRAMS, UNMARKED, LeakFinding, Leaks, LeakVerdict
 from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
-from ttmem.views.analysis.failures import callers, made_by
+from ttmem.views.analysis.call_sites import callers, made_by
 from ttmem.views.ink import Line, Style, faint, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, pids_text
 from ttmem.views.notes import Note, note_lines

@@ -13,7 +13,7 @@ from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
 from ttmem.snapshots import Device
 from ttmem.text import clean
-from ttmem.views.analysis.failures import callers, made_by
+from ttmem.views.analysis.call_sites import callers, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink
 from ttmem.views.meter import share_text
 from ttmem.views.names import DeviceNames

@@ -10,7 +10,7 @@ from ttmem.events import KINDS, Amounts
 from ttmem.snapshots import CircularBuffer, Device, Kernel, Program, Snapshot
 from ttmem.snapshots.rows import Row
 from ttmem.text import columns, short_command
-from ttmem.views.analysis.failures import short_site
+from ttmem.views.analysis.call_sites import short_site
 from ttmem.views.figures import AMOUNT, Units, fact
 from ttmem.views.ink import Line, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.monitor.state import Look
