@@ -19,7 +19,9 @@ from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import RECEIVE, Peer, Receiver
 from ttmem.wire import frames
 
-SLICE = 0.002  # seconds for connections that query, then for those that report, alternating
+SLICE = (
+    0.002  # seconds for connections that end, then for those that query, then for those that report
+)
 # Seconds between two polls of the reporting connections while some are being served.
 POLL_PERIOD = 0.01
 STEP = 0.001  # seconds for the queries of one connection before the next has its turn
@@ -99,9 +101,13 @@ class Connection:
 
 
 class WaitingConnections:
-    """Connections waiting to be served. Users take turns, and so do the connections of each user."""
+    """Connections waiting to be served. Users take turns, and so do the connections of each user.
 
-    def __init__(self) -> None:
+    Unless they are served `one_by_one`: then those of a user wait until the first is done.
+    """
+
+    def __init__(self, one_by_one: bool = False) -> None:
+        self._one_by_one = one_by_one
         self._users: OrderedDict[int, OrderedDict[Connection, None]] = OrderedDict()
 
     def __bool__(self) -> bool:
@@ -114,6 +120,12 @@ class WaitingConnections:
         if waiting is None:
             self._users[uid] = waiting = OrderedDict()
         waiting[connection] = None
+
+    def again(self, connection: Connection) -> None:
+        """After a turn that was too short."""
+        self.add(connection)
+        if self._one_by_one:
+            self._users[connection.user.uid].move_to_end(connection, last=False)
 
     def drop(self, connection: Connection) -> None:
         waiting = self._users.get(connection.user.uid)
@@ -159,6 +171,8 @@ class Connections:
         self._next_poll = 0.0
         self._reports_ready = False
         self._queried, self._reported = WaitingConnections(), WaitingConnections()
+        # So that at most one of a user's holds data that was received and not handled.
+        self._ending = WaitingConnections(one_by_one=True)
         self._ticks = 0
         self._listening = False
         self.watch(self._reports_number)
@@ -181,7 +195,7 @@ class Connections:
         """Waits until something is ready, or that time; returns the watched descriptors that are ready."""
         seconds = (
             0.0
-            if self._queried or self._reported
+            if self._queried or self._reported or self._ending
             else max(0.0, min([until, *self._quiet.values()]) - monotonic())
         )
         others, accept = [], False
@@ -200,7 +214,8 @@ class Connections:
         return others
 
     def serve(self) -> None:
-        """Serves connections that query for a while, then those that report."""
+        """Serves connections that end for a while, then those that query, then those that report."""
+        self._serve(self._ending)
         self._serve(self._queried)
         if self._reports_ready and (not self._reported or monotonic() >= self._next_poll):
             for number, mask in self._reports.poll(0):
@@ -238,9 +253,30 @@ class Connections:
         self._move(peer, reporting=False)
 
     def settle(self, peer: Peer) -> None:
-        """To be called after something was sent to a peer, or it was closed."""
-        connection = self._open.get(peer.socket.fileno())
-        if connection is not None and connection.peer is peer:
+        """To be called after something was sent to a peer."""
+        connection = self._find(peer)
+        if connection is not None:
+            self._settle(connection)
+
+    def end(self, peer: Peer) -> None:
+        """Closes a connection after what it has sent was handled, in turns."""
+        connection = self._find(peer)
+        if connection is not None and not peer.ending:
+            self._poll_of(connection).unregister(
+                connection.number
+            )  # it would report the end for ever
+            self._turns_of(connection).drop(connection)
+            connection.user.held.discard(connection)
+            self._quiet.pop(connection, None)
+            peer.end()
+            self._ending.add(connection)
+
+    def resume(self, peer: Peer) -> None:
+        """Goes on with a connection that was paused."""
+        peer.paused = False
+        connection = self._find(peer)
+        if connection is not None:
+            self._turns_of(connection).add(connection)
             self._settle(connection)
 
     def close(self) -> None:
@@ -251,6 +287,10 @@ class Connections:
         self._reports.close()
 
     # -- one connection ----------------------------------------------------------------------------------------
+
+    def _find(self, peer: Peer) -> Connection | None:
+        connection = self._open.get(peer.socket.fileno())
+        return connection if connection is not None and connection.peer is peer else None
 
     def _serve(self, turns: WaitingConnections) -> None:
         now = monotonic()
@@ -273,7 +313,10 @@ class Connections:
 
     def _step(self, connection: Connection, now: float) -> None:
         peer = connection.peer
-        if peer.reporting:
+        if peer.ending:
+            peer.take_rest(now + STEP)
+            full = not (peer.paused or peer.closed)
+        elif peer.reporting:
             full = peer.readable(RECEIVE, now + STEP) == RECEIVE
         elif connection.user in self._over and not peer.deaf:
             connection.user.held.add(connection)
@@ -282,8 +325,8 @@ class Connections:
             connection.user.querying.move_to_end(connection)
             full = peer.readable(SMALL_RECEIVE, now + STEP) == SMALL_RECEIVE
         if full or peer.busy:  # there may be more, so no poll is needed
-            self._turns_of(connection).add(connection)
-        if (patience := peer.patience) is not None:
+            self._turns_of(connection).again(connection)
+        if (patience := peer.patience) is not None and not peer.ending:
             self._quiet[connection] = monotonic() + patience
         elif self._quiet:
             self._quiet.pop(connection, None)
@@ -306,7 +349,7 @@ class Connections:
             return
         reads = peer.wants_read and connection not in connection.user.held
         mask = (select.EPOLLIN if reads else 0) | (select.EPOLLOUT if peer.wants_write else 0)
-        if mask != connection.mask:
+        if mask != connection.mask and not peer.ending:
             connection.mask = mask
             self._poll_of(connection).modify(connection.number, mask)
 
@@ -316,7 +359,8 @@ class Connections:
         user = connection.user
         self._quiet.pop(connection, None)
         self._turns_of(connection).drop(connection)
-        self._poll_of(connection).unregister(connection.number)
+        if not connection.peer.ending:
+            self._poll_of(connection).unregister(connection.number)
         (user.reporting if connection.peer.reporting else user.querying).pop(connection)
         user.held.discard(connection)
         user.unfinished -= connection.unfinished
@@ -327,8 +371,8 @@ class Connections:
         self._owner.forget_peer(connection.peer)
 
     def _move(self, peer: Peer, reporting: bool) -> None:
-        connection = self._open.get(peer.socket.fileno())
-        if connection is None or connection.peer is not peer or peer.reporting == reporting:
+        connection = self._find(peer)
+        if connection is None or peer.ending or peer.reporting == reporting:
             return
         user = connection.user
         self._poll_of(connection).unregister(connection.number)
@@ -342,6 +386,8 @@ class Connections:
         return self._reports if connection.peer.reporting else self._epoll
 
     def _turns_of(self, connection: Connection) -> WaitingConnections:
+        if connection.peer.ending:
+            return self._ending
         return self._reported if connection.peer.reporting else self._queried
 
     def _guarded(self, connection: Connection, act: Callable[..., None], *given: object) -> None:
@@ -381,7 +427,7 @@ class Connections:
             for connection in (*user.querying, *user.reporting):
                 connection.sent_before = None
             for connection in held:
-                self._queried.add(connection)
+                self._turns_of(connection).add(connection)
                 self._settle(connection)
 
     def _urge(self, user: User) -> None:

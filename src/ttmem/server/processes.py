@@ -126,14 +126,16 @@ class ProcessTable:
         """The open connections of one reporter."""
         return list(self._peers.get(account.index, ()))
 
+    def before(self, peer: Peer) -> Peer | None:
+        """The open connection of the same reporter that came before this one."""
+        peers = self._peers[self._by_peer[peer].index]
+        return next((other for other in reversed(peers) if other is not peer), None)
+
     def connected(self, process: ProcessRecord) -> bool:
         return any(account.connections for account in process.accounts)
 
     def forget(self, process: ProcessRecord) -> int | None:
-        """Drops a released process; returns its pidfd for the caller to close."""
-        for account in process.accounts:
-            for peer in self._peers.pop(account.index, ()):
-                del self._by_peer[peer]
+        """Drops a process that has ended, except its connections; returns its pidfd for the caller to close."""
         identity = self._identities.pop(process.index, None)
         if identity is not None:
             del self._by_identity[identity]

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, ParamSpec
 
 from ttmem.clock import now_ns
@@ -24,7 +25,6 @@ from ttmem.server.log import EventLines, Log, Output, released, summary
 from ttmem.server.processes import ProcessTable, Resends, has_ended, name_in
 from ttmem.server.recordings import ServerRecordings
 from ttmem.server.watchers import CounterWatcher, ProbeRegionWatcher
-from ttmem.snapshots import LeftBehind
 from ttmem.sources.socket.listener import Listener
 from ttmem.sources.socket.peer import Peer
 from ttmem.version import __version__
@@ -92,6 +92,8 @@ class Server:
         )
         self._processes = ProcessTable(self.books, self._connections.most)
         self._dying: set[int] = set()
+        # By a connection that is being read to its end: what follows.
+        self._afterwards: dict[Peer, list[Callable[[], object]]] = {}
         self._resends = Resends(self.books, self._processes)
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
@@ -236,6 +238,8 @@ class Server:
             process = account.part_of or account
             if account.connections == 0 and process.index not in self._dying:
                 self._forget_if_empty(process, account)
+        for act in self._afterwards.pop(peer, ()):
+            self._guarded(f"the end of a connection of pid {peer.pid}", act)
 
     def _forget_if_empty(self, process: ProcessRecord, account: ProcessRecord) -> None:
         if process.pid == 0 or runs_another_program(process.facts):
@@ -256,29 +260,49 @@ class Server:
             self._died(process)
 
     def _died(self, process: ProcessRecord) -> None:
-        """Accounts what a dead process had sent, then releases everything it held."""
-        self._dying.add(process.index)
-        for peer in self._processes.peers(process):
-            self._take_rest(peer)
+        """Releases everything that a dead process held, after what it had sent is accounted."""
+        if process.index not in self._dying:
+            self._dying.add(process.index)
+            self._retire(process)
+            self._after_the_rest(
+                self._processes.peers(process), partial(self._release_dead, process)
+            )
+
+    def _release_dead(self, process: ProcessRecord) -> None:
         self._dying.discard(process.index)
         rows = self.books.rows_of(process)
-        left = self._release(process)
+        left = self.books.release(process, now_ns())
         if left is not None or rows:
             sentence = f"{process.title} ended; released {released(left, rows)}"
             self._log.info(sentence, process.facts.user)
         if rows and self._event_lines is not None:
             self._event_lines.died(process.pid, rows)
 
-    def _take_rest(self, peer: Peer) -> None:
-        peer.take_rest()
-        self._connections.settle(peer)
+    def _after_the_rest(self, peers: list[Peer], act: Callable[[], object]) -> None:
+        """Does something once these connections have been read to their end, in turns, and closed."""
+        left = set(peers)
 
-    def _release(self, process: ProcessRecord) -> LeftBehind | None:
+        def one_less(peer: Peer) -> None:
+            left.discard(peer)
+            if not left:
+                act()
+
+        for peer in peers:
+            self._connections.end(peer)
+            self._afterwards.setdefault(peer, []).append(partial(one_less, peer))
+        if not peers:
+            act()
+
+    def _release(self, process: ProcessRecord) -> None:
+        self._retire(process)
+        self.books.release(process, now_ns())
+
+    def _retire(self, process: ProcessRecord) -> None:
+        """Stops waiting for its end. A new connection with its pid belongs to another process."""
         handle = self._processes.forget(process)
         if handle is not None:
             self._connections.unwatch(handle)
             os.close(handle)
-        return self.books.release(process, now_ns())
 
     # -- input of peers (Receiver) -------------------------------------------------------------------------------
 
@@ -317,25 +341,26 @@ class Server:
     def _supersede(self, peer: Peer, account: ProcessRecord, image: str | None) -> None:
         """Ends earlier connections of the reporter, and accounts of a program that the process ran before."""
         account.image = image
+        before = self._processes.before(peer)
+        if before is not None:  # what the reporter sent there comes first
+            peer.paused = True
+            self._after_the_rest([before], partial(self._connections.resume, peer))
         for old in (account.part_of or account).accounts:
-            replaced = None not in (image, old.image) and old.image != image
-            if old is account or replaced:
-                for other in self._processes.peers_of(old):
-                    if other is not peer:
-                        self._take_rest(other)
-            if replaced:
-                self._log.info(
-                    f"{old.title} runs another program now; what it held before is released",
-                    old.facts.user,
+            if None not in (image, old.image) and old.image != image:
+                old.image = None
+                self._after_the_rest(
+                    self._processes.peers_of(old), partial(self._forget_account, old)
                 )
-                self._forget_account(old)
 
     def _forget_account(self, account: ProcessRecord) -> None:
+        self._log.info(
+            f"{account.title} runs another program now; what it held before is released",
+            account.facts.user,
+        )
         # Otherwise it went with its connection.
         if self.books.processes.get(account.index) is account:
-            account.image = None
             self.books.empty(account)
-            if account.part_of is not None:
+            if account.part_of is not None and not account.connections:
                 self.books.close_account(account)
 
     def declare(self, peer: Peer, declaration: DeviceDeclaration) -> None:

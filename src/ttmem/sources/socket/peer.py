@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import socket
 from collections import deque
+from fcntl import ioctl
+from struct import unpack
+from termios import FIONREAD
 from time import monotonic
 from typing import Any, Protocol
 
@@ -28,7 +31,6 @@ RECEIVE = 256 << 10
 MAX_UNREAD = 256 << 10
 FEW = 4096
 OF_A_PIECE = 256  # overhead in bytes of a waiting piece of an answer
-READS_OF_REST = 64  # what a socket can hold; a peer that goes on sending is cut off
 HISTORICAL = ""  # the reporter of all historical connections of a process, which name none
 FOREVER = float("inf")
 
@@ -76,6 +78,8 @@ class Peer:
         self.closed = False
         self.reporting = False  # rather than querying, or having sent nothing yet; set by the loop
         self.deaf = False  # nobody reads its answers
+        self.ending = False  # it is closed after what it has sent
+        self.paused = False  # what it has sent is not handled yet
         self.unread = 0  # bytes of memory taken by unread answers
         self.sent = 0  # bytes, so far
         self._sink = sink
@@ -85,6 +89,7 @@ class Peer:
         self._more = False  # there may be another complete frame
         self._unsent: deque[memoryview] = deque()
         self._closing = False  # after the last byte is sent
+        self._rest: int | None = None  # bytes still to be received, if it is ending
 
     # -- state, for the event loop -----------------------------------------------------------------------------
 
@@ -94,8 +99,8 @@ class Peer:
 
     @property
     def wants_read(self) -> bool:
-        """False while the peer has to read its answers first."""
-        return not self._closing and self.unread <= MAX_UNREAD
+        """False while the peer is paused, or has to read its answers first."""
+        return not (self._closing or self.paused) and self.unread <= MAX_UNREAD
 
     @property
     def busy(self) -> bool:
@@ -127,6 +132,8 @@ class Peer:
     def readable(self, most: int = RECEIVE, until: float = FOREVER) -> int:
         """Continues with what was received, or receives once, until that time. Returns the number of bytes received."""
         received = 0
+        if self.paused:
+            return 0
         if not self.busy:
             rest = b"" if self._frames is None else self._frames.rest
             try:
@@ -155,14 +162,24 @@ class Peer:
         self._unsent.clear()
         self.unread = 0
 
-    def take_rest(self) -> None:
-        """Handles what was received without answering, and closes."""
+    def end(self) -> None:
+        """From now on only `take_rest` reads, what has been sent so far."""
         self.hung_up()
-        for _ in range(READS_OF_REST):
-            if self.closed or not (self.readable() or self.busy):
-                break
-        self.quiet()
-        self.close()
+        self.ending = True
+
+    def take_rest(self, until: float) -> None:
+        """A step: handles some of what was sent, without answering. Closes after the last."""
+        if self.paused or self.closed:
+            return
+        if self._rest is None:
+            self._rest = _waiting(self.socket)
+        if self.busy:
+            self._work(until)
+        elif self._rest:
+            received = self.readable(min(RECEIVE, self._rest), until)
+            self._rest = self._rest - received if received else 0
+        if not (self._rest or self.busy or self.closed):
+            self._ended()
 
     def _feed(self, data: bytes) -> None:
         """Takes what was received, behind what is left of a frame."""
@@ -332,6 +349,12 @@ class Peer:
             self._items.clear()
             self._unsent.clear()
             self.unread = 0
+
+
+def _waiting(connection: socket.socket) -> int:
+    """How many bytes were sent and not received."""
+    number: int = unpack("i", ioctl(connection, FIONREAD, bytes(4)))[0]
+    return number
 
 
 def _document(payload: bytes) -> dict[str, Any]:
