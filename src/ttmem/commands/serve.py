@@ -17,8 +17,9 @@ import logging
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from ttmem.commands.options import add_umd_option, path
@@ -35,6 +36,7 @@ from ttmem.wire.socket_path import socket_path
 MAX_PERIOD = 86_400  # seconds
 SMALLEST_KEEP = 1 << 20
 PAGES_PATIENCE_S = 0.5
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # until a page that has ended is started again
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -188,8 +190,14 @@ def run(options: argparse.Namespace) -> int:
                 server.close()
                 raise
         server.handle_signals()
-    with _pages(options) if options.http else nullcontext():
+    if not options.http:
         server.run()
+        return 0
+    pages = Pages(options)
+    try:
+        server.run(each_second=pages.check)
+    finally:
+        pages.stop()
     return 0
 
 
@@ -203,21 +211,52 @@ def _held(*signals: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@contextmanager
-def _pages(options: argparse.Namespace) -> Iterator[None]:
-    """Runs `ttmem web` next to the server. It exits when its standard input closes, even if the server is killed."""
-    command = module_command("ttmem", "web", "--http", options.http)
-    command += [*http_arguments(options), "--until-eof", "--socket", socket_path(options.socket)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as pages:
+class Pages:
+    """`ttmem web` beside the server, started again if it ends.
+
+    It exits when its standard input closes, even if the server is killed.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._command = module_command("ttmem", "web", "--http", options.http)
+        self._command += [*http_arguments(options), "--until-eof"]
+        self._command += ["--socket", socket_path(options.socket)]
+        self._pause = FIRST_PAUSE_S
+        self._start()
+
+    def _start(self) -> None:
+        self._started, self._ended = time.monotonic(), False
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+
+    def check(self) -> None:
+        """To be called once a second."""
+        status = self._process.poll()
+        now = time.monotonic()
+        if status is None:
+            return
+        if not self._ended:
+            self._ended = True
+            lasted = now - self._started >= LONGEST_PAUSE_S
+            self._pause = FIRST_PAUSE_S if lasted else min(2 * self._pause, LONGEST_PAUSE_S)
+            self._again = now + self._pause
+            how = f"killed by signal {-status}" if status < 0 else f"exit code {status}"
+            text = "the page has ended (%s); it is started again in %.0f s"
+            logging.warning(text, how, self._pause)
+        elif now >= self._again:
+            self._close_input()
+            self._start()
+
+    def _close_input(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def stop(self) -> None:
+        self._close_input()
         try:
-            yield
-        finally:
-            if pages.stdin is not None:
-                pages.stdin.close()
-            try:
-                pages.wait(PAGES_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                pages.kill()
+            self._process.wait(PAGES_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 class DeviceOptions:

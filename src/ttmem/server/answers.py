@@ -10,12 +10,14 @@ from typing import Any
 
 from ttmem.clock import now_ns
 from ttmem.events import DeviceDeclaration, KernelType, MemoryKind
+from ttmem.fast_dataclasses import NamedTuple
 from ttmem.ledger import Books
 from ttmem.ledger.books import DeviceUse
-from ttmem.procfs import user_title
+from ttmem.procfs import is_alive, process_facts, user_title
 from ttmem.server.log import Output
 from ttmem.snapshots import DETAILS, Question, to_json
 from ttmem.snapshots.native_rows import column_counts
+from ttmem.sources.socket.peer import Peer
 from ttmem.version import __version__
 from ttmem.wire.frames import answer_frame
 from ttmem.wire.historical import ARCH_NUMBERS, Head, Message, encode
@@ -25,7 +27,7 @@ from ttmem.wire.tokens import Tokens
 DUMP_PERIOD = 1.0  # seconds between two dumps of one kind for one user
 MAX_DUMPERS = 256
 MAX_ADDRESS = 300  # characters
-PAGE_S = 30.0  # a page that has not registered again for so long is gone
+PAGE_PATIENCE = 35.0  # seconds; a page registers every ten
 # Rows of each list in an answer to another user. The loop needs 0.4 s for 500,000 rows, 0.05 s to find the largest.
 MAX_ROWS = 50_000
 LOOKED_AT = 1000  # entries that a dump chooses from, the largest of all; its sums include all
@@ -33,6 +35,22 @@ LISTED = 10  # buffers of one kind on one device
 LISTED_KERNELS = 40  # on one device
 _MB = 1 << 20
 DeviceKind = tuple[int, str]  # device index, kind of memory
+
+
+class Page(NamedTuple):
+    """Where pages are, what makes their tokens, and which process serves them."""
+
+    address: str
+    tokens: Tokens
+    pid: int  # 0: it has none here
+    started_ns: int | None
+    registered: float
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether anybody may listen at its address by now."""
+        late = time.monotonic() > self.registered + PAGE_PATIENCE
+        return late or (self.pid > 0 and not is_alive(self.pid, self.started_ns))
 
 
 class Answers:
@@ -51,8 +69,7 @@ class Answers:
         self._info = info
         self._output = output
         self._trusted = {0, os.geteuid()}
-        self._web: tuple[str, Tokens] | None = None  # where the page is, and what makes its tokens
-        self._web_until = 0.0  # monotonic
+        self._page: Page | None = None
         # Time of the last one.
         self._dumped: OrderedDict[tuple[int, Message], float] = OrderedDict()
         self.host = {
@@ -94,30 +111,30 @@ class Answers:
 
     # -- ttmem's own protocol ----------------------------------------------------------------------------------
 
-    def query(self, document: dict[str, Any], uid: int, now: int) -> list[bytes]:
+    def query(self, document: dict[str, Any], peer: Peer, now: int) -> list[bytes]:
         """An ANSWER frame in pieces; if the query is invalid, the answer says why."""
         what = document.get("what")
         if what == "snapshot":
-            return self._snapshot(document, uid, now)
+            return self._snapshot(document, peer.uid, now)
         if what == "reset_peak":
             unique_id = document.get("unique_id")
             if not self._books.reset_peak(unique_id):
                 return answer_frame({"error": f"there is no device {unique_id!r:.100}"})
             return answer_frame({"done": True})
         if what == "web_register":
-            return self._web_register(document, uid)
+            return self._web_register(document, peer)
         if what == "web_link":
-            return self._web_link(uid)
+            return self._web_link(peer.uid)
         return answer_frame(
             {
                 "error": f"there is no query {what!r:.60}; the queries are snapshot, reset_peak and web_link"
             }
         )
 
-    def _web_register(self, document: dict[str, Any], uid: int) -> list[bytes]:
+    def _web_register(self, document: dict[str, Any], peer: Peer) -> list[bytes]:
         """From the process that serves HTTP: its address, and the key of its tokens."""
         address, key = document.get("address"), document.get("key")
-        if uid not in self._trusted:
+        if peer.uid not in self._trusted:
             return answer_frame({"error": "only root and the server's user may serve its pages"})
         try:
             if not isinstance(address, str) or len(address) > MAX_ADDRESS or len(key or "") != 64:
@@ -125,20 +142,25 @@ class Answers:
             tokens = Tokens(bytes.fromhex(str(key)))
         except ValueError:
             return answer_frame({"error": "an address and a key of 32 bytes are expected"})
-        now = time.monotonic()
-        if self._web is None or self._web[0] != address:
-            if now < self._web_until:  # the links are those of the page that was there before
-                return answer_frame({"done": True})
+        before = self._page
+        if before is None or before.address != address:
+            if before is not None and not before.has_ended:
+                return answer_frame(
+                    {"done": True}
+                )  # the links are those of the page that was there first
             self._info(f"the page is at {address}; `ttmem web --link` prints a link for each user")
-        self._web, self._web_until = (address, tokens), now + PAGE_S
+        started_ns = process_facts(peer.pid, peer.uid).start_time_ns if peer.pid > 0 else None
+        self._page = Page(address, tokens, peer.pid, started_ns, time.monotonic())
         return answer_frame({"done": True})
 
     def _web_link(self, uid: int) -> list[bytes]:
         """A link for the user who asks; it shows what that user may see."""
-        if self._web is None or time.monotonic() >= self._web_until:
+        page = self._page
+        if page is None:
             return answer_frame({"error": "there is no page; start the server with --http"})
-        address, tokens = self._web
-        return answer_frame({"link": f"{address}/#token={tokens.issue(uid)}"})
+        if page.has_ended:
+            return answer_frame({"error": f"the page at {page.address} has ended"})
+        return answer_frame({"link": f"{page.address}/#token={page.tokens.issue(uid)}"})
 
     def _snapshot(self, document: dict[str, Any], uid: int, now: int) -> list[bytes]:
         wanted = document.get("detail") or []

@@ -105,7 +105,11 @@ class Server:
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
-    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+    def run(
+        self,
+        ready: Callable[[], None] = lambda: None,
+        each_second: Callable[[], None] = lambda: None,
+    ) -> None:
         """Serves until SIGTERM or SIGINT, or `stop`."""
         self._log.info(f"ttmem {__version__} listens at {self._path} (pid {os.getpid()})")
         ready()
@@ -121,6 +125,7 @@ class Server:
                 if now >= next_tick:
                     next_tick = max(next_tick + TICK, now)
                     self._tick()
+                    self._guarded("what runs beside the server", each_second)
             self._guarded("the summary", self._log_summary)
         finally:
             self.close()
@@ -413,7 +418,7 @@ class Server:
             return answer
         now = now_ns()
         self.recordings.stream.tick(now)  # a recording has what was shown
-        return self._answers.query(document, peer.uid, now)
+        return self._answers.query(document, peer, now)
 
     def question(self, peer: Peer, head: Head, record_size: int) -> bytes | None:
         if peer.reporting:
