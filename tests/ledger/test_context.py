@@ -128,7 +128,7 @@ class World:
 
     def _lost(self, pid: int) -> None:
         if pid in self.processes:
-            self.books.count_lost(self.processes[pid], 3, 1)
+            self.books.count_lost(self.processes[pid], 3, 1, NOW)
 
     def _reading(self, slots: Sequence[Any], version: int) -> None:
         odd = Remark("publishes_nothing", "it says nothing", pid=103)

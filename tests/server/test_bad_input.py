@@ -15,8 +15,9 @@ from tests.patience import wait_until
 from tests.server.conftest import StartServer
 from tests.server.harness import OldClient, RunningServer, child
 from ttmem.events import Event, MemoryKind, Op
+from ttmem.ledger.accounts import MOST_EVENTS
 from ttmem.wire import frames
-from ttmem.wire.frames import Frame
+from ttmem.wire.frames import MAX_RECTANGLES, Frame
 from ttmem.wire.historical import Head, Message, encode
 
 ROOT = os.geteuid() == 0
@@ -234,7 +235,7 @@ def test_a_frame_that_cannot_be_is_refused_with_a_sentence(
         (frames.frame(Frame.EVENTS, bytes(63)), "not a whole number of events"),
         (frames.cores_frame(1, ((0, 0, 40, 0),)), "not inside a 32 x 32 grid"),
         (frames.frame(Frame.STRING, b"ab"), "too short or too long"),
-        (frames.frame(Frame.WELCOME), "only servers send"),
+        (frames.frame(Frame.WELCOME), "only servers send WELCOME"),
         (frames.json_frame(Frame.HELLO, {}), "HELLO came twice"),
     ],
 )
@@ -330,3 +331,25 @@ def test_a_pid_in_a_container_that_is_none_is_ignored(server: RunningServer, pid
         )
         (process,) = server.sees(lambda snapshot: bool(snapshot.processes)).processes
     assert process.container_pid is None
+
+
+def test_a_client_cannot_have_lost_more_events_than_it_had_time_for(server: RunningServer) -> None:
+    hello = frames.preamble() + frames.json_frame(Frame.HELLO, {})
+    with raw(server.path) as connection:
+        connection.sendall(hello + frames.frame(Frame.LOST, frames.LOST.pack(2**64 - 1, 2**64 - 1)))
+        picture = server.sees(lambda p: any(each.dropped_events for each in p.processes))
+
+    (process,) = picture.processes
+    year = 365 * 86_400
+    assert 0 < process.dropped_events < year * MOST_EVENTS
+    assert 0 < process.overflow < year * MOST_EVENTS
+
+
+def test_a_core_set_names_each_core_at_most_once(server: RunningServer) -> None:
+    hello = frames.preamble() + frames.json_frame(Frame.HELLO, {})
+    most, more = (((0, 0, 31, 31),) * count for count in (MAX_RECTANGLES, MAX_RECTANGLES + 1))
+    with raw(server.path) as connection:
+        connection.sendall(hello + frames.cores_frame(1, most) + frames.cores_frame(2, more))
+        refusal = read_all(connection).decode("utf-8", "replace")
+
+    assert "a core set has at most 1,024 rectangles" in refusal

@@ -28,10 +28,7 @@ from ttmem.events import Remark
 from ttmem.fast_dataclasses import replace
 from ttmem.feeds import idle_host
 from ttmem.feeds.local_feed import LocalFeed
-from ttmem.ledger import Books
 from ttmem.procfs import user_name
-from ttmem.server import answers
-from ttmem.server.log import Output
 from ttmem.snapshots import (
     Anomaly,
     Buffer,
@@ -447,15 +444,6 @@ def test_links_are_those_of_the_page_that_was_there_first(tmp_path: Path) -> Non
 
     assert answer["link"].startswith("http://first/#token=")
     assert server.log.count("the page is at") == 1
-
-
-def test_a_page_that_has_ended_has_no_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "PAGE_S", 0.0)
-    server = answers.Answers(Books(), "", 0, Output(None))
-
-    server.query({"what": "web_register", "address": "http://gone", "key": "0" * 64}, 0, 0)
-
-    assert b"there is no page" in b"".join(server.query({"what": "web_link"}, 0, 0))
 
 
 def test_a_signal_before_it_serves_stops_it_too(tmp_path: Path) -> None:

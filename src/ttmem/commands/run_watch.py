@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ttmem.analysis.failures import explain
@@ -67,7 +68,6 @@ class RunWatch:
         self._seen_until: dict[str, int] = {}  # time of the last failure per region
         self._told: dict[str, dict[Origin, set[object]]] = {}
         self._alive: set[str] = set()
-        self._final: list[ProcessReport] = []
         self._unwatched: Unwatched | None = None
         take_unwatched(directory, os.getpid())  # left by an earlier process with this pid
         self._forgotten = prune_dead_regions(directory)
@@ -100,7 +100,6 @@ class RunWatch:
         self._find(find_regions(self._directory))  # all at once, however many files there are
         self._print_news()
         self._unwatched = self._find_unwatched()
-        self._final = list(self._reports())
         if not self._quiet:
             held = _held_at_peaks(self._final, recorded) if recorded is not None else {}
             _say(
@@ -209,11 +208,15 @@ class RunWatch:
                     here.add(cause)
                     _say(render_failure(region.pid, why, width=width(sys.stderr), color=_color()))
 
-    def _reports(self) -> Iterator[ProcessReport]:
+    @cached_property
+    def _final(self) -> list[ProcessReport]:
+        """Read when it is needed: that takes a while if there are many processes."""
+        found = []
         for path in self._ours:
             with suppress(BadRegion), closing(ProbeRegion(path)) as region:
                 if _is_of_this_user(region):
-                    yield ReportReader(region).report()
+                    found.append(ReportReader(region).report())
+        return found
 
 
 def _held_at_peaks(

@@ -29,6 +29,11 @@ from ttmem.snapshots import LeftBehind
 from ttmem.wire.rows import AccountRow, FindingCode, FindingRow, flat_rows
 
 MAX_CORE_SETS = 16_384
+SECOND = 1_000_000_000
+DAY = 86_400  # seconds; as if a process whose start is unknown had run for so long
+MOST_EVENTS = (
+    10_000_000  # that a process can have in a second; ttmem's own client has a tenth of that
+)
 Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
 MOST_LIVE = 1 << 22  # as MAX_LIVE in `native/ledger.hpp`
 OF_A_CORE_SET = 256  # bytes
@@ -151,8 +156,14 @@ class Accounts:
         found = b"".join(self.native.accounts(account.index) for account in accounts)
         return self._event_rows(found) if found else []
 
-    def count_lost(self, process: ProcessRecord, dropped: int, overflow: int) -> None:
-        """Takes a client's own count of what it could not send or remember; the count only grows."""
+    def count_lost(self, process: ProcessRecord, dropped: int, overflow: int, now: int) -> None:
+        """Takes a client's own count of what it could not send or remember, as far as it had the time for that.
+
+        The count only grows.
+        """
+        started = process.facts.start_time_ns
+        age = DAY if started is None else max(1, (now - started) // SECOND)
+        dropped, overflow = (min(count, age * MOST_EVENTS) for count in (dropped, overflow))
         if dropped > process.dropped:
             process.gaps += 1
         process.dropped = max(process.dropped, dropped)

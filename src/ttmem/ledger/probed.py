@@ -281,7 +281,7 @@ class ProbedProcesses:
                 for chip, counted in news.counters.items()
                 if chip in process.devices
             }
-        self._accounts.count_lost(process, process.dropped + news.lost, 0)
+        self._accounts.count_lost(process, process.dropped + news.lost, 0, now)
         take_table(self._accounts, process, news, now)
         if news.position is not None:  # a reader that starts late begins in the middle
             process.position = max(0, news.position - of_source(news.events))

@@ -86,12 +86,10 @@ def event_rows(
         rows = [_with_binaries(row, ids[row.device], binaries.get(row.process)) for row in rows]
     if not parts:
         return rows
-    out: dict[AccountKey, AccountRow] = {}
+    found: dict[AccountKey, list[AccountRow]] = {}
     for row in rows:
-        row = row._replace(process=parts.get(row.process, row.process))
-        at = (row.process, row.device)
-        out[at] = _sum(out[at], row) if at in out else row
-    return list(out.values())
+        found.setdefault((parts.get(row.process, row.process), row.device), []).append(row)
+    return [_sum(process, some) for (process, _), some in found.items()]
 
 
 def _with_binaries(
@@ -104,24 +102,28 @@ def _with_binaries(
     return row._replace(dram_binaries=found or 0, unknown_binaries=int(found is None))
 
 
-_KEPT = ("process", "device")
 _EITHER = ("cb_map_full", "cache_seen", "cache_entries_known")
 _LATEST = ("ring_occupied", "ring_capacity", "ring_programs", "ring_time")  # there is one ring
 
 
-def _sum(one: AccountRow, other: AccountRow) -> AccountRow:
-    later = max(one, other, key=lambda row: row.ring_time)
-    columns: dict[str, Any] = {}
-    for name, mine, its in zip(AccountRow._fields, one, other, strict=True):
-        if name in _KEPT:
-            columns[name] = mine
-        elif name in _LATEST:
-            columns[name] = getattr(later, name)
-        elif isinstance(mine, int) and isinstance(its, int):
-            columns[name] = max(mine, its) if name in _EITHER else mine + its
-        elif isinstance(mine, tuple) and isinstance(its, tuple):
-            pairs = [a + b for a, b in zip(mine, its, strict=True)]
-            columns[name] = CounterColumns(*pairs) if name == "counters" else tuple(pairs)
+def _sum(process: int, rows: list[AccountRow]) -> AccountRow:
+    """What several accounts of a process hold on one device."""
+    latest = max(rows, key=lambda row: row.ring_time)
+    if len(rows) == 1:
+        return latest if latest.process == process else latest._replace(process=process)
+    columns: dict[str, Any] = {"process": process, "device": latest.device}
+    for name, values in zip(AccountRow._fields, zip(*rows, strict=True), strict=True):
+        if name in columns:
+            continue
+        if name in _LATEST:
+            columns[name] = getattr(latest, name)
+        elif name in _EITHER:
+            columns[name] = max(values)
+        elif isinstance(values[0], int):
+            columns[name] = sum(values)
+        else:
+            sums = map(sum, zip(*values, strict=True))
+            columns[name] = CounterColumns(*sums) if name == "counters" else tuple(sums)
     return AccountRow(**columns)
 
 

@@ -398,11 +398,12 @@ class Server:
 
     def lost(self, peer: Peer, dropped: int, overflow: int) -> None:
         process = self._account(peer)
-        self.books.count_lost(process, dropped, overflow)
+        self.books.count_lost(process, dropped, overflow, now_ns())
         if dropped or overflow:
             self._log.problem(
                 f"lost/{process.pid}",
-                f"{process.title} dropped {dropped:,} events and has {overflow:,} buffers beyond its limit",
+                f"{process.title} dropped {process.dropped:,} events and has {process.overflow:,} buffers beyond its"
+                " limit",
                 process.facts.user,
             )
 

@@ -60,6 +60,7 @@ MAX_CLIENT_PAYLOAD = 256 << 10  # of any other frame, which is kept until it is 
 MAX_ANSWER_PAYLOAD = 2 << 30
 MAX_STRING = 4096
 GRID_LIMIT = 32  # columns and rows of the largest core grid that a core set may name
+MAX_RECTANGLES = GRID_LIMIT**2  # of a core set: one for each core
 
 
 class Frame(IntEnum):
@@ -136,6 +137,8 @@ def cores_mask(payload: bytes | memoryview) -> tuple[int, int]:
     """(id, bit mask) of a CORES payload. ValueError if the payload is invalid."""
     if len(payload) < 4 or (len(payload) - 4) % RECTANGLE.size:
         raise ValueError("a core set must be an id and whole rectangles")
+    if len(payload) > 4 + MAX_RECTANGLES * RECTANGLE.size:
+        raise ValueError(f"a core set has at most {MAX_RECTANGLES:,} rectangles")
     return STRING_ID.unpack_from(payload)[0], mask_of(RECTANGLE.iter_unpack(payload[4:]))
 
 
