@@ -81,6 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TtmemError as problem:
         _complain(str(problem))
         return problem.exit_code
+    except MemoryError:
+        _complain(
+            "there is not enough memory for this; close other programs, or choose a smaller range"
+        )
+        return TtmemError.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

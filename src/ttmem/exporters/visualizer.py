@@ -1,7 +1,7 @@
 """The database that ttnn-visualizer opens: what was alive after each operation, just before the next one began.
 
-It shows addresses and sizes in one bank, so buffers without an address are left out. Tensors, arguments and the
-graph of operations are unknown to ttmem; their tables are empty.
+It shows addresses and sizes in one bank, so buffers without an address, or with one that no memory has, are left out.
+Tensors, arguments and the graph of operations are unknown to ttmem; their tables are empty.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ _TABLES = {
     " desired_pcc float, actual_pcc float",
     "report_metadata": "key text, value text",
 }
+LARGEST = (1 << 63) - 1  # that SQLite holds
 _Key = tuple[int, str, str, int]  # serial number of the process, device, memory, buffer id
 
 
@@ -140,10 +141,10 @@ class _Steps:
             number = self._numbers.get(change.device)
             if not change.begins:
                 self._live.pop(key, None)
-            elif number is not None and change.address and change.held:
+            elif number is not None and change.held and 0 < (change.address or 0) <= LARGEST:
                 per_bank = change.held // self._banks(change.device, change.kind)
                 kind = int(MemoryKind[change.kind])
-                self._live[key] = (number, change.address, per_bank, kind, 0)
+                self._live[key] = (number, change.address or 0, per_bank, kind, 0)
 
     def _graph(self, step: Operation) -> list[dict[str, Any]]:
         """Circular buffers that the operation's programs allocated, in the form of the runtime's graph."""

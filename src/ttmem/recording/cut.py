@@ -59,8 +59,11 @@ def cut(
         while waiting is not None and waiting.position < until:  # a document precedes its records
             write(waiting)
             waiting = next(documents, None)
-        lost = position - written
-        _append(sink, encoder.encode([data], len(data), position=position, lost=lost))
+        try:
+            chunk = encoder.encode([data], len(data), position=position, lost=position - written)
+        except ValueError:  # it begins within a batch, as no writer's key frame does: they are lost
+            continue
+        _append(sink, chunk)
         written = until
         progress(until)
     for document in (*filter(None, [waiting]), *documents):

@@ -41,7 +41,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ttmem._native import Page, planes, transposed
+from ttmem._native import Page, planes, reached, transposed
 from ttmem.errors import TtmemError
 from ttmem.events import EVENT_SIZE
 
@@ -129,6 +129,7 @@ class Header(NamedTuple):
             or header.last < header.first
             or header.end >= 1 << 63
             or (records and header.raw != header.records * EVENT_SIZE)
+            or (records and header.continued)
             or (not records and header.records)
         ):
             raise BadChunk("its header contradicts itself")
@@ -227,7 +228,15 @@ def decode(header: Header, stored: bytes) -> bytes:
             raise BadChunk(f"its payload cannot be decompressed ({problem})") from None
     if len(payload) != header.raw:
         raise BadChunk(f"its payload does not have the {header.raw:,} bytes of its header")
-    return from_planes(payload) if header.type == ChunkType.RECORDS else payload
+    return _journal(from_planes(payload)) if header.type == ChunkType.RECORDS else payload
+
+
+def _journal(records: bytes) -> bytes:
+    try:
+        reached(records, 0)
+    except ValueError as problem:
+        raise BadChunk(f"its records are no journal ({problem})") from None
+    return records
 
 
 def from_planes(payload: bytes) -> bytes:

@@ -260,6 +260,8 @@ class Reader:
                     continue
                 position, time, kind, pid, device, text = row
                 if type(position) is int and type(time) is int:
+                    pid = pid if type(pid) is int else None
+                    device = device if isinstance(device, str) else None
                     found.append(Marker(position, time, str(kind), str(text), pid, device))
         return sorted(found, key=lambda marker: marker.position)
 
@@ -299,27 +301,24 @@ class Reader:
         processes = self._processes()
         end = self._chunks.end if last is None else last
         for position, data in self._whole_chunks(first, last):
-            try:
-                for run in runs(data):
-                    if run.control.op != Control.BATCH:
-                        continue
-                    control = run.control
-                    process = processes.get(control.extra)
-                    process = process or RecordedProcess(control.extra, 0, None, None, None)
-                    within = max(run.first, first - position), min(run.end, end - position)
-                    for begin, until in self._stretches(data, *within, blank):
-                        offset = run.first * EVENT_SIZE, begin * EVENT_SIZE
-                        yield Batch(
-                            position + begin,
-                            process,
-                            control.time,
-                            memoryview(data)[begin * EVENT_SIZE : until * EVENT_SIZE],
-                            None
-                            if control.id == NO_POSITION
-                            else control.id + of_source(data, *offset),
-                        )
-            except ValueError:
-                continue  # the rest of the chunk is not a journal
+            for run in runs(data):
+                if run.control.op != Control.BATCH:
+                    continue
+                control = run.control
+                process = processes.get(control.extra)
+                process = process or RecordedProcess(control.extra, 0, None, None, None)
+                within = max(run.first, first - position), min(run.end, end - position)
+                for begin, until in self._stretches(data, *within, blank):
+                    offset = run.first * EVENT_SIZE, begin * EVENT_SIZE
+                    yield Batch(
+                        position + begin,
+                        process,
+                        control.time,
+                        memoryview(data)[begin * EVENT_SIZE : until * EVENT_SIZE],
+                        None
+                        if control.id == NO_POSITION
+                        else control.id + of_source(data, *offset),
+                    )
 
     def _stretches(
         self, records: bytes, begin: int, end: int, blank: bool
@@ -343,7 +342,7 @@ class Reader:
         try:
             data = self._chunks.payload(ChunkType.RECORDS, number)
             return reached(data[: taken * EVENT_SIZE], before)
-        except (BadChunk, ValueError):
+        except BadChunk:
             return before
 
     def mesh_end(self, position: int) -> int:
@@ -369,7 +368,7 @@ class Reader:
                 if start + run.end > position:
                     return min(position, start + run.first - 1)
                 begin = start + run.end
-        except (BadChunk, ValueError):
+        except BadChunk:
             pass
         return min(begin, position)
 

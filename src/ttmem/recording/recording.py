@@ -164,7 +164,7 @@ class Recording(Reader):
             data = self._chunks.payload(ChunkType.RECORDS, number)
             before = self._chunks.time(ChunkType.RECORDS, number)
             return position + records_until(data, before, time)
-        except (BadChunk, ValueError):
+        except BadChunk:
             # The last key frame until then, or else where its records are missing: before the last of them.
             frame = self._chunks.until_time(ChunkType.STATE, time) - 1
             known = self._chunks.position(ChunkType.STATE, frame) if frame >= 0 else 0

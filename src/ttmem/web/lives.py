@@ -18,6 +18,7 @@ from typing import NamedTuple
 from ttmem.analysis.history import History
 from ttmem.recording import AllocatedBy, BufferChange
 from ttmem.recording.unfreed import never_freed
+from ttmem.sizes import several
 from ttmem.web.payload import UNKNOWN, Table
 
 
@@ -33,6 +34,7 @@ class PageLimits(NamedTuple):
 
 
 PAGE_LIMITS = PageLimits()
+LARGEST = (1 << 53) - 1  # that a browser holds exactly
 KINDS = ("DRAM", "L1", "L1_SMALL", "TRACE")  # numbers in the column `kind`
 Progress = Callable[[int], None]  # the position reached
 _NUMBER = {name: number for number, name in enumerate(KINDS)}
@@ -133,6 +135,7 @@ class Lives:
         self.never_freed: set[int] = (
             set()
         )  # rows of buffers that ended with their device or process
+        self._impossible = 0  # buffers whose address no memory has
         self._unfreed = {_ended(change) for change in never_freed(history.recording)}
         for stretch in history.stretches():
             progress(stretch.first)
@@ -184,10 +187,25 @@ class Lives:
                 columns.kind.append(kind)
                 columns.start.append(time)
                 columns.end.append(UNKNOWN)
-                columns.address.append(UNKNOWN if change.address is None else change.address)
+                columns.address.append(self._address(change))
                 columns.held.append(change.held)
                 columns.requested.append(change.requested)
                 columns.origin.append(self.origins.number(change.origin))
+
+    def _address(self, change: BufferChange) -> int:
+        if change.address is None:
+            return UNKNOWN
+        if change.address > LARGEST:
+            self._impossible += 1
+            return UNKNOWN
+        return change.address
+
+    def remarks(self) -> list[str]:
+        if not self._impossible:
+            return []
+        return [
+            f"{several(self._impossible, 'allocation')} reported an address that no memory has: it is shown as unknown"
+        ]
 
     def is_left(self, row: int) -> bool:
         """Whether it was alive when the recording ended, or never freed by its program."""

@@ -134,7 +134,7 @@ def payload(history: History, progress: Progress) -> str:
         "masks": [f"{bits:x}" for bits in programs.masks],
         "losses": list(history.losses),
         "sums_only": list(history.sums_only),
-        "remarks": _remarks(history.end),
+        "remarks": [*_remarks(history.end), *lives.remarks()],
         "strings": list(lives.origins.strings),
     }
     tables: dict[str, Table] = {"origins": lives.origins.table(), "circular": circular}

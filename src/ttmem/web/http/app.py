@@ -41,7 +41,6 @@ from ttmem.wire.tokens import LIFETIME_S, LONGEST, Tokens
 
 MOST_STREAMS = 512  # for all users together
 MOST_STREAMS_OF_A_USER = 128
-SEND_S = 30.0  # a client that takes longer to read is dropped
 
 
 class Streams:
@@ -88,7 +87,7 @@ class EventStream(Response):
     async def _follow(self, send: Send) -> None:
         async for text in self._texts:
             message = {"type": "http.response.body", "body": text.encode(), "more_body": True}
-            await asyncio.wait_for(send(message), SEND_S)
+            await send(message)
 
 
 async def _gone(receive: Receive) -> None:

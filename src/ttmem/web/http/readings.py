@@ -152,8 +152,10 @@ class Child:
     def _read(self, size: int, until: float) -> bytes:
         assert self._process.stdout is not None
         out, parts = self._process.stdout.fileno(), []
+        ready = select.poll()  # `select` fails with more than 1,024 descriptors
+        ready.register(out, select.POLLIN)
         while size:
-            if not select.select([out], [], [], max(until - time.monotonic(), 0.0))[0]:
+            if not ready.poll(max(until - time.monotonic(), 0.0) * 1000):
                 raise EOFError("its time is over")
             part = os.read(out, min(size, 1 << 20))
             if not part:
