@@ -15,7 +15,7 @@ from ttmem.events.record import end_of, of_source
 from ttmem.recording.chunks import Source
 from ttmem.recording.format import BadChunk, ChunkType, from_document, to_document
 from ttmem.recording.journal import MASK_RECORDS, records_until
-from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered
+from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered, section
 from ttmem.recording.selected import is_chosen
 from ttmem.recording.stretch import Stretch, Totals
 from ttmem.recording.when import LAST, SECOND_NS, clock_text, parse_when
@@ -681,8 +681,7 @@ class Recording(Reader):
     def _sources(self) -> Iterator[tuple[int, str]]:
         """(pid, source) of every process, more than once."""
         for document in self._documents(ChunkType.CONTEXT):
-            processes = document.get("processes") if isinstance(document, dict) else None
-            for _, process in numbered(processes):
+            for process in section(document, "processes").values():
                 found = process.get("sources") if isinstance(process, dict) else None
                 pid = process.get("pid") if isinstance(process, dict) else None
                 for source in found if isinstance(found, list) else ():

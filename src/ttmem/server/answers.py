@@ -37,7 +37,7 @@ _MB = 1 << 20
 DeviceKind = tuple[int, str]  # device index, kind of memory
 
 
-class Page(NamedTuple):
+class WebPage(NamedTuple):
     """Where pages are, what makes their tokens, and which process serves them."""
 
     address: str
@@ -69,7 +69,7 @@ class Answers:
         self._info = info
         self._output = output
         self._trusted = {0, os.geteuid()}
-        self._page: Page | None = None
+        self._page: WebPage | None = None
         # Time of the last one.
         self._dumped: OrderedDict[tuple[int, Message], float] = OrderedDict()
         self.host = {
@@ -150,7 +150,7 @@ class Answers:
                 )  # the links are those of the page that was there first
             self._info(f"the page is at {address}; `ttmem web --link` prints a link for each user")
         started_ns = process_facts(peer.pid, peer.uid).start_time_ns if peer.pid > 0 else None
-        self._page = Page(address, tokens, peer.pid, started_ns, time.monotonic())
+        self._page = WebPage(address, tokens, peer.pid, started_ns, time.monotonic())
         return answer_frame({"done": True})
 
     def _web_link(self, uid: int) -> list[bytes]:
