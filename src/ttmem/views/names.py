@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ttmem.events import CardSample
 from ttmem.fast_dataclasses import replace
-from ttmem.snapshots import Device, Snapshot
+from ttmem.snapshots import Device, Process, Snapshot
 from ttmem.text import ELLIPSIS, clean
 
 if TYPE_CHECKING:
@@ -125,9 +125,17 @@ def numbers(logical_ids: Iterable[int]) -> str:
     return f"{'device' if len(chosen) == 1 else 'devices'} {','.join(_runs(chosen))}"
 
 
-def used_devices(snapshot: Snapshot) -> set[str]:
-    """Unique ids of the devices that processes use."""
-    return {one for process in snapshot.processes for one in process.devices}
+_used: tuple[Sequence[Process], frozenset[str]] = (), frozenset()
+
+
+def used_devices(snapshot: Snapshot) -> frozenset[str]:
+    """Unique ids of the devices that processes use; one screen asks for those of the same processes many times."""
+    global _used
+    processes, used = _used
+    if processes is not snapshot.processes:
+        used = frozenset(one for process in snapshot.processes for one in process.devices)
+        _used = snapshot.processes, used
+    return used
 
 
 def in_order(snapshot: Snapshot) -> Snapshot:

@@ -137,7 +137,9 @@ def render(
     ordered = in_order(shown)
     before = previous and without_idle(previous)[0]
     every = [*ordered.devices, *(before.devices if before else ())]
-    names = DeviceNames(every, used_devices(ordered) | (used_devices(before) if before else set()))
+    names = DeviceNames(
+        every, used_devices(ordered) | (used_devices(before) if before else frozenset())
+    )
     changes = {
         commands: change_table(ordered, before, names, width, commands) if before else []
         for commands in (True, False)
