@@ -105,7 +105,7 @@ class _Store:
             self._remove(self._ours)
         try:
             self._current = FileSink(os.path.join(self.folder, f"ring-{_stamp(now)}.ttmem"))
-        except BadInput as problem:
+        except TtmemError as problem:
             raise OSError(errno.EIO, str(problem)) from None
         self._begun_ns, self.size, self.broken = now, 0, False
 

@@ -53,7 +53,7 @@ class FileSink:
     """A file of the user's own (mode 0600), with one writer at a time."""
 
     def __init__(self, path: str, *, overwrite: bool = False) -> None:
-        """BadInput if the file cannot be written."""
+        """TtmemError if the file cannot be written; BadInput if it may not be."""
         self.path = path
         self._file = _claimed(path, os.O_CREAT | (0 if overwrite else os.O_EXCL))
         os.fchmod(self._file, 0o600)
@@ -107,7 +107,7 @@ def _claimed(path: str, flags: int = 0) -> int:
 def completed_file(path: str, *, overwrite: bool = False) -> Iterator[FileSink]:
     """A sink whose file gets its name when it is complete: until then, a file of that name stays as it is.
 
-    BadInput if the file cannot be written.
+    TtmemError if the file cannot be written.
     """
     before = None
     if os.path.lexists(path):
@@ -115,8 +115,8 @@ def completed_file(path: str, *, overwrite: bool = False) -> Iterator[FileSink]:
     part = f"{path}.part-{os.getpid()}"
     try:
         sink = FileSink(part, overwrite=True)
-    except BadInput as problem:
-        raise BadInput(str(problem).replace(part, path)) from None
+    except TtmemError as problem:
+        raise type(problem)(str(problem).replace(part, path)) from None
     try:
         yield sink
         if not overwrite and os.path.lexists(path):
