@@ -200,7 +200,7 @@ def test_a_recording_of_a_server_has_what_its_ps_showed_of_probe_socket_and_coun
                 to_json(recording.snapshot(instant, Question(tuple(SHOWN.split(","))))) == document
             )
     sources = {tuple(process["sources"]) for process in shown[-1]["processes"]}
-    assert sources == {("probe",), ("socket",), ("shared memory v3",)}
+    assert sources == {("probe", "shared memory v3"), ("socket",), ("shared memory v3",)}
 
 
 def _positions(document: dict[str, Any]) -> dict[int, int]:
