@@ -13,6 +13,7 @@ from tests.web.decoded import ask
 from ttmem.analysis.history import History
 from ttmem.commands import main
 from ttmem.events import Amounts
+from ttmem.ledger.register import MAX_DEVICES
 from ttmem.recording import Recording
 from ttmem.snapshots import Question
 
@@ -80,3 +81,30 @@ def test_the_report_has_the_same_peak(file: Path, tmp_path: Path) -> None:
     peaks = {(one["device"], one["memory"]): one["bytes"] for one in document["peaks"]}
 
     assert peaks["chip0", "dram"] == 40 * MIB
+
+
+def test_a_reading_of_counters_belongs_to_the_device_that_had_the_entry_of_the_ledger_then(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "many.ttmem"
+    with Run(path, pid=41) as run:
+        for names, held in ((range(MAX_DEVICES - 2), 9 * MIB), ([MAX_DEVICES], MIB)):
+            run.now += 1_000_000_000
+            counted = slot(os.getpid(), Amounts(dram=held))
+            run.books.sample(
+                [region(f"card{name}", counted) for name in names[:1]]
+                + [region(f"card{name}") for name in names[1:]],
+                (),
+                run.now,
+            )
+            run.books.tick(run.now)
+            run.recorder.tick(run.now)
+
+    with Recording(str(path)) as recording:
+        found = [
+            (device, amounts.dram)
+            for one in recording.counted()
+            for device, amounts in one.amounts.items()
+        ]
+
+    assert found == [("card0", 9 * MIB), (f"card{MAX_DEVICES}", MIB)]

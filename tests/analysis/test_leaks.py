@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.analysis.runs import CHIPS, Run
 from ttmem.analysis.history import History, Loss
-from ttmem.analysis.leaks import Leaks, LeakVerdict, find_leaks, is_growth
+from ttmem.analysis.leaks import Leaks, LeakVerdict, find_leaks, growth, is_growth
+from ttmem.analysis.leftovers import Ignored
 from ttmem.commands import main
 from ttmem.errors import BadInput
 from ttmem.events import Event, MemoryKind, Op
@@ -229,6 +230,43 @@ def test_losses_give_no_verdict(tmp_path: Path) -> None:
 
     with pytest.raises(Loss, match="gives no verdict: unknown free"):
         answer(path)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_process_that_lost_events_is_left_out_and_the_others_are_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, watched: bool
+) -> None:
+    def body(run: Run, number: int) -> None:
+        leaking(run, number)
+        other = run.open(99) if not number else max(run.books.processes)
+        run.event(Event(Op.ALLOC, MemoryKind.DRAM, id=5000 + number, size=MIB), other)
+        run.books.count_lost(run.books.processes[other], number, 0, run.now)
+
+    path = recorded(tmp_path / "a.ttmem", body, phases=watched, watched=watched)
+    found = answer(path)
+    with Recording(str(path)) as recording:
+        whole = growth(History(recording), Ignored())
+        of_one = growth(History(recording, pid=41), Ignored())
+
+    assert [one.line.pid for one in found.findings if one.verdict is LeakVerdict.LEAK] == [41]
+    assert found.set_aside == ("pid 99 (user u) is left out: its events are not complete",)
+    assert whole.not_judged == found.set_aside
+    assert (len(of_one.reasons), of_one.not_judged) == (1, ())
+    assert main(["leaks", str(path)]) == 1
+    assert found.set_aside[0] in capsys.readouterr().out
+
+
+def test_a_run_of_which_one_process_cannot_be_judged_does_not_pass(tmp_path: Path) -> None:
+    def body(run: Run, number: int) -> None:
+        other = run.open(99) if not number else max(run.books.processes)
+        run.event(Event(Op.FREE, id=1000 + number), other)
+
+    path = recorded(tmp_path / "a.ttmem", body, phases=False, watched=False)
+
+    assert answer(path).of(LeakVerdict.LEAK) == []
+    assert main(["leaks", str(path)]) == 1
+    with Recording(str(path)) as recording:
+        assert growth(History(recording), Ignored()).failed
 
 
 def test_marks_that_never_come_are_named(tmp_path: Path) -> None:

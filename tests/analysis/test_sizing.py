@@ -10,7 +10,8 @@ from tests.analysis.runs import Run, opened
 from ttmem.analysis.history import History, Loss
 from ttmem.analysis.sizing import Advice, KvCache, sizes
 from ttmem.commands import main
-from ttmem.events import Event, MemoryKind, Notice, Op
+from ttmem.events import DeviceDeclaration, Event, MemoryKind, Notice, Op
+from ttmem.procfs import ProcessFacts
 from ttmem.recording import Recording
 
 P150 = opened()
@@ -121,6 +122,25 @@ def test_nothing_is_advised_from_a_run_with_losses(tmp_path: Path) -> None:
 
     with pytest.raises(Loss, match="gives no advice"):
         advice(tmp_path / "a.ttmem")
+
+
+def test_devices_of_a_process_that_lost_events_are_not_considered(tmp_path: Path) -> None:
+    path = tmp_path / "a.ttmem"
+    with Run(path, watched=False) as run:
+        run.alloc(1000 * P150.l1_banks, kind=MemoryKind.L1_SMALL)
+        facts = ProcessFacts(99, start_time_ns=99, user="u", command="python other.py")
+        other = run.books.open_process(facts, "socket")
+        run.books.declare(other, DeviceDeclaration.from_spec(P150, 0, unique_id="chip7"))
+        size = 3000 * P150.l1_banks
+        run.event(Event(Op.ALLOC, MemoryKind.L1_SMALL, id=5000, size=size), other.index)
+        run.books.count_lost(other, 3, 0, run.now)
+
+    with Recording(str(path)) as recording:
+        found = sizes(History(recording))
+    small = next(one for one in found.advice if one.name == "l1_small_size")
+
+    assert small.observed == 1000
+    assert found.set_aside == ("pid 99 (user u) is left out: its events are not complete",)
 
 
 def test_yaml_is_in_the_vendors_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

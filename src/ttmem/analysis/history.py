@@ -16,7 +16,17 @@ from typing import NamedTuple
 
 from ttmem.errors import TtmemError
 from ttmem.events import KINDS, Amounts
-from ttmem.recording import BufferChange, Info, Instant, Marker, Recording, Stretch, Totals
+from ttmem.recording import (
+    BufferChange,
+    Info,
+    Instant,
+    Marker,
+    RecordedProcess,
+    Recording,
+    Stretch,
+    Totals,
+)
+from ttmem.recording.recording import NO_SERIAL, Lost
 from ttmem.sizes import several
 from ttmem.snapshots import Device, Question, Snapshot
 
@@ -76,17 +86,24 @@ _INNOCENT = {"status_backwards", "cb_map_full", "kernel_resized", "unknown_unloa
 
 class _Swept(NamedTuple):
     peaks: tuple[PeakInstant, ...]
-    anomalies: Counter[str]
+    anomalies: Counter[tuple[int, str]]  # by serial number of the process, and name
     reached: int  # there is no gap up to this position
 
 
 class History:
     """One run, from a recording that stays open as long as this is used."""
 
-    def __init__(self, recording: Recording, *, pid: int | None = None) -> None:
-        """`pid`: buffers, marks and iterations are those of this process."""
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        pid: int | None = None,
+        without: frozenset[int] = frozenset(),
+    ) -> None:
+        """`pid`: buffers, marks and iterations are those of this process. `without`: see `complete_part`."""
         self.recording = recording
         self._pid = pid
+        self._without = without
 
     @property
     def name(self) -> str:
@@ -120,7 +137,8 @@ class History:
         """Every buffer that was allocated or freed; those that existed at the start come first."""
         for stretch in self.stretches():
             for change in stretch.buffers():
-                if self._pid is None or change.origin.process.pid == self._pid:
+                process = change.origin.process
+                if self._pid in (None, process.pid) and process.serial not in self._without:
                     yield change
 
     def totals(self) -> Iterator[Totals]:
@@ -140,7 +158,7 @@ class History:
     def _swept(self) -> _Swept:
         """Everything that takes a whole pass."""
         best: dict[tuple[str, str], tuple[int, int, int]] = {}
-        found: Counter[str] = Counter()
+        found: Counter[tuple[int, str]] = Counter()
         end = self.info.first
         gap: int | None = None
         for stretch in self.stretches():
@@ -223,14 +241,60 @@ class History:
             found.append(f"{several(len(info.damages), 'part')} of the file cannot be read")
         elif reached < info.end and not info.lost:
             found.append(f"records are missing after position {reached:,}")
-        if dropped := self.recording.dropped_events():
+        lost = self._lost if self._without else {}
+        aside = sum(one.events for serial, one in lost.items() if serial in self._without)
+        if (dropped := self.recording.dropped_events() - aside) > 0:
             found.append(f"{several(dropped, 'event')} were lost by their program or reader")
-        if overflow := sum(process.overflow for process in end.processes):
+        pids = {one.pid for one in self.recording.processes if one.serial in self._without}
+        if overflow := sum(one.overflow for one in end.processes if one.pid not in pids):
             found.append(f"{several(overflow, 'live buffer')} could not be reported again")
-        for name, times in sorted(anomalies.items()):
-            if name not in _INNOCENT:
-                found.append(f"{name.replace('_', ' ')} ({several(times, 'time')})")
+        by_name: Counter[str] = Counter()
+        for (serial, name), times in anomalies.items():
+            if name not in _INNOCENT and serial not in self._without:
+                by_name[name] += times
+        for name, times in sorted(by_name.items()):
+            found.append(f"{name.replace('_', ' ')} ({several(times, 'time')})")
         return tuple(found)
+
+    @cached_property
+    def _lost(self) -> dict[int, Lost]:
+        return self.recording.lost_by_process()
+
+    @cached_property
+    def incomplete(self) -> tuple[RecordedProcess, ...]:
+        """Processes that lost something, or reported what cannot be."""
+        serials = {serial for serial, name in self._swept.anomalies if name not in _INNOCENT}
+        serials |= self._lost.keys()
+        return tuple(one for one in self.recording.processes if one.serial in serials)
+
+    def complete_part(self, answer: str) -> History:
+        """This history without the processes in `incomplete`: nobody's loss is held against others.
+
+        Raises Loss, as `need_everything`, if that is not enough, or nothing is left.
+        """
+        if self.losses and self._pid not in {process.pid for process in self.incomplete}:
+            serials = frozenset((NO_SERIAL, *(process.serial for process in self.incomplete)))
+            part = History(self.recording, pid=self._pid, without=serials)
+            if not part.losses and next(part.buffers(), None) is not None:
+                return part
+        self.need_everything(answer)
+        return self
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Sentences about the processes that `complete_part` has left out, of those that this history is about."""
+        return tuple(
+            f"pid {one.pid} (user {one.user or 'unknown'}) is left out: its events are not complete"
+            for one in self.left_out
+            if self._pid in (None, one.pid)
+        )
+
+    @property
+    def left_out(self) -> tuple[RecordedProcess, ...]:
+        """The processes that `complete_part` has left out."""
+        if not self._without:
+            return ()
+        return tuple(one for one in self.incomplete if one.serial in self._without)
 
     @cached_property
     def sums_only(self) -> tuple[int, ...]:

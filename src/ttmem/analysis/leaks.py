@@ -81,6 +81,7 @@ class Leaks:
     findings: tuple[LeakFinding, ...]  # leaks first
     steady: int  # lines of code that did not grow
     not_judged: tuple[int, ...]  # pids that hold memory in the end, and had too few iterations
+    set_aside: tuple[str, ...] = ()  # processes whose events are not complete, as sentences
 
     def of(self, verdict: LeakVerdict) -> list[LeakFinding]:
         return [finding for finding in self.findings if finding.verdict is verdict]
@@ -97,7 +98,7 @@ def find_leaks(
 
     Loss if the recording is incomplete or too short; BadInput if it does not have the iterations that `by` names.
     """
-    history.need_everything("verdict")
+    history = history.complete_part("verdict")
     windows = history.windows(by)
     chosen, per_window = _merged(windows.windows)
     if len(chosen) < LEAST_WINDOWS and by in ("mark", "phase"):
@@ -119,7 +120,8 @@ def find_leaks(
     ]
     order = list(LeakVerdict)
     named.sort(key=lambda finding: (order.index(finding.verdict), -(finding.per_iteration or 0)))
-    return Leaks(windows, per_window, tuple(named), steady, tuple(sorted(short.values())))
+    short_pids = tuple(sorted(short.values()))
+    return Leaks(windows, per_window, tuple(named), steady, short_pids, history.set_aside)
 
 
 def growth(history: History, limits: Ignored) -> Check:
@@ -134,7 +136,7 @@ def growth(history: History, limits: Ignored) -> Check:
     return Check(
         "growth",
         tuple(_sentences(history, "leaks", found.of(LeakVerdict.LEAK))),
-        (*_sentences(history, "holds", found.of(LeakVerdict.UNDECIDED)), *short),
+        (*_sentences(history, "holds", found.of(LeakVerdict.UNDECIDED)), *short, *found.set_aside),
         (UNMARKED,) if found.windows.by == "window" else (),
     )
 

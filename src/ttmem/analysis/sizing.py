@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.composition import Holder, composition
 from ttmem.analysis.failures import Explanation, explain
-from ttmem.analysis.history import L1_USED, History, PeakInstant
+from ttmem.analysis.history import L1_USED, History, Loss, PeakInstant
 from ttmem.analysis.recorded_failures import recorded_failures
 from ttmem.events import MemoryKind
 from ttmem.events.runtime_messages import Verdict
@@ -74,14 +74,16 @@ class Sizes:
     board: str | None
     sku: str | None
     advice: tuple[Advice, ...]
+    set_aside: tuple[str, ...] = ()  # processes whose devices are not considered, as sentences
 
 
 def sizes(history: History, margin: float = 0.25, kv: KvCache | None = None) -> Sizes:
     """`margin` is added to what was observed. Loss if the recording is incomplete."""
     failed = [explain(failure) for failure in recorded_failures(history.recording)]
+    part = history
     if history.losses or not failed:
-        history.need_everything("advice")
-    device = _busiest(history, failed)
+        part = history.complete_part("advice")
+    device = _busiest(part, failed)
     small = _l1_small(history, device, margin, failed)
     found = (
         small,
@@ -90,16 +92,23 @@ def sizes(history: History, margin: float = 0.25, kv: KvCache | None = None) -> 
         _tokens(history, device, margin, kv or KvCache()),
     )
     board = device.board
-    return Sizes(board, SKUS.get(board or "", board), found)
+    return Sizes(board, SKUS.get(board or "", board), found, part.set_aside)
 
 
 def _busiest(history: History, failed: Iterable[Explanation]) -> Device:
     """The device with the highest peak of all kinds: sizes are the same for every device of a mesh."""
     if not history.peaks:  # the first allocation failed
         return next(one for one in history.devices.values() if any(_is_on(f, one) for f in failed))
+    unknown = {device for process in history.left_out for device in process.devices.values()}
     sums: dict[str, int] = {}
     for peak in history.peaks:
-        sums[peak.device] = sums.get(peak.device, 0) + peak.bytes
+        if peak.device in history.devices and peak.device not in unknown:
+            sums[peak.device] = sums.get(peak.device, 0) + peak.bytes
+    if not sums:
+        raise Loss(
+            f"every device in {history.name} was used by a process whose events are not complete, so ttmem gives no"
+            f" advice: {'; '.join(history.set_aside)}"
+        )
     return history.devices[max(sums, key=lambda unique_id: (sums[unique_id], unique_id))]
 
 

@@ -170,7 +170,8 @@ class Recorder:
             records = control._replace(extra=serial).pack()
             process = self._books.processes.get(control.device)
             if control.op == Control.RELEASE_PROCESS and process is not None:
-                if process.messages:  # a process may fail and end between two ticks
+                # A process may fail, or lose events, and end between two ticks.
+                if process.messages or process.lost:
                     self._write_context(now_ns())
                 self._mark_process(process, "end", now_ns())
         if control.op == Control.RELEASE_PROCESS:

@@ -17,7 +17,7 @@ from ttmem.recording.format import BadChunk, ChunkType, from_document, to_docume
 from ttmem.recording.journal import MASK_RECORDS, records_until
 from ttmem.recording.reader import Batch, Marker, Reader, RecordedProcess, numbered, section
 from ttmem.recording.selected import is_chosen
-from ttmem.recording.stretch import Stretch, Totals
+from ttmem.recording.stretch import Stretch, Totals, UniqueIds
 from ttmem.recording.when import LAST, SECOND_NS, clock_text, parse_when
 from ttmem.sizes import human, several
 from ttmem.snapshots import Anomaly, MemoryHistory, Question, Snapshot
@@ -45,6 +45,8 @@ SAMPLED = (
     "l1_used",
 )  # the columns of a sample, after its time
 HISTORY_SAMPLES = 3600
+NO_SERIAL = -1
+_Identity = tuple[str, str, str]  # of an account: index, pid and start time, as written
 
 
 class Instant(NamedTuple):
@@ -74,6 +76,13 @@ class Held(NamedTuple):
     device: str  # unique id
     amounts: Amounts
     counted: bool  # the instant is that of a reading of counters, not of an event
+
+
+class Lost(NamedTuple):
+    """What is missing of one process."""
+
+    events: int  # its part of `dropped_events`
+    buffers: int  # alive, and could not be reported again
 
 
 class Document(NamedTuple):
@@ -255,7 +264,7 @@ class Recording(Reader):
         from ttmem.ledger.context import CounterContext
         from ttmem.snapshots.convert import read
 
-        names = [device.unique_id for device in self._devices(self._chunks.end)]
+        names: dict[int, str] = {}  # the ledger reuses indices of devices, too
         watched = {process.pid for process in self.processes}
         pids: dict[int, int] = {}
         before: Mapping[str, Amounts] = {}
@@ -267,6 +276,9 @@ class Recording(Reader):
                 for index, process in document.get("processes", {}).items():
                     if process is not None:
                         pids[int(index)] = int(process["pid"])
+                for index, known in document.get("devices", {}).items():
+                    if known is not None:
+                        names[int(index)] = known["unique_id"]
                 rows = document.get("rest", {}).get("counters")
                 for row in [] if rows is None else [read(CounterContext, row) for row in rows]:
                     pid, device = pids[row.process], names[row.device]
@@ -733,7 +745,7 @@ class Recording(Reader):
         replay = Replay(self._chunks, self.records)
         replay.go_to(max(first, self._start))
         end = self._chunks.end if last is None else last
-        names = {index: device.unique_id for index, device in enumerate(self._devices(end))}
+        names = UniqueIds(self._device_names(end))
         processes = self._processes()
         accounts = self._indices(replay.position)
         reached, time = replay.position, self.time_at(replay.position)
@@ -791,6 +803,52 @@ class Recording(Reader):
             number += 1
         return found
 
+    def lost_by_process(self) -> dict[int, Lost]:
+        """Of those that lost something, by serial number of the process, as far as contexts tell.
+
+        NO_SERIAL: processes that reported nothing else.
+        """
+        serials: dict[_Identity, int] = {}
+        for document in self._documents(ChunkType.ACCOUNTS):
+            for serial, process in numbered(document):
+                if isinstance(process, dict):
+                    serials[_identity(process.get("index"), process)] = serial
+        most: dict[_Identity, Lost] = {}
+        before: dict[_Identity, int] = {}
+        start = Instant(self._start, self.time_at(self._start))
+        initial = max(1, self._until(ChunkType.CONTEXT, start))
+        for number, document in enumerate(self._documents(ChunkType.CONTEXT)):
+            for index, process in numbered(section(document, "processes")):
+                given = process if isinstance(process, dict) else {}
+                dropped, overflow = given.get("dropped"), given.get("overflow")
+                if type(dropped) is int and type(overflow) is int:
+                    who, probed = _identity(index, given), "probe" in str(given.get("sources"))
+                    if number < initial and probed:  # as in `dropped_events`
+                        before[who] = dropped
+                    events = dropped - before.get(who, 0) + (0 if probed else overflow)
+                    known = most.get(who, Lost(0, 0))
+                    most[who] = Lost(max(known.events, events), max(known.buffers, overflow))
+        found: dict[int, Lost] = {}
+        for who, lost in most.items():
+            if any(lost):
+                serial = serials.get(who, NO_SERIAL)
+                known = found.get(serial, Lost(0, 0))
+                found[serial] = Lost(known.events + lost.events, known.buffers + lost.buffers)
+        return found
+
+    def _device_names(self, end: int) -> Iterator[tuple[int, int, str]]:
+        """(position, ledger index, unique id) of every device that a context until `end` describes."""
+        chunks, kind = self._chunks, ChunkType.CONTEXT
+        for number in range(max(1, chunks.until_position(kind, end)) if chunks.count(kind) else 0):
+            with suppress(BadChunk):
+                payload = chunks.payload(kind, number)
+                if b'"unique_id"' not in payload:  # most are about processes alone
+                    continue
+                for index, device in numbered(section(to_document(payload), "devices")):
+                    name = device.get("unique_id") if isinstance(device, dict) else None
+                    if isinstance(name, str):
+                        yield chunks.position(kind, number), index, name
+
     def _devices(self, position: int) -> tuple[DeviceContext, ...]:
         """The known devices at a position, by ledger index."""
         from ttmem.recording.context import context_from
@@ -800,6 +858,10 @@ class Recording(Reader):
             return context_from(document, {}).devices
         except Exception:  # somebody else may have written it
             return ()
+
+
+def _identity(index: Any, process: Mapping[str, Any]) -> _Identity:
+    return str(index), str(process.get("pid")), str(process.get("start_time_ns"))
 
 
 def _is_sample(found: list[Any]) -> bool:

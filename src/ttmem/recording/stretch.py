@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -74,6 +76,35 @@ class Logged(NamedTuple):
     opened: tuple[tuple[int, int, int], ...] = ()
 
 
+class UniqueIds:
+    """Of devices, by their indices: the ledger reuses that of one that nobody has open any more."""
+
+    def __init__(self, given: Iterable[tuple[int, int, str]]) -> None:
+        """(position, index, unique id), as contexts tell, in their order."""
+        self._names: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        for position, index, name in given:
+            names = self._names[index]
+            if not names or names[-1][1] != name:
+                names.append((position, name))
+
+    def at(self, index: int, position: int) -> str | None:
+        """Of a record; None: unknown. A device may be older than the first context."""
+        names = self._names.get(index)
+        if names is None:
+            return None
+        if len(names) == 1:
+            return names[0][1]
+        number = bisect_right(names, position, key=lambda name: name[0])
+        return names[max(0, number - 1)][1]
+
+    def all_at(self, indices: Sequence[int], positions: Sequence[int]) -> list[str | None]:
+        """The same for many records."""
+        if any(len(names) > 1 for names in self._names.values()):
+            return list(map(self.at, indices, positions))
+        only = {index: names[0][1] for index, names in self._names.items()}
+        return list(map(only.get, indices))
+
+
 _KINDS = {
     int(kind): kind.name for kind in MemoryKind if kind is not MemoryKind.SYSTEM_MEMORY
 }  # host memory belongs to no device
@@ -89,7 +120,7 @@ class Stretch:
         position: int,
         time_ns: int,
         changes: Logged,
-        names: Mapping[int, str],
+        names: UniqueIds,
         processes: Mapping[int, RecordedProcess],
         accounts: dict[int, int],
     ) -> None:
@@ -119,14 +150,14 @@ class Stretch:
         """The same as `totals`."""
         words, width = memoryview(self._changes.totals).cast("Q"), len(TotalsRow._fields)
         columns = [array("Q", words[at::width].tobytes()) for at in range(width)]
+        columns[0] = array("Q", map(self.first.__add__, columns[0]))
         columns[1] = array("Q", accumulate(columns[1], max, initial=self._time))[1:]
-        names = list(map(self._names.get, columns[2]))
+        names = self._names.all_at(columns[2], columns[0])
         if None in names:  # devices that somebody else's file does not describe
             kept = [at for at, name in enumerate(names) if name is not None]
             columns = [array("Q", map(column.__getitem__, kept)) for column in columns]
         devices = [name for name in names if name is not None]
-        record, times, _, *amounts = columns
-        position = array("Q", map(self.first.__add__, record))
+        position, times, _, *amounts = columns
         return TotalsColumns(position, times, devices, tuple(amounts))
 
     def highest(self, memory: str) -> tuple[int, int]:
@@ -144,9 +175,10 @@ class Stretch:
         time, names, first, kinds = self._time, self._names, self.first, _KINDS
         origins: dict[tuple[int, ...], AllocatedBy] = {}
         for row, serial in _with_serials(self._changes, dict(self._accounts)):
-            record, at, begins, _, device, kind, id_, size, reserved, address, since, *key = row
+            record, at, begins, _, index, kind, id_, size, reserved, address, since, *key = row
             time = max(time, at)
-            if device not in names or kind not in kinds:
+            device = names.at(index, first + record)
+            if device is None or kind not in kinds:
                 continue
             known = (serial, *key)
             origin = origins.get(known)
@@ -156,7 +188,7 @@ class Stretch:
                 first + record,
                 time,
                 begins == 1,
-                names[device],
+                device,
                 kinds[kind],
                 id_,
                 size,
@@ -171,12 +203,19 @@ class Stretch:
         text = process.strings.get
         return AllocatedBy(process, text(name), text(site), text(phase))
 
-    def findings(self) -> Iterator[str]:
-        """The name of each anomaly: unknown_free, double_free, rejected, ..."""
+    def findings(self) -> Iterator[tuple[int, str]]:
+        """(serial number of the process, name of the anomaly): unknown_free, double_free, rejected, ...
+
+        An index that was reused in this stretch stands for all of its processes.
+        """
         from ttmem.wire.rows import FindingCode
 
         for row in flat_rows(FindingRow, self._changes.findings):
-            yield FindingCode(row.anomaly).name.lower()
+            serials = {serial for _, index, serial in self._changes.opened if index == row.process}
+            if row.process in self._accounts or not serials:
+                serials.add(self._accounts.get(row.process, 0))
+            for serial in serials:
+                yield serial, FindingCode(row.anomaly).name.lower()
 
 
 def _with_serials(

@@ -89,7 +89,7 @@ def parts(history: History) -> Answer:
 
 
 def leaks(history: History) -> Answer:
-    """`ttmem leaks`; there is no verdict on incomplete data."""
+    """`ttmem leaks`; there is no verdict on processes whose events are not complete."""
     try:
         found = find_leaks(history)
     except TtmemError as reason:
@@ -109,6 +109,7 @@ def leaks(history: History) -> Answer:
             if finding.verdict is not LeakVerdict.STEADY
         ],
         "none": "Nothing grows from iteration to iteration.",
+        "notes": [f"{text}." for text in found.set_aside],
     }
 
 
@@ -122,6 +123,7 @@ def sizing(history: History) -> Answer:
         "about": "With a margin of 25 % above what this run needed; `ttmem size` takes others.",
         "rows": [_advice(advice) for advice in found.advice],
         "none": "Nothing is known about the sizes of this board.",
+        "notes": [f"{text}." for text in found.set_aside],
     }
 
 

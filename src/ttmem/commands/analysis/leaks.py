@@ -11,7 +11,8 @@ steady.
 
 An iteration is the time between two marks (`ttmem mark`), or between two entries of the most frequent phase
 (`with ttmem.phase('step'):`); without either, the run is divided into equal parts, and a line that grew only now and
-then gets no verdict. Neither does a recording with losses. Bytes are the sum of the devices of a row.
+then gets no verdict. Neither does a process that lost events: the others are judged without it. Bytes are the sum of
+the devices of a row.
 
 exit codes: 0 no leak, 1 a leak, or no verdict because of losses or of unknown or too few iterations, 2 wrong arguments,
 or not a recording, 3 the process is not watched
@@ -89,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
             lambda: leaks_document(history, found),
             partial(render_leaks, history, found, every=options.all),
         )
-    undecided = found.of(LeakVerdict.UNDECIDED) or found.not_judged
+    undecided = found.of(LeakVerdict.UNDECIDED) or found.not_judged or found.set_aside
     return 1 if found.of(LeakVerdict.LEAK) or undecided else 0
 
 

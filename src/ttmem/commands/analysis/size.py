@@ -5,7 +5,8 @@
     ttmem size run.ttmem --yaml --model llama3.1-8b
 
 For each size: its unit, what the run needed, what the run cannot tell, and what to configure, with a margin.
-Figures are those of the device that held the most. For a recording with losses there is no advice.
+Figures are those of the device that held the most. Devices of processes that lost events are left out; without others
+there is no advice.
 
 exit codes: 0 done, 1 no advice because of losses, 2 wrong arguments, or not a recording
 """

@@ -50,6 +50,7 @@ def leaks_document(history: History, found: Leaks) -> dict[str, Any]:
         },
         "steady": found.steady,
         "not_judged": list(found.not_judged),
+        "set_aside": list(found.set_aside),
         "findings": [_document(one) for one in found.findings],
     }
 
@@ -157,7 +158,7 @@ def _name(one: LeakFinding, width: int) -> Line:
 
 
 def _notes(found: Leaks, every: bool, width: int) -> list[Line]:
-    notes = []
+    notes = [Note("!", Style.WARN, text) for text in found.set_aside]
     if found.not_judged:
         text = f"no verdict for {pids_text(found.not_judged)}: too few iterations"
         notes.append(Note("!", Style.WARN, text))

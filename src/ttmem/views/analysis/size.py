@@ -21,6 +21,7 @@ def size_document(name: str, found: Sizes, margin: float) -> dict[str, Any]:
         "recording": name,
         "board": found.board,
         "margin": margin,
+        "set_aside": list(found.set_aside),
         "sizes": [{**asdict(one), "over": one.over} for one in found.advice],
     }
 
@@ -41,6 +42,7 @@ def render_sizes(name: str, found: Sizes, margin: float, *, width: int, color: b
     title = f"SIZES FOR {found.board or 'AN UNKNOWN BOARD'}"
     remark = f"needed in {name}; advised: {margin:.0%} more, as far as there is space"
     notes = [
+        *(Note("!", Style.WARN, text) for text in found.set_aside),
         *(Note("!", Style.WARN, text) for one in found.advice for text in _short(one)),
         Note("-", Style.FAINT, f"not seen: {SEEN_ONLY}"),
     ]
