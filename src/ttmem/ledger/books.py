@@ -244,6 +244,11 @@ class Books(Accounts):
             question,
             self.recent,
             self.history(question.device) if "history" in question.detail else {},
+            {
+                index: process.facts.user
+                for index, process in self.processes.items()
+                if process.facts.user is not None and self._shares.limited(process.facts.user)
+            },
         )
 
     def _names(self) -> Names:

@@ -13,6 +13,7 @@ from ttmem.events import EVENT_SIZE, BinaryStatus, Event, Flag, KernelType, Memo
 from ttmem.events.record import OF_NO_DEVICE, OP_NAMES
 from ttmem.fast_dataclasses import NamedTuple, dataclass, field, replace
 from ttmem.snapshots import (
+    Anomaly,
     Cores,
     CoreSet,
     LoggedEvent,
@@ -25,6 +26,8 @@ from ttmem.snapshots.native_rows import COLUMNS, Names, listed
 
 LAST_EVENTS = 4096  # that lists show
 LAST_BYTES = LAST_EVENTS * EVENT_SIZE
+# Rows of one list of one other user: a view needs 10 us for each, and a user may have two million.
+MOST_OF_OTHERS = 50_000
 
 
 class Reporter(Protocol):
@@ -149,11 +152,18 @@ class Details:
     question: Question
     recent: RecentEvents | None = None
     history: Mapping[str, MemoryHistory] = field(default_factory=dict)  # by unique id
+    others: Mapping[int, str] = field(default_factory=dict)  # users with limits, by process
 
     def add_all(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the details that are wanted."""
-        rows = self.attachments()
-        return replace(self.add(snapshot), **listed(self.names_in(rows), rows))
+        rows, remarks = {}, list(snapshot.remarks)
+        for key, found in self.attachments().items():
+            rows[key], counts = largest_of(key, found, self.others, MOST_OF_OTHERS)
+            for user, count in counts.items():
+                what = f"the {MOST_OF_OTHERS:,} largest of {count:,} {key.replace('_', ' ')}"
+                remarks.append(Anomaly("limit", f"user {user}: only {what} are listed"))
+        snapshot = replace(self.add(snapshot), remarks=tuple(remarks))
+        return replace(snapshot, **listed(self.names_in(rows), rows))
 
     def add(self, snapshot: Snapshot) -> Snapshot:
         """Without the rows of `attachments`, which a server sends as they are."""
@@ -239,6 +249,30 @@ class Details:
                 event = Event.unpack(batch, offset)
                 if wanted is None or event_device(reporter, event) == wanted:
                     yield logged_event(reporter, event, arrived)
+
+
+def largest_of(
+    key: str, rows: bytes, owners: Mapping[int, str], most: int
+) -> tuple[bytes, dict[str, int]]:
+    """Rows without those of a process's owner that are beyond their largest; how many those owners had."""
+    columns = COLUMNS[key]._fields
+    numbers = memoryview(rows).cast("Q")
+    if not owners or len(numbers) <= most * len(columns):
+        return rows, {}
+    of_owner: dict[str, list[int]] = {}
+    for at, process in enumerate(numbers[columns.index("process") :: len(columns)].tolist()):
+        if process in owners:
+            of_owner.setdefault(owners[process], []).append(at)
+    of_owner = {owner: places for owner, places in of_owner.items() if len(places) > most}
+    left_out: set[int] = set()
+    size = next((name for name in ("size", "footprint") if name in columns), "process")
+    sizes = numbers[columns.index(size) :: len(columns)].tolist()
+    for places in of_owner.values():
+        left_out.update(sorted(places, key=sizes.__getitem__)[:-most])
+    width = 8 * len(columns)
+    kept = (at * width for at in range(len(sizes)) if at not in left_out)
+    found = b"".join(rows[start : start + width] for start in kept)
+    return found, {owner: len(places) for owner, places in of_owner.items()}
 
 
 def _strings_in(key: str, rows: bytes) -> set[tuple[int, int]]:

@@ -45,7 +45,8 @@ class ProbeReading:
     news: tuple[ProbeNews, ...] = ()
     remarks: tuple[Remark, ...] = ()
     killed: tuple[KilledProcess, ...] = ()
-    behind: tuple[str, ...] = ()  # regions that have more to read
+    # Regions that have more to read, with their owners.
+    behind: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,14 @@ class ProbeWatcher:
             for suspended in self._suspended.values()
             if suspended.remark is not None
         ]
+        owners = {path: name.uid for (path, _), name in there.items()}
+        owners |= {reader.path: reader.uid for reader in self._readers.values()}
         behind = [*shares.waiting, *(update.path for update in news if update.more)]
         return ProbeReading(
             tuple(news),
             tuple(_bounded(remarks, left_out)),
             tuple(self._killed.values()),
-            tuple(behind),
+            {path: owners[path] for path in behind if path in owners},
         )
 
     def _list(self) -> tuple[dict[RegionId, RegionEntry], dict[int, int]]:
