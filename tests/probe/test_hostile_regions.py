@@ -16,6 +16,7 @@ import pytest
 from tests.doctor.hosts import write_probe_region
 from tests.other_user import OTHER, give_away, needs_root
 from tests.probe.watched import Watched
+from ttmem.events import Remark
 from ttmem.feeds import LocalFeed
 from ttmem.ledger import Books
 from ttmem.probe import layout
@@ -281,3 +282,41 @@ def test_a_large_folder_is_walked_through_step_by_step(tmp_path: Path) -> None:
 
     assert str(path) in looks[1]
     assert later[-1] == {}
+
+
+@needs_root
+@pytest.mark.parametrize("owner", [None, OTHER])
+def test_of_another_user_only_some_regions_of_ended_processes_are_read(
+    done: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str | None
+) -> None:
+    monkeypatch.setattr("ttmem.sources.probe.ended.MOST_SECONDS_OF_OTHERS", 0.0)
+    for _ in range(3):
+        path = killed(done(HOLDS))
+        if owner is not None:
+            give_away(path)
+
+    remarks: list[Remark] = []
+    found = list(ended_processes(str(tmp_path), remarks))
+
+    read = 3 if owner is None else 1
+    assert (len(found), len(remarks)) == (read, 3 - read)
+    assert all("is not read" in remark.text for remark in remarks)
+
+
+@needs_root
+@pytest.mark.parametrize("owner", [None, OTHER])
+def test_a_live_region_of_another_user_that_has_ever_more_is_given_up(
+    done: Watch, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str | None
+) -> None:
+    monkeypatch.setattr("ttmem.feeds.local_feed.MOST_READINGS", 1)
+    monkeypatch.setattr("ttmem.sources.probe.watcher.SHARE_S", 1e-9)
+    processes = [waiting(watch, HOLDS) for _ in range(2)]
+    if owner is not None:
+        for process in processes:
+            give_away(region_of(process))
+
+    with closing(LocalFeed(str(tmp_path))) as feed:
+        snapshot = feed.read()
+
+    given_up = [one for one in snapshot.remarks if "more events than can be read" in one.text]
+    assert bool(given_up) == (owner is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,6 +20,7 @@ from ttmem.sources.probe.ring import closed_with_device
 from ttmem.sources.shm import by_user, closed_file
 
 MOST_BYTES_PER_USER = 128 << 20  # of events that describe what was never freed: two million buffers
+MOST_SECONDS_OF_OTHERS = 2.0  # of processor time for the regions of each other user
 MOST_REMARKS = 16
 
 
@@ -36,7 +38,7 @@ def ended_processes(
     folder: str | None = None, remarks: list[Remark] | None = None
 ) -> Iterator[EndedProcess]:
     """All of which there is a region, ordered by pid. `remarks` receives regions that are too large to be read."""
-    taken: Counter[int] = Counter()
+    taken = _Taken()
     for entry in find_regions(folder):
         try:
             ended = _ended_process(entry, taken)
@@ -50,16 +52,34 @@ def ended_processes(
                 yield ended
 
 
-def _ended_process(entry: RegionEntry, taken: Counter[int]) -> EndedProcess | None:
+class _Taken:
+    """What reading the regions of each user has taken so far."""
+
+    def __init__(self) -> None:
+        self._unlimited = {0, os.geteuid()}  # in time
+        self._bytes: Counter[int] = Counter()
+        self._seconds: dict[int, float] = {}
+
+    def is_too_much(self, uid: int) -> bool:
+        late = self._seconds.get(uid, 0.0) > MOST_SECONDS_OF_OTHERS and uid not in self._unlimited
+        return late or self._bytes[uid] > MOST_BYTES_PER_USER
+
+    def add(self, uid: int, found: bytes | None, began: float) -> None:
+        self._bytes[uid] += len(found or b"")
+        self._seconds[uid] = self._seconds.get(uid, 0.0) + time.thread_time() - began
+
+
+def _ended_process(entry: RegionEntry, taken: _Taken) -> EndedProcess | None:
     with closing(RegionReader(entry.path)) as reader:
         if reader.alive():
             return None
-        if taken[reader.uid] > MOST_BYTES_PER_USER:
+        if taken.is_too_much(reader.uid):
             raise TooMuch(
                 f"{entry.path} is not read: other regions of user {reader.user} already exceed the limit"
             )
+        began = time.thread_time()
         ended = ended_process(reader)
-        taken[reader.uid] += len(ended.news.live or b"")
+        taken.add(reader.uid, ended.news.live, began)
         return ended
 
 
