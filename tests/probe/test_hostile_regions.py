@@ -301,22 +301,3 @@ def test_of_another_user_only_some_regions_of_ended_processes_are_read(
     read = 3 if owner is None else 1
     assert (len(found), len(remarks)) == (read, 3 - read)
     assert all("is not read" in remark.text for remark in remarks)
-
-
-@needs_root
-@pytest.mark.parametrize("owner", [None, OTHER])
-def test_a_live_region_of_another_user_that_has_ever_more_is_given_up(
-    done: Watch, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str | None
-) -> None:
-    monkeypatch.setattr("ttmem.feeds.local_feed.MOST_READINGS", 1)
-    monkeypatch.setattr("ttmem.sources.probe.watcher.SHARE_S", 1e-9)
-    processes = [waiting(watch, HOLDS) for _ in range(2)]
-    if owner is not None:
-        for process in processes:
-            give_away(region_of(process))
-
-    with closing(LocalFeed(str(tmp_path))) as feed:
-        snapshot = feed.read()
-
-    given_up = [one for one in snapshot.remarks if "more events than can be read" in one.text]
-    assert bool(given_up) == (owner is not None)
