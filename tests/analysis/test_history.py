@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.runs import CHIPS, Run
+from ttmem.analysis.composition import compositions
 from ttmem.analysis.history import History, Loss
-from ttmem.events import EVENT_SIZE, Event, MemoryKind, Op
+from ttmem.analysis.leaks import LeakVerdict, find_leaks
+from ttmem.analysis.sizing import sizes
+from ttmem.commands import main
+from ttmem.events import EVENT_SIZE, DeviceDeclaration, Event, MemoryKind, Op
+from ttmem.procfs import ProcessFacts
 from ttmem.recording import BufferChange, Recording
+from ttmem.web.lives import Lives
+from ttmem.web.report import report
 
 MIB = 1 << 20
 
@@ -155,3 +162,74 @@ def test_equal_parts_are_the_same_however_often_the_recorder_read(tmp_path: Path
 
     assert found[1] == found[7]
     assert found[1] == [700 * number // 12 for number in range(12)]
+
+
+def _with_a_lossy_process(path: Path, device: int = 1) -> None:
+    """One process leaks on the first chip; another one, on `device`, reports what cannot be."""
+    with Run(path) as run:
+        record = run.books.open_process(ProcessFacts(77, 77, "v", "python other.py"))
+        run.books.declare(record, DeviceDeclaration(logical_id=device, unique_id=CHIPS[device]))
+        other = record.index
+        run.event(Event(Op.ALLOC, device=device, id=1, size=1 << 63), process=other)
+        run.event(Event(Op.ALLOC, device=device, id=2, size=64), process=other)
+        for _ in range(8):
+            with run.in_phase("step"):
+                run.alloc(MIB, "model.py:9 step")
+
+
+def test_what_one_process_lost_is_not_held_against_others(tmp_path: Path) -> None:
+    _with_a_lossy_process(tmp_path / "a.ttmem")
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        history = History(recording)
+        assert history.losses == ("rejected (1 time)",)
+        leaks, advice = find_leaks(history), sizes(history)
+        alone = History(recording, pid=77)
+        with pytest.raises(Loss, match="rejected"):
+            find_leaks(alone)
+
+    assert [finding.line.pid for finding in leaks.of(LeakVerdict.LEAK)] == [41]
+    assert leaks.set_aside == advice.set_aside
+    assert leaks.set_aside == ("pid 77 (user v) is left out: its events are not complete",)
+
+
+def test_a_device_whose_entry_was_reused_keeps_its_name(tmp_path: Path) -> None:
+    # given: more devices than one user may have, each while no other is open
+    with Run(tmp_path / "a.ttmem") as run:
+        run.end_process()
+        for number in range(80):
+            process = run.books.open_process(ProcessFacts(100 + number, number, "v", "x"))
+            declaration = DeviceDeclaration(logical_id=number, unique_id=f"card{number}")
+            run.books.declare(process, declaration)
+            event = Event(Op.ALLOC, device=number, id=1, size=(1 + number) * MIB)
+            run.event(event, process=process.index)
+            run.books.release(process, run.now)
+
+    with Recording(str(tmp_path / "a.ttmem")) as recording:
+        history = History(recording)
+        peaks = {peak.device: peak.bytes for peak in history.peaks if peak.memory == "dram"}
+        found = {
+            device.unique_id: at_peak.bytes
+            for at_peak in compositions(history)
+            for device in at_peak.devices
+            if at_peak.memory == "dram"
+        }
+        assert len(history.devices) < 80
+
+    assert peaks == found == {f"card{number}": (1 + number) * MIB for number in range(80)}
+
+
+def test_an_address_that_no_memory_has_ends_no_report_and_no_export(tmp_path: Path) -> None:
+    path = tmp_path / "a.ttmem"
+    with Run(path) as run:
+        run.alloc(MIB, address=(1 << 63) + 5)
+        run.alloc(MIB, address=4096)
+
+    with Recording(str(path)) as recording:
+        assert report(recording)
+        lives = Lives(History(recording), CHIPS, lambda position: None)
+        assert lives.remarks() == [
+            "1 allocation reported an address that no memory has: it is shown as unknown"
+        ]
+        assert list(lives.buffers.address) == [-1, 4096]
+    assert main(["export", str(path), "--to", "visualizer", "-o", str(tmp_path / "out")]) == 0

@@ -25,6 +25,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 HELD = 3 << 20
 MOST_GROWTH = 96 << 20  # bytes: 600 connections, and 64 MiB that one user may leave unread
+TCP_CLOSE = 7
 KEY = b"k" * KEY_BYTES
 # A real `ttmem web` whose key is known, so that a test can be any user, and whose patience is short.
 WITH_KNOWN_KEY = f"""
@@ -188,6 +189,43 @@ def test_who_never_sends_the_rest_of_an_answered_request_keeps_nobody_out(
         for connection in held:
             while _received(connection):
                 pass
+
+
+def test_clients_without_a_token_that_never_read_keep_nobody_out(server: RunningServer) -> None:
+    # given: more connections than uvicorn accepts, each with answers that it does not read
+    ask = b"GET /static/charts.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 40
+    with website("--socket", server.path) as site, ExitStack() as clients:
+        before = resident(site.process.pid)
+        held = []
+        for _ in range(1100):
+            connection = clients.enter_context(closing(connect(site, receive_buffer=2048)))
+            connection.setblocking(False)
+            with suppress(OSError):
+                connection.send(ask)
+            held.append(connection)
+
+        assert {site.ask("/healthz", token=None).status for _ in range(10)} == {200}
+        assert {site.ask("/api/v1/snapshot").status for _ in range(10)} == {200}
+        assert len(os.listdir(f"/proc/{site.process.pid}/fd")) < 400
+        assert resident(site.process.pid) - before < MOST_GROWTH
+
+
+@pytest.mark.parametrize("more", ["", "Connection: close\r\n"])
+def test_an_answer_that_nobody_reads_ends_its_connection(server: RunningServer, more: str) -> None:
+    hasty = WITH_KNOWN_KEY.replace("connection.HEAD_S", "connection.READ_S = connection.HEAD_S")
+    ask = f"GET /api/v1/snapshot?detail=buffers HTTP/1.1\r\nHost: 127.0.0.1\r\n{more}"
+    ask += f"Authorization: Bearer {token(1000)}\r\n\r\n"
+    options = ("--socket", server.path)
+    with website(*options, program=("-c", hasty)) as site, ExitStack() as clients:
+        site.ask("/api/v1/snapshot?detail=buffers")
+        peer = clients.enter_context(closing(connect(site, ask.encode(), receive_buffer=2048)))
+
+        # then: it is reset, so that the kernel keeps nothing of it either
+        wait_until(lambda: _tcp_state(peer) == TCP_CLOSE)
+
+
+def _tcp_state(connection: socket.socket) -> int:
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[0]
 
 
 def test_logins_whose_tokens_never_come_keep_nobody_out(server: RunningServer) -> None:

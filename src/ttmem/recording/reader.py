@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ttmem.clock import LATEST_NS
 from ttmem.events import EVENT_SIZE
 from ttmem.events.record import BLANK, NO_POSITION, UPPER_FLAGS, Control, of_source
 from ttmem.recording.chunks import Chunks, Damage, FileSource, Source
@@ -259,7 +260,7 @@ class Reader:
                 if not isinstance(row, list) or len(row) != 6:
                     continue
                 position, time, kind, pid, device, text = row
-                if type(position) is int and type(time) is int:
+                if _is_within(position) and _is_within(time):
                     pid = pid if type(pid) is int else None
                     device = device if isinstance(device, str) else None
                     found.append(Marker(position, time, str(kind), str(text), pid, device))
@@ -371,6 +372,11 @@ class Reader:
         except BadChunk:
             pass
         return min(begin, position)
+
+
+def _is_within(value: Any) -> bool:
+    """Whether it can be a time or a position."""
+    return type(value) is int and 0 <= value <= LATEST_NS
 
 
 def numbered(document: Any) -> Iterator[tuple[int, Any]]:

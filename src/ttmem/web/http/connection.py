@@ -7,6 +7,8 @@ take, and anyone on the machine can open as many connections as the process has 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections import defaultdict
 from typing import Any, ClassVar
 
@@ -129,7 +131,10 @@ class HttpConnection(H11Protocol):
             self._await_reader()
 
     def _abort(self) -> None:
+        """With a reset: else the kernel would keep for minutes what is unread, up to some MiB."""
         self._open.pop(self, None)
+        if (connection := self.transport.get_extra_info("socket")) is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     def _is_idle(self) -> bool:
