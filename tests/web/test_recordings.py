@@ -8,13 +8,14 @@ import itertools
 import json
 import operator
 import os
+import resource
 import socket
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -46,6 +47,8 @@ from ttmem.web.http.app import Site
 from ttmem.web.http.live import CLOSED, Live
 from ttmem.web.http.readings import Child, LimitReached, ReadLimits, Work, span
 from ttmem.web.http.recordings import Recordings
+
+GOLDEN = Path(__file__).parents[1] / "data" / "recordings" / "version-1.ttmem"
 
 LIST = "/api/v1/recording"
 FILE = f"{LIST}/file"
@@ -661,3 +664,14 @@ def test_of_the_past_others_see_amounts_but_no_commands_and_paths(
         told = json.dumps(answers[STRANGER])
         assert "secret" not in told
         assert all(command not in told for command in commands)
+
+
+def test_a_recording_is_read_with_more_than_1024_descriptors_open() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    with ExitStack() as files:
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        while files.enter_context(open(os.devnull)).fileno() < 1100:
+            pass
+        child = files.enter_context(closing(Child(str(GOLDEN), "a", ReadLimits(1 << 30, 60, 60.0))))
+        assert json.loads(child.ask(span))["growing"] is False

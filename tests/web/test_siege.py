@@ -193,7 +193,7 @@ def test_who_never_sends_the_rest_of_an_answered_request_keeps_nobody_out(
 
 def test_clients_without_a_token_that_never_read_keep_nobody_out(server: RunningServer) -> None:
     # given: more connections than uvicorn accepts, each with answers that it does not read
-    ask = b"GET /static/charts.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 40
+    ask = b"GET /static/charts.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 400
     with website("--socket", server.path) as site, ExitStack() as clients:
         before = resident(site.process.pid)
         held = []
