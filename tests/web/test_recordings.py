@@ -275,7 +275,7 @@ def test_a_small_file_that_expands_to_gigabytes_takes_neither_memory_nor_the_pla
 
     answer = site.ask(path)
 
-    assert (answer.status, "too much memory" in answer.document["error"]) == (413, True)
+    assert (answer.status, answer.document["markers"]) == (200, [])  # it is damage
     assert resident(site.process.pid) - before < 64 << 20
     assert site.ask(path, "DELETE").status == 204
     assert site.ask(LIST, "POST", file.read_bytes()).status == 201
@@ -287,10 +287,15 @@ def test_of_a_million_markers_the_answer_has_20_000_and_counts_the_rest(
     site: WebSite, file: Path
 ) -> None:
     marks = [[0, 1, "phase", 0, None, ""]] * 400_000
-    payload = json.dumps([[0, 1, "mark", 0, None, "mine"], *marks]).encode()
+    marks[:1] = [[0, 1, "mark", 0, None, "mine"], marks[0]]
+    parts = (json.dumps(marks[at : at + 100_000]).encode() for at in range(0, 400_001, 100_000))
     end = file.read_bytes()
     stream = Header.unpack(end[:HEADER_SIZE]).stream
-    more = b"".join(encode_long(ChunkType.MARKS, payload, stream, position=0, time=1))
+    more = b"".join(
+        chunk
+        for payload in parts
+        for chunk in encode_long(ChunkType.MARKS, payload, stream, position=0, time=1)
+    )
     path = f"{LIST}/{site.ask(LIST, 'POST', end + more).document['id']}"
     before = resident(site.process.pid)
 

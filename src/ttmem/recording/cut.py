@@ -16,6 +16,8 @@ from ttmem.recording.format import (
 from ttmem.recording.recording import Document, Instant, Recording
 from ttmem.recording.writer import Sink
 
+MOST_MARKS = 100_000  # in one document, which readers limit
+
 
 def cut(
     recording: Recording,
@@ -50,7 +52,9 @@ def cut(
         if first <= mark.position <= end.position
         and (mark.position < end.position or mark.time_ns <= end.time_ns)
     ]
-    write(Document(ChunkType.MARKS, from_document(kept), first, start.time_ns))
+    for at in range(0, max(1, len(kept)), MOST_MARKS):
+        some = from_document(kept[at : at + MOST_MARKS])
+        write(Document(ChunkType.MARKS, some, first, start.time_ns))
     documents = recording.documents(start, end)
     waiting = next(documents, None)
     encoder = RecordsEncoder(stream, recording.time_at(first))
