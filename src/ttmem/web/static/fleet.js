@@ -4,7 +4,7 @@ import { ask, hasToken, login } from "./asking.js";
 import { show } from "./drawing.js";
 import { element } from "./elements.js";
 import { Lists } from "./lists.js";
-import { exact, human, share } from "./sizes.js";
+import { exact, human, moment, share } from "./sizes.js";
 
 const EVERY_MS = 5000;
 const view = document.getElementById("view");
@@ -14,7 +14,6 @@ let last = null; // the answer that is shown, and for which address
 let asking = null;
 
 const ratio = (used, capacity) => (used === null || !capacity ? null : used / capacity);
-const clock = (ns) => new Date(ns / 1e6).toLocaleString();
 const unknown = (value) => value ?? "N/A";
 
 function meter(part) {
@@ -34,7 +33,7 @@ const boards = (host) => Object.entries(host.boards).map(([name, count]) => `${c
 
 function condition(host) {
   if (host.stale && host.seen_ns === null) return `no recent figures: ${host.stale}`;
-  if (host.stale) return `stale since ${clock(host.seen_ns)}: ${host.stale}`;
+  if (host.stale) return `stale since ${moment(host.seen_ns)}: ${host.stale}`;
   const facts = [];
   if (host.failed) facts.push(`${exact(host.failed)} ${host.failed === 1 ? "allocation" : "allocations"} failed`);
   if (host.anomalies) facts.push(`${host.anomalies} to look at`);
@@ -93,7 +92,7 @@ function drawFleet(fleet, name) {
 function drawHost({ host, devices, processes }) {
   return [
     element("h2", {}, host.name),
-    host.stale ? element("p.bad", {}, `${condition(host)}; these are its last figures`) : element("p.quiet", {}, `${condition(host)} · ${clock(host.seen_ns)}`),
+    host.stale ? element("p.bad", {}, `${condition(host)}; these are its last figures`) : element("p.quiet", {}, `${condition(host)} · ${moment(host.seen_ns)}`),
     element("p", {}, boards(host)),
     ...lists.table("host", DEVICE, devices),
     element("h2", {}, "Processes"),
@@ -126,7 +125,7 @@ async function refresh() {
   try {
     const found = await ask(id === null ? "/api/v1/fleet" : `/api/v1/fleet/host?name=${encodeURIComponent(id)}`, { signal: mine.signal });
     last = { ...found, asked: id };
-    say(`as of ${new Date(found.time_ns / 1e6).toLocaleTimeString()}`);
+    say(`as of ${moment(found.time_ns)}`);
     draw();
   } catch (problem) {
     if (problem.name === "AbortError") return;

@@ -9,7 +9,7 @@ import { History } from "./history.js";
 import { Lists } from "./lists.js";
 import { TimeBar } from "./timebar.js";
 import { Window } from "./window.js";
-import { clock, duration, exact, hex, human, share, shortSite } from "./sizes.js";
+import { clock, duration, exact, hex, human, moment, share, shortSite, timeOfDay } from "./sizes.js";
 
 const LIST = "/api/v1/recording";
 const MOST_ROWS = 20_000; // of a list
@@ -102,7 +102,7 @@ function timelines(device) {
   const { board, view, charts } = shown;
   const whole = view.span >= view.length;
   const started = source.id ? source.span.started : source.histories.get(device.unique_id)?.time_ns[0] ?? last.time_ns;
-  Object.assign(board, { history, device: history.devices[0], clock: source.id ? clock : (time) => new Date((started + time) / 1e6).toLocaleTimeString() });
+  Object.assign(board, { history, device: history.devices[0], clock: source.id ? clock : (time) => timeOfDay(started + time) });
   view.length = history.length;
   if (whole) view.showAll();
   shown.moving = true;
@@ -521,7 +521,7 @@ async function follow() {
       source.span.ended = Math.max(source.span.ended, last.time_ns);
       setTimeout(() => number === drawing && followWriter(), 1000);
     }
-    say(`${new Date(last.time_ns / 1e6).toLocaleString()}${source.growing ? ", still being written" : ""}${at === null ? source.opened ?? "" : ""}`);
+    say(`${moment(last.time_ns)}${source.growing ? ", still being written" : ""}${at === null ? source.opened ?? "" : ""}`);
     draw();
   } catch (problem) {
     if (number !== drawing) return;
@@ -553,7 +553,7 @@ function listen(name, id, isNarrow) {
       readings.set(device.unique_id, withReadings(readings.get(device.unique_id), device, last.time_ns));
     }
     if (Date.now() - source.looked > (source.span ? 20_000 : 2000)) lookAtPast(source);
-    say(`live · ${new Date(last.time_ns / 1e6).toLocaleTimeString()}`);
+    say(`live · ${timeOfDay(last.time_ns)} UTC`);
     draw();
   });
   stream.addEventListener("problem", (event) => say(JSON.parse(event.data), true));

@@ -49,6 +49,14 @@ export function clock(ns, step = 1e6) {
   return `${sign}${parts.join(":")}:${seconds}`;
 }
 
+/** A moment, as in the terminal: "2026-11-19 05:21:44 UTC". */
+export function moment(ns) {
+  return Number.isFinite(ns) ? `${new Date(ns / 1e6).toISOString().slice(0, 19).replace("T", " ")} UTC` : "N/A";
+}
+
+/** Its time of day: "05:21:44". */
+export const timeOfDay = (ns) => moment(ns).slice(11, 19);
+
 /** How long something lived. */
 export function duration(ns) {
   if (!Number.isFinite(ns)) return "N/A";
