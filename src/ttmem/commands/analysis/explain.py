@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ttmem.analysis.failures import Explanation
 
 SCHEMA = "ttmem.explain/1"
+LONGEST_LINE = 1 << 20  # bytes that are read at once: a file of zeros has no lines
 RECORDING = b"\xf7TTM"  # the first bytes of a recording
 
 
@@ -135,7 +136,7 @@ def _log(options: argparse.Namespace) -> int:
 
 def _lines(file: IO[bytes]) -> Iterator[str]:
     """Invalid UTF-8 is replaced; the carriage returns of progress bars also end a line."""
-    for line in file:
+    while line := file.readline(LONGEST_LINE):
         yield from line.decode("utf-8", "replace").split("\r")
 
 
