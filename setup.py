@@ -1,7 +1,7 @@
 """The native code: two modules and the probe library, each built from the files of a folder.
 
-One build serves every CPython from 3.10 on (stable ABI). The libraries are stripped, and the JSON schemas are installed
-without indentation: a quarter of their size.
+One build serves every CPython from 3.10 on (stable ABI). The libraries are stripped; the JSON schemas are installed
+without indentation, and so are the scripts of the pages, without comments: three quarters of their size.
 """
 
 import json
@@ -31,6 +31,15 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.glob("*.cpp") if path != RECORDS)
 
 
+def is_comment(line: str) -> bool:
+    """Whether there is nothing else in a line of a script."""
+    return (
+        line.startswith(("//", "/**", "* ", "*/"))
+        or line == "*"
+        or (line[:2], line[-2:]) == ("/*", "*/")
+    )
+
+
 class BuildPython(build_py):
     def run(self) -> None:
         super().run()
@@ -38,6 +47,9 @@ class BuildPython(build_py):
             for path in Path(self.build_lib).glob("ttmem/schemas/*.json"):
                 document = json.loads(path.read_text())
                 path.write_text(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
+            for path in Path(self.build_lib).glob("ttmem/web/static/*.js"):
+                lines = map(str.strip, path.read_text().splitlines())
+                path.write_text("\n".join(line for line in lines if line and not is_comment(line)))
 
 
 setup(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.patience import wait_until
 from ttmem._native import transposed
-from ttmem.errors import BadInput
+from ttmem.errors import BadInput, TtmemError
 from ttmem.events import EVENT_SIZE, Control, Event
 from ttmem.recording import Recording
 from ttmem.recording.chunks import Chunks, FileSource
@@ -164,7 +164,7 @@ def test_a_link_is_not_followed_when_a_file_is_replaced(tmp_path: Path) -> None:
     os.link(target, tmp_path / "name.ttmem")
 
     for name in ("link.ttmem", "name.ttmem"):
-        with pytest.raises(BadInput):
+        with pytest.raises(TtmemError):
             FileSink(str(tmp_path / name), overwrite=True)
 
     assert target.read_text() == "kept"

@@ -43,9 +43,6 @@ def document(recording: Recording, info: Info) -> dict[str, Any]:
             }
             for process in (*recording.processes, *recording.counted_processes)
         ],
-        "totals_only": sorted(
-            {pid for one in recording.counted() for few in one.pids.values() for pid in few}
-        ),
         "markers": [marker._asdict() for marker in recording.markers],
         "damages": [damage._asdict() for damage in info.damages],
         "tail": info.tail,
