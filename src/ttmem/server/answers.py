@@ -144,10 +144,9 @@ class Answers:
             return answer_frame({"error": "an address and a key of 32 bytes are expected"})
         before = self._page
         if before is None or before.address != address:
+            # Links are those of the page that was there first.
             if before is not None and not before.has_ended:
-                return answer_frame(
-                    {"done": True}
-                )  # the links are those of the page that was there first
+                return answer_frame({"done": True})
             self._info(f"the page is at {address}; `ttmem web --link` prints a link for each user")
         started_ns = process_facts(peer.pid, peer.uid).start_time_ns if peer.pid > 0 else None
         self._page = WebPage(address, tokens, peer.pid, started_ns, time.monotonic())
