@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,13 @@ from benchmarks.__main__ import ALL
 from tests.benchmarks.short_runs import SHM, foreign_region, short_run
 
 
+NEEDS = {"report": "chromium-headless-shell", "fleet": "prometheus"}  # of `make tools`
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if name != "probe_ttnn"])
 def test_it_measures_beside_the_region_of_a_foreign_process(name: str) -> None:
+    if shutil.which(NEEDS.get(name, sys.executable)) is None:
+        pytest.skip(f"{NEEDS[name]} is not installed; `make tools` installs it")
     with foreign_region():
         run = short_run(name)
 
