@@ -13,7 +13,6 @@ from benchmarks.__main__ import ALL
 
 from tests.benchmarks.short_runs import SHM, foreign_region, short_run
 
-
 NEEDS = {"report": "chromium-headless-shell", "fleet": "prometheus"}  # of `make tools`
 
 
