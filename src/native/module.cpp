@@ -16,7 +16,7 @@
 
 #include "event_columns.hpp"
 #include "event_lines.hpp"
-#include "journal.hpp"
+#include "page.hpp"
 #include "records.hpp"
 
 namespace {
@@ -26,9 +26,11 @@ using namespace ttmem;
 struct Object {
     PyObject_HEAD Ledger* ledger;
     EventLines* lines;
+    Journal* journal;
 };
 
 Ledger& ledger_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->ledger; }
+Journal& journal_of(PyObject* self) { return *reinterpret_cast<Object*>(self)->journal; }
 
 // Out of memory, or a list longer than possible: anything else that the accounts throw becomes MemoryError.
 template <PyCFunction function>
@@ -63,11 +65,14 @@ int create(PyObject* self, PyObject* args, PyObject* keywords) {
     Object* object = reinterpret_cast<Object*>(self);
     try {
         auto lines = std::make_unique<EventLines>();
+        auto journal = std::make_unique<Journal>();
         Ledger* made = new Ledger(std::min<std::uint64_t>(max_live, MAX_LIVE), std::min<std::uint64_t>(max_steps, MAX_STEPS), seed);
         delete object->ledger;
         delete object->lines;
+        delete object->journal;
         object->ledger = made;
         object->lines = lines.release();
+        object->journal = journal.release();
         return 0;
     } catch (const std::exception&) {
         PyErr_NoMemory();
@@ -75,9 +80,24 @@ int create(PyObject* self, PyObject* args, PyObject* keywords) {
     }
 }
 
+int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    const Journal* journal = reinterpret_cast<Object*>(self)->journal;
+    return journal ? journal->visit(visit, arg) : 0;
+}
+
+int clear(PyObject* self) {
+    if (Journal* journal = reinterpret_cast<Object*>(self)->journal) {
+        journal->write_to(nullptr);
+    }
+    return 0;
+}
+
 void destroy(PyObject* self) {
+    PyObject_GC_UnTrack(self);
     delete reinterpret_cast<Object*>(self)->ledger;
     delete reinterpret_cast<Object*>(self)->lines;
+    delete reinterpret_cast<Object*>(self)->journal;
     PyTypeObject* type = Py_TYPE(self);
     reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -193,62 +213,97 @@ PyObject* move_account(PyObject* self, PyObject* args) {
 }
 
 // Events may be unaligned in what was received; `take` gets them in aligned blocks, until it takes less than a block.
+// The journal gets those that were taken. The number of them; nothing, with an exception, if that is not possible.
 template <typename Take>
-bool in_blocks(const char* data, Py_ssize_t size, Py_ssize_t offset, Py_ssize_t length, std::size_t& done, Take take) {
+std::optional<Py_ssize_t> journaled(PyObject* self, Batch batch, Py_ssize_t length, Take take) {
+    const Py_ssize_t size = PyBytes_Size(batch.data), offset = batch.begin;
     if (offset < 0 || length < 0 || offset > size || length > size - offset) {
         PyErr_SetString(PyExc_ValueError, "offset and length are not inside the data");
-        return false;
+        return std::nullopt;
     }
+    const char* data = PyBytes_AsString(batch.data) + offset;
     const std::size_t count = static_cast<std::size_t>(length) / sizeof(Event);
+    const std::uint64_t rejected = ledger_of(self).rejected();
+    std::size_t done = 0;
     Event block[256];
-    while (done < count) {
-        const std::size_t wanted = std::min(count - done, std::size_t{256});
-        std::memcpy(block, data + offset + done * sizeof(Event), wanted * sizeof(Event));
-        const std::size_t taken = take(block, wanted);
-        done += taken;
-        if (taken < wanted) {
-            break;
+    try {
+        while (done < count) {
+            const std::size_t wanted = std::min(count - done, std::size_t{256});
+            std::memcpy(block, data + done * sizeof(Event), wanted * sizeof(Event));
+            const std::size_t taken = take(block, wanted);
+            done += taken;
+            if (taken < wanted) {
+                break;
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        journal_of(self).interrupted();
+        throw;
+    }
+    batch.end = offset + static_cast<Py_ssize_t>(done * sizeof(Event));
+    if (done && journal_of(self)) {
+        const bool odd = ledger_of(self).rejected() != rejected || ledger_of(self).processes()[batch.account].follows_table;
+        if (!journal_of(self).add(batch, odd)) {
+            return std::nullopt;
         }
     }
-    return true;
+    return static_cast<Py_ssize_t>(done);
 }
 
 PyObject* apply(PyObject* self, PyObject* args) {
-    unsigned int process;
-    const char* data;
-    Py_ssize_t size, offset, length;
-    unsigned long long now;
-    if (!PyArg_ParseTuple(args, "Iy#nnK", &process, &data, &size, &offset, &length, &now) ||
-        !process_exists(self, process)) {
+    Batch batch{};
+    Py_ssize_t length;
+    unsigned long long now, position = NO_POSITION;
+    if (!PyArg_ParseTuple(args, "ISnnK|K", &batch.account, &batch.data, &batch.begin, &length, &now, &position) ||
+        !process_exists(self, batch.account)) {
         return nullptr;
     }
-    std::size_t done = 0;
-    const bool applied = in_blocks(data, size, offset, length, done, [&](const Event* events, std::size_t count) {
-        return ledger_of(self).apply(process, events, count, now);
+    batch.arrived = now, batch.position = position;
+    const auto done = journaled(self, batch, length, [&](const Event* events, std::size_t count) {
+        return ledger_of(self).apply(batch.account, events, count, now);
     });
-    return applied ? PyLong_FromSize_t(done) : nullptr;
+    return done ? PyLong_FromSsize_t(*done) : nullptr;
 }
 
 PyObject* apply_in_words(PyObject* self, PyObject* args) {
+    Batch batch{};
     EventLines::Sender sender;
-    const char* data;
-    Py_ssize_t size, offset, length;
-    unsigned long long now, pid, elapsed_ms;
+    Py_ssize_t length;
+    unsigned long long now, pid, elapsed_ms, position = NO_POSITION;
     int dispatches;
-    if (!PyArg_ParseTuple(args, "Iy#nnKKKp", &sender.process, &data, &size, &offset, &length, &now, &pid, &elapsed_ms,
-                          &dispatches) ||
-        !process_exists(self, sender.process)) {
+    if (!PyArg_ParseTuple(args, "ISnnKKKp|K", &batch.account, &batch.data, &batch.begin, &length, &now, &pid, &elapsed_ms,
+                          &dispatches, &position) ||
+        !process_exists(self, batch.account)) {
         return nullptr;
     }
-    sender.pid = pid, sender.elapsed_ms = elapsed_ms, sender.dispatches = dispatches != 0;
+    batch.arrived = now, batch.position = position;
+    sender.process = batch.account, sender.pid = pid, sender.elapsed_ms = elapsed_ms, sender.dispatches = dispatches != 0;
     EventLines& lines = *reinterpret_cast<Object*>(self)->lines;
-    std::size_t done = 0;
     std::string text;
-    const bool applied = in_blocks(data, size, offset, length, done, [&](const Event* events, std::size_t count) {
+    const auto done = journaled(self, batch, length, [&](const Event* events, std::size_t count) {
         return lines.apply(ledger_of(self), sender, events, count, now, text);
     });
-    return applied ? Py_BuildValue("(ny#)", static_cast<Py_ssize_t>(done), text.data(), static_cast<Py_ssize_t>(text.size()))
-                   : nullptr;
+    return done ? Py_BuildValue("(ny#)", *done, text.data(), static_cast<Py_ssize_t>(text.size())) : nullptr;
+}
+
+PyObject* write_to(PyObject* self, PyObject* receiver) {
+    journal_of(self).write_to(receiver == Py_None ? nullptr : receiver);
+    Py_RETURN_NONE;
+}
+
+PyObject* forget_page(PyObject* self, PyObject*) {
+    journal_of(self).forget_page();
+    Py_RETURN_NONE;
+}
+
+PyObject* release_process(PyObject* self, PyObject* args) {
+    unsigned int process;
+    if (!PyArg_ParseTuple(args, "I", &process) || !process_exists(self, process)) {
+        return nullptr;
+    }
+    journal_of(self).forget(process);
+    ledger_of(self).release_process(process);
+    Py_RETURN_NONE;
 }
 
 // Sets `done` to the number of records taken; nothing if one of them is malformed.
@@ -595,181 +650,6 @@ PyObject* receive(PyObject*, PyObject* args) {
     return less;
 }
 
-// -- pages of a journal -------------------------------------------------------------------------------------------------
-
-// Journal records in the order in which they came: in memory of its own, or in the bytes in which they were received,
-// of which it keeps a reference. The loop of a server fills it, until it is sealed; then a thread reads it.
-struct Page {
-    PyObject_HEAD;
-    struct Part {
-        PyObject* received;  // null: its own memory
-        std::size_t begin, end;
-    };
-    struct Content {
-        std::unique_ptr<char[]> own;
-        std::size_t used = 0, listed = 0;  // bytes of `own`, and of these so many are in parts
-        std::size_t size = 0, held = 0;    // bytes of records, and of memory for them
-        std::vector<Part> parts;
-        bool sealed = false;
-    };
-    Content* content;
-};
-
-constexpr std::size_t PAGE_FULL = std::size_t{1} << 20;              // bytes of memory
-constexpr std::size_t PAGE_ROOM = PAGE_FULL + 4096 * sizeof(Event);  // for one more piece, if it is not full
-constexpr std::size_t REFERRED = 4096;                               // bytes of events from which on they are not copied
-
-Page::Content& content_of(PyObject* self) { return *reinterpret_cast<Page*>(self)->content; }
-
-PyObject* new_page(PyTypeObject* type, PyObject*, PyObject*) {
-    PyObject* self = PyType_GenericAlloc(type, 0);
-    if (self) {
-        auto* content = new (std::nothrow) Page::Content{};
-        reinterpret_cast<Page*>(self)->content = content;
-        if (content) {
-            content->own.reset(new (std::nothrow) char[PAGE_ROOM]);  // takes no memory until it is used
-        }
-        if (!content || !content->own) {
-            Py_DECREF(self);
-            return PyErr_NoMemory();
-        }
-    }
-    return self;
-}
-
-void destroy_page(PyObject* self) {
-    if (auto* content = reinterpret_cast<Page*>(self)->content) {
-        for (const Page::Part& part : content->parts) {
-            Py_XDECREF(part.received);
-        }
-        delete content;
-    }
-    PyTypeObject* type = Py_TYPE(self);
-    reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
-bool takes(const Page::Content& page) { return !page.sealed && page.held < PAGE_FULL; }
-
-void copy(Page::Content& page, const void* from, std::size_t size) {
-    std::memcpy(page.own.get() + page.used, from, size);
-    page.used += size, page.size += size, page.held += size;
-}
-
-// What was added to its own memory since the last part becomes one.
-void list_own(Page::Content& page) {
-    if (page.used > page.listed) {
-        page.parts.push_back({nullptr, page.listed, page.used});
-        page.listed = page.used;
-    }
-}
-
-// A control record and the records that belong to it. Bytes of memory that they take; 0 if the page takes no more.
-PyObject* page_control(PyObject* self, PyObject* args) {
-    Page::Content& page = content_of(self);
-    const char* records;
-    Py_ssize_t size;
-    if (!PyArg_ParseTuple(args, "y#", &records, &size)) {
-        return nullptr;
-    }
-    if (size % static_cast<Py_ssize_t>(sizeof(Event)) || static_cast<std::size_t>(size) > PAGE_ROOM - PAGE_FULL) {
-        PyErr_SetString(PyExc_ValueError, "these are no whole records, or too many for a page");
-        return nullptr;
-    }
-    if (!takes(page)) {
-        return PyLong_FromLong(0);
-    }
-    copy(page, records, static_cast<std::size_t>(size));
-    return PyLong_FromSsize_t(size);
-}
-
-// Events of one process, behind a BATCH record. Like `page_control`. The loop of a server waits for it.
-PyObject* page_batch(PyObject* self, PyObject* args) {
-    Page::Content& page = content_of(self);
-    Event batch{};
-    unsigned long long arrived, position, serial;
-    PyObject* data;
-    Py_ssize_t begin, end;
-    if (!PyArg_ParseTuple(args, "IKKKSnn", &batch.device, &arrived, &position, &serial, &data, &begin, &end)) {
-        return nullptr;
-    }
-    const Py_ssize_t size = end - begin, all = PyBytes_Size(data);
-    if (begin < 0 || size < 0 || end > all || size % static_cast<Py_ssize_t>(sizeof(Event)) ||
-        static_cast<std::size_t>(size) > PAGE_ROOM - PAGE_FULL - sizeof(Event)) {
-        PyErr_SetString(PyExc_ValueError, "these are no whole records, or too many for a page");
-        return nullptr;
-    }
-    if (!takes(page)) {
-        return PyLong_FromLong(0);
-    }
-    if (page.parts.capacity() - page.parts.size() < 2) {
-        page.parts.reserve(2 * page.parts.size() + 64);
-    }
-    const std::size_t before = page.held;
-    batch.op = BATCH, batch.time = arrived, batch.id = position, batch.extra = serial;
-    batch.size = static_cast<std::uint64_t>(size) / sizeof(Event);
-    copy(page, &batch, sizeof batch);
-    if (static_cast<std::size_t>(size) < REFERRED) {
-        copy(page, PyBytes_AsString(data) + begin, static_cast<std::size_t>(size));
-    } else {
-        const bool known = !page.parts.empty() && page.parts.back().received == data;
-        list_own(page);
-        Py_INCREF(data);
-        page.parts.push_back({data, static_cast<std::size_t>(begin), static_cast<std::size_t>(end)});
-        page.size += static_cast<std::size_t>(size);
-        page.held += known ? 0 : static_cast<std::size_t>(all);
-    }
-    return PyLong_FromSize_t(page.held - before);
-}
-
-PyObject* seal(PyObject* self, PyObject*) {
-    list_own(content_of(self));
-    content_of(self).sealed = true;
-    Py_RETURN_NONE;
-}
-
-template <std::size_t Page::Content::* value>
-PyObject* of_page(PyObject* self, PyObject*) {
-    return PyLong_FromSize_t(content_of(self).*value);
-}
-
-PyMethodDef page_methods[] = {
-    {"control", guarded<page_control>, METH_VARARGS, nullptr},
-    {"batch", guarded<page_batch>, METH_VARARGS, nullptr},
-    {"seal", guarded<seal>, METH_NOARGS, nullptr},
-    {"size", of_page<&Page::Content::size>, METH_NOARGS, nullptr},
-    {"held", of_page<&Page::Content::held>, METH_NOARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyType_Slot page_slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(new_page)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy_page)},
-    {Py_tp_methods, page_methods},
-    {0, nullptr},
-};
-
-PyType_Spec page_spec = {"ttmem._native.Page", sizeof(Page), 0, Py_TPFLAGS_DEFAULT, page_slots};
-PyTypeObject* page_type = nullptr;
-
-// Its records, if it is a sealed page, or bytes: the list keeps it meanwhile.
-bool add_pieces(PyObject* item, std::vector<Piece>& pieces) {
-    if (PyBytes_Check(item)) {
-        pieces.push_back({PyBytes_AsString(item), static_cast<std::size_t>(PyBytes_Size(item)) / sizeof(Event)});
-        return true;
-    }
-    if (Py_TYPE(item) != page_type || !content_of(item).sealed) {
-        PyErr_SetString(PyExc_TypeError, "journal records are bytes, or a sealed page");
-        return false;
-    }
-    const Page::Content& page = content_of(item);
-    for (const Page::Part& part : page.parts) {
-        const char* data = part.received ? PyBytes_AsString(part.received) : page.own.get();
-        pieces.push_back({data + part.begin, (part.end - part.begin) / sizeof(Event)});
-    }
-    return true;
-}
-
 // Journal records as the planes of one chunk, at the beginning of `out`; the time that they reach. Runs without the
 // interpreter's lock, next to the loop of a server.
 PyObject* planes_of(PyObject*, PyObject* args) {
@@ -887,7 +767,7 @@ PyObject* looked_up(PyObject*, PyObject* args) {
 
 PyMethodDef methods[] = {
     {"open_process", method<open_process>, METH_VARARGS, nullptr},
-    {"release_process", method<on_index<&Ledger::release_process, process_exists>>, METH_VARARGS, nullptr},
+    {"release_process", method<release_process>, METH_VARARGS, nullptr},
     {"add_device", method<add_device>, METH_NOARGS, nullptr},
     {"clear_device", method<clear_device>, METH_VARARGS, nullptr},
     {"forget_device", method<on_index<&Ledger::forget_device, device_exists>>, METH_VARARGS, nullptr},
@@ -901,6 +781,8 @@ PyMethodDef methods[] = {
     {"reset_peak", method<on_index<&Ledger::reset_peak, device_exists>>, METH_VARARGS, nullptr},
     {"apply", method<apply>, METH_VARARGS, nullptr},
     {"apply_in_words", method<apply_in_words>, METH_VARARGS, nullptr},
+    {"write_to", method<write_to>, METH_O, nullptr},
+    {"forget_page", method<forget_page>, METH_NOARGS, nullptr},
     {"replay", method<replay>, METH_VARARGS, nullptr},
     {"replay_logged", method<replay_logged>, METH_VARARGS, nullptr},
     {"save", method<save>, METH_NOARGS, nullptr},
@@ -932,11 +814,14 @@ PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
     {Py_tp_init, reinterpret_cast<void*>(create)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {Py_tp_methods, methods},
     {0, nullptr},
 };
 
-PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+PyType_Spec spec = {"ttmem._native.Ledger", sizeof(Object), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 PyMethodDef functions[] = {
     {"decode_records", guarded<decode>, METH_VARARGS, nullptr},
@@ -959,8 +844,7 @@ PyMODINIT_FUNC PyInit__native() {
     if (!made) {
         return nullptr;
     }
-    PyObject *type = PyType_FromSpec(&spec), *page = PyType_FromSpec(&page_spec);
-    page_type = reinterpret_cast<PyTypeObject*>(page);
+    PyObject *type = PyType_FromSpec(&spec), *page = make_page_type();
     if (!type || !page || PyModule_AddObject(made, "Ledger", type) != 0 || PyModule_AddObject(made, "Page", page) != 0) {
         Py_DECREF(made);
         return nullptr;

@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.patience import examples
-from ttmem._native import Ledger
+from ttmem._native import Ledger, Page, planes, transposed
 from ttmem.events import EVENT_SIZE, NO_POSITION, Control, Event, Flag, Notice, Op
-from ttmem.ledger.journal import JournaledLedger
+from ttmem.ledger.journal import JournaledLedger, NamedPage
 
 NOW = 1_000
 DEVICES, PROCESSES = 3, 3
+SERIAL = 1  # of every account
 GOLDEN = Path(__file__).parents[1] / "data" / "ledger_states"
 
 Step = tuple[Any, ...]
@@ -39,7 +40,9 @@ class Tape:
         self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
     ) -> None:
         count = (end - begin) // EVENT_SIZE
-        head = Event(Control.BATCH, device=account, time=arrived_ns, id=position, size=count)
+        head = Event(
+            Control.BATCH, device=account, time=arrived_ns, id=position, extra=SERIAL, size=count
+        )
         self.data += head.pack() + data[begin:end]
 
     def string(self, account: int, number: int, text: str, /) -> None:
@@ -47,6 +50,48 @@ class Tape:
 
     def interrupted(self) -> None:
         self.interruptions += 1
+
+
+class Pages:
+    """Keeps what it is given in pages, and names the one that is being filled to the ledger."""
+
+    def __init__(self, full: int) -> None:
+        self._full = full  # bytes
+        self._page = Page(full)
+        self._closed = b""
+        self.asked = 0
+
+    def control(self, records: bytes, /) -> None:
+        if not self._page.control(records):
+            self._next().control(records)
+
+    def batch(
+        self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
+    ) -> NamedPage | None:
+        self.asked += 1
+        batch = (account, arrived_ns, position, SERIAL, data, begin, end)
+        if not self._page.batch(*batch):
+            self._next().batch(*batch)
+        return self._page, SERIAL
+
+    def string(self, account: int, number: int, text: str, /) -> None:
+        pass
+
+    def interrupted(self) -> None:
+        pass
+
+    def _next(self) -> Page:
+        self._page.seal()
+        rows = bytearray(self._page.size())
+        planes([self._page], 0, rows)
+        self._closed += transposed(rows, len(rows) // EVENT_SIZE) if rows else b""
+        self._page = Page(self._full)
+        return self._page
+
+    @property
+    def data(self) -> bytes:
+        self._next()
+        return self._closed
 
 
 def any_of(*values: int) -> st.SearchStrategy[int]:
@@ -231,8 +276,8 @@ def test_a_journal_holds_a_record_for_each_call_and_the_events_as_they_are() -> 
     ledger.define_cores(0, 1, mask)
     assert ledger.apply(0, events, 0, len(events), NOW) == 0  # device 0 is not bound
     ledger.bind(0, 0, 0)
-    ledger.position = 77
-    assert ledger.apply(0, events, 0, len(events), NOW) == 2
+    assert ledger.apply(0, events, 0, len(events), NOW, 77) == 2
+    assert ledger.apply(0, events, 0, EVENT_SIZE, NOW) == 1  # of a table: at no position
     ledger.release_process(0)
 
     assert tape.data == pack(
@@ -244,13 +289,54 @@ def test_a_journal_holds_a_record_for_each_call_and_the_events_as_they_are() -> 
             Event.unpack(mask),
             Event.unpack(mask, EVENT_SIZE),
             Event(Control.BIND),
-            Event(Control.BATCH, time=NOW, id=77, size=2),
+            Event(Control.BATCH, time=NOW, id=77, extra=SERIAL, size=2),
             Event(Op.ALLOC, id=1, size=64),
             Event(127, id=2, size=64),  # no control record
+            Event(Control.BATCH, time=NOW, id=NO_POSITION, extra=SERIAL, size=1),
+            Event(Op.ALLOC, id=1, size=64),
             Event(Control.RELEASE_PROCESS),
         ]
     )
-    assert Ledger().replay(tape.data) == 11
+    assert Ledger().replay(tape.data) == 13
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(HISTORIES, st.sampled_from([1, 200, 1 << 20]))
+def test_pages_that_the_ledger_fills_have_the_same_records(
+    history: Sequence[Step], full: int
+) -> None:
+    tape, pages = Tape(), Pages(full)
+    for journal in (tape, pages):
+        ledger = JournaledLedger(seed=1)
+        ledger.attach(journal)
+        begun(ledger)
+        for step in history:
+            take(ledger, step)
+        ledger.detach(journal)
+
+    assert pages.data == tape.data
+
+
+def test_a_journal_is_not_asked_about_each_batch_until_the_page_is_full_or_something_else_happens() -> (
+    None
+):
+    ledger, pages = JournaledLedger(), Pages(1 << 20)
+    ledger.attach(pages)
+    begun(ledger)
+    events = pack([Event(Op.ALLOC, id=1, size=64)] * 1000)
+
+    def asked() -> int:
+        before = pages.asked
+        for _ in range(10):
+            ledger.apply(0, events, 0, len(events), NOW)
+        return pages.asked - before
+
+    assert asked() == 1
+    assert asked() == 1  # ten batches of 64,000 bytes filled the page
+    ledger.string(0, 1, "text")
+    assert asked() == 2
+    ledger.bind(0, 5, 0)
+    assert asked() == 2
 
 
 @pytest.mark.parametrize(
@@ -429,7 +515,3 @@ def test_no_memory_is_a_memory_error() -> None:
         [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, timeout=120
     )
     assert (done.stderr, done.stdout.split()) == ("", ["MemoryError"] * 3)
-
-
-def test_events_of_a_table_have_no_position() -> None:
-    assert JournaledLedger().position == NO_POSITION

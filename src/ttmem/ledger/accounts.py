@@ -19,7 +19,7 @@ from ttmem.ledger.anomalies import Faults
 from ttmem.ledger.counters import CounterBooks, same
 from ttmem.ledger.details import RecentEvents
 from ttmem.ledger.devices import DeviceRecord
-from ttmem.ledger.journal import Journal, JournaledLedger
+from ttmem.ledger.journal import JournaledLedger
 from ttmem.ledger.processes import MAX_LEFT_BEHIND, ProcessRecord, holding
 from ttmem.ledger.register import FULL, MAX_LOGICAL_ID, DeviceDefaults, DeviceRegister, NoDefaults
 from ttmem.ledger.rows import device_sums, event_rows, held, with_counter_rows
@@ -34,7 +34,7 @@ DAY = 86_400  # seconds; as if a process whose start is unknown had run for so l
 MOST_EVENTS = (
     10_000_000  # that a process can have in a second; ttmem's own client has a tenth of that
 )
-Apply = Callable[[int, bytes, int, int, int], int]  # as `Ledger.apply`
+Apply = Callable[[int, bytes, int, int, int, int], int]  # as `Ledger.apply`
 MOST_LIVE = 1 << 22  # as MAX_LIVE in `native/ledger.hpp`
 OF_A_CORE_SET = 256  # bytes
 OF_A_DECLARATION = 2048
@@ -64,11 +64,6 @@ class Accounts:
         self._findings_said: set[tuple[int, int, int]] = set()
         self.recent = RecentEvents()
         self.faults = Faults(say)
-
-    @property
-    def journal(self) -> Journal | None:
-        """Receives a record of every change to the native ledger; see `JournaledLedger.attach`."""
-        return self.native.journal
 
     def open_process(
         self, facts: ProcessFacts, source: str = "socket", part_of: ProcessRecord | None = None
@@ -294,12 +289,11 @@ class Accounts:
         apply = apply or self.native.apply
         now = max(0, now)  # a time before 1970 means unknown
         end = len(events) if end is None else end
-        begin, recorded = at, self.native.journal is not None
+        begin = at
         while True:
-            if recorded:
-                taken = of_source(events, begin, at) if at > begin else 0
-                self.native.position = min(position + taken, NO_POSITION)
-            at += EVENT_SIZE * apply(process.index, events, at, end - at, now)
+            taken = of_source(events, begin, at) if at > begin else 0
+            first = min(position + taken, NO_POSITION)
+            at += EVENT_SIZE * apply(process.index, events, at, end - at, now, first)
             if at + EVENT_SIZE > end:
                 break
             logical_id = Event.unpack(events, at).device
@@ -331,8 +325,7 @@ class Accounts:
         if grown is not None and self._shares.take(process.facts.user, "names", grown, TEXT):
             process.strings[number] = text
             process.string_bytes += grown
-            if self.journal is not None:
-                self.journal.string(process.index, number, text)
+            self.native.string(process.index, number, text)
 
     def _say_rejections(self) -> None:
         self._rejected_seen = self.native.rejected()

@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from ttmem._native import Ledger
-from ttmem.events import EVENT_SIZE, NO_POSITION, Control, Event
-from ttmem.events.record import BLANK
+from ttmem._native import Ledger, Page
+from ttmem.events import Control, Event
 
-_UNKNOWN_OP = 127  # neither an event nor a control record
-_NO_CONTROL = bytes(_UNKNOWN_OP if op >= BLANK else op for op in range(256))
+NamedPage = tuple[Page, int]  # and the serial number of the account there, which is not 0
 
 
 class Journal(Protocol):
@@ -26,8 +24,12 @@ class Journal(Protocol):
 
     def batch(
         self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
-    ) -> None:
-        """Events that the ledger has accepted: a part of `data`. None of them looks like a control record."""
+    ) -> NamedPage | None:
+        """Events that the ledger has accepted: a part of `data`. None of them looks like a control record.
+
+        If the journal names a page, the ledger itself appends there the next batches of the accounts for which it was
+        told a serial number, until the page takes no more or another method of the journal is called.
+        """
 
     def string(self, account: int, number: int, text: str, /) -> None:
         """A process has defined a string, which is not a record."""
@@ -64,8 +66,6 @@ class _Several:
 class JournaledLedger(Ledger):
     """A native ledger to which journals can be attached at any time. Until then, its methods are the native ones."""
 
-    position = NO_POSITION  # in its source, of the event that is applied next
-    journal: Journal | None = None
     _journals: tuple[Journal, ...] = ()
 
     def __init__(self, *arguments: int, **keywords: int) -> None:
@@ -87,18 +87,22 @@ class JournaledLedger(Ledger):
     def detach(self, journal: Journal) -> None:
         self._write_to(tuple(other for other in self._journals if other is not journal))
 
+    def string(self, process: int, number: int, text: str) -> None:
+        """A process has defined a string: the journals get it before its next events."""
+        self.forget_page()
+        for journal in self._journals:
+            journal.string(process, number, text)
+
     def _write_to(self, journals: tuple[Journal, ...]) -> None:
         self._journals = journals
-        self.journal = _Several(journals) if len(journals) > 1 else next(iter(journals), None)
-        for name in ("apply", "apply_in_words", *_CALLS):
+        for name in _CALLS:
             self.__dict__.pop(name, None)
-        if self.journal is None:
-            return
-        self.__dict__["apply"] = self._journaled(self.journal, Ledger.apply)
-        self.__dict__["apply_in_words"] = self._journaled(self.journal, Ledger.apply_in_words)
-        for name, record in _CALLS.items():
-            native = getattr(JournaledLedger, name)
-            self.__dict__[name] = partial(self._call, self.journal, native, record)
+        journal = _Several(journals) if len(journals) > 1 else next(iter(journals), None)
+        self.write_to(journal)
+        if journal is not None:
+            for name, record in _CALLS.items():
+                native = getattr(JournaledLedger, name)
+                self.__dict__[name] = partial(self._call, journal, native, record)
 
     def _call(
         self,
@@ -107,6 +111,7 @@ class JournaledLedger(Ledger):
         record: Callable[..., bytes | None],
         *arguments: Any,
     ) -> Any:
+        self.forget_page()
         try:
             result = native(self, *arguments)
         except MemoryError:
@@ -115,41 +120,6 @@ class JournaledLedger(Ledger):
         if data := record(result, *arguments):
             journal.control(data)
         return result
-
-    def _journaled(self, journal: Journal, native: Callable[..., Any]) -> Callable[..., Any]:
-        """Adds a few microseconds to the native call, however many events there are."""
-        rejected, followed, batch = self.rejected, self.followed, journal.batch
-        seen = rejected()
-
-        def apply(
-            process: int, events: bytes, offset: int, length: int, now: int, *words: Any
-        ) -> Any:
-            nonlocal seen
-            try:
-                result = native(self, process, events, offset, length, now, *words)
-            except MemoryError:
-                journal.interrupted()
-                raise
-            end = offset + (result[0] if words else result) * EVENT_SIZE
-            if seen != (seen := rejected()) or process in followed:
-                events, offset, end = _without_controls(events, offset, end)
-            if end > offset:
-                batch(process, now, self.position, events, offset, end)
-            return result
-
-        return apply
-
-
-def _without_controls(events: bytes, offset: int, end: int) -> tuple[bytes, int, int]:
-    """Readers tell events from control records by their op, so unknown ops are replaced: the ledger rejects them
-    anyway, unless they come from a probe.
-    """
-    ops = events[offset:end:EVENT_SIZE]
-    if ops.isascii() and BLANK not in ops:
-        return events, offset, end
-    copy = bytearray(events[offset:end])
-    copy[::EVENT_SIZE] = ops.translate(_NO_CONTROL)
-    return bytes(copy), 0, len(copy)
 
 
 def _control(

@@ -12,6 +12,7 @@ from ttmem.events import EVENT_SIZE, Event, MemoryKind, Notice
 from ttmem.events.record import NO_POSITION, Control, of_source
 from ttmem.ledger import Books, ProcessRecord
 from ttmem.ledger.context import Context
+from ttmem.ledger.journal import NamedPage
 from ttmem.recording.context import changes, strings_without_secrets, without_secrets
 from ttmem.recording.format import ChunkType
 from ttmem.recording.writer import BUDGET, PIECE, Sink, Writer, Written
@@ -160,7 +161,7 @@ class Recorder:
         try:
             self._control(Event.unpack(records), records)
         except Exception:  # such as MemoryError
-            self._writer.gap = True
+            self._writer.interrupt()
 
     def _control(self, control: Event, records: bytes) -> None:
         if control.op == Control.OPEN_PROCESS:
@@ -182,7 +183,7 @@ class Recorder:
 
     def batch(
         self, account: int, arrived_ns: int, position: int, data: bytes, begin: int, end: int, /
-    ) -> None:
+    ) -> NamedPage | None:
         """See `Journal`. The server's loop waits for it."""
         failures = self.failures
         try:
@@ -195,15 +196,17 @@ class Recorder:
                 if position != NO_POSITION:
                     position += of_source(data, begin, until)
                 begin = until
-            writer.batch(account, arrived_ns, position, serial, data, begin, end)
+            page = writer.batch(account, arrived_ns, position, serial, data, begin, end)
             # The books count a failure after its events: no context may be written in between.
             if self.failures == failures and (writer.gap or writer.position >= self._look_at):
                 self._look_at = writer.position + LOOK_RECORDS
                 self._key_frame_if_due(arrived_ns)
             if self._marks:
                 self._write_marks(arrived_ns)
+            return None if page is None else (page, serial)
         except Exception:  # such as MemoryError
-            self._writer.gap = True
+            self._writer.interrupt()
+            return None
 
     def _prepare(self, account: int, arrived: int, position: int, events: bytes) -> None:
         self._write_strings(arrived)
@@ -223,7 +226,7 @@ class Recorder:
 
     def interrupted(self) -> None:
         """See `Journal`."""
-        self._writer.gap = True
+        self._writer.interrupt()
 
     def string(self, index: int, number: int, text: str) -> None:
         """A process has defined a string."""

@@ -166,7 +166,7 @@ class Writer:
     """Feeds a sink from a thread. One other thread feeds the writer.
 
     Each counter is written by only one of the two threads; `_lock` guards which page is being filled. Filling it takes
-    no lock: once it is sealed, it takes nothing more.
+    no lock: once it is sealed, it takes nothing more. After a gap there is no page until the next key frame.
     """
 
     def __init__(
@@ -178,20 +178,20 @@ class Writer:
         position: int = 0,
         budget: int = BUDGET,
     ) -> None:
-        self.position = position  # of the next record
         self.gap = False  # records were dropped: nothing is useful before the next key frame
         self.forgetful = False  # so were documents, such as names: they have to be repeated
         self._sink = sink
         self._stream = stream
         self._budget = budget
         self._queue: deque[_Records | _Document] = deque()
-        self._given = 0  # bytes of memory for records and documents, so far
+        self._given = 0  # bytes of memory for documents, and for records in earlier pages
         self._dropped = 0  # records that were dropped
         self._closing = False
         self._lock = threading.Lock()
         self._filled: _Records | None = None
         self._page = Page()  # the one that is being filled; sealed if there is none
         self._page.seal()
+        self._before = position  # the position without the records in that page
         self._wake = threading.Condition()
         self._idle = False  # the thread waits to be called
         self._wake_at = min(MERGED * CHUNK_BYTES, budget // 2)
@@ -214,12 +214,15 @@ class Writer:
 
     # -- called by the feeding thread --------------------------------------------------------------------------------
 
+    @property
+    def position(self) -> int:
+        """Of the next record."""
+        return self._before + self._page.size() // EVENT_SIZE
+
     def records(self, control: bytes) -> None:
         """A control record and the records that belong to it, which stay in one chunk."""
-        size = len(control)
-        if self._takes(size):
-            held = self._page.control(control) or self._next_page(size).control(control)
-            self._given += held
+        if not self._page.control(control) and (page := self._next_page(len(control))) is not None:
+            page.control(control)
 
     def batch(
         self,
@@ -230,43 +233,44 @@ class Writer:
         data: bytes,
         begin: int,
         end: int,
-    ) -> None:
+    ) -> Page | None:
         """Events of one process, fewer than PIECE, which come behind a BATCH record.
 
-        A server calls it 20,000 times a second, with few events each: hence `_takes` once more.
+        Others may be added to the returned page, until it takes no more; None if these were dropped.
         """
-        size = EVENT_SIZE + end - begin
-        if self.gap or self._idle or self._given - self._taken + size > self._budget:
-            if not self._takes(size):
-                return
-        else:
-            self.position += size // EVENT_SIZE
-        held = self._page.batch(account, arrived_ns, position, serial, data, begin, end)
-        if not held:
-            page = self._next_page(size)
-            held = page.batch(account, arrived_ns, position, serial, data, begin, end)
-        self._given += held
+        if not self._page.batch(account, arrived_ns, position, serial, data, begin, end):
+            page = self._next_page(EVENT_SIZE + end - begin)
+            if page is None:
+                return None
+            page.batch(account, arrived_ns, position, serial, data, begin, end)
+        return self._page
 
-    def _takes(self, size: int) -> bool:
-        """Moves the position beyond so many bytes of records; False if they are dropped."""
-        self.position += size // EVENT_SIZE
-        waiting = self._given - self._taken + size
+    def _next_page(self, size: int) -> Page | None:
+        """A page for records of so many bytes; None if they are dropped."""
+        waiting = self._waiting_bytes() + size
         if self.gap or waiting > self._budget:
-            self.gap = True
+            self.interrupt()
+            self._before += size // EVENT_SIZE
             self._dropped += size // EVENT_SIZE
-            return False
+            return None
         if self._idle and waiting >= self._wake_at:
             self._idle = False  # called once is enough
             self._call()
-        return True
-
-    def _next_page(self, size: int) -> Page:
-        """A page for records of so many bytes, which the position is beyond already."""
         with self._lock:
             self._seal()
-            self._page = page = Page()
-            self._filled = _Records(self.position - size // EVENT_SIZE, page, time.monotonic())
+            self._before, self._given = self.position, self._given + self._page.held()
+            self._page = page = Page(self._budget // 4)
+            self._filled = _Records(self._before, page, time.monotonic())
         return page
+
+    def interrupt(self, *, forgetful: bool = False) -> None:
+        """What follows is dropped until the next key frame."""
+        self.gap, self.forgetful = True, self.forgetful or forgetful
+        with self._lock:
+            self._seal()
+
+    def _waiting_bytes(self) -> int:
+        return self._given + self._page.held() - self._taken
 
     def _seal(self) -> None:
         """With the lock held: the page that was being filled waits for the thread."""
@@ -284,8 +288,8 @@ class Writer:
 
         Records before a key frame or an end are written before it.
         """
-        if self._given - self._taken > 2 * self._budget:
-            self.gap = self.forgetful = True  # documents are small, so the sink is stuck
+        if self._waiting_bytes() > 2 * self._budget:  # documents are small, so the sink is stuck
+            self.interrupt(forgetful=True)
             return False
         self._given += len(data)
         document = _Document(self.position, kind, data, max(0, now))
@@ -302,7 +306,7 @@ class Writer:
     @property
     def ready(self) -> bool:
         """Whether a key frame is worth making: the queue has space, and the sink may accept it."""
-        if self._given - self._taken > self._budget // 2:
+        if self._waiting_bytes() > self._budget // 2:
             return False
         return self._problem is None or time.monotonic() >= self._retry_at
 
@@ -346,7 +350,7 @@ class Writer:
     def _wait(self) -> None:
         with self._wake:
             self._idle = True
-            full = self._closing or self._given - self._taken >= self._wake_at
+            full = self._closing or self._waiting_bytes() >= self._wake_at
             if not full:
                 self._wake.wait(FLUSH_S)
             self._idle = False
@@ -448,4 +452,4 @@ class Writer:
             self._retry_at = time.monotonic() + self._retry_after
             self._retry_after = min(2 * self._retry_after, RETRY_MAX_S)
         self._problem = self._reason = problem
-        self.gap = self.forgetful = True
+        self.interrupt(forgetful=True)

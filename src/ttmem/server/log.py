@@ -248,9 +248,19 @@ class EventLines:
     ) -> None:
         elapsed_ms = max(0, now - self._started) // 1_000_000
 
-        def apply_in_words(index: int, events: bytes, at: int, length: int, now: int) -> int:
+        def apply_in_words(
+            index: int, events: bytes, at: int, length: int, now: int, position: int
+        ) -> int:
             done, lines = self._books.native.apply_in_words(
-                index, events, at, length, now, process.pid, elapsed_ms, self._dispatches
+                index,
+                events,
+                at,
+                length,
+                now,
+                process.pid,
+                elapsed_ms,
+                self._dispatches,
+                position,
             )
             self._output.write(lines)
             return done
