@@ -3,8 +3,8 @@
 `ttmem serve --record` and one `ttmem record` beside a server are measured in two ways, in pairs of runs:
 
 - With a core for the writer: the loop of the server and those who send share one core, so that they saturate it; the
-  thread that compresses and writes, and `ttmem record`, have the other. This has the limit. It is what a host with idle
-  cores gives.
+  thread that compresses and writes, and `ttmem record`, have the other. It is what a host with idle cores gives. The
+  flight recorder, which is always on, has its limit here.
 - Everybody on two cores: compressing takes processor time from those who send. Printed without a limit.
 
 Events that are not in the recording would make it look cheap, so each row says how many were lost.
@@ -34,7 +34,7 @@ from ttmem.recording import Recording
 from ttmem.wire import frames
 from ttmem.wire.frames import Frame
 
-SENT = amount(16_000_000, 40_000)  # events of a run
+SENT = amount(32_000_000, 40_000)  # events of a run
 PAIRS = amount(int(os.environ.get("P", "9")), 1)
 CLIENTS = 2
 
@@ -132,7 +132,7 @@ def _row(name: str, sent: _Sent, pinned: bool, folder: str, how: str) -> Row:
     note = f"{rate / 1e6:.1f} M events/s without; {more:.0f} % more CPU of the loop; {lost:,.0f} records lost"
     title = {"serve": "flight recorder", "beside": "ttmem record beside it"}[how]
     where = "a core for the writer" if pinned else "everybody on two cores"
-    limit = 10.0 if pinned else None
+    limit = 10.0 if pinned and how == "serve" else None
     return Row(f"{title}, {name}, {where}: throughput less", less, "%", limit, note=note)
 
 

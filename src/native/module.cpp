@@ -653,16 +653,11 @@ PyObject* receive(PyObject*, PyObject* args) {
 // Journal records as the planes of one chunk, at the beginning of `out`; the time that they reach. Runs without the
 // interpreter's lock, next to the loop of a server.
 PyObject* planes_of(PyObject*, PyObject* args) {
-    PyObject *list, *out;
+    PyObject *records, *out;
     unsigned long long before, latest = 0;
-    if (!PyArg_ParseTuple(args, "O!KY", &PyList_Type, &list, &before, &out)) {
-        return nullptr;
-    }
     std::vector<Piece> pieces;
-    for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
-        if (!add_pieces(PyList_GetItem(list, i), pieces)) {
-            return nullptr;
-        }
+    if (!PyArg_ParseTuple(args, "OKY", &records, &before, &out) || !add_pieces(records, pieces)) {
+        return nullptr;
     }
     std::size_t count = 0;
     for (const Piece& piece : pieces) {

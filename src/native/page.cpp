@@ -29,7 +29,7 @@ struct Page {
     Content* content;
 };
 
-constexpr std::size_t PAGE_FULL = std::size_t{1} << 20;              // bytes of memory
+constexpr std::size_t PAGE_FULL = std::size_t{4} << 20;              // bytes of memory
 constexpr std::size_t PAGE_ROOM = PAGE_FULL + 4096 * sizeof(Event);  // for one more piece, if it is not full
 constexpr std::size_t MOST_ADDED = PAGE_ROOM - PAGE_FULL;
 constexpr std::size_t REFERRED = 4096;  // bytes of events from which on they are not copied

@@ -83,8 +83,8 @@ class Pages:
     def _next(self) -> Page:
         self._page.seal()
         rows = bytearray(self._page.size())
-        planes([self._page], 0, rows)
-        self._closed += transposed(rows, len(rows) // EVENT_SIZE) if rows else b""
+        planes(self._page, 0, rows)
+        self._closed += transposed(bytes(rows), len(rows) // EVENT_SIZE) if rows else b""
         self._page = Page(self._full)
         return self._page
 

@@ -27,7 +27,7 @@ def _batch(events: bytes) -> bytes:
     return control.pack() + events
 
 
-def _planes(records: list[bytes] | list[Page], size: int) -> tuple[int, bytes]:
+def _planes(records: bytes | Page, size: int) -> tuple[int, bytes]:
     out = bytearray(size)
     return planes(records, 0, out), bytes(out)
 
@@ -46,7 +46,7 @@ def test_a_page_has_the_records_of_its_batches_whether_it_copied_or_refers_to_th
 
     records = _batch(few) + _batch(many[6:-6]) + _batch(b"")
     assert page.size() == len(records)
-    assert _planes([page], len(records)) == _planes([records], len(records))
+    assert _planes(page, len(records)) == _planes(records, len(records))
 
 
 def test_bytes_that_several_batches_share_count_once() -> None:
@@ -66,7 +66,7 @@ def test_a_full_page_takes_nothing_more_and_neither_does_a_sealed_one() -> None:
     size, other = page.size(), Page()
     other.seal()
 
-    assert page.held() >= 1 << 20
+    assert page.held() >= 4 << 20
     assert [one.control(_batch(b"")) for one in (page, other)] == [False, False]
     assert (page.size(), other.size()) == (size, 0)
 
@@ -105,4 +105,4 @@ def test_more_than_a_page_has_room_for_is_refused() -> None:
 
 def test_only_a_sealed_page_can_be_read() -> None:
     with pytest.raises(TypeError, match="sealed"):
-        _planes([Page()], 64)
+        _planes(Page(), 64)

@@ -64,7 +64,7 @@ def cut(
             write(waiting)
             waiting = next(documents, None)
         try:
-            chunk = encoder.encode([data], len(data), position=position, lost=position - written)
+            chunk = encoder.encode(data, len(data), position=position, lost=position - written)
         except ValueError:  # it begins within a batch, as no writer's key frame does: they are lost
             continue
         _append(sink, chunk)

@@ -20,9 +20,9 @@ from ttmem.sizes import human
 from ttmem.version import __version__
 
 # A key frame costs a save of the whole ledger and bytes in the file; too few make seeking slow.
-KEY_FRAME_RECORDS = 1 << 18  # least number between two of them
+KEY_FRAME_RECORDS = 1 << 20  # least number between two of them; replaying as many takes 0.1 s
 LOOK_RECORDS = 1 << 14  # between two checks whether one is due
-SEEK_RECORDS = 1 << 20  # from here on, a larger part of the file may be key frames
+SEEK_RECORDS = 1 << 22  # from here on, a larger part of the file may be key frames
 SHARE, LARGE_SHARE = 10, 4  # a key frame is at most a 10th, or a 4th, of the bytes since the last
 MOST_DELTAS = 256  # between two complete contexts
 MOVED_NS = (

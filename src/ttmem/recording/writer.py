@@ -32,9 +32,6 @@ BUDGET = 64 << 20  # bytes that may wait for the thread
 FLUSH_S = 0.4  # seconds that records wait for a chunk to fill
 CHUNK_BYTES = CHUNK_RECORDS * EVENT_SIZE
 PIECE = 4096  # records: with fewer, a batch fits into a page that is not full
-# Pages in one chunk while more of them wait. Between the steps of a chunk the thread needs the interpreter, which the
-# loop of a server then has to wait for.
-MERGED = 4
 RETRY_S = 1.0  # after a chunk that could not be written; doubled each time, up to RETRY_MAX_S
 RETRY_MAX_S = 60.0
 MOST_UNWRITTEN = 1 << 20  # bytes of markers that wait for a sink that refuses them
@@ -194,7 +191,7 @@ class Writer:
         self._before = position  # the position without the records in that page
         self._wake = threading.Condition()
         self._idle = False  # the thread waits to be called
-        self._wake_at = min(MERGED * CHUNK_BYTES, budget // 2)
+        self._wake_at = min(CHUNK_BYTES, budget // 2)
         # Changed only by the thread.
         self._taken = 0  # of those that were given
         self._records = self._bytes = self._failed = self._state_bytes = self._state_end = 0
@@ -259,7 +256,7 @@ class Writer:
         with self._lock:
             self._seal()
             self._before, self._given = self.position, self._given + self._page.held()
-            self._page = page = Page(self._budget // 4)
+            self._page = page = Page(min(CHUNK_BYTES, self._budget // 4))
             self._filled = _Records(self._before, page, time.monotonic())
         return page
 
@@ -360,15 +357,8 @@ class Writer:
             self._guarded(self._write_document, what)
             self._taken += len(what.data)
             return
-        pages = [what]
-        while self._queue and len(pages) < MERGED:
-            following = self._queue[0]
-            if isinstance(following, _Document) or following.position != pages[-1].end:
-                break
-            pages.append(following)
-            self._queue.popleft()
-        self._guarded(self._write_records, pages)
-        self._taken += sum(one.page.held() for one in pages)
+        self._guarded(self._write_records, what)
+        self._taken += what.page.held()
 
     def _guarded(self, act: Callable[..., None], *given: object) -> None:
         try:
@@ -376,13 +366,13 @@ class Writer:
         except Exception as problem:  # such as MemoryError: the recording has a gap, and continues
             self._note(str(problem) or type(problem).__name__)
 
-    def _write_records(self, pages: list[_Records]) -> None:
-        position, end = pages[0].position, pages[-1].end
+    def _write_records(self, what: _Records) -> None:
+        position, end = what.position, what.end
         written = False
         try:
             if not self._torn:
                 chunk = self._encoder.encode(
-                    [one.page for one in pages],
+                    what.page,
                     (end - position) * EVENT_SIZE,
                     position=position,
                     lost=position - self._end,
