@@ -213,6 +213,7 @@ def test_a_cell_of_a_device_is_shown_whole_or_not_at_all(width: int) -> None:
     assert sum(line.count("%") for line in lines) == 2 * len(devices)
 
 
+@pytest.mark.slow  # draws 540 tables
 @pytest.mark.parametrize("name", ["four_devices", "thirty_two_devices", "sixty_processes"])
 def test_no_amount_is_cut_in_any_window(name: str) -> None:
     snapshot = CASES[name]()
