@@ -8,14 +8,14 @@ from ttmem.commands.dump import with_boards
 from ttmem.events import Amounts
 from ttmem.snapshots import Buffer, LeftBehind, Snapshot
 from ttmem.views.dump import NOTHING, SHARED, render_dump
-from ttmem.views.dump_document import dump_groups, entry_id, entry_size
+from ttmem.views.dump_document import dump_devices
 from ttmem.views.groups import site_groups
 from ttmem.views.ps import render
 
 
 def test_groups_are_per_kind_and_process_largest_first() -> None:
-    (found,) = dump_groups(dump_case(), top=10)
-    assert [(group.kind, group.pid, group.count) for group in found.memory] == [
+    (found,) = dump_devices(dump_case(), top=10)
+    assert [(group["kind"], group["pid"], group["count"]) for group in found["memory"]] == [
         ("DRAM", 41235, 8),
         ("CB", 41235, 3),
         ("L1", 41235, 1),
@@ -24,33 +24,33 @@ def test_groups_are_per_kind_and_process_largest_first() -> None:
 
 
 def test_requested_and_held_stand_side_by_side() -> None:
-    (found,) = dump_groups(dump_case(), top=10)
-    assert [(group.requested, group.held) for group in found.memory[:2]] == [
+    (found,) = dump_devices(dump_case(), top=10)
+    assert [(group["requested"], group["held"]) for group in found["memory"][:2]] == [
         (36 * MIB, 36 * MIB + 4096),
         (6 * MIB, 3 * MIB),  # three programs share addresses
     ]
 
 
 def test_shares_of_one_kind_add_up_to_all_of_it() -> None:
-    (found,) = dump_groups(dump_case(), top=10)
-    assert sum(group.share or 0 for group in found.memory if group.kind == "DRAM") == 1.0
+    (found,) = dump_devices(dump_case(), top=10)
+    assert sum(group["share"] for group in found["memory"] if group["kind"] == "DRAM") == 1.0
 
 
 def test_only_the_largest_entries_are_listed_and_the_rest_is_summed() -> None:
-    (found,) = dump_groups(dump_case(), top=3)
-    weights = found.memory[0]
-    assert [entry_size(entry) // MIB for entry in weights.largest] == [8, 7, 6]
-    assert weights.rest == 15 * MIB
+    (found,) = dump_devices(dump_case(), top=3)
+    weights = found["memory"][0]
+    assert [entry["requested"] // MIB for entry in weights["largest"]] == [8, 7, 6]
+    assert weights["rest"] == 15 * MIB
 
 
 def test_top_0_lists_all() -> None:
-    (found,) = dump_groups(dump_case(), top=0)
-    assert len(found.memory[0].largest) == 8
+    (found,) = dump_devices(dump_case(), top=0)
+    assert len(found["memory"][0]["largest"]) == 8
 
 
 def test_kernels_stand_apart_from_memory() -> None:
-    (found,) = dump_groups(dump_case(), top=1)
-    assert [(group.kind, group.held, group.counted) for group in found.kernels] == [
+    (found,) = dump_devices(dump_case(), top=1)
+    assert [(group["kind"], group["held"], group["counted"]) for group in found["kernels"]] == [
         ("Application kernels", 8000 * KIB, False),
         ("Fabric kernels", 896 * KIB, False),
     ]
@@ -60,22 +60,22 @@ def test_a_global_circular_buffer_is_not_added_to_the_buffer_it_lies_on() -> Non
     case = dump_case()
     first, *rows = case.circular_buffers or ()
     rows = [first._replace(is_global=True), *rows]
-    (found,) = dump_groups(replace(case, circular_buffers=tuple(rows)), top=0)
-    (group,) = [group for group in found.memory if group.kind == "CB"]
-    assert (group.count, group.requested, len(group.largest)) == (2, 5 * MIB, 2)
+    (found,) = dump_devices(replace(case, circular_buffers=tuple(rows)), top=0)
+    (group,) = [group for group in found["memory"] if group["kind"] == "CB"]
+    assert (group["count"], group["requested"], len(group["largest"])) == (2, 5 * MIB, 2)
 
 
 def test_a_circular_buffer_counts_as_often_as_the_device_counts_it() -> None:
     case = dump_case()
     rows = tuple(row._replace(references=2) for row in case.circular_buffers or ())
-    (found,) = dump_groups(replace(case, circular_buffers=rows), top=0)
-    (group,) = [group for group in found.memory if group.kind == "CB"]
-    assert (group.count, group.requested) == (6, 12 * MIB)
+    (found,) = dump_devices(replace(case, circular_buffers=rows), top=0)
+    (group,) = [group for group in found["memory"] if group["kind"] == "CB"]
+    assert (group["count"], group["requested"]) == (6, 12 * MIB)
 
 
 def test_a_process_that_is_known_by_sums_only_is_listed_too() -> None:
-    found = dump_groups(four_devices().without_details(), top=10)
-    assert {group.count for dump in found for group in dump.memory} == {None}
+    found = dump_devices(four_devices().without_details(), top=10)
+    assert {group["count"] for dump in found for group in dump["memory"]} == {None}
     assert len(found) == 4
 
 
@@ -83,9 +83,9 @@ def test_equal_sizes_are_listed_by_id() -> None:
     case = dump_case()
     rows = tuple(row._replace(requested=MIB) for row in reversed(case.buffers or ()))
 
-    (found,) = dump_groups(replace(case, buffers=rows), top=3)
+    (found,) = dump_devices(replace(case, buffers=rows), top=3)
 
-    assert list(map(entry_id, found.memory[0].largest)) == [0x1000, 0x2000, 0x3000]
+    assert [entry["id"] for entry in found["memory"][0]["largest"]] == [0x1000, 0x2000, 0x3000]
 
 
 def _leaks(chips: int, count: int) -> Snapshot:

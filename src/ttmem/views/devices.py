@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
+from operator import itemgetter
 from typing import NamedTuple
 
 from ttmem.snapshots import CircularBuffers, Device
@@ -220,7 +221,7 @@ def device_blocks(sheet: Sheet) -> DeviceArea | None:
     if both // 2 < pairs.width + 1 + LEAST_BAR + 1 + PERCENT:
         return None
     dram, l1 = _memories(sheet, pairs, both // 2)
-    columns = (Column("ID", right=True), Column("DEVICE"), Column(""), Column(""))
+    columns = [Column("", itemgetter(at), right=at == 0) for at in range(4)]
     grid = Table(columns, (), GAP, (sheet.number, name, dram.space, l1.space))
     lines = [grid.listed((faint("ID"), faint("DEVICE"), dram.head, l1.head), width)]
     ids = short_ids((one.unique_id for one in sheet.devices), name)

@@ -37,7 +37,7 @@ from ttmem.views.notes import (
 )
 from ttmem.views.processes import LEFT_REMARK, left_behind_table
 from ttmem.views.selection import without_idle
-from ttmem.views.table import Cell, Column, Table, page, section, title_lines
+from ttmem.views.table import Column, page, section, table_of, title_lines
 
 NOTHING = "nothing is allocated"
 NOTHING_READ = "nothing is allocated, as far as you may read"
@@ -166,7 +166,8 @@ def _held_on(snapshot: Snapshot, groups: Iterable[SiteGroup]) -> tuple[Device, .
     return tuple(one for one in in_order(snapshot).devices if one.unique_id in held)
 
 
-Columns = list[tuple[Column, Callable[[SiteGroup], Cell]]]
+KIND: Column[SiteGroup] = Column("KIND", lambda row: ink(row.by.kind, Style.TITLE))
+COUNT: Column[SiteGroup] = Column("COUNT", lambda row: counted(row.count), right=True)
 
 
 def _memory(
@@ -182,19 +183,24 @@ def _memory(
     if not groups:
         return []
     found = single_entries(groups) if single else groups
-    columns: Columns = [(Column("KIND"), lambda row: ink(row.by.kind, Style.TITLE))]
+    requested: Column[SiteGroup] = Column(
+        "SIZE" if single else "REQUESTED",
+        lambda row: amount(Units.BINARY, row.requested),
+        right=True,
+        rank=0 if single else 3,
+    )
+    columns: list[Column[SiteGroup]] = [KIND]
     if single:
         columns += [
-            (Column("SIZE", right=True), lambda row: amount(Units.BINARY, row.requested)),
-            (Column(style.age, right=True, rank=2), lambda row: _age(row, style)),
-            (Column("ADDRESS", right=True, rank=2), lambda row: _hex(row)),
+            requested,
+            Column(style.age, lambda row: _age(row, style), right=True, rank=2),
+            Column("ADDRESS", _hex, right=True, rank=2),
         ]
     else:
-        columns += [(Column("HELD", right=True), lambda row: ink(human(row.held)))]
+        columns.append(Column("HELD", lambda row: human(row.held), right=True))
         if any(row.requested not in (None, row.held) for row in found):
-            requested = Column("REQUESTED", right=True, rank=3)
-            columns += [(requested, lambda row: amount(Units.BINARY, row.requested))]
-        columns += [(Column("COUNT", right=True), lambda row: counted(row.count))]
+            columns.append(requested)
+        columns.append(COUNT)
     total = sum(row.held for row in groups if row.by.kind in LABELS)
     return [
         *_devices(_held_on(snapshot, groups), names, width),
@@ -213,11 +219,8 @@ def _kernels(
 ) -> list[Line]:
     found = kernel_groups(snapshot)
     found = single_entries(found) if single else found
-    columns: Columns = [
-        (Column("KIND"), lambda row: ink(row.by.kind, Style.TITLE)),
-        (Column("FOOTPRINT", right=True), lambda row: ink(human(row.held))),
-        *([] if single else [(Column("COUNT", right=True), lambda row: counted(row.count))]),
-    ]
+    footprint: Column[SiteGroup] = Column("FOOTPRINT", lambda row: human(row.held), right=True)
+    columns = [KIND, footprint] if single else [KIND, footprint, COUNT]
     title = "KERNEL" * single
     return _lines(names, found, columns, style, top, width, title, single) if found else []
 
@@ -225,27 +228,39 @@ def _kernels(
 def _lines(
     names: DeviceNames,
     found: Sequence[SiteGroup],
-    columns: Columns,
+    columns: Sequence[Column[SiteGroup]],
     style: Owners,
     top: int,
     width: int,
     site: str,
     single: bool,
 ) -> list[Line]:
-    columns += [
-        (Column("DEVICES"), lambda row: ink(names.some(filter(None, row.devices)))),
-        (Column("PID", right=True), lambda row: known(str(row.by.pid) if row.by.pid else None)),
-    ]
     shown = found[: top or None]
+    columns = [
+        *columns,
+        Column("DEVICES", lambda row: names.some(filter(None, row.devices))),
+        Column("PID", lambda row: str(row.by.pid) if row.by.pid else None, right=True),
+    ]
     if site:
-        origin = Column(site, width=least_width(shown), grow=3)
         form = lru_cache(partial(common_form, shown))
-        columns += [(origin, lambda row: partial(_allocated_by, row, single, form))]
+        origin: Column[SiteGroup] = Column(
+            site,
+            lambda row: partial(_allocated_by, row, single, form),
+            width=least_width(shown),
+            grow=3,
+        )
+        columns.append(origin)
     ended = style.owner == "ENDED"
-    owner = Column(style.owner, width=LEAST_COMMAND, grow=0 if ended else 2, rank=0 if ended else 1)
-    columns += [(owner, lambda row: known(style.owner_of(row.by.pid)))]
-    cells = [[cell(row) for _, cell in columns] for row in shown]
-    lines = Table([column for column, _ in columns], cells).fitted_lines(width)
+    columns.append(
+        Column(
+            style.owner,
+            lambda row: known(style.owner_of(row.by.pid)),
+            width=LEAST_COMMAND,
+            grow=0 if ended else 2,
+            rank=0 if ended else 1,
+        )
+    )
+    lines = table_of(columns, shown).fitted_lines(width)
     hidden = found[len(shown) :]
     if hidden:
         rest = human(sum(row.held for row in hidden))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import Enum
-from functools import partial
 from typing import Any
 
 from ttmem.events import LABELS, Amounts
@@ -16,13 +15,14 @@ from ttmem.sizes import human
 from ttmem.snapshots import Buffer, CircularBuffer, MadeBy, Snapshot, to_json
 from ttmem.text import clean, short_command
 from ttmem.views.analysis.call_sites import form_of, made_by, short_site
-from ttmem.views.dump_document import CB, Entry, counted_bytes, entry_size, references
+from ttmem.views.dump_document import CB, Entry, copies, counted_bytes, entry_size
+from ttmem.views.figures import counted
 from ttmem.views.ink import Line, Style, faint, ink
 from ttmem.views.meter import share_text
 from ttmem.views.names import pids_text
 from ttmem.views.notes import Note, instant_notes, loss_notes, note_lines, remark_notes
 from ttmem.views.selection import BY, TITLES
-from ttmem.views.table import Cell, Column, Table, page, section, title_lines
+from ttmem.views.table import Cell, Column, page, section, table_of, title_lines
 
 
 class What(Enum):
@@ -66,7 +66,7 @@ class SiteGroup:
     def add(self, entry: Entry, held: int) -> None:
         self.entries.append(entry)
         self.hold(entry.device, held)
-        times = references(entry) if isinstance(entry, CircularBuffer) else 1
+        times = copies(entry)
         self.requested = (self.requested or 0) + entry_size(entry) * times
         self.copies[_allocation(entry)] = times
 
@@ -121,10 +121,7 @@ def site_groups(snapshot: Snapshot) -> list[SiteGroup]:
     found: dict[tuple[What, MadeBy], SiteGroup] = {}
 
     def group(what: What, by: MadeBy) -> SiteGroup:
-        one = found.get((what, by))
-        if one is None:
-            one = found[what, by] = SiteGroup(by, what)
-        return one
+        return found.get((what, by)) or found.setdefault((what, by), SiteGroup(by, what))
 
     listed: Counter[tuple[int | None, str | None, str]] = Counter()
     for buffer in snapshot.buffers or ():
@@ -138,10 +135,8 @@ def site_groups(snapshot: Snapshot) -> list[SiteGroup]:
     for process in snapshot.processes:
         for device, amounts in process.devices.items():
             for kind, held in amounts.by_label().items() if device in ids else ():
-                by, seen = (
-                    MadeBy(process.pid, kind, None, None, None),
-                    listed[process.pid, device, kind],
-                )
+                by = MadeBy(process.pid, kind, None, None, None)
+                seen = listed[process.pid, device, kind]
                 if kind == CB and (What.CIRCULAR, by) in found:
                     group(What.CIRCULAR, by).hold(device, held)
                 elif held > seen:
@@ -239,6 +234,7 @@ def group_document(snapshot: Snapshot, grouped: Grouped) -> dict[str, Any]:
 
 def group_rows(grouped: Grouped) -> dict[str, Any]:
     """The part of the document that is about the groups."""
+    whole = grouped.total.held
     return {
         "by": grouped.by,
         "groups": [
@@ -247,8 +243,8 @@ def group_rows(grouped: Grouped) -> dict[str, Any]:
                 "what": group.what.value,
                 **_amounts(group),
                 "share": {
-                    "dram": _share(group.held.dram, grouped.total.held.dram),
-                    "l1_used": _share(group.held.l1_used, grouped.total.held.l1_used),
+                    "dram": _share(group.held.dram, whole.dram),
+                    "l1_used": _share(group.held.l1_used, whole.l1_used),
                 },
             }
             for group in grouped.groups
@@ -267,14 +263,9 @@ def render_groups(
     chosen: bool = False,
 ) -> str:
     """The groups under their titles; the last row is the sum of the devices, to the byte."""
-    commands = {process.pid: process.command for process in snapshot.processes}
-    unnamed = _unnamed(snapshot, grouped)
-    rows = [
-        _row(group, grouped, _name(group, grouped.by, unnamed, commands))
-        for group in grouped.groups
-    ]
-    rows.append(_row(grouped.total, grouped, ink("total", Style.TITLE)))
-    lines = Table(_columns(grouped), rows).fitted_lines(width)
+    lines = table_of(_columns(snapshot, grouped), [*grouped.groups, grouped.total]).fitted_lines(
+        width
+    )
     sections = [
         title_lines(snapshot, width, zone),
         section(f"LIVE BYTES BY {TITLES[grouped.by]}", "of all devices shown", lines)
@@ -307,23 +298,37 @@ def _totals_note(snapshot: Snapshot, by: str) -> list[Note]:
     return [Note("-", Style.FAINT, text)]
 
 
-def _columns(grouped: Grouped) -> list[Column]:
-    trace = ["TRACE"] if grouped.total.held.trace else []
-    numbers = ("DRAM", "SHARE", "L1 used", "SHARE", *trace, "BUFFERS")
-    return [*(Column(title, right=True) for title in numbers), Column(TITLES[grouped.by], grow=1)]
+def _columns(snapshot: Snapshot, grouped: Grouped) -> list[Column[LiveGroup]]:
+    commands = {process.pid: process.command for process in snapshot.processes}
+    unnamed, total = _unnamed(snapshot, grouped), grouped.total
 
+    def of(kind: str, title: str, share: bool = True) -> list[Column[LiveGroup]]:
+        def part(group: LiveGroup) -> Line:
+            portion = _share(getattr(group.held, kind), getattr(total.held, kind))
+            return ink(share_text(portion)) if portion else faint("-")
 
-def _row(group: LiveGroup, grouped: Grouped, name: Cell) -> list[Cell]:
-    held, total = group.held, grouped.total.held
-    trace = [_amount(held.trace)] if total.trace else []
+        def held(group: LiveGroup) -> Line:
+            bytes_ = getattr(group.held, kind)
+            return ink(human(bytes_)) if bytes_ else faint("-")
+
+        amounts: Column[LiveGroup] = Column(title, held, right=True)
+        return [amounts, Column("SHARE", part, right=True)] if share else [amounts]
+
+    def name(group: LiveGroup) -> Cell:
+        if group is total:
+            return ink("total", Style.TITLE)
+        return _name(group, grouped.by, unnamed, commands)
+
     return [
-        _amount(held.dram),
-        _percent(_share(held.dram, total.dram)),
-        _amount(held.l1_used),
-        _percent(_share(held.l1_used, total.l1_used)),
-        *trace,
-        _number(group.count),
-        name,
+        *of("dram", "DRAM"),
+        *of("l1_used", "L1 used"),
+        *(of("trace", "TRACE", share=False) if total.held.trace else []),
+        Column(
+            "BUFFERS",
+            lambda group: counted(group.count) if group.count != 0 else faint("-"),
+            right=True,
+        ),
+        Column(TITLES[grouped.by], name, grow=1),
     ]
 
 
@@ -353,11 +358,7 @@ def _name(group: LiveGroup, by: str, unnamed: str, commands: Mapping[int, str | 
         command = commands.get(group.key)
         return ink(f"{group.key}  {short_command(command) if command else ''}".rstrip())
     site = str(group.key).split("\n", 1)[0]
-    return partial(_site, site) if by == "site" else ink(clean(site))
-
-
-def _site(site: str, width: int) -> Line:
-    return ink(short_site(site, width))
+    return (lambda width: ink(short_site(site, width))) if by == "site" else ink(site)
 
 
 def _amounts(group: LiveGroup) -> dict[str, int | None]:
@@ -366,17 +367,3 @@ def _amounts(group: LiveGroup) -> dict[str, int | None]:
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _percent(share: float | None) -> Line:
-    return ink(share_text(share)) if share else faint("-")
-
-
-def _number(count: int | None) -> Line:
-    if count is None:
-        return faint("N/A")
-    return ink(f"{count:,}") if count else faint("-")
-
-
-def _amount(bytes_: int) -> Line:
-    return ink(human(bytes_)) if bytes_ else faint("-")

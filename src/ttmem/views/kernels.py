@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 
 from ttmem.sizes import human, several
 from ttmem.snapshots import Device, Kernel, Kernels, Snapshot
@@ -14,11 +15,19 @@ from ttmem.text import columns as columns_of
 from ttmem.views.figures import Pairs, Units, amount, counted, fact, known
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink
 from ttmem.views.names import DeviceNames
-from ttmem.views.table import Cell, Column, Table
+from ttmem.views.table import Column, Table, table_of
 
 TYPES = ("application", "fabric", "dispatch")
 LEAST_AMOUNT = len("32.0 MiB")
 PARTIAL = "partial"
+COUNTERS = {  # by the titles of their columns
+    "LOADS": "loads",
+    "DISPATCHES": "dispatches",
+    "CACHED": "cache_entries",
+    "HITS": "cache_hits",
+    "MISSES": "cache_misses",
+    "DISTINCT": "distinct_binaries",
+}
 
 
 def kernel_lines(devices: Sequence[Device], names: DeviceNames, width: int) -> list[Line]:
@@ -26,11 +35,10 @@ def kernel_lines(devices: Sequence[Device], names: DeviceNames, width: int) -> l
     groups = _grouped(devices)
     if not groups:
         return []
-    titles = [names.some(device.unique_id for device in group) for group in groups]
-    kernels = [group[0].kernels for group in groups]
-    grid = _line_grid(titles, kernels).fitting(width - 1)
+    rows = [(names.some(one.unique_id for one in group), group[0].kernels) for group in groups]
+    grid = _line_grid(rows).fitting(width - 1)
     if grid is None:
-        return _flowing(titles, kernels, width)
+        return _flowing(rows, width)
     return indent([_over(grid), *grid.lines()], 1)
 
 
@@ -52,36 +60,37 @@ def _grouped(devices: Iterable[Device]) -> list[list[Device]]:
     return [list(same) for _, same in groupby(known, lambda device: device.kernels)]
 
 
-def _line_grid(titles: Sequence[str], kernels: Sequence[Kernels]) -> Table:
-    marked = any(one.partial for one in kernels)
-    prototype = any(one.counted is not None for one in kernels)
-    columns = [
-        Column("ID", right=True),
-        Column("RING occupied"),
-        Column("APPLICATION", right=True),
-        *(
-            Column(title, right=True, width=LEAST_AMOUNT)
-            for title in ("FABRIC", "DISPATCH", "BINARIES")
-        ),
-        Column("LOADS", right=True),
-        Column("DISPATCHES", right=True),
-        *([Column("COUNTED", right=True, width=LEAST_AMOUNT)] if prototype else []),
-        *([Column("")] if marked else []),
+Named = tuple[str, Kernels]  # the kernel code of one or more devices, and their names
+
+
+def _line_grid(rows: Sequence[Named]) -> Table:
+    def footprint(kind: str, width: int = 0) -> Column[Named]:
+        def cell(row: Named) -> str:
+            return human(getattr(row[1].footprint, kind))
+
+        return Column(kind.upper(), cell, right=True, width=width)
+
+    columns: list[Column[Named]] = [
+        Column("ID", lambda row: row[0], right=True),
+        Column("RING occupied", lambda row: _ring(row[1])),
+        footprint("application"),
+        footprint("fabric", LEAST_AMOUNT),
+        footprint("dispatch", LEAST_AMOUNT),
+        Column("BINARIES", lambda row: _size(row[1].dram_binaries), right=True, width=LEAST_AMOUNT),
+        Column("LOADS", lambda row: counted(row[1].loads), right=True),
+        Column("DISPATCHES", lambda row: counted(row[1].dispatches), right=True),
     ]
-    rows = [
-        [
-            ink(title),
-            _ring(one),
-            *(ink(human(getattr(one.footprint, kind))) for kind in TYPES),
-            amount(Units.BINARY, one.dram_binaries),
-            counted(one.loads),
-            counted(one.dispatches),
-            *([amount(Units.BINARY, one.counted)] if prototype else []),
-            *([ink(PARTIAL if one.partial else "", Style.WARN)] if marked else []),
-        ]
-        for title, one in zip(titles, kernels, strict=True)
-    ]
-    return Table(columns, rows)
+    if any(one.counted is not None for _, one in rows):
+        columns.append(
+            Column("COUNTED", lambda row: _size(row[1].counted), right=True, width=LEAST_AMOUNT)
+        )
+    if any(one.partial for _, one in rows):
+        columns.append(Column("", lambda row: ink(PARTIAL if row[1].partial else "", Style.WARN)))
+    return table_of(columns, rows)
+
+
+def _size(bytes_: int | None) -> str | None:
+    return None if bytes_ is None else human(bytes_)
 
 
 def _over(grid: Table) -> Line:
@@ -93,10 +102,10 @@ def _over(grid: Table) -> Line:
     return (Span(" " * before), *faint(text))
 
 
-def _flowing(titles: Sequence[str], kernels: Sequence[Kernels], width: int) -> list[Line]:
-    by = 1 + max(map(len, titles)) + 2
+def _flowing(rows: Sequence[Named], width: int) -> list[Line]:
+    by = 1 + max(len(title) for title, _ in rows) + 2
     out: list[Line] = []
-    for title, one in zip(titles, kernels, strict=True):
+    for title, one in rows:
         facts = [
             *([ink(PARTIAL, Style.WARN)] if one.partial else []),
             (*faint("ring "), *_ring(one)),
@@ -121,65 +130,27 @@ def _ring(kernels: Kernels) -> Line:
 
 def kernel_type_table(snapshot: Snapshot, width: int) -> list[Line]:
     """Application, Fabric and Dispatch kernels of each device; counters are of the whole device."""
-    grid = _type_grid(snapshot)
-    if not grid.rows:
-        return []
-    return grid.fitted_lines(width)
-
-
-def _type_grid(snapshot: Snapshot) -> Table:
-    titles = (
-        "ID",
-        "TYPE",
-        "COUNT",
-        "FOOTPRINT*",
-        "LOADS",
-        "DISPATCHES",
-        "CACHED",
-        "HITS",
-        "MISSES",
-        "DISTINCT",
-    )
-    columns = [Column(title, right=title != "TYPE") for title in titles]
     names = DeviceNames.of(snapshot)
-    counts = _counts(snapshot)
+    known = snapshot.kernels is not None  # else the snapshot came without its kernels
+    counts = Counter((kernel.device, kernel.type) for kernel in snapshot.kernels or ())
     rows: list[list[Line]] = []
-    for group in _grouped(snapshot.devices):
-        rows += _type_rows(names.some(device.unique_id for device in group), group[0], counts)
-    return Table(columns, rows)
-
-
-Counts = Counter[tuple[str | None, str]]  # kernels by device and type
-
-
-def _counts(snapshot: Snapshot) -> Counts | None:
-    """None if the snapshot came without its kernels."""
-    if snapshot.kernels is None:
-        return None
-    return Counter((kernel.device, kernel.type) for kernel in snapshot.kernels)
-
-
-def _type_rows(name: str, device: Device, counts: Counts | None) -> list[list[Line]]:
-    kernels = device.kernels
-    rows: list[list[Line]] = []
-    for kind in TYPES:
-        count = counted(None if counts is None else counts[device.unique_id, kind])
-        footprint = ink(human(getattr(kernels.footprint, kind)))
-        rows.append(
-            [ink(name) if not rows else EMPTY, ink(kind.title()), count, footprint, *[EMPTY] * 6]
-        )
-    counters = (
-        kernels.loads,
-        kernels.dispatches,
-        kernels.cache_entries,
-        kernels.cache_hits,
-        kernels.cache_misses,
-        kernels.distinct_binaries,
-    )
-    total = ink(human(kernels.footprint.total))
-    every = (*ink("all", Style.TITLE), *ink(f" ({PARTIAL})" * kernels.partial, Style.WARN))
-    rows.append([EMPTY, every, counted(kernels.count), total, *map(counted, counters)])
-    return rows
+    for device, *same in _grouped(snapshot.devices):
+        name = ink(names.some(one.unique_id for one in (device, *same)))
+        kernels = device.kernels
+        for kind in TYPES:
+            count = counted(counts[device.unique_id, kind] if known else None)
+            footprint = ink(human(getattr(kernels.footprint, kind)))
+            rows.append([name, ink(kind.title()), count, footprint, *[EMPTY] * len(COUNTERS)])
+            name = EMPTY
+        counters = (getattr(kernels, name) for name in COUNTERS.values())
+        total = ink(human(kernels.footprint.total))
+        every = (*ink("all", Style.TITLE), *ink(f" ({PARTIAL})" * kernels.partial, Style.WARN))
+        rows.append([EMPTY, every, counted(kernels.count), total, *map(counted, counters)])
+    titles = ("ID", "TYPE", "COUNT", "FOOTPRINT*", *COUNTERS)
+    columns: list[Column[list[Line]]] = [
+        Column(title, itemgetter(at), right=title != "TYPE") for at, title in enumerate(titles)
+    ]
+    return table_of(columns, rows).fitted_lines(width) if rows else []
 
 
 LARGEST = 10  # kernels
@@ -190,37 +161,27 @@ def kernel_list(snapshot: Snapshot, names: DeviceNames, width: int) -> list[Line
     found: dict[tuple[str | None, str, int | None], list[Kernel]] = {}
     for kernel in snapshot.kernels or ():
         found.setdefault((kernel.name, kernel.type, kernel.binary), []).append(kernel)
-    groups = sorted(found.items(), key=lambda item: -_footprint(item[1]))
-    columns = [
-        Column("FOOTPRINT*", right=True),
-        Column("BINARY", right=True),
-        Column("COUNT", right=True),
-        Column("DEVICES"),
-        Column("TYPE", rank=1),
-        Column("KERNEL", width=16, grow=1),
-    ]
-    rows: list[list[Cell]] = [
-        [
-            ink(human(_footprint(of))),
-            amount(Units.BINARY, binary),
-            counted(len(of)),
-            ink(names.some(dict.fromkeys(one.device for one in of if one.device))),
-            ink(kind.title()),
-            partial(kernel_name, name),
-        ]
-        for (name, kind, binary), of in groups[:LARGEST]
-    ]
+    rows = sorted(found.values(), key=lambda same: -_footprint(same))
     if not rows:
         return []
-    hidden = [of for _, of in groups[LARGEST:]]
-    rest = human(sum(map(_footprint, hidden)))
-    more = faint(
-        f" and {several(len(hidden), 'more row')}, {rest}; page 4 of `ttmem top` lists all"
-    )
-    return [
-        *Table(columns, rows).fitted_lines(width),
-        *([clip_line(more, width)] if hidden else []),
+
+    def devices(same: Sequence[Kernel]) -> str:
+        return names.some(dict.fromkeys(one.device for one in same if one.device))
+
+    columns: list[Column[list[Kernel]]] = [
+        Column("FOOTPRINT*", lambda same: human(_footprint(same)), right=True),
+        Column("BINARY", lambda same: _size(same[0].binary), right=True),
+        Column("COUNT", lambda same: counted(len(same)), right=True),
+        Column("DEVICES", devices),
+        Column("TYPE", lambda same: same[0].type.title(), rank=1),
+        Column("KERNEL", lambda same: partial(kernel_name, same[0].name), width=16, grow=1),
     ]
+    lines = table_of(columns, rows[:LARGEST]).fitted_lines(width)
+    if hidden := rows[LARGEST:]:
+        rest = human(sum(map(_footprint, hidden)))
+        more = f" and {several(len(hidden), 'more row')}, {rest}; page 4 of `ttmem top` lists all"
+        lines.append(clip_line(faint(more), width))
+    return lines
 
 
 def kernel_name(name: str | None, width: int) -> Line:

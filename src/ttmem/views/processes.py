@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import sub
+from operator import attrgetter, itemgetter, sub
 from typing import NamedTuple
 
 from ttmem.events import LABELS, Amounts
@@ -13,7 +13,7 @@ from ttmem.text import columns, short_command
 from ttmem.views.figures import AMOUNT, fact
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, age
-from ttmem.views.table import Column, Table
+from ttmem.views.table import Column, table_of
 
 LEAST_COMMAND = 20
 DEVICES_WIDTH = 13
@@ -29,15 +29,22 @@ MARKS = (
 )
 
 
+SUMS = (
+    ("DRAM", attrgetter("dram")),
+    ("TRACE", attrgetter("trace")),
+    ("L1 used", attrgetter("l1_used")),
+)
+
+
 class ProcessRow(NamedTuple):
     """A process, what a dead one left behind, or a sum of several."""
 
-    pid: int
-    mark: str
-    user: str | None
-    command: str
-    devices: str
     held: Amounts
+    pid: int = 0
+    mark: str = ""
+    user: str | None = ""
+    command: str = ""
+    devices: str = ""
     age_ns: int | None = None  # since it began, or since it died
     style: Style = Style.PLAIN
     title: str = ""  # of a sum
@@ -64,12 +71,12 @@ def process_rows(
     def row(one: Process | LeftBehind, mark: str, since: int | None) -> ProcessRow:
         held = one.devices.values() if device is None else [one.devices[device]]
         return ProcessRow(
+            Amounts.total(held),
             one.pid,
             mark,
             one.user,
             short_command(one.command),
             sets.name(one.devices),
-            Amounts.total(held),
             None if since is None else snapshot.time_ns - since,
             Style.FAINT if mark == DEAD else Style.PLAIN,
         )
@@ -123,7 +130,7 @@ def process_table(
     """
     rows = [row for row in process_rows(snapshot, names) if not row.dead]
     shown, others = rows[:most], rows[len(rows) if most is None else most :]
-    lines = _table(shown, [*_others(others), *_totals(snapshot)], "USER", width, commands)
+    lines = _table([*shown, *_others(others), *_totals(snapshot)], "USER", width, commands)
     return [*lines, *indent(flow(legend(shown), width - 1), 1)]
 
 
@@ -148,7 +155,7 @@ def change_table(
     rows.sort(key=lambda row: (-sum(map(abs, row.held)), row.pid))
     if not rows:
         return [faint(" nothing")]
-    return _table(rows[:CHANGES], _others(rows[CHANGES:]), "USER", width, commands, _signed)
+    return _table([*rows[:CHANGES], *_others(rows[CHANGES:])], "USER", width, commands, _signed)
 
 
 def _held_by_pid(snapshot: Snapshot) -> dict[int, Amounts]:
@@ -179,90 +186,62 @@ def left_behind_table(snapshot: Snapshot, names: DeviceNames, width: int) -> lis
         return []
     rows.sort(key=lambda row: snapshot.time_ns if row.age_ns is None else row.age_ns)
     ghost = indent(paragraph(GHOST, width - 1, Style.FAINT), 1) if ghosts else []
-    return [*_table(rows, [], "DIED", width), *ghost]
+    return [*_table(rows, "DIED", width), *ghost]
 
 
 def _others(rows: Sequence[ProcessRow]) -> list[ProcessRow]:
     """One row for the processes that are not shown, so that the column adds up to its total."""
     held = Amounts.total(row.held for row in rows)
-    return [_sum(f"{len(rows)} more", held, Style.FAINT)] if rows else []
-
-
-def _sum(title: str, held: Amounts, style: Style) -> ProcessRow:
-    return ProcessRow(0, "", "", "", "", held, None, style, title)
+    return [ProcessRow(held, title=f"{len(rows)} more", style=Style.FAINT)] if rows else []
 
 
 def _totals(snapshot: Snapshot) -> list[ProcessRow]:
     """One row; a second one if the processes shown are not all that the devices shown hold."""
     held = Amounts.total(h for process in snapshot.processes for h in process.devices.values())
     whole = Amounts.total(device.memory.amounts for device in snapshot.devices)
-    rows = [_sum("total", held, Style.TITLE)]
+    rows = [ProcessRow(held, title="total", style=Style.TITLE)]
     if whole != held:
-        rows.append(_sum("devices", whole, Style.FAINT))
+        rows.append(ProcessRow(whole, title="devices", style=Style.FAINT))
     return rows
 
 
 def _table(
     rows: Sequence[ProcessRow],
-    totals: Sequence[ProcessRow],
     who: str,
     width: int,
     commands: bool = True,
     amount: Callable[[int], str] = human,
 ) -> list[Line]:
-    everyone = [*rows, *totals]
-    grid = _grid(everyone, who, amount)
+    def held(title: str, of: Callable[[Amounts], int], width: int = 0) -> Column[ProcessRow]:
+        return Column(title, lambda row: row.ink(amount(of(row.held))), right=True, width=width)
+
+    pid: Column[ProcessRow] = Column("PID", lambda row: row.ink(row.name), right=True)
+    columns: list[Column[ProcessRow]] = [
+        pid,
+        Column(
+            who, lambda row: clip_line(row.ink("N/A" if row.user is None else row.user), USER_WIDTH)
+        ),
+        Column("DEVICES", lambda row: row.ink(row.devices)),
+        *(held(title, itemgetter(at), AMOUNT) for at, title in enumerate(LABELS)),
+    ]
+    grid = table_of(columns, rows)
     if width - 1 - grid.width - grid.gap >= LEAST_COMMAND:
-        rows_ = zip(grid.rows, everyone, strict=True)
-        wide = Table(
-            [*grid.columns, Column("COMMAND", grow=1)],
-            [[*cells, row.ink(row.command)] for cells, row in rows_],
-        )
-        return wide.fitted_lines(width)
+        columns.append(Column("COMMAND", lambda row: row.ink(row.command), grow=1))
+        return table_of(columns, rows).fitted_lines(width)
     closer = grid.fitting(width - 1)
     if closer and commands:
         by = closer.widths[0] + closer.gap + 1
         below = [
             indent([clip_line(faint(row.command), width - by)], by) if row.command else ()
-            for row in everyone
+            for row in rows
         ]
         return closer.fitted_lines(width, below)
-    closer = closer or _slim(everyone, amount).fitting(width - 1)
+    if closer is None:  # for a window that is neither wide nor high: L1 as one amount
+        sums = [held(*one) for one in SUMS]
+        closer = table_of([pid, *sums], rows).fitting(width - 1)
     if closer and not commands:
         return indent(closer.lines(), 1)
-    return _stacked(everyone, width, commands, amount)
-
-
-def _slim(rows: Sequence[ProcessRow], amount: Callable[[int], str]) -> Table:
-    """For a window that is neither wide nor high: pids, and L1 as one amount."""
-    columns = [Column(title, right=True) for title in ("PID", "DRAM", "TRACE", "L1 used")]
-    cells = [
-        [
-            row.ink(row.name),
-            *(ink(amount(n), row.style) for n in (row.held.dram, row.held.trace, row.held.l1_used)),
-        ]
-        for row in rows
-    ]
-    return Table(columns, cells)
-
-
-def _grid(rows: Sequence[ProcessRow], who: str, amount: Callable[[int], str]) -> Table:
-    columns = [
-        Column("PID", right=True),
-        Column(who),
-        Column("DEVICES"),
-        *(Column(title, right=True, width=AMOUNT) for title in LABELS),
-    ]
-    cells = [
-        [
-            row.ink(row.name),
-            clip_line(row.ink("N/A" if row.user is None else row.user), USER_WIDTH),
-            row.ink(row.devices),
-            *(row.ink(amount(figure)) for figure in row.held),
-        ]
-        for row in rows
-    ]
-    return Table(columns, cells)
+    return _stacked(rows, width, commands, amount)
 
 
 def _stacked(
@@ -271,9 +250,7 @@ def _stacked(
     out: list[Line] = []
     for row in rows:
         where = ink(f"on {row.devices}") if row.devices else EMPTY
-        out += flow(
-            [ink(text, row.style) for text in (row.name, row.user) if text] + [where], width
-        )
+        out += flow([*(row.ink(text) for text in (row.name, row.user) if text), where], width)
         if row.command and commands:
             out += indent([clip_line(faint(row.command), width - 3)], 3)
         facts = [fact(title, amount(n)) for title, n in row.held.by_label().items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem.analysis.composition import Holder, grouped
@@ -24,7 +24,7 @@ from ttmem.views.analysis.call_sites import callers, made_by
 from ttmem.views.analysis.failures import kind_name
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paint, paragraph
 from ttmem.views.names import numbers, pids_text
-from ttmem.views.table import GAP, Column, Table
+from ttmem.views.table import GAP, Column, Row, table_of
 
 NOTHING_SEEN = "no process of this command opened a device, so there is nothing to report"
 NEVER_USED = "never used"
@@ -144,17 +144,24 @@ def _peak_rows(
     if not found:
         return [ink("  nothing was allocated")]
     several = len({peak.chips for peak in found}) > 1
-    rows: list[tuple[list[Line], Origin | None]] = []
-    for peak in found:
-        mark = peak.high_water
-        where = f"{numbers(peak.chips)} " if several else ""
-        of = human(peak.size) if isinstance(mark.kind, MemoryKind) else ""
-        cells = [ink(f"  {where}{_kind(mark)}"), ink(human(mark.bytes)), ink(of)]
-        rows.append((cells, mark.origin if mark.bytes else None))
-    columns = [Column("  PEAK OF"), Column("BYTES", right=True), Column("OF", right=True)]
+
+    def what(peak: RegionPeak) -> str:
+        return f"  {numbers(peak.chips) + ' ' if several else ''}{_kind(peak.high_water)}"
+
+    def size(peak: RegionPeak) -> str:
+        return human(peak.size) if isinstance(peak.high_water.kind, MemoryKind) else ""
+
+    def origin(peak: RegionPeak) -> Origin | None:
+        return peak.high_water.origin if peak.high_water.bytes else None
+
+    columns = [
+        Column("  PEAK OF", what),
+        Column("BYTES", lambda peak: human(peak.high_water.bytes), right=True),
+        Column("OF", size, right=True),
+    ]
     holders = [_at_peak(peak, held, width) for peak in found]
     return [
-        *_with_origins(columns, rows, width, holders),
+        *_with_origins(columns, found, origin, width, holders),
         *_demand_lines(found, width),
         *_setting_lines(found, several, width),
     ]
@@ -204,30 +211,25 @@ def _demand_lines(found: Sequence[RegionPeak], width: int) -> list[Line]:
 
 
 def _with_origins(
-    columns: Sequence[Column],
-    rows: Sequence[tuple[list[Line], Origin | None]],
+    columns: Sequence[Column[Row]],
+    rows: Sequence[Row],
+    origin: Callable[[Row], Origin | None],
     width: int,
     below: Sequence[list[Line]] = (),
 ) -> list[Line]:
     """Rows that end with op and line, in the width that is left; None: never used. `below`: lines under each."""
-    space = max(width - Table(columns, [cells for cells, _ in rows]).width - GAP, LEAST_WIDTH)
-    whole = [
-        [*cells, ink(made_by(origin, space)) if origin else faint(NEVER_USED)]
-        for cells, origin in rows
-    ]
-    head, *lines = Table([*columns, Column("ALLOCATED BY")], whole).lines()
-    under = [
-        [*map(faint, callers(origin, width - CALLERS_AT) if origin else ()), *more]
-        for (_, origin), more in zip(rows, below or [[]] * len(rows), strict=True)
-    ]
-    return [
-        head,
-        *(
-            line
-            for row, stack in zip(lines, under, strict=True)
-            for line in (row, *indent(stack, CALLERS_AT))
-        ),
-    ]
+    space = max(width - table_of(columns, rows).width - GAP, LEAST_WIDTH)
+
+    def by(row: Row) -> Line:
+        return ink(made_by(one, space)) if (one := origin(row)) else faint(NEVER_USED)
+
+    head, *lines = table_of([*columns, Column("ALLOCATED BY", by)], rows).lines()
+    out = [head]
+    for row, line, more in zip(rows, lines, below or [[]] * len(rows), strict=True):
+        one = origin(row)
+        stack = map(faint, callers(one, width - CALLERS_AT)) if one else ()
+        out += [line, *indent([*stack, *more], CALLERS_AT)]
+    return out
 
 
 def _setting_lines(found: Sequence[RegionPeak], several: bool, width: int) -> list[Line]:
@@ -261,19 +263,12 @@ def _kind(mark: HighWater) -> str:
 def _leftover_rows(holders: Sequence[SiteTotal], title: str, width: int) -> list[Line]:
     if not holders:
         return []
-    rows = [
-        (
-            [
-                ink(f"  {kind_name(one.kind)}"),
-                ink(human(one.bytes)),
-                ink(f"{one.count:,} x" if one.count > 1 else ""),
-            ],
-            one.origin,
-        )
-        for one in holders[:LEFTOVERS]
+    columns: list[Column[SiteTotal]] = [
+        Column(f"  {title}", lambda one: f"  {kind_name(one.kind)}"),
+        Column("BYTES", lambda one: human(one.bytes), right=True),
+        Column("", lambda one: f"{one.count:,} x" if one.count > 1 else "", right=True),
     ]
-    columns = [Column(f"  {title}"), Column("BYTES", right=True), Column("", right=True)]
-    lines = _with_origins(columns, rows, width)
+    lines = _with_origins(columns, holders[:LEFTOVERS], lambda one: one.origin, width)
     others = holders[LEFTOVERS:]
     if others:
         rest = human(sum(one.bytes for one in others))

@@ -39,11 +39,15 @@ UNKNOWN = faint("N/A")
 Cell = Line | Callable[[int], Line]  # a function gets the width of its column
 
 
+Row = TypeVar("Row")
+
+
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table. Amounts are never cut; text may be, where it says so."""
+class Column(Generic[Row]):
+    """A column, which makes its cells from rows. Amounts are never cut; text may be, where it says so."""
 
     title: str
+    cell: Callable[[Row], str | Cell | None]  # None: unknown
     _: KW_ONLY
     right: bool = False  # numbers stand at the right
     width: int = 0  # at least, so that a growing number does not move its neighbours
@@ -61,6 +65,12 @@ class Column:
         """Whether it is as wide as its widest cell."""
         return True
 
+    def made(self, row: Row) -> Cell:
+        found = self.cell(row)
+        if found is None:
+            return UNKNOWN
+        return ink(found) if isinstance(found, str) else found
+
 
 def total_width(widths: Iterable[int], gap: int = GAP) -> int:
     every = list(widths)
@@ -71,7 +81,7 @@ def total_width(widths: Iterable[int], gap: int = GAP) -> int:
 class Table:
     """Rows of cells under titles, in the columns that fit."""
 
-    columns: Sequence[Column]
+    columns: Sequence[Column[Any]]
     rows: Sequence[Sequence[Cell]]
     gap: int = GAP
     given: Sequence[int] = ()  # widths chosen by `fitted`
@@ -183,16 +193,15 @@ def _whole(cell: Cell) -> Line:
     return cell if isinstance(cell, tuple) else cell(UNLIMITED)
 
 
-Row = TypeVar("Row")
 MARK = 1  # column beside a title for the direction of the sort
 GUTTER = 1  # for the cursor's sign, which terminals without colours need
 
 
 @dataclass(frozen=True, slots=True)
-class ListColumn(Column, Generic[Row]):
-    """A column that makes its cells from rows. Text is cut to the width that it is given."""
+class ListColumn(Column[Row]):
+    """A column of a list that can be sorted. Text is cut to the width that it is given."""
 
-    cell: Callable[[Row], str | Line | None]  # None: unknown
+    cell: Callable[[Row], str | Line | None]
     key: Callable[[Row], Any] | None = None  # what it sorts by; None for a row: unknown, last
     _: KW_ONLY
     most: int = UNLIMITED
@@ -200,12 +209,8 @@ class ListColumn(Column, Generic[Row]):
     largest_first: bool = False  # how it sorts before it is reversed
 
     def made(self, row: Row) -> Cell:
-        if self.draw is not None:
-            return partial(self.draw, row)
-        found = self.cell(row)
-        if found is None:
-            return UNKNOWN
-        return found if isinstance(found, tuple) else ink(found)
+        # Not super(): slots make a new class, which a call without arguments does not find.
+        return Column.made(self, row) if self.draw is None else partial(self.draw, row)
 
     @property
     def measured(self) -> bool:
@@ -271,7 +276,7 @@ def phrase(
     return ListColumn(title, get, key, width=width, grow=grow, rank=rank)
 
 
-def table_of(columns: Sequence[ListColumn[Row]], rows: Sequence[Row]) -> Table:
+def table_of(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
     return Table(columns, [[column.made(row) for column in columns] for row in rows])
 
 

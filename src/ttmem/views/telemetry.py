@@ -3,61 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ttmem.events import CardSample, Telemetry
 from ttmem.snapshots import Device, Snapshot
 from ttmem.views.figures import fact
 from ttmem.views.ink import Line, Span, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, board, model, short_pci
-from ttmem.views.table import Column, Table
+from ttmem.views.table import Column, Table, table_of
 
 HOT = 0.9  # of the limit
 MOST_REASONS = 8
 NAMED = 8  # devices in one sentence
-TITLES = {
-    "temperature_c": "TEMP",
-    "power_w": "POWER",
-    "current_a": "CURRENT",
-    "voltage_mv": "VCORE",
-    "aiclk_mhz": "AICLK",
-    "axiclk_mhz": "AXICLK",
-    "arcclk_mhz": "ARCCLK",
-    "fan_rpm": "FAN",
-    "heartbeat": "HEARTBEAT",
-    "firmware": "FIRMWARE",
+
+
+class Sensor(NamedTuple):
+    """How a value of `Telemetry` is shown."""
+
+    title: str
+    unit: str = ""
+    largest: str = ""  # usual value, so that a growing one moves nothing
+    limited: bool = False  # voltage has a limit too, but no card comes near it
+
+
+SENSORS = {
+    "temperature_c": Sensor("TEMP", " °C", "99.9 °C", limited=True),
+    "power_w": Sensor("POWER", " W", "500 W", limited=True),
+    "current_a": Sensor("CURRENT", " A", "350 A", limited=True),
+    "voltage_mv": Sensor("VCORE", " mV", "900 mV"),
+    "aiclk_mhz": Sensor("AICLK", " MHz", "1350 MHz"),
+    "axiclk_mhz": Sensor("AXICLK", " MHz"),
+    "arcclk_mhz": Sensor("ARCCLK", " MHz"),
+    "fan_rpm": Sensor("FAN", " rpm"),
+    "heartbeat": Sensor("HEARTBEAT"),
+    "firmware": Sensor("FIRMWARE"),
 }
-UNITS = {
-    "temperature_c": " °C",
-    "power_w": " W",
-    "current_a": " A",
-    "voltage_mv": " mV",
-    "aiclk_mhz": " MHz",
-    "axiclk_mhz": " MHz",
-    "arcclk_mhz": " MHz",
-    "fan_rpm": " rpm",
-}
-FIRST = ("temperature_c", "power_w", "current_a", "voltage_mv", "aiclk_mhz", "heartbeat")
-BELOW = tuple(name for name in TITLES if name not in FIRST)
-LARGEST = {
-    "temperature_c": "99.9 °C",
-    "power_w": "500 W",
-    "current_a": "350 A",
-    "voltage_mv": "900 mV",
-    "aiclk_mhz": "1350 MHz",
-}
+FIRST = [name for name, sensor in SENSORS.items() if sensor.largest or name == "heartbeat"]
+BELOW = [name for name in SENSORS if name not in FIRST]
 MANY = 8  # devices; more of them than that get one line each
-# Voltage has a limit too, but no card comes near it.
-LIMITED = ("temperature_c", "power_w", "current_a")
 
 
-@dataclass(frozen=True, slots=True)
-class TelemetryRow:
+class TelemetryRow(NamedTuple):
     name: str  # its number, or that of its card
     called: str  # the same in a sentence
-    model: str
-    board: str
-    pci: str
+    chip: Device | CardSample
     telemetry: Telemetry
 
 
@@ -74,9 +63,10 @@ def telemetry_facts(telemetry: Telemetry) -> list[Line]:
     """'temp 51.3 / 75 °C', 'power 35 / 160 W', ... of one device; if nothing is known, why."""
     if telemetry.source is None:
         return [faint(f"telemetry N/A: {', '.join(sorted(set(telemetry.reasons.values())))}")]
-    known = [name for name in TITLES if getattr(telemetry, name) is not None]
+    known = [name for name in SENSORS if getattr(telemetry, name) is not None]
     return [
-        (*faint(f"{TITLES[name].lower()} "), *_cell(telemetry, name, limits=True)) for name in known
+        (*faint(f"{SENSORS[name].title.lower()} "), *_cell(telemetry, name, limits=True))
+        for name in known
     ]
 
 
@@ -86,16 +76,14 @@ def _rows(snapshot: Snapshot) -> list[TelemetryRow]:
     for device in snapshot.devices:
         if device.telemetry is not None:
             ids = [device.unique_id]
-            rows.append(_row(names.some(ids), names.sentence(ids), device, device.telemetry))
+            name, called = names.some(ids), names.sentence(ids)
+            rows.append(TelemetryRow(name, called, device, device.telemetry))
     for card in snapshot.cards:
-        name = "N/A" if card.number is None else f"card {card.number}"
-        called = f"remote chip {card.asic_id}" if card.number is None else name
-        rows.append(_row(name, called, card, card.telemetry))
+        name = called = f"card {card.number}"
+        if card.number is None:
+            name, called = "N/A", f"remote chip {card.asic_id}"
+        rows.append(TelemetryRow(name, called, card, card.telemetry))
     return rows
-
-
-def _row(name: str, called: str, chip: Device | CardSample, sensors: Telemetry) -> TelemetryRow:
-    return TelemetryRow(name, called, model(chip), board(chip), short_pci(chip) or "N/A", sensors)
 
 
 def _wide(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
@@ -107,7 +95,7 @@ def _wide(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
         (False, False, True),
         (False, False, False),
     ):
-        grid = _grid(rows, tuple(TITLES), limits=limits, whole=whole, pci=pci).fitting(width - 1)
+        grid = _grid(rows, tuple(SENSORS), limits=limits, whole=whole, pci=pci).fitting(width - 1)
         if grid is not None:
             return indent(grid.lines(), 1)
     return []
@@ -120,20 +108,20 @@ def _narrow(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
     if grid is None:
         return []
     if len(rows) > MANY:
-        missing = ", ".join(TITLES[name] for name in BELOW)
+        missing = ", ".join(SENSORS[name].title for name in BELOW)
         return indent([*grid.lines(), faint(f"a wider terminal and --json show {missing}")], 1)
     head, *body = grid.lines()
     by = grid.widths[0] + grid.gap
     out = [head]
     for line, row in zip(body, rows, strict=True):
-        facts = [fact(TITLES[name].lower(), _text(row.telemetry, name)) for name in BELOW]
+        facts = [fact(SENSORS[name].title.lower(), _text(row.telemetry, name)) for name in BELOW]
         known = row.telemetry.source is not None
         out += [line, *(indent(flow(facts, width - 1 - by), by) if known else ())]
     return indent(out, 1)
 
 
 def _flowing(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
-    facts = _grid(rows, tuple(TITLES), limits=True, whole=True, pci=True).facts(width)
+    facts = _grid(rows, tuple(SENSORS), limits=True, whole=True, pci=True).facts(width)
     return [line for row in facts for line in row]
 
 
@@ -145,32 +133,37 @@ def _grid(
     whole: bool = False,
     pci: bool = False,
 ) -> Table:
-    columns = [Column("ID", right=True), Column("DEVICE"), *([Column("PCI")] if pci else [])]
-    columns += [
-        Column(TITLES[name], right=name != "firmware", width=_least(rows, name, limits))
-        for name in fields
+    def reading(name: str) -> Column[TelemetryRow]:
+        title, least = SENSORS[name].title, _least(rows, name, limits)
+
+        def cell(row: TelemetryRow) -> Line:
+            return _cell(row.telemetry, name, limits)
+
+        return Column(title, cell, right=name != "firmware", width=least)
+
+    columns: list[Column[TelemetryRow]] = [
+        Column("ID", lambda row: row.name, right=True),
+        Column("DEVICE", lambda row: model(row.chip) if whole else board(row.chip)),
     ]
-    lines = [
-        [
-            ink(row.name),
-            ink(row.model if whole else row.board),
-            *([faint(row.pci)] if pci else []),
-            *(_cell(row.telemetry, name, limits) for name in fields),
-        ]
-        for row in rows
-    ]
-    return Table(columns, lines)
+    if pci:
+        columns.append(Column("PCI", lambda row: faint(short_pci(row.chip) or "N/A")))
+    return table_of([*columns, *map(reading, fields)], rows)
 
 
 def _least(rows: Sequence[TelemetryRow], name: str, limits: bool) -> int:
     """Columns for the largest usual value, so that a growing one moves nothing."""
     shown = [_limit(row.telemetry, name, limits) for row in rows]
     of_limit = max((len(f" / {_number(one)}") for one in shown if one is not None), default=0)
-    return len(LARGEST.get(name, "")) + of_limit
+    return len(SENSORS[name].largest) + of_limit
 
 
 def _limit(sensors: Telemetry, name: str, limits: bool) -> float | None:
-    known = limits and name in LIMITED and getattr(sensors, name) is not None and not sensors.stale
+    known = (
+        limits
+        and SENSORS[name].limited
+        and getattr(sensors, name) is not None
+        and not sensors.stale
+    )
     return getattr(sensors.limits, name) if known else None
 
 
@@ -184,7 +177,11 @@ def _cell(sensors: Telemetry, name: str, limits: bool) -> Line:
     if limit is None:
         return ink(_text(sensors, name))
     hot = Style.BAD if value >= limit else Style.WARN if value >= HOT * limit else Style.PLAIN
-    return (*ink(_value(value, name), hot), *faint(f" / {_number(limit)}"), Span(UNITS[name]))
+    return (
+        *ink(_value(value, name), hot),
+        *faint(f" / {_number(limit)}"),
+        Span(SENSORS[name].unit),
+    )
 
 
 def _text(sensors: Telemetry, name: str) -> str:
@@ -193,7 +190,7 @@ def _text(sensors: Telemetry, name: str) -> str:
         return "N/A"
     if name == "heartbeat":
         return f"{value}*" if sensors.stale else str(value)
-    return value if isinstance(value, str) else f"{_value(value, name)}{UNITS[name]}"
+    return value if isinstance(value, str) else f"{_value(value, name)}{SENSORS[name].unit}"
 
 
 def _value(value: float, name: str) -> str:
@@ -230,9 +227,9 @@ def _reasons(rows: Sequence[TelemetryRow]) -> list[str]:
     for row in rows:
         values: dict[str, list[str]] = {}
         for name, why in row.telemetry.reasons.items():
-            values.setdefault(why, []).append(TITLES.get(name, name))
+            values.setdefault(why, []).append(SENSORS[name].title if name in SENSORS else name)
         for why, titles in values.items():
-            which = "all readings" if len(titles) == len(TITLES) else ", ".join(titles)
+            which = "all readings" if len(titles) == len(SENSORS) else ", ".join(titles)
             chips.setdefault((which, why), []).append(row.called)
     return [f"N/A: {which} of {_named(names)}: {why}" for (which, why), names in chips.items()]
 

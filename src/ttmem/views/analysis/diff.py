@@ -11,7 +11,7 @@ from ttmem.text import clean
 from ttmem.views.analysis.peak import memory_name
 from ttmem.views.ink import Line, Style, faint, ink, paragraph
 from ttmem.views.notes import Note, note_lines
-from ttmem.views.table import Column, Table, page, section
+from ttmem.views.table import Column, page, section, table_of
 
 SCHEMA = "ttmem.diff/1"
 
@@ -77,26 +77,19 @@ def _holders(one: MemoryDiff, by: str, top: int, width: int) -> list[Line]:
 
 
 def _table(rows: Sequence[Change], title: str, width: int, *, plain: bool = False) -> list[Line]:
-    cells = [
-        [
-            ink(_figure(one.before, plain)),
-            ink(_figure(one.after, plain)),
-            ink(f"{one.by:+,}" if plain else signed(one.by), _style(one)),
-            ink(percent(one)),
-            ink(one.what),
-            ink(clean(one.name)),
-        ]
-        for one in rows
+    def change(one: Change) -> Line:
+        style = Style.WARN if one.by > 0 else Style.PLAIN
+        return ink(f"{one.by:+,}" if plain else signed(one.by), style)
+
+    columns: list[Column[Change]] = [
+        Column("BEFORE", lambda one: _figure(one.before, plain), right=True),
+        Column("AFTER", lambda one: _figure(one.after, plain), right=True),
+        Column("CHANGE", change, right=True),
+        Column("", percent, right=True),
+        Column("WHAT", lambda one: one.what),
+        Column(title, lambda one: one.name, grow=1),
     ]
-    columns = [
-        Column("BEFORE", right=True),
-        Column("AFTER", right=True),
-        Column("CHANGE", right=True),
-        Column("", right=True),
-        Column("WHAT"),
-        Column(title, grow=1),
-    ]
-    return Table(columns, cells).fitted_lines(width)
+    return table_of(columns, rows).fitted_lines(width)
 
 
 def _figure(value: int, plain: bool) -> str:
@@ -109,10 +102,6 @@ def signed(value: int) -> str:
 
 def percent(one: Change) -> str:
     return f"{one.by / one.before:+.1%}" if one.before and one.by else ""
-
-
-def _style(one: Change) -> Style:
-    return Style.WARN if one.by > 0 else Style.PLAIN
 
 
 def exceeded(limit: Limit, found: Diff) -> str:

@@ -13,7 +13,7 @@ from ttmem.views.analysis.call_sites import callers, made_by
 from ttmem.views.ink import Line, Style, faint, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, pids_text
 from ttmem.views.notes import Note, note_lines
-from ttmem.views.table import Cell, Column, Table, page, section
+from ttmem.views.table import Column, page, section, table_of
 
 SCHEMA = "ttmem.leaks/1"
 LEAST_ORIGIN = 24  # columns for op and line
@@ -84,21 +84,20 @@ def render_leaks(history: History, found: Leaks, *, every: bool, width: int, col
 
 
 def _head(history: History, found: Leaks, width: int) -> list[Line]:
-    leaks = found.of(LeakVerdict.LEAK)
-    name = history.name
     number = len(found.windows.windows)
     windows = (
         f"{number} equal parts of the run"
         if found.windows.by == "window"
         else f"{number:,} iterations ({found.windows.what})"
     )
+    leaks, undecided = found.of(LeakVerdict.LEAK), found.of(LeakVerdict.UNDECIDED)
+    outcome = "no leak"
     if leaks:
-        lines = several(len(leaks), "line leaks", "lines leak")
-        return [*paragraph(f"{name}: {lines}; {windows} compared", width, Style.ALARM)]
-    if undecided := found.of(LeakVerdict.UNDECIDED):
-        lines = f"no verdict for {several(len(undecided), 'line')}"
-        return [*paragraph(f"{name}: {lines}; {windows} compared", width, Style.ALARM)]
-    return [*paragraph(f"{name}: no leak; {windows} compared", width, Style.TITLE)]
+        outcome = several(len(leaks), "line leaks", "lines leak")
+    elif undecided:
+        outcome = f"no verdict for {several(len(undecided), 'line')}"
+    style = Style.ALARM if leaks or undecided else Style.TITLE
+    return paragraph(f"{history.name}: {outcome}; {windows} compared", width, style)
 
 
 def _table(found: Leaks, verdict: LeakVerdict, names: DeviceNames, width: int) -> list[Line]:
@@ -107,26 +106,19 @@ def _table(found: Leaks, verdict: LeakVerdict, names: DeviceNames, width: int) -
         return []
     unit = "PART" if found.windows.by == "window" else "ITERATION"
     grows = verdict in (LeakVerdict.LEAK, LeakVerdict.CACHE)
-    columns = [
-        Column("HELD AT LEAST" if grows else "HELD", right=True),
-        *([Column(f"BYTES/{unit}", right=True), Column(f"{unit}S LEFT", right=True)] * grows),
-        Column("PID", right=True),
-        Column("MEMORY"),
-        Column("DEVICES"),
-        Column("ALLOCATED BY", width=LEAST_ORIGIN, grow=1),
+    growth: list[Column[LeakFinding]] = [
+        Column(f"BYTES/{unit}", lambda one: _bytes(one, one.per_iteration), right=True),
+        Column(f"{unit}S LEFT", lambda one: _many(one.until_full), right=True),
     ]
-    cells: list[list[Cell]] = [
-        [
-            ink(_bytes(one, one.held)),
-            *([ink(_bytes(one, one.per_iteration)), ink(_many(one.until_full))] if grows else []),
-            ink("N/A" if one.line.pid is None else str(one.line.pid)),
-            ink(one.line.kind),
-            ink(names.some(one.devices)),
-            partial(_name, one),
-        ]
-        for one in rows
+    columns: list[Column[LeakFinding]] = [
+        Column("HELD AT LEAST" if grows else "HELD", lambda one: _bytes(one, one.held), right=True),
+        *(growth if grows else []),
+        Column("PID", _pid, right=True),
+        Column("MEMORY", lambda one: one.line.kind),
+        Column("DEVICES", lambda one: names.some(one.devices)),
+        Column("ALLOCATED BY", lambda one: partial(_name, one), width=LEAST_ORIGIN, grow=1),
     ]
-    lines = Table(columns, cells).fitted_lines(width, [_evidence(one, width) for one in rows])
+    lines = table_of(columns, rows).fitted_lines(width, [_evidence(one, width) for one in rows])
     return section(TITLES[verdict], REMARKS[verdict], lines)
 
 
@@ -134,17 +126,17 @@ def _evidence(one: LeakFinding, width: int) -> list[Line]:
     stack = indent(map(faint, callers(Origin(one.line.op, one.line.site), width - 8)), 8)
     if one.verdict is LeakVerdict.WARM_UP:
         return stack
-    return [
-        *stack,
-        *indent(
-            paragraph(f"{one.confidence} confidence: {one.evidence}", width - 6, Style.FAINT), 6
-        ),
-    ]
+    text = f"{one.confidence} confidence: {one.evidence}"
+    return [*stack, *indent(paragraph(text, width - 6, Style.FAINT), 6)]
 
 
 def _bytes(one: LeakFinding, bytes_: float | None) -> str:
     """On all its devices together."""
     return "N/A" if bytes_ is None else human(round(bytes_ * len(one.devices)))
+
+
+def _pid(one: LeakFinding) -> str:
+    return "N/A" if one.line.pid is None else str(one.line.pid)
 
 
 def _many(iterations: int | None) -> str:

@@ -19,7 +19,7 @@ from ttmem.views.meter import share_text
 from ttmem.views.names import DeviceNames
 from ttmem.views.notes import Note, note_lines
 from ttmem.views.selection import TITLES
-from ttmem.views.table import Cell, Column, Table, page, section
+from ttmem.views.table import Column, page, section, table_of
 
 SCHEMA = "ttmem.peak/1"
 PROGRAMS = 3
@@ -147,38 +147,26 @@ def _block(
 
 
 def _parts(found: Composition, width: int) -> list[Line]:
-    facts = []
-    for part, name in PARTS.items():
-        bytes_ = found.part(part)
-        if bytes_ != 0:
-            facts.append((*ink(human(bytes_), Style.PLAIN), *faint(f" {name}")))
+    parts = ((found.part(part), name) for part, name in PARTS.items())
+    facts = [(*ink(human(size)), *faint(f" {name}")) for size, name in parts if size != 0]
     return flow(facts, width, "   ")
 
 
 def _holders(found: Composition, by: Sequence[str], top: int, width: int) -> list[Line]:
     holders = found.by(*by) if by else list(found.holders)
     shown = holders[:top] if top else holders
-    columns = [
-        Column("  BYTES", right=True),
-        Column("SHARE", right=True),
-        Column("NUMBER", right=True),
-        Column("MEMORY"),
-        *([Column("PART")] * (not by)),
-        Column(TITLES[by[0]] if by else "ALLOCATED BY", grow=1),
+    columns: list[Column[Holder]] = [
+        Column("  BYTES", lambda one: f"  {human(one.bytes)}", right=True),
+        Column("SHARE", lambda one: share_text(one.bytes / found.bytes), right=True),
+        Column("NUMBER", lambda one: f"{one.number:,}" if one.number else None, right=True),
+        Column("MEMORY", lambda one: one.kind),
     ]
-    rows: list[list[Cell]] = [
-        [
-            ink(f"  {human(one.bytes)}"),
-            ink(share_text(one.bytes / found.bytes)),
-            ink(f"{one.number:,}") if one.number else faint("N/A"),
-            ink(one.kind),
-            *([ink(one.part.value)] * (not by)),
-            partial(_name, one, by),
-        ]
-        for one in shown
-    ]
+    if not by:
+        columns.append(Column("PART", lambda one: one.part.value))
+    title = TITLES[by[0]] if by else "ALLOCATED BY"
+    columns.append(Column(title, lambda one: partial(_name, one, by), grow=1))
     stacks = [_callers(one, width) for one in shown] if "stack" in by else ()
-    lines = Table(columns, rows).fitted_lines(width, stacks)
+    lines = table_of(columns, shown).fitted_lines(width, stacks)
     if rest := holders[len(shown) :]:
         bytes_ = human(sum(one.bytes for one in rest))
         lines.append(
@@ -209,20 +197,13 @@ def _name(one: Holder, by: Sequence[str], width: int) -> Line:
 def _programs(programs: Sequence[ProgramCircularBuffers], width: int) -> list[Line]:
     if not programs:
         return []
-    rows: list[list[Cell]] = [
-        [
-            ink(f"  {human(one.bytes)}"),
-            ink(f"{one.buffers:,}"),
-            partial(_origin, Origin(one.name, one.site)),
-        ]
-        for one in programs[:PROGRAMS]
+    title = f"LARGEST OF {several(len(programs), 'PROGRAM').upper()}"
+    columns: list[Column[ProgramCircularBuffers]] = [
+        Column("  BYTES", lambda one: f"  {human(one.bytes)}", right=True),
+        Column("CBS", lambda one: f"{one.buffers:,}", right=True),
+        Column(title, lambda one: partial(_origin, Origin(one.name, one.site)), grow=1),
     ]
-    columns = [
-        Column("  BYTES", right=True),
-        Column("CBS", right=True),
-        Column(f"LARGEST OF {several(len(programs), 'PROGRAM').upper()}", grow=1),
-    ]
-    return Table(columns, rows).fitted_lines(width)
+    return table_of(columns, programs[:PROGRAMS]).fitted_lines(width)
 
 
 def _origin(origin: Origin, width: int) -> Line:
@@ -231,29 +212,18 @@ def _origin(origin: Origin, width: int) -> Line:
 
 def _least(least: Sequence[LeastFree], names: DeviceNames, width: int) -> list[Line]:
     """Devices with the same figures share a row."""
-    rows: dict[tuple[str, str | None, int, int], list[str]] = {}
+    rows: dict[LeastFree, list[str]] = {}
     for one in least:
-        row = one.kind, one.phase, one.largest_free, one.per_bank
-        rows.setdefault(row, []).append(one.device)
-    ordered = sorted(rows.items(), key=lambda item: (item[0][0], item[0][2]))
-    cells = [
-        [
-            ink(kind),
-            ink(human(bytes_)),
-            ink(human(per_bank)),
-            ink(names.some(devices)),
-            ink(clean(phase)) if phase else faint(OUTSIDE),
-        ]
-        for (kind, phase, bytes_, per_bank), devices in ordered
+        rows.setdefault(one._replace(device="", position=0, time_ns=0), []).append(one.device)
+    columns: list[Column[LeastFree]] = [
+        Column("MEMORY", lambda one: one.kind),
+        Column("ALL BANKS", lambda one: human(one.largest_free), right=True),
+        Column("PER BANK", lambda one: human(one.per_bank), right=True),
+        Column("DEVICES", lambda one: names.some(rows[one])),
+        Column("PHASE", lambda one: one.phase or faint(OUTSIDE), grow=1),
     ]
-    columns = [
-        Column("MEMORY"),
-        Column("ALL BANKS", right=True),
-        Column("PER BANK", right=True),
-        Column("DEVICES"),
-        Column("PHASE", grow=1),
-    ]
-    lines = Table(columns, cells).fitted_lines(width) if cells else []
+    ordered = sorted(rows, key=lambda one: (one.kind, one.largest_free))
+    lines = table_of(columns, ordered).fitted_lines(width) if rows else []
     return section("LARGEST FREE BLOCK", "at its smallest, in each phase", lines)
 
 

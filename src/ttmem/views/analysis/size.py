@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ttmem.analysis.sizing import SEEN_ONLY, Advice, Sizes
-from ttmem.views.ink import Line, Style, faint, indent, ink, paragraph
+from ttmem.views.ink import Line, Style, indent, ink, paragraph
 from ttmem.views.notes import Note, note_lines
-from ttmem.views.table import Column, Table, page, section
+from ttmem.views.table import Column, page, section, table_of
 
 SCHEMA = "ttmem.size/1"
 
@@ -28,17 +28,14 @@ def size_document(name: str, found: Sizes, margin: float) -> dict[str, Any]:
 
 def render_sizes(name: str, found: Sizes, margin: float, *, width: int, color: bool) -> str:
     """A row for each setting, its unit and what was not observed below it."""
-    columns = [
-        Column("SETTING"),
-        Column("CONFIGURED", right=True),
-        Column("NEEDED", right=True),
-        Column("ADVISED", right=True, grow=1),
+    columns: list[Column[Advice]] = [
+        Column("SETTING", lambda one: one.name),
+        Column("CONFIGURED", lambda one: _number(one.configured), right=True),
+        Column("NEEDED", _needed, right=True),
+        Column("ADVISED", lambda one: _number(one.advised, Style.TITLE), right=True, grow=1),
     ]
-    rows = [
-        [ink(one.name), _number(one.configured), _needed(one), _number(one.advised, Style.TITLE)]
-        for one in found.advice
-    ]
-    body = Table(columns, rows).fitted_lines(width, [_below(one, width) for one in found.advice])
+    below = [_below(one, width) for one in found.advice]
+    body = table_of(columns, found.advice).fitted_lines(width, below)
     title = f"SIZES FOR {found.board or 'AN UNKNOWN BOARD'}"
     remark = f"needed in {name}; advised: {margin:.0%} more, as far as there is space"
     notes = [
@@ -49,14 +46,14 @@ def render_sizes(name: str, found: Sizes, margin: float, *, width: int, color: b
     return page([section(title, remark, body), note_lines(notes, width)], width, color)
 
 
-def _number(value: int | None, style: Style = Style.PLAIN) -> Line:
-    return faint("N/A") if value is None else ink(f"{value}", style)
+def _number(value: int | None, style: Style = Style.PLAIN) -> Line | None:
+    return None if value is None else ink(f"{value}", style)
 
 
-def _needed(one: Advice) -> Line:
+def _needed(one: Advice) -> str | None:
     if one.observed is None:
-        return faint("N/A")
-    return ink(f"{'at least ' if one.at_least else ''}{one.observed}")
+        return None
+    return f"{'at least ' if one.at_least else ''}{one.observed}"
 
 
 def _below(one: Advice, width: int) -> list[Line]:
