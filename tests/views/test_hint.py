@@ -4,7 +4,11 @@ from dataclasses import replace
 
 from tests.views.builders import MIB, circular, device, snapshot
 from ttmem.snapshots import Snapshot
-from ttmem.views.notes import hint
+from ttmem.views.notes import hint_notes
+
+
+def hint(now: Snapshot, earlier: Snapshot | None = None) -> list[str]:
+    return [note.text for note in hint_notes(now, earlier)]
 
 
 def picture(cb: int, l1: int = 0, seconds: int = 0) -> Snapshot:

@@ -30,7 +30,6 @@ from ttmem.views.figures import (
     L1_USED,
     Kind,
     Pair,
-    Units,
     amount,
 )
 from ttmem.views.ink import (
@@ -42,18 +41,20 @@ from ttmem.views.ink import (
     faint,
     ink,
     joined,
-    line_columns,
     pad,
 )
 from ttmem.views.meter import PERCENT
 from ttmem.views.names import board, logical, short_ids, short_pci
-from ttmem.views.table import GAP, GUTTER, ListColumn, footer, table_of
+from ttmem.views.table import GAP, GUTTER, Column, ListColumn, footer, table_of
 
 # -- one line for each device ----------------------------------------------------------------------
 
 ID_WIDTH, WIDE_ID_WIDTH = 13, 24
 BAR = SHORT_BAR + 1 + PERCENT  # columns with its percentage
 MEASURE = len(" resident")  # of circular buffers
+
+
+Columns = list[Column[Device]]
 
 
 def device_lines(sheet: Sheet, whole: bool = False) -> DeviceArea | None:
@@ -78,32 +79,20 @@ def device_lines(sheet: Sheet, whole: bool = False) -> DeviceArea | None:
     return None
 
 
-def _columns(sheet: Sheet, bar: int, id_width: int, id_rank: int) -> list[ListColumn[Device]]:
+def _columns(sheet: Sheet, bar: int, id_width: int, id_rank: int) -> Columns:
     ids = short_ids((one.unique_id for one in sheet.devices), id_width)
     dram, l1 = _trend_columns(sheet) if sheet.trend else _detail_columns(sheet)
     alone = sheet.width < 100 and len({one.board for one in sheet.devices}) == 1
     return [
-        _text(sheet, "ID", 0, lambda one: ink(logical(one)), right=True),
-        _text(sheet, "BOARD", 1, lambda one: ink((alone and one.position) or board(one))),
-        _text(sheet, "PCI", 4, lambda one: faint(short_pci(one) or "N/A")),
-        _text(sheet, "UNIQUE ID", id_rank, lambda one: faint(ids[one.unique_id])),
+        Column("ID", logical, right=True),
+        Column("BOARD", lambda one: (alone and one.position) or board(one), rank=1),
+        Column("PCI", lambda one: faint(short_pci(one) or "N/A"), rank=4),
+        Column("UNIQUE ID", lambda one: faint(ids[one.unique_id]), rank=id_rank),
         _use_column(sheet, DRAM, dram_use, bar),
         *dram,
         _use_column(sheet, L1, l1_use, bar),
         *l1,
     ]
-
-
-def _text(
-    sheet: Sheet,
-    title: str,
-    rank: int,
-    cell: Callable[[Device], Line],
-    right: bool = False,
-    least: int = 0,
-) -> ListColumn[Device]:
-    width = max(least, *(line_columns(cell(one)) for one in sheet.devices))
-    return ListColumn(title, cell, right=right, width=width, rank=rank)
 
 
 def _use_column(
@@ -118,55 +107,53 @@ def _use_column(
 
     least, most = pairs.width + (1 + bar if bar else 0), pairs.width + 1 + MOST_BAR + 1 + PERCENT
     title = f"{kind.title} {USED}"
-    return ListColumn(title, _no_text, width=least, most=most, grow=2, draw=draw)
-
-
-Columns = list[ListColumn[Device]]
+    return ListColumn(title, lambda one: None, width=least, most=most, grow=2, draw=draw)
 
 
 def _detail_columns(sheet: Sheet) -> tuple[Columns, Columns]:
     """Those beside DRAM that some device has, and the parts of L1."""
     units = sheet.units
 
-    def column(title: str, get: Callable[[Device], str], more: int = 0) -> ListColumn[Device]:
-        return _text(sheet, title, 8, lambda one: ink(get(one)), right=True, least=AMOUNT + more)
+    def column(title: str, get: Callable[[Device], str], more: int = 0) -> Column[Device]:
+        return Column(title, get, right=True, width=AMOUNT + more, rank=8)
 
-    requested = column("REQUESTED", lambda one: requested_text(one, units) or "")
-    trace = column("TRACE", lambda one: trace_text(one, units) or "", len(" / ") + AMOUNT)
-    dram = [
-        *([requested] if any(requested_text(one, units) for one in sheet.devices) else []),
-        *([trace] if any(trace_text(one, units) for one in sheet.devices) else []),
-    ]
+    def circular(one: Device) -> str:
+        cb = one.memory.cb
+        return units.text(cb.used) + f" {cb_measure(cb)}".ljust(MEASURE)
+
+    dram = []
+    if any(requested_text(one, units) for one in sheet.devices):
+        dram.append(column("REQUESTED", lambda one: requested_text(one, units) or ""))
+    if any(trace_text(one, units) for one in sheet.devices):
+        width = len(" / ") + AMOUNT
+        dram.append(column("TRACE", lambda one: trace_text(one, units) or "", width))
     l1 = [
         column("L1", lambda one: units.text(one.memory.l1.held)),
         column("L1_SMALL", lambda one: units.text(one.memory.l1_small.held)),
-        column("CB" + " " * MEASURE, _measured(units), MEASURE),
+        column("CB" + " " * MEASURE, circular, MEASURE),
     ]
     return dram, l1
-
-
-def _measured(units: Units) -> Callable[[Device], str]:
-    def text(device: Device) -> str:
-        cb = device.memory.cb
-        return units.text(cb.used) + f" {cb_measure(cb)}".ljust(MEASURE)
-
-    return text
 
 
 def _trend_columns(sheet: Sheet) -> tuple[Columns, Columns]:
     """The largest free blocks; after L1 the trends of both."""
     units = sheet.units
 
-    def largest(title: str, rank: int, get: Callable[[Device], int | None]) -> ListColumn[Device]:
-        return _text(sheet, title, rank, lambda one: amount(units, get(one)), right=True)
+    def largest(title: str, rank: int, get: Callable[[Device], int | None]) -> Column[Device]:
+        return Column(title, lambda one: amount(units, get(one)), right=True, rank=rank)
 
     def trend(title: str, rank: int, kind: Kind) -> ListColumn[Device]:
         def draw(one: Device, space: int) -> Line:
             return sheet.trend(one, kind, space) if sheet.trend else EMPTY
 
-        title, least = f"{title} {sheet.trend_title}", 2 * LEAST_TREND
         return ListColumn(
-            title, _no_text, width=least, most=MOST_TREND, grow=1, rank=rank, draw=draw
+            f"{title} {sheet.trend_title}",
+            lambda one: None,
+            width=2 * LEAST_TREND,
+            most=MOST_TREND,
+            grow=1,
+            rank=rank,
+            draw=draw,
         )
 
     aside = any(one.memory.cb.used for one in sheet.devices)
@@ -176,10 +163,6 @@ def _trend_columns(sheet: Sheet) -> tuple[Columns, Columns]:
         trend("DRAM", 3, DRAM),
         trend("L1", 2, L1_USED),
     ]
-
-
-def _no_text(one: Device) -> None:
-    return None
 
 
 # -- one cell for each device ----------------------------------------------------------------------

@@ -147,11 +147,6 @@ def trace_text(device: Device, units: Units) -> str | None:
     return units.text(trace.held) + limit
 
 
-def _circular(device: Device, units: Units) -> str:
-    cb = device.memory.cb
-    return f"{units.text(cb.used)} {cb_measure(cb)}".rstrip()
-
-
 def _dram_details(device: Device, units: Units) -> list[Line]:
     """'requested 4.4 GiB', 'TRACE 22.5 MiB / 64.0 MiB'."""
     texts = (("requested", requested_text(device, units)), ("TRACE", trace_text(device, units)))
@@ -164,7 +159,7 @@ def _l1_details(device: Device, units: Units) -> list[Line]:
     return [
         fact("= L1", units.text(memory.l1.held)),
         fact("+ L1_SMALL", units.text(memory.l1_small.held)),
-        fact("+ CB", _circular(device, units)),
+        fact("+ CB", f"{units.text(memory.cb.used)} {cb_measure(memory.cb)}".rstrip()),
     ]
 
 
@@ -291,9 +286,8 @@ def device_sentences(sheet: Sheet) -> list[Line]:
         by = len(logical(device)) + 2
         space = sheet.width - by
         names = [ink(model(device)), faint(device.unique_id), faint(short_pci(device) or "")]
-        dram = [_sentence("DRAM", dram_use(device), sheet.units)]
         facts = [
-            *dram,
+            _sentence("DRAM", dram_use(device), sheet.units),
             *_dram_details(device, sheet.units),
             _sentence("L1", l1_use(device), sheet.units),
         ]

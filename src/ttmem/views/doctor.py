@@ -17,11 +17,11 @@ from ttmem.doctor import (
     SocketState,
 )
 from ttmem.doctor.examination import closed_by_user, closed_text
-from ttmem.events import COUNTERS_CLOSED, Remark
+from ttmem.events import COUNTERS_CLOSED
 from ttmem.sizes import human, several
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink, paragraph
 from ttmem.views.names import pids_text
-from ttmem.views.notes import Note
+from ttmem.views.notes import Note, note_lines
 from ttmem.views.table import page, section
 
 _SIGNS = {
@@ -36,11 +36,15 @@ SHOWN = 16  # regions, one under the other
 
 def doctor_sheet(facts: HostFacts, findings: Sequence[Finding], *, width: int, color: bool) -> str:
     """No line is wider than `width`."""
-    here = [*_labelled("card", _cards(facts), width), *_labelled("ttnn", _runtimes(facts), width)]
-    here += _labelled("region", _regions(facts), width)
-    here += _labelled("probe", _probes(facts), width)
-    here += _labelled("inside", _containers(facts), width)
-    here += _labelled("server", [_socket(each) for each in facts.sockets], width)
+    parts = {
+        "card": _cards(facts),
+        "ttnn": _runtimes(facts),
+        "region": _regions(facts),
+        "probe": _probes(facts),
+        "inside": _containers(facts),
+        "server": [_socket(each) for each in facts.sockets],
+    }
+    here = [line for label, rows in parts.items() for line in _labelled(label, rows, width)]
     wrong = [
         line
         for finding, below in zip(findings, [*findings[1:], None], strict=False)
@@ -94,12 +98,9 @@ def _regions(facts: HostFacts) -> list[list[Line]]:
     idle = len(facts.regions) - len(used)
     if idle:
         rows.append([ink(f"{idle:,} idle"), faint("they hold nothing, and no process maps them")])
-    rows += [[ink(each.text.split(";")[0], Style.WARN)] for each in facts.remarks if _closed(each)]
+    closed = (each for each in facts.remarks if each.kind == COUNTERS_CLOSED)
+    rows += [[ink(each.text.split(";")[0], Style.WARN)] for each in closed]
     return [*(rows or [[faint("none")]]), [space]]
-
-
-def _closed(remark: Remark) -> bool:
-    return remark.kind == COUNTERS_CLOSED
 
 
 def _region(region: RegionFacts) -> Iterator[Line]:
@@ -232,13 +233,12 @@ def clean_text(
         for each in outcomes or ()
         if each.problem
     ]
-    shown = [line for note in (*steps, *failed) for line in note.lines(width)]
     left = [line for each in plan.left[:_LEFT_SHOWN] for line in _left(each, width)]
     if len(plan.left) > _LEFT_SHOWN:
         left += Note("-", Style.FAINT, f"and {len(plan.left) - _LEFT_SHOWN:,} more").lines(width)
     return page(
         [
-            section(title, "", shown),
+            section(title, "", note_lines([*steps, *failed], width)),
             section("LEFT ALONE", "", left),
             _end(plan, outcomes, backup, width),
         ],
@@ -260,7 +260,7 @@ def undo_text(backup: Backup, outcomes: Sequence[Restored], *, width: int, color
         else Note("!", Style.ALARM, f"not restored: {each.path} {each.problem}")
         for each in outcomes
     ]
-    lines = [line for note in notes for line in note.lines(width)]
+    lines = note_lines(notes, width)
     return page([section("RESTORED", f"from {backup.id}", lines)], width, color)
 
 

@@ -117,7 +117,7 @@ def _memory_group(
         "share": held / total if total and ended_ns is None else None,
         **_largest(entries, top),
         "counted": total is not None,
-        "ended_ns": ended_ns and ended_ns.get(process.pid),
+        "ended_ns": None if ended_ns is None else ended_ns.get(process.pid),
         "user": process.user,
     }
 

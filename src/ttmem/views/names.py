@@ -144,7 +144,8 @@ def in_order(snapshot: Snapshot) -> Snapshot:
     Where these do not tell devices apart, those of one process come together, and unused ones last.
     """
     last = sys.maxsize
-    together = {} if _are_told_apart(snapshot.devices) else _meshes(snapshot)
+    apart = len({one.logical_id for one in snapshot.devices}) == len(snapshot.devices)
+    together = {} if apart else _meshes(snapshot)
 
     def place(one: Device) -> tuple[bool, str, int, str]:
         mesh = together.get(one.unique_id)
@@ -152,10 +153,6 @@ def in_order(snapshot: Snapshot) -> Snapshot:
         return bool(together) and mesh is None, mesh or "", number, one.unique_id
 
     return replace(snapshot, devices=tuple(sorted(snapshot.devices, key=place)))
-
-
-def _are_told_apart(devices: Sequence[Device]) -> bool:
-    return len({one.logical_id for one in devices}) == len(devices)
 
 
 def _meshes(snapshot: Snapshot) -> Mapping[str, str]:
@@ -174,21 +171,17 @@ def logical(device: Device) -> str:
 
 def model(chip: Device | CardSample) -> str:
     """'n300 wormhole', 'n300 R wormhole', 'galaxy T1:N3 wormhole'; N/A if neither board nor arch is known."""
-    if not chip.board:
-        return chip.arch or "N/A"
-    return " ".join(part for part in (chip.board, _mark(chip), chip.arch) if part)
+    return " ".join(filter(None, (board(chip), chip.board and chip.arch)))
 
 
 def board(chip: Device | CardSample) -> str:
-    """The same in short, without the architecture."""
+    """The same in short, without the architecture.
+
+    As tt-smi and people call them: R is a remote chip, T1:N3 the third one of the first tray of a Galaxy.
+    """
     if not chip.board:
         return chip.arch or "N/A"
-    return " ".join(part for part in (chip.board, _mark(chip)) if part)
-
-
-def _mark(chip: Device | CardSample) -> str | None:
-    """As tt-smi and people call them: R is a remote chip, T1:N3 the third one of the first tray of a Galaxy."""
-    return chip.position or ("R" if chip.remote else None)
+    return " ".join(filter(None, (chip.board, chip.position or ("R" if chip.remote else None))))
 
 
 def short_pci(device: Device | CardSample) -> str | None:
@@ -216,16 +209,12 @@ def _short_ids(unique_ids: tuple[str, ...], width: int) -> Mapping[str, str]:
     full = {unique_id: clean(unique_id) for unique_id in unique_ids}
     longest = max(map(len, full.values()), default=0)
     for length in range(max(width, SHORTEST_ID), longest):
-        for tail in _tails(length):
+        # Letters to keep at the end: the even split first, then most of one side.
+        for tail in ((length - 1) // 2, length - 4, 3):
             cut = {key: _cut(text, length, tail) for key, text in full.items()}
             if len(set(cut.values())) == len(full):
                 return cut
     return full
-
-
-def _tails(length: int) -> tuple[int, ...]:
-    """How many letters to keep at the end: the even split first, then most of one side."""
-    return ((length - 1) // 2, length - 4, 3)
 
 
 def _cut(text: str, length: int, tail: int) -> str:

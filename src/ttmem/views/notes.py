@@ -123,12 +123,13 @@ SMALLEST = 1 << 20  # bytes; below that there is nothing to gain
 SHARE = 4  # a quarter of the capacity; a device that is nearly empty needs no advice
 
 
-def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
-    """Sentences; none if circular buffers are neither most of L1 nor growing."""
+def hint_notes(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[Note]:
+    """Advice; none if circular buffers are neither most of L1 nor growing."""
     names = DeviceNames.of(snapshot)
     growth = {d.unique_id: _growth(d, earlier) for d in snapshot.devices}
     growing = [unique_id for unique_id, more in growth.items() if more > 0]
     large = [device for device in snapshot.devices if _is_large(device)]
+    shared = [device for device in snapshot.devices if _shares_beyond_capacity(device)]
     out = []
     if growing:
         more = human(sum(growth[unique_id] for unique_id in growing))
@@ -138,11 +139,25 @@ def hint(snapshot: Snapshot, earlier: Snapshot | None = None) -> list[str]:
             f" new shapes are being cached; it stops once all shapes are known ({PAGE})"
         )
     if large:
-        out.append(_large(large, names, flat=earlier is not None and not growing))
-    shared = [device for device in snapshot.devices if _shares_beyond_capacity(device)]
+        amount = human(sum(device.memory.cb.used for device in large))
+        where = names.sentence(device.unique_id for device in large)
+        flat = earlier is not None and not growing
+        by_demand = any(cb_measure(device.memory.cb) != "cached" for device in large)
+        out.append(
+            f"circular buffers of cached programs hold {amount} of L1 on {where}"
+            f"{' and stay flat: all shapes are cached' if flat else ''}"
+            f"{' (a plain sum: shared addresses are counted more than once)' if by_demand else ''}"
+            f"; fewer distinct shapes, or clearing the program cache, frees them ({PAGE})"
+        )
     if shared:
-        out.append(_shared(shared, names))
-    return out
+        demand = human(sum(device.memory.cb.demand or 0 for device in shared))
+        cached = human(sum(device.memory.cb.cached or 0 for device in shared))
+        where = names.sentence(device.unique_id for device in shared)
+        out.append(
+            f"the circular buffers of all cached programs on {where} add up to {demand}, more than L1 has;"
+            f" they share addresses and occupy {cached} ({PAGE})"
+        )
+    return [Note("hint:", Style.GOOD, sentence) for sentence in out]
 
 
 def _growth(device: Device, earlier: Snapshot | None) -> int:
@@ -174,28 +189,6 @@ def _shares_beyond_capacity(device: Device) -> bool:
     return cb.demand > max(cb.cached, _capacity(device) or cb.demand)
 
 
-def _shared(devices: list[Device], names: DeviceNames) -> str:
-    demand = human(sum(device.memory.cb.demand or 0 for device in devices))
-    cached = human(sum(device.memory.cb.cached or 0 for device in devices))
-    where = names.sentence(device.unique_id for device in devices)
-    return (
-        f"the circular buffers of all cached programs on {where} add up to {demand}, more than L1 has;"
-        f" they share addresses and occupy {cached} ({PAGE})"
-    )
-
-
-def _large(devices: list[Device], names: DeviceNames, flat: bool) -> str:
-    amount = human(sum(device.memory.cb.used for device in devices))
-    where = names.sentence(device.unique_id for device in devices)
-    by_demand = any(cb_measure(device.memory.cb) != "cached" for device in devices)
-    return (
-        f"circular buffers of cached programs hold {amount} of L1 on {where}"
-        f"{' and stay flat: all shapes are cached' if flat else ''}"
-        f"{' (a plain sum: shared addresses are counted more than once)' if by_demand else ''}"
-        f"; fewer distinct shapes, or clearing the program cache, frees them ({PAGE})"
-    )
-
-
 def _capacity(device: Device) -> int | None:
     """For advice, the default capacity is good enough."""
     return device.l1_capacity if device.l1_capacity is not None else device.l1_capacity_default
@@ -224,11 +217,6 @@ def _rank(anomaly: Anomaly) -> int:
     return WORST.index(anomaly.kind) if anomaly.kind in WORST else len(WORST)
 
 
-def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
-    """What was lost; `chosen`: only by the processes shown."""
-    return [Note("!", Style.WARN, sentence) for sentence in _losses(snapshot, chosen)]
-
-
 def late_notes(snapshot: Snapshot) -> list[Note]:
     """Of which processes the beginning is unknown. Nothing is lost: everything that was alive then is counted."""
     late = [process.pid for process in snapshot.processes if process.earlier_unknown]
@@ -241,7 +229,8 @@ def late_notes(snapshot: Snapshot) -> list[Note]:
     return [Note("-", Style.FAINT, text)]
 
 
-def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
+def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
+    """What was lost; `chosen`: only by the processes shown."""
     watched = [p for p in snapshot.processes if PROBE in p.sources]
     clients = [p for p in snapshot.processes if PROBE not in p.sources]
     overwritten = {p.pid: p.dropped_events for p in watched if p.dropped_events}
@@ -278,7 +267,7 @@ def _losses(snapshot: Snapshot, chosen: bool) -> list[str]:
     if rejected:
         records = several(rejected, "record was", "records were")
         out.append(f"{records} rejected and not counted (the server's log says why)")
-    return out
+    return [Note("!", Style.WARN, sentence) for sentence in out]
 
 
 def unlisted_notes(counts: Mapping[int, int]) -> list[Note]:
@@ -303,17 +292,13 @@ def missing_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     """Why capacities are N/A."""
     why: dict[tuple[str, str], list[str]] = {}
     for device in _watched(snapshot):
-        missing = [
-            name
-            for name, capacity in (
-                ("DRAM", device.memory.dram.capacity),
-                ("L1", device.l1_capacity),
-            )
-            if capacity is None
-        ]
+        capacities = {"DRAM": device.memory.dram.capacity, "L1": device.l1_capacity}
+        missing = [name for name, capacity in capacities.items() if capacity is None]
         if missing:
             what = "capacity" if len(missing) > 1 else f"{missing[0]} capacity"
-            why.setdefault((what, _reason(device)), []).append(device.unique_id)
+            origin = device.provenance.get("capacity")
+            reason = (origin and origin.misses) or "its source does not report it"
+            why.setdefault((what, reason), []).append(device.unique_id)
     return [
         Note("-", Style.FAINT, f"{what} N/A on {names.sentence(devices)}: {reason}")
         for (what, reason), devices in why.items()
@@ -327,18 +312,9 @@ def partial_notes(snapshot: Snapshot, names: DeviceNames) -> list[Note]:
     return device_notes("-", Style.FAINT, said, names)
 
 
-def _reason(device: Device) -> str:
-    capacity = device.provenance.get("capacity")
-    return (capacity and capacity.misses) or "its source does not report it"
-
-
 def dead_notes(snapshot: Snapshot) -> list[Note]:
     """One line instead of the table of what dead processes left behind."""
     if not snapshot.left_behind:
         return []
     who = several(len(snapshot.left_behind), "dead process", "dead processes")
     return [Note("-", Style.FAINT, f"{who} left memory behind")]
-
-
-def hint_notes(snapshot: Snapshot, earlier: Snapshot | None) -> list[Note]:
-    return [Note("hint:", Style.GOOD, sentence) for sentence in hint(snapshot, earlier)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import tzinfo
+from typing import Any, NamedTuple
 
 from ttmem.sizes import several
 from ttmem.snapshots import Device, Snapshot
@@ -42,11 +42,10 @@ from ttmem.views.selection import (
 from ttmem.views.table import section, stack, title_lines
 from ttmem.views.telemetry import telemetry_table
 
-LEAST_PROCESSES = 3
 
+class Extent(NamedTuple):
+    """How much is shown. What gives way, in this order."""
 
-@dataclass(frozen=True, slots=True)
-class Extent:
     hints: bool = True
     kernels: bool = True
     left_behind: bool = True  # the table; else one line
@@ -62,22 +61,7 @@ class Extent:
 
 
 ALL = Extent()
-
-
-STEPS: Mapping[str, bool | int] = {  # what gives way, in this order, and to how much
-    "hints": False,
-    "kernels": False,
-    "left_behind": False,
-    "details": False,
-    "by_type": False,
-    "telemetry": False,
-    "processes": LEAST_PROCESSES,
-    "airy": False,
-    "commands": False,
-    "whole_notes": False,
-    "most_devices": 1,
-    "most_notes": 1,
-}
+LEAST = {"processes": 3, "most_devices": 1, "most_notes": 1}  # rows; all else gives way altogether
 
 
 def fitting(fits: Callable[[Extent], bool], counts: Mapping[str, int]) -> Extent:
@@ -85,10 +69,10 @@ def fitting(fits: Callable[[Extent], bool], counts: Mapping[str, int]) -> Extent
     extent = ALL
     if fits(extent):
         return extent
-    for name, least in STEPS.items():
-        if name in counts and counts[name] <= least:
+    for name in Extent._fields:
+        if name in counts and counts[name] <= LEAST[name]:
             continue
-        extent = _with(extent, name, least)
+        extent = _with(extent, name, LEAST.get(name, False))
         if fits(extent):
             grows = name if name in counts else "processes"
             return _grown(extent, grows, counts[grows], fits)
@@ -105,8 +89,8 @@ def _grown(extent: Extent, name: str, count: int, fits: Callable[[Extent], bool]
     return _with(extent, name, fewest + found)
 
 
-def _with(extent: Extent, name: str, value: object) -> Extent:
-    return replace(extent, **{name: value})  # type: ignore[arg-type]  # each step names its own type
+def _with(extent: Extent, name: str, value: Any) -> Extent:
+    return extent._replace(**{name: value})
 
 
 FOLD_FROM = 8  # devices; of more, the idle ones share a line
@@ -133,37 +117,38 @@ def render(
     devices or processes were selected, so losses of others are not mentioned. `choices`: options that
     show what does not fit.
     """
-    shown, idle = (snapshot, 0) if chosen else without_idle(snapshot)
-    ordered = in_order(shown)
-    before = previous and without_idle(previous)[0]
-    every = [*ordered.devices, *(before.devices if before else ())]
-    names = DeviceNames(
-        every, used_devices(ordered) | (used_devices(before) if before else frozenset())
-    )
-    changes = {
-        commands: change_table(ordered, before, names, width, commands) if before else []
-        for commands in (True, False)
-    }
-    telemetry = telemetry_table(ordered, width)
-    text = _Text(
-        ordered, names, width, kernels, earlier, zone, chosen, choices, idle, telemetry, changes
-    )
+    text = _Text(snapshot, width, kernels, earlier, previous, zone, chosen, choices)
     return paint(text.lines(height), width, color)
 
 
-@dataclass(frozen=True, slots=True)
 class _Text:
-    snapshot: Snapshot
-    names: DeviceNames
-    width: int
-    kernels: bool
-    earlier: Snapshot | None
-    zone: tzinfo | None
-    chosen: bool
-    choices: Sequence[str]
-    idle: int  # unused devices that are not shown
-    telemetry: list[Line]  # made once, because many heights are tried
-    changes: Mapping[bool, list[Line]]  # with and without commands on lines of their own
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        width: int,
+        kernels: bool,
+        earlier: Snapshot | None,
+        previous: Snapshot | None,
+        zone: tzinfo | None,
+        chosen: bool,
+        choices: Sequence[str],
+    ) -> None:
+        self.width, self.kernels, self.earlier, self.zone = width, kernels, earlier, zone
+        self.chosen, self.choices = chosen, choices
+        shown, self.idle = (snapshot, 0) if chosen else without_idle(snapshot)
+        self.snapshot = now = in_order(shown)
+        before = previous and without_idle(previous)[0]
+        both = [now, before] if before else [now]
+        self.names = DeviceNames(
+            [device for one in both for device in one.devices],
+            frozenset().union(*map(used_devices, both)),
+        )
+        # Made once, because many heights are tried; changes with and without commands on lines of their own.
+        self.telemetry = telemetry_table(now, width)
+        self.changes = {
+            commands: change_table(now, before, self.names, width, commands) if before else []
+            for commands in (True, False)
+        }
 
     def lines(self, height: int | None) -> list[Line]:
         if height is None:
@@ -248,8 +233,8 @@ class _Text:
 
     @property
     def _is_idle(self) -> bool:
-        no_devices = not (self.snapshot.devices or self.snapshot.processes)
-        return no_devices and no_device(self.snapshot).startswith(NOTHING_RUNNING)
+        empty = not (self.snapshot.devices or self.snapshot.processes)
+        return empty and no_device(self.snapshot).startswith(NOTHING_RUNNING)
 
     def _idle(self) -> list[Line]:
         widest = max(map(len, TRY))
@@ -302,29 +287,22 @@ class _Text:
     def _missing(self, extent: Extent) -> list[str]:
         snapshot, out = self.snapshot, []
         if extent.processes is not None and len(snapshot.processes) > extent.processes:
-            hidden = len(snapshot.processes) - extent.processes
-            out.append(several(hidden, "more process", "more processes"))
+            more = len(snapshot.processes) - extent.processes
+            out.append(several(more, "more process", "more processes"))
         if extent.most_devices is not None and len(snapshot.devices) > extent.most_devices:
             out.append(several(len(snapshot.devices) - extent.most_devices, "more device"))
-        if not extent.whole_notes and self._notes(extent):
-            out.append("complete notes")
-        if self._processes(replace(extent, commands=True)) != self._processes(extent):
-            out.append("commands")
-        if not extent.telemetry and self.telemetry:
-            out.append("telemetry")
-        if not extent.by_type and self.kernels:
-            out.append("kernels by type")
-        if not extent.left_behind and snapshot.left_behind:
-            out.append("what dead processes left behind")
-        if self._devices(replace(extent, details=True)) != self._devices(extent):
-            out.append("device details")
-        if not extent.kernels and self._kernel_code():
-            out.append("kernel code")
-        if not extent.hints and len(self._notes(replace(extent, hints=True))) > len(
-            self._notes(extent)
-        ):
-            out.append("hints")
-        return out
+        notes = len(self._notes(extent))
+        hidden: dict[str, object] = {
+            "complete notes": not extent.whole_notes and notes,
+            "commands": self._processes(extent._replace(commands=True)) != self._processes(extent),
+            "telemetry": not extent.telemetry and self.telemetry,
+            "kernels by type": not extent.by_type and self.kernels,
+            "what dead processes left behind": not extent.left_behind and snapshot.left_behind,
+            "device details": self._devices(extent._replace(details=True)) != self._devices(extent),
+            "kernel code": not extent.kernels and self._kernel_code(),
+            "hints": not extent.hints and len(self._notes(extent._replace(hints=True))) > notes,
+        }
+        return out + [what for what, is_hidden in hidden.items() if is_hidden]
 
 
 def _device_lines(sheet: Sheet, details: bool) -> list[Line]:

@@ -24,10 +24,6 @@ DISAGREE = ("totals_disagree", "chips_disagree")
 QUIET = (*GHOSTS, *DISAGREE, "elsewhere", "twice")  # they make no number wrong
 NAMED = 8  # devices in one sentence
 NO_PROCESS = "no process uses a device"
-NO_RECORDED_PROCESS = "no process used a device at this instant of the recording"
-NO_VISIBLE_PROCESS = "no process that you may see uses a device"
-NOT_YET_IN_USE = "no device was in use at this instant of the recording"
-NO_MATCH = "no device matches"
 NO_COUNTERS = "no process publishes counters that you may read"
 NOTHING_RUNNING = NothingToRead.idle
 TRY = {
@@ -102,13 +98,12 @@ def _of_processes(snapshot: Snapshot, pids: Collection[int]) -> Snapshot:
 
 def _of_them(device: Device, pids: Collection[int]) -> Device:
     """Without anomalies of other processes, unless they make a number of the device wrong."""
-    kept = [one for one in device.anomalies if one.pid in (None, *pids) or _distorts(one)]
+
+    def distorts(anomaly: Anomaly) -> bool:
+        return not is_quiet(anomaly) and anomaly.kind != "allocation_failed"  # that changes none
+
+    kept = (one for one in device.anomalies if one.pid in (None, *pids) or distorts(one))
     return replace(device, anomalies=tuple(kept))
-
-
-def _distorts(anomaly: Anomaly) -> bool:
-    """Whether a number of the device is wrong because of it. A failed allocation changes none."""
-    return not is_quiet(anomaly) and anomaly.kind != "allocation_failed"
 
 
 def is_device(device: Device, wanted: str) -> bool:
@@ -123,20 +118,20 @@ def is_recorded(snapshot: Snapshot) -> bool:
 def no_device(snapshot: Snapshot) -> str:
     """Why there is no device to show, and what to try if the host is idle."""
     if snapshot.host.get(NARROWED):
-        return NO_MATCH
+        return "no device matches"
     if any(remark.kind == COUNTERS_CLOSED for remark in snapshot.remarks):
         return NO_COUNTERS
     if is_recorded(snapshot):
-        return NOT_YET_IN_USE
+        return "no device was in use at this instant of the recording"
     return f"{NOTHING_RUNNING}; {NothingToRead.advice}"
 
 
 def no_process(snapshot: Snapshot) -> str:
     """Why there is no process to show, and what to try if the host is idle."""
     if no_device(snapshot) == NO_COUNTERS:
-        return NO_VISIBLE_PROCESS
+        return "no process that you may see uses a device"
     if is_recorded(snapshot):
-        return NO_RECORDED_PROCESS
+        return "no process used a device at this instant of the recording"
     idle = snapshot.devices and not snapshot.host.get(NARROWED)
     return f"{NO_PROCESS}; {NothingToRead.advice}" if idle else NO_PROCESS
 

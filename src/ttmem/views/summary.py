@@ -82,25 +82,24 @@ def render_summary(
 
 def _unwatched(unwatched: Unwatched, width: int) -> list[Line]:
     folder = unwatched.folder
+    who = pids_text(unwatched.pids, PROCESSES)
     if not unwatched.writable:
         text = f"nothing could be watched: {folder} is not writable; choose another directory with --shm"
-        return paragraph(f"ttmem: {text}", width, Style.WARN)
-    who = pids_text(unwatched.pids, PROCESSES)
-    if unwatched.taken:
+    elif unwatched.taken:
         text = (
             f"{who} could not be watched: {clean(unwatched.taken[0])} belongs to another user and has the name"
             " that a region needs; tell root, or choose a directory of your own with --shm"
         )
-        return paragraph(f"ttmem: {text}", width, Style.WARN)
-    left = ""
-    if unwatched.space is not None:
-        free, size = unwatched.space
-        left = f" ({human(free)} of {human(size)} are free now)"
-    text = f"{who} could not be watched: no space for a region in {folder}{left}"
-    helps = (
-        f"`{unwatched.clean}` removes those of dead processes, and --shm chooses another directory"
-    )
-    return paragraph(f"ttmem: {text}; {helps}", width, Style.WARN)
+    else:
+        left = ""
+        if unwatched.space is not None:
+            free, size = unwatched.space
+            left = f" ({human(free)} of {human(size)} are free now)"
+        text = (
+            f"{who} could not be watched: no space for a region in {folder}{left}; `{unwatched.clean}` removes those"
+            " of dead processes, and --shm chooses another directory"
+        )
+    return paragraph(f"ttmem: {text}", width, Style.WARN)
 
 
 def _process(
@@ -180,21 +179,15 @@ def _at_peak(
     if sum(one.bytes for one in holders) != mark.bytes:
         return [faint("held by  N/A: events were lost, so who held it then is not known")]
     found = grouped(holders, "op", "stack", "phase")
-    if len(found) == 1 and _origin(found[0])[:3] == _parts_of(mark.origin):
+    first, reached = found[0], mark.origin
+    its_own = (first.op, first.site, first.phase) == (reached.op, reached.site, reached.phase)
+    if len(found) == 1 and its_own:
         return []
     lines = [faint(_holder_line(one, width)) for one in found[:AT_PEAK]]
     if rest := found[AT_PEAK:]:
         bytes_ = human(sum(one.bytes for one in rest))
         lines.append(faint(f"{bytes_:>9}  by {several(len(rest), 'other')}"))
     return indent(lines, len("held by  "), faint("held by"))
-
-
-def _origin(one: Holder) -> tuple[str | None, str | None, str | None]:
-    return one.op, one.site, one.phase
-
-
-def _parts_of(origin: Origin) -> tuple[str | None, str | None, str | None]:
-    return origin.op, origin.site, origin.phase
 
 
 def _holder_line(one: Holder, width: int) -> str:

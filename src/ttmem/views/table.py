@@ -89,14 +89,12 @@ class Table:
 
     @property
     def widths(self) -> Sequence[int]:
-        return self.given or [
-            max(
-                [column.least, *(line_columns(_whole(row[at])) for row in self.rows)]
-                if column.measured
-                else [column.least]
-            )
-            for at, column in enumerate(self.columns)
-        ]
+        return self.given or [self._natural(at) for at in range(len(self.columns))]
+
+    def _natural(self, at: int) -> int:
+        column = self.columns[at]
+        cells = (row[at] for row in self.rows) if column.measured else ()
+        return max([column.least, *(line_columns(_whole(cell)) for cell in cells)])
 
     @property
     def width(self) -> int:

@@ -29,7 +29,7 @@ from ttmem.errors import BadInput
 from ttmem.events.runtime_messages import LogMessage, found_in
 from ttmem.sizes import several
 from ttmem.text import clean
-from ttmem.views.analysis.runtime_messages import explained, render_said, short_by, verdict_of
+from ttmem.views.analysis.runtime_messages import meaning, render_said
 from ttmem.views.terminal import as_json
 
 if TYPE_CHECKING:
@@ -141,13 +141,13 @@ def _lines(file: IO[bytes]) -> Iterator[str]:
 
 
 def _document(message: LogMessage) -> dict[str, Any]:
-    title, facts = explained(message.said)
+    title, verdict, short_by, facts = meaning(message.said)
     return {
         "title": title,
-        "verdict": verdict_of(message.said),
-        "short_by": short_by(message.said),
+        "verdict": verdict,
+        "short_by": short_by,
         "said": asdict(message.said),
-        "facts": dict(facts),
+        "facts": facts,
         "line": message.line,
         "times": message.times,
         "ranks": list(message.ranks),

@@ -52,7 +52,7 @@ BARE = 2  # without the function and 'ttnn.'
 def _forms(origin: Origin, unknown_op: str) -> tuple[str, Sequence[tuple[str, str]]]:
     """File and line, and what may stand before and behind them, the longest first."""
     innermost = (origin.site or UNKNOWN_SITE).split("\n", 1)[0]
-    place, function = _parts(clean(innermost.removeprefix(os.getcwd() + os.sep)))
+    place, function = _parts(innermost)
     phase = in_phase(origin)
     labelled = origin.site is not None and not _has_line(place)  # a simulated program has no lines
     op = clean(origin.op or ("" if labelled else unknown_op))
@@ -79,7 +79,7 @@ def callers(origin: Origin, width: int) -> list[str]:
 
 def short_site(frame: str, width: int) -> str:
     """'…/model.py:42 forward': without the working directory, and with fewer folders if space is short."""
-    place, function = _parts(clean(frame.removeprefix(os.getcwd() + os.sep)))
+    place, function = _parts(frame)
     for shown in _with_fewer_folders(place):
         if columns(text := f"{shown}{function}") <= width:
             return text
@@ -93,7 +93,8 @@ def in_phase(origin: Origin) -> str:
 
 
 def _parts(site: str) -> tuple[str, str]:
-    """'/src/model.py:42 forward' -> '/src/model.py:42' and ' forward'."""
+    """'model.py:42 forward' -> 'model.py:42' and ' forward'; without the working directory."""
+    site = clean(site.removeprefix(os.getcwd() + os.sep))
     place, space, function = site.rpartition(" ")
     return (place, space + function) if ":" in place else (site, "")
 

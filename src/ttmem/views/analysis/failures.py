@@ -30,15 +30,15 @@ def render_failure(
     lines = [
         ink(f"ttmem: pid {pid}: {headline(explanation)}", Style.ALARM),
         fact("asked by", _who(failure.origin, "", width)),
-        *[fact("", caller) for caller in callers(failure.origin, width - _LABEL - 2)],
+        *facts("", callers(failure.origin, columns)),
         fact("asked for", _asked(explanation)),
         *([fact("repeated", _repeated(times))] if times > 1 else []),
-        *[fact("", text) for text in _wanted(failure.wanted)],
+        *facts("", _wanted(failure.wanted)),
         fact("free", _free(explanation, width)),
         fact("verdict", verdict(explanation), Style.WARN),
         *_wasted(explanation),
         *_to_free(explanation, width),
-        *_labelled("advice", wrap(advice(explanation), columns)),
+        *facts("advice", wrap(advice(explanation), columns)),
     ]
     by = "held by" if failure.of_that_moment else "held now"
     held = _held(explanation.holders, by, width, requested=explanation.lock_step)
@@ -52,6 +52,11 @@ def kind_name(kind: int) -> str:
 
 def fact(label: str, text: str, style: Style = Style.PLAIN) -> Line:
     return (*pad(faint(f"  {label}"), _LABEL + 2), *ink(text, style))
+
+
+def facts(label: str, texts: Iterable[str], style: Style = Style.PLAIN) -> list[Line]:
+    """Under one label; nothing for empty texts."""
+    return [fact("" if at else label, text, style) for at, text in enumerate(texts) if text]
 
 
 def _who(origin: Origin, before: str, width: int, after: str = "") -> str:
@@ -183,10 +188,6 @@ def _region_advice(kind: int, per_bank: int, banks: int | None) -> str:
     return f"open the device with trace_region_size={per_bank * banks} or more; what comes later may need more"
 
 
-def _labelled(label: str, texts: Iterable[str]) -> list[Line]:
-    return [fact(label if at == 0 else "", text) for at, text in enumerate(texts) if text]
-
-
 def _wanted(buffers: tuple[WantedBuffer, ...]) -> list[str]:
     """'512.0 KiB at 0x1b480 on each of 110 cores', one line each, the largest first."""
     lines = []
@@ -217,7 +218,7 @@ def _to_free(explanation: Explanation, width: int) -> list[Line]:
     ways = explanation.to_free or ()
     alone = bool(ways) and len(ways[0]) == 1
     parts = [part for way in ways for part in way] if alone else [*ways[0]] if ways else []
-    lines = []
+    texts = []
     for at, part in enumerate(parts[:HOLDERS]):
         count, where = _how_many(part)
         more = len(parts) - HOLDERS
@@ -228,8 +229,8 @@ def _to_free(explanation: Explanation, width: int) -> list[Line]:
         else:
             which = f"{count.removesuffix('of ')}buffers" if count else "the only buffer"
             text = f"{first}{which}{in_phase(part.site.origin)}{where}{rest}"
-        lines.append(fact("to fit" if at == 0 else "", text))
-    return lines
+        texts.append(text)
+    return facts("to fit", texts)
 
 
 def _how_many(part: InTheWay) -> tuple[str, str]:
@@ -260,7 +261,7 @@ def _held(
         return [fact(by, "nothing that the probe has seen")]
     sizes = [human(one.bytes) for one in holders[:HOLDERS]]
     widest = max(map(len, sizes))
-    lines = []
+    texts = []
     for at, (size, one) in enumerate(zip(sizes, holders, strict=False)):
         times = f"{one.count:,} x " if one.count > 1 else ""
         asked = f"for {human(one.requested)}  " if requested else ""
@@ -271,8 +272,8 @@ def _held(
             text = _who(one.origin, f"{before}{times}", width, rest)
         else:
             text = f"{before}{several(one.count, 'buffer')}{in_phase(one.origin)}{rest}"
-        lines.append(fact(by if at == 0 else "", text))
-    return lines
+        texts.append(text)
+    return facts(by, texts)
 
 
 def as_document(explanation: Explanation) -> dict[str, Any]:
