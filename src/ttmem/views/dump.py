@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from ttmem.analysis.leftovers import Check
 from ttmem.events import CLOSED, LABELS, Amounts
@@ -85,14 +86,80 @@ def _described(group: SiteGroup) -> str | None:
     return "  ".join(text for text in texts if text)
 
 
-@dataclass(frozen=True, slots=True)
-class Owners:
-    """How the table of live processes differs from that of ended ones."""
+class _Tables(NamedTuple):
+    """How tables are drawn; those of live processes differ from those of ended ones in two columns."""
 
-    owner: str
-    owner_of: Callable[[int | None], str | None]
-    age: str
-    until_ns: Callable[[int | None], int | None]
+    names: DeviceNames
+    single: bool
+    top: int
+    width: int
+    owner: Column[SiteGroup]
+    age: Column[SiteGroup]
+
+    def memory(self, snapshot: Snapshot, groups: Sequence[SiteGroup]) -> list[Line]:
+        if not groups:
+            return []
+        found = single_entries(groups) if self.single else groups
+        columns = [KIND]
+        if self.single:
+            columns += [replace(REQUESTED, title="SIZE", rank=0), self.age, ADDRESS]
+        else:
+            columns.append(Column("HELD", lambda row: human(row.held), right=True))
+            if any(row.requested not in (None, row.held) for row in found):
+                columns.append(REQUESTED)
+            columns.append(COUNT)
+        lines = [
+            *_legend(_held_on(snapshot, groups), self.names, self.width),
+            *self._rows(found, columns, "ALLOCATED BY"),
+        ]
+        if not self.single:
+            total = human(sum(row.held for row in groups if row.by.kind in LABELS))
+            rows = faint(f" in {several(len(found), 'row')}")
+            lines.append((*ink(" total ", Style.TITLE), *ink(total), *rows))
+        return lines
+
+    def kernels(self, snapshot: Snapshot) -> list[Line]:
+        found = kernel_groups(snapshot)
+        if not found:
+            return []
+        columns = [KIND, Column("FOOTPRINT", lambda row: human(row.held), right=True)]
+        if self.single:
+            return self._rows(single_entries(found), columns, "KERNEL")
+        return self._rows(found, [*columns, COUNT], "")
+
+    def _rows(
+        self, found: Sequence[SiteGroup], columns: Sequence[Column[SiteGroup]], site: str
+    ) -> list[Line]:
+        shown, hidden = (found[: self.top], found[self.top :]) if self.top else (found, [])
+        form = lru_cache(partial(common_form, shown))
+        origin: Column[SiteGroup] = Column(
+            site,
+            lambda row: partial(_allocated_by, row, self.single, form),
+            width=least_width(shown),
+            grow=3,
+        )
+        columns = [
+            *columns,
+            Column("DEVICES", lambda row: self.names.some(filter(None, row.devices))),
+            Column("PID", lambda row: str(row.by.pid) if row.by.pid else None, right=True),
+            *([origin] if site else []),
+            self.owner,
+        ]
+        lines = table_of(columns, shown).fitted_lines(self.width)
+        if hidden:
+            rest = human(sum(row.held for row in hidden))
+            lines.append(
+                faint(f" and {several(len(hidden), 'more row')}, {rest}; --top 0 lists all")
+            )
+        return lines
+
+
+KIND: Column[SiteGroup] = Column("KIND", lambda row: ink(row.by.kind, Style.TITLE))
+COUNT: Column[SiteGroup] = Column("COUNT", lambda row: counted(row.count), right=True)
+REQUESTED: Column[SiteGroup] = Column(
+    "REQUESTED", lambda row: amount(Units.BINARY, row.requested), right=True, rank=3
+)
+ADDRESS: Column[SiteGroup] = Column("ADDRESS", lambda row: _hex(row), right=True, rank=2)
 
 
 def render_dump(
@@ -119,31 +186,44 @@ def render_dump(
     seen = snapshot if chosen else without_idle(snapshot)[0]
     ended = never_freed or replace(snapshot.without_details(), devices=(), processes=())
     names = DeviceNames([*seen.devices, *ended.devices], used_devices(seen) or None)
-    live = Owners(
-        "COMMAND",
-        lambda pid: (command := commands.get(pid)) and short_command(command),
-        "AGE",
-        lambda _: snapshot.time_ns,
+
+    def command(row: SiteGroup) -> Line:
+        return known((whole := commands.get(row.by.pid)) and short_command(whole))
+
+    def end(row: SiteGroup) -> Line:
+        at = ends.get(row.by.pid)
+        return known(None if at is None else time_of_day(at, zone))
+
+    def lasted(row: SiteGroup, until: int | None) -> Line:
+        began = row.entries[0].time_ns if row.entries else 0
+        return faint(age(until - began) if until and began else "N/A")
+
+    live = _Tables(
+        names,
+        single,
+        top,
+        width,
+        Column("COMMAND", command, width=LEAST_COMMAND, grow=2, rank=1),
+        Column("AGE", lambda row: lasted(row, snapshot.time_ns), right=True, rank=2),
     )
-    gone = Owners(
-        "ENDED",
-        lambda pid: None if (at := ends.get(pid)) is None else time_of_day(at, zone),
-        "LIVED",
-        ends.get,
+    gone = live._replace(
+        owner=Column("ENDED", end, width=LEAST_COMMAND),
+        age=Column("LIVED", lambda row: lasted(row, ends.get(row.by.pid)), right=True, rank=2),
     )
     allocated, kept = site_groups(snapshot), site_groups(ended)
     shown = {group.by.pid for group in kept}
     left = (one for one in snapshot.left_behind if one.pid not in shown)
     others = replace(snapshot, left_behind=tuple(left))
+    closed = any(remark.kind in CLOSED for remark in snapshot.remarks)
+    nothing = ink(NOTHING_READ if closed else NOTHING)
     what = "largest first" if single else "by call site; --all lists single buffers"
     code = "not part of any total; FOOTPRINT: if resident everywhere"
-    memory = partial(_memory, names=names, single=single, top=top, width=width)
     sections = [
         title_lines(seen, width, zone),
-        section("ALLOCATED", what, memory(snapshot, allocated, live)) or [ink(_nothing(snapshot))],
-        section("NEVER FREED", GONE, memory(ended, kept, gone)),
+        section("ALLOCATED", what, live.memory(snapshot, allocated)) or [nothing],
+        section("NEVER FREED", GONE, gone.memory(ended, kept)),
         section("LEFT BEHIND", LEFT_REMARK, left_behind_table(others, names, width)),
-        section("KERNEL CODE", code, _kernels(snapshot, live, names, single, top, width)),
+        section("KERNEL CODE", code, live.kernels(snapshot)),
         note_lines(
             [
                 *remark_notes(snapshot),
@@ -166,109 +246,7 @@ def _held_on(snapshot: Snapshot, groups: Iterable[SiteGroup]) -> tuple[Device, .
     return tuple(one for one in in_order(snapshot).devices if one.unique_id in held)
 
 
-KIND: Column[SiteGroup] = Column("KIND", lambda row: ink(row.by.kind, Style.TITLE))
-COUNT: Column[SiteGroup] = Column("COUNT", lambda row: counted(row.count), right=True)
-
-
-def _memory(
-    snapshot: Snapshot,
-    groups: Sequence[SiteGroup],
-    style: Owners,
-    *,
-    names: DeviceNames,
-    single: bool,
-    top: int,
-    width: int,
-) -> list[Line]:
-    if not groups:
-        return []
-    found = single_entries(groups) if single else groups
-    requested: Column[SiteGroup] = Column(
-        "SIZE" if single else "REQUESTED",
-        lambda row: amount(Units.BINARY, row.requested),
-        right=True,
-        rank=0 if single else 3,
-    )
-    columns: list[Column[SiteGroup]] = [KIND]
-    if single:
-        columns += [
-            requested,
-            Column(style.age, lambda row: _age(row, style), right=True, rank=2),
-            Column("ADDRESS", _hex, right=True, rank=2),
-        ]
-    else:
-        columns.append(Column("HELD", lambda row: human(row.held), right=True))
-        if any(row.requested not in (None, row.held) for row in found):
-            columns.append(requested)
-        columns.append(COUNT)
-    total = sum(row.held for row in groups if row.by.kind in LABELS)
-    return [
-        *_devices(_held_on(snapshot, groups), names, width),
-        *_lines(names, found, columns, style, top, width, "ALLOCATED BY", single),
-        *([] if single else [_total(total, found)]),
-    ]
-
-
-def _total(total: int, found: Sequence[SiteGroup]) -> Line:
-    places = several(len(found), "row")
-    return (*ink(" total ", Style.TITLE), *ink(human(total)), *faint(f" in {places}"))
-
-
-def _kernels(
-    snapshot: Snapshot, style: Owners, names: DeviceNames, single: bool, top: int, width: int
-) -> list[Line]:
-    found = kernel_groups(snapshot)
-    found = single_entries(found) if single else found
-    footprint: Column[SiteGroup] = Column("FOOTPRINT", lambda row: human(row.held), right=True)
-    columns = [KIND, footprint] if single else [KIND, footprint, COUNT]
-    title = "KERNEL" * single
-    return _lines(names, found, columns, style, top, width, title, single) if found else []
-
-
-def _lines(
-    names: DeviceNames,
-    found: Sequence[SiteGroup],
-    columns: Sequence[Column[SiteGroup]],
-    style: Owners,
-    top: int,
-    width: int,
-    site: str,
-    single: bool,
-) -> list[Line]:
-    shown = found[: top or None]
-    columns = [
-        *columns,
-        Column("DEVICES", lambda row: names.some(filter(None, row.devices))),
-        Column("PID", lambda row: str(row.by.pid) if row.by.pid else None, right=True),
-    ]
-    if site:
-        form = lru_cache(partial(common_form, shown))
-        origin: Column[SiteGroup] = Column(
-            site,
-            lambda row: partial(_allocated_by, row, single, form),
-            width=least_width(shown),
-            grow=3,
-        )
-        columns.append(origin)
-    ended = style.owner == "ENDED"
-    columns.append(
-        Column(
-            style.owner,
-            lambda row: known(style.owner_of(row.by.pid)),
-            width=LEAST_COMMAND,
-            grow=0 if ended else 2,
-            rank=0 if ended else 1,
-        )
-    )
-    lines = table_of(columns, shown).fitted_lines(width)
-    hidden = found[len(shown) :]
-    if hidden:
-        rest = human(sum(row.held for row in hidden))
-        lines.append(faint(f" and {several(len(hidden), 'more row')}, {rest}; --top 0 lists all"))
-    return lines
-
-
-def _devices(devices: Sequence[Device], names: DeviceNames, width: int) -> list[Line]:
+def _legend(devices: Sequence[Device], names: DeviceNames, width: int) -> list[Line]:
     """A legend for device numbers: the ids of each device, or one line for many of the same model."""
     models: dict[str, list[Device]] = {}
     for device in devices:
@@ -290,12 +268,6 @@ def _allocated_by(row: SiteGroup, single: bool, form: Callable[[int], int], widt
     return ink(text) if text and row.what is What.NAMED else faint(text or "N/A")
 
 
-def _age(row: SiteGroup, style: Owners) -> Line:
-    until = style.until_ns(row.by.pid)
-    began = row.entries[0].time_ns if row.entries else 0
-    return faint(age(until - began) if until and began else "N/A")
-
-
 def _hex(row: SiteGroup) -> Line:
     """The address, or the id of an entry without one."""
     if not row.entries:
@@ -304,11 +276,6 @@ def _hex(row: SiteGroup) -> Line:
     number = None if isinstance(entry, Kernel) else entry.address
     number = entry_id(entry) if number is None else number
     return known(None if number is None else f"{number:#x}")
-
-
-def _nothing(snapshot: Snapshot) -> str:
-    closed = any(remark.kind in CLOSED for remark in snapshot.remarks)
-    return NOTHING_READ if closed else NOTHING
 
 
 def _shared_notes(groups: Iterable[SiteGroup]) -> list[Note]:
