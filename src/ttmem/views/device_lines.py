@@ -23,26 +23,8 @@ from ttmem.views.devices import (
     requested_text,
     trace_text,
 )
-from ttmem.views.figures import (
-    AMOUNT,
-    DRAM,
-    L1,
-    L1_USED,
-    Kind,
-    Pair,
-    amount,
-)
-from ttmem.views.ink import (
-    EMPTY,
-    Line,
-    Span,
-    Style,
-    clip_line,
-    faint,
-    ink,
-    joined,
-    pad,
-)
+from ttmem.views.figures import AMOUNT, DRAM, L1, L1_USED, Kind, Pair, amount
+from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, ink, joined, pad
 from ttmem.views.meter import PERCENT
 from ttmem.views.names import board, logical, short_ids, short_pci
 from ttmem.views.table import GAP, GUTTER, Column, ListColumn, footer, table_of

@@ -121,17 +121,12 @@ SLIVERS, ASCII_SLIVER = "▏▎▍▌▋▊▉", "|"  # for less than a cell
 
 @lru_cache(1 << 10)  # at ten refreshes a second, most bars do not change
 def stacked_meter(parts: tuple[Part, ...], capacity: int | None, space: int, ascii: bool) -> Line:
-    """Bar and percentage in exactly `space` columns, as `meter` does for one amount."""
+    """The parts from left to right, free space and percentage in exactly `space` columns, as `meter` for one amount."""
     used = sum(amount for amount, _, _ in parts)
     length = space - PERCENT - 1
     if capacity is None or is_over(used, capacity) or length < 1:
         return meter(used, capacity, space)
     number = ink(percentage(used, capacity).rjust(PERCENT), level(used, capacity))
-    return (*stacked_bar(parts, capacity, length, ascii), Span(" "), *number)
-
-
-def stacked_bar(parts: Sequence[Part], capacity: int, length: int, ascii: bool) -> Line:
-    """The parts from left to right, then free space."""
     cells = shares([amount for amount, _, _ in parts], capacity, length)
     filled = [
         Span(_sliver(amount, capacity, length, ascii) or sign * count, style)
@@ -139,7 +134,7 @@ def stacked_bar(parts: Sequence[Part], capacity: int, length: int, ascii: bool) 
         if count
     ]
     rest = (ASCII_REST if ascii else REST) * (length - sum(cells))
-    return (*filled, Span(rest, Style.FAINT))
+    return (*filled, Span(rest, Style.FAINT), Span(" "), *number)
 
 
 def _sliver(amount: int, capacity: int, length: int, ascii: bool) -> str:

@@ -94,7 +94,7 @@ class SiteGroup:
 def common_form(groups: Iterable[SiteGroup], width: int) -> int:
     """What does not fit into one row is left out of all of them: functions, 'ttnn.', phases."""
     origins = (group.origin for group in groups)
-    return max((form_of(origin, width, "") for origin in origins if origin), default=0)
+    return max((form_of(origin, width) for origin in origins if origin), default=0)
 
 
 def least_width(groups: Iterable[SiteGroup], most: int = LONGEST) -> int:

@@ -50,13 +50,13 @@ def partial_sentence(device: Device) -> str | None:
     return f"kernel figures are partial; they miss {(origin and origin.misses) or 'some'}"
 
 
-def _has_kernels(kernels: Kernels) -> bool:
-    footprint = kernels.footprint.total or kernels.counted
-    return bool(kernels.loads or footprint or kernels.dispatches or kernels.ring.occupied)
-
-
 def _grouped(devices: Iterable[Device]) -> list[list[Device]]:
-    known = (device for device in devices if _has_kernels(device.kernels))
+    def has_kernels(device: Device) -> bool:
+        kernels = device.kernels
+        footprint = kernels.footprint.total or kernels.counted
+        return bool(kernels.loads or footprint or kernels.dispatches or kernels.ring.occupied)
+
+    known = filter(has_kernels, devices)
     return [list(same) for _, same in groupby(known, lambda device: device.kernels)]
 
 

@@ -68,7 +68,7 @@ def meter(used: int, capacity: int | None, width: int, style: Style | None = Non
     return (*bar(used, capacity, length, style), Span(" "), *number)
 
 
-def bar(used: int, capacity: int | None, length: int, style: Style | None = None) -> Line:
+def bar(used: int, capacity: int | None, length: int, style: Style) -> Line:
     """Blocks for what is used, in steps of an eighth; anything above 0 is visible."""
     eighths = 8 * length * used // capacity if capacity else 0
     if used and capacity:
@@ -76,6 +76,6 @@ def bar(used: int, capacity: int | None, length: int, style: Style | None = None
     full, part = divmod(eighths, 8)
     blocks = _FULL * full + (_EIGHTHS[part] if part else "")
     return (
-        Span(blocks, style or level(used, capacity)),
+        Span(blocks, style),
         Span(_REST * (length - len(blocks)), Style.FAINT),
     )

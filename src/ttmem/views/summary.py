@@ -159,9 +159,12 @@ def _peak_rows(
         Column("OF", size, right=True),
     ]
     holders = [_at_peak(peak, held, width) for peak in found]
+    demand = []  # why it is not part of L1 used
+    if any(peak.high_water.kind in DEMANDS for peak in found):
+        demand = indent(paragraph(DEMAND, width - 2, Style.FAINT), 2)
     return [
         *_with_origins(columns, found, origin, width, holders),
-        *_demand_lines(found, width),
+        *demand,
         *_setting_lines(found, several, width),
     ]
 
@@ -195,12 +198,6 @@ def _holder_line(one: Holder, width: int) -> str:
     space = max(LEAST_WIDTH, width - CALLERS_AT - 9 - 22)
     who = made_by(Origin(one.op, one.site, one.phase), space)
     return f"{human(one.bytes):>9}  {times:>6} {who}"
-
-
-def _demand_lines(found: Sequence[RegionPeak], width: int) -> list[Line]:
-    """Why demand is not part of L1 used."""
-    kinds = {peak.high_water.kind for peak in found}
-    return indent(paragraph(DEMAND, width - 2, Style.FAINT), 2) if kinds & DEMANDS else []
 
 
 def _with_origins(

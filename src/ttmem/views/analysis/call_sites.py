@@ -35,12 +35,12 @@ def made_by(origin: Origin, width: int, unknown_op: str = UNKNOWN_OP, form: int 
     return f"{clip(bare_op, left)}  {shown}" if left > 2 else clip(shown, width)
 
 
-def form_of(origin: Origin, width: int, unknown_op: str = UNKNOWN_OP) -> int:
+def form_of(origin: Origin, width: int) -> int:
     """How much has to be left out: nothing (0), the function, 'ttnn.' as well, or the phase as well.
 
     Of a text that fits in no form, others need not leave out their phases.
     """
-    place, forms = _forms(origin, unknown_op)
+    place, forms = _forms(origin, "")
     *_, shown = _with_fewer_folders(place)
     texts = (f"{head}  {shown}{end}".lstrip() for head, end in forms)
     return next((at for at, text in enumerate(texts) if columns(text) <= width), BARE)
@@ -54,15 +54,11 @@ def _forms(origin: Origin, unknown_op: str) -> tuple[str, Sequence[tuple[str, st
     innermost = (origin.site or UNKNOWN_SITE).split("\n", 1)[0]
     place, function = _parts(innermost)
     phase = in_phase(origin)
-    labelled = origin.site is not None and not _has_line(place)  # a simulated program has no lines
-    op = clean(origin.op or ("" if labelled else unknown_op))
-    bare_op = without_module(op)
+    has_line = place.rpartition(":")[2].isdecimal()  # a simulated program has none, but labels
+    op = clean(origin.op or (unknown_op if origin.site is None or has_line else ""))
+    # 'matmul' for 'ttnn.matmul'; a name such as 'layers.0.wq' needs all its parts
+    bare_op = op.rpartition(".")[2] if op.startswith("ttnn.") else op
     return place, ((op, function + phase), (op, phase), (bare_op, phase), (bare_op, ""))
-
-
-def without_module(op: str) -> str:
-    """'matmul' for 'ttnn.matmul'; a name such as 'layers.0.wq' needs all its parts."""
-    return op.rpartition(".")[2] if op.startswith("ttnn.") else op
 
 
 def callers(origin: Origin, width: int) -> list[str]:
@@ -97,11 +93,6 @@ def _parts(site: str) -> tuple[str, str]:
     site = clean(site.removeprefix(os.getcwd() + os.sep))
     place, space, function = site.rpartition(" ")
     return (place, space + function) if ":" in place else (site, "")
-
-
-def _has_line(place: str) -> bool:
-    """Whether it ends with the number of a line: 'model.py:42'."""
-    return place.rpartition(":")[2].isdecimal()
 
 
 def _with_fewer_folders(place: str) -> Iterator[str]:

@@ -27,16 +27,18 @@ def render_failure(
     """About a dozen lines, and the callers if whole stacks are known. `times`: how often the same happened."""
     failure = explanation.failure
     columns = width - _LABEL - 2
+    more = several(times - 1, "more time")
+    repeated = f"{more}, by the same line, with the same size and verdict; this is the first"
     lines = [
         ink(f"ttmem: pid {pid}: {headline(explanation)}", Style.ALARM),
         fact("asked by", _who(failure.origin, "", width)),
         *facts("", callers(failure.origin, columns)),
         fact("asked for", _asked(explanation)),
-        *([fact("repeated", _repeated(times))] if times > 1 else []),
+        *([fact("repeated", repeated)] if times > 1 else []),
         *facts("", _wanted(failure.wanted)),
         fact("free", _free(explanation, width)),
         fact("verdict", verdict(explanation), Style.WARN),
-        *_wasted(explanation),
+        *([fact("lock-step", _wasted(explanation))] if explanation.lock_step else []),
         *_to_free(explanation, width),
         *facts("advice", wrap(advice(explanation), columns)),
     ]
@@ -65,11 +67,6 @@ def _who(origin: Origin, before: str, width: int, after: str = "") -> str:
     return f"{before}{made_by(origin, space)}{after}"
 
 
-def _repeated(times: int) -> str:
-    more = several(times - 1, "more time")
-    return f"{more}, by the same line, with the same size and verdict; this is the first"
-
-
 def headline(explanation: Explanation) -> str:
     """What failed, and where."""
     failure, clash = explanation.failure, explanation.clash
@@ -95,7 +92,8 @@ def _asked(explanation: Explanation) -> str:
         return asked if explanation.needed is None else f"{asked}: at least {needed} in a bank"
     if explanation.banks == 1:
         return f"{asked}: {needed} in one bank"
-    return f"{asked}: {needed} in each of {_known(explanation.banks)} banks"
+    banks = "N/A" if explanation.banks is None else f"{explanation.banks:,}"
+    return f"{asked}: {needed} in each of {banks} banks"
 
 
 def _free(explanation: Explanation, width: int) -> str:
@@ -117,11 +115,12 @@ def verdict(explanation: Explanation) -> str:
     pieces = f"enough is free, largest block {short} too small"
     if clash:
         pieces = f"{short} are missing below {clash.lowest_buffer:#x}; the rest is free above it"
+    said = ["nothing", *filter(None, map(str.strip, explanation.failure.message.splitlines()))]
     texts = {
         Verdict.EXHAUSTED: f"exhausted: {short} are missing {where}",
         Verdict.FRAGMENTED: f"fragmented: {pieces}",
         Verdict.TOO_LARGE: f"too large: even an empty device is {short} too small {where}",
-        Verdict.UNKNOWN: f"unknown; the runtime says: {_last_line(explanation.failure.message)}",
+        Verdict.UNKNOWN: f"unknown; the runtime says: {said[-1]}",
     }
     return texts[explanation.verdict]
 
@@ -143,11 +142,7 @@ def advice(explanation: Explanation) -> str:
         return TOO_MUCH_FOR_A_CORE if explanation.clash is None else CLASH
     if explanation.lock_step:
         return LOCK_STEP
-    if explanation.verdict is Verdict.TOO_LARGE:
-        return TOO_LARGE if failure.kind == MemoryKind.L1 else TOO_LARGE_DRAM
-    if explanation.verdict is Verdict.FRAGMENTED:
-        return FRAGMENTED
-    return EXHAUSTED_L1 if failure.kind == MemoryKind.L1 else EXHAUSTED_DRAM
+    return buffer_advice(explanation.verdict, failure.kind == MemoryKind.L1)
 
 
 CLASH = (
@@ -158,23 +153,33 @@ TOO_MUCH_FOR_A_CORE = (
     "smaller blocks or shards (in0_block_w, per_core_M, act_block_h), a smaller data type such as bfloat8_b, or more "
     "cores"
 )
-TOO_LARGE_DRAM = (
-    "divide it among more devices, use a smaller data type such as bfloat8_b, or make it smaller"
-)
-TOO_LARGE = "keep it in DRAM, divide it among more devices, or make it smaller"
-FRAGMENTED = "allocate long-lived tensors first, free adjacent ones together, or move one with ttnn.reallocate"
 LOCK_STEP = (
     "each buffer takes the same block in every bank, also where it has no data: keep tensors of few pages in DRAM, or "
     "combine them"
 )
+FRAGMENTED = "allocate long-lived tensors first, free adjacent ones together, or move one with ttnn.reallocate"
 EXHAUSTED_L1 = (
     "free what is no longer needed (ttnn.deallocate), or keep long-lived tensors in DRAM "
     "(memory_config=ttnn.DRAM_MEMORY_CONFIG)"
 )
-EXHAUSTED_DRAM = (
-    "free what is no longer needed, use a smaller data type such as bfloat8_b, reduce batch or context, or divide it "
-    "among more devices"
-)
+_BUFFER = {  # in L1, and elsewhere
+    Verdict.EXHAUSTED: (
+        EXHAUSTED_L1,
+        "free what is no longer needed, use a smaller data type such as bfloat8_b, reduce batch or context, or divide "
+        "it among more devices",
+    ),
+    Verdict.FRAGMENTED: (FRAGMENTED, FRAGMENTED),
+    Verdict.TOO_LARGE: (
+        "keep it in DRAM, divide it among more devices, or make it smaller",
+        "divide it among more devices, use a smaller data type such as bfloat8_b, or make it smaller",
+    ),
+    Verdict.UNKNOWN: ("", ""),
+}
+
+
+def buffer_advice(found: Verdict, in_l1: bool) -> str:
+    """What to change where a buffer did not fit; empty where nothing is known."""
+    return _BUFFER[found][0 if in_l1 else 1]
 
 
 def _region_advice(kind: int, per_bank: int, banks: int | None) -> str:
@@ -203,14 +208,11 @@ def _wanted(buffers: tuple[WantedBuffer, ...]) -> list[str]:
     return lines
 
 
-def _wasted(explanation: Explanation) -> list[Line]:
+def _wasted(explanation: Explanation) -> str:
     """Reserved and requested bytes, if lock-step allocation caused the failure."""
-    if not explanation.lock_step:
-        return []
     reserved = sum(one.bytes for one in explanation.holders)
     requested = sum(one.requested or 0 for one in explanation.holders)
-    text = f"{human(requested)} were requested, {human(reserved)} are reserved for it"
-    return [fact("lock-step", text)]
+    return f"{human(requested)} were requested, {human(reserved)} are reserved for it"
 
 
 def _to_free(explanation: Explanation, width: int) -> list[Line]:
@@ -243,15 +245,6 @@ def _how_many(part: InTheWay) -> tuple[str, str]:
     first, last = part.addresses[0], part.addresses[-1]
     where = f"{first:#x}" if freed == 1 else f"{first:#x} {'and' if freed == 2 else 'to'} {last:#x}"
     return f"{freed:,} of the {all_of_it:,} of ", f"  at {where}"
-
-
-def _last_line(message: str) -> str:
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return lines[-1] if lines else "nothing"
-
-
-def _known(count: int | None) -> str:
-    return "N/A" if count is None else f"{count:,}"
 
 
 def _held(

@@ -18,21 +18,25 @@ from ttmem.views.table import Column, page, section, table_of
 SCHEMA = "ttmem.leaks/1"
 LEAST_ORIGIN = 24  # columns for op and line
 QUIET = (LeakVerdict.FREED, LeakVerdict.WARM_UP)  # counted, and listed on demand
-TITLES = {
-    LeakVerdict.LEAK: "LEAKS",
-    LeakVerdict.UNDECIDED: "NO VERDICT",
-    LeakVerdict.CACHE: "CACHE GROWTH",
-    LeakVerdict.LEFT: "LEFT BY DEAD PROCESSES",
-    LeakVerdict.FREED: "FREED IN THE END",
-    LeakVerdict.WARM_UP: "WARM-UP",
-}
-REMARKS = {
-    LeakVerdict.LEAK: "these lines keep growing; held at least: in the last iteration compared",
-    LeakVerdict.UNDECIDED: "these lines grew, but it is not known what an iteration is",
-    LeakVerdict.CACHE: "cached programs; they go with the cache (device.clear_program_cache())",
-    LeakVerdict.LEFT: "held by processes that ended without freeing it",
-    LeakVerdict.FREED: "these kept growing, and were freed in the end",
-    LeakVerdict.WARM_UP: "these rose only in the first half",
+SECTIONS = {  # title and remark
+    LeakVerdict.LEAK: (
+        "LEAKS",
+        "these lines keep growing; held at least: in the last iteration compared",
+    ),
+    LeakVerdict.UNDECIDED: (
+        "NO VERDICT",
+        "these lines grew, but it is not known what an iteration is",
+    ),
+    LeakVerdict.CACHE: (
+        "CACHE GROWTH",
+        "cached programs; they go with the cache (device.clear_program_cache())",
+    ),
+    LeakVerdict.LEFT: (
+        "LEFT BY DEAD PROCESSES",
+        "held by processes that ended without freeing it",
+    ),
+    LeakVerdict.FREED: ("FREED IN THE END", "these kept growing, and were freed in the end"),
+    LeakVerdict.WARM_UP: ("WARM-UP", "these rose only in the first half"),
 }
 
 
@@ -78,7 +82,9 @@ def render_leaks(history: History, found: Leaks, *, every: bool, width: int, col
     """A table for each verdict; `every`: also warm-up."""
     names = DeviceNames(history.end.devices)
     blocks = [
-        _table(found, verdict, names, width) for verdict in TITLES if every or verdict not in QUIET
+        _table(found, verdict, names, width)
+        for verdict in SECTIONS
+        if every or verdict not in QUIET
     ]
     return page([_head(history, found, width), *blocks, _notes(found, every, width)], width, color)
 
@@ -119,7 +125,7 @@ def _table(found: Leaks, verdict: LeakVerdict, names: DeviceNames, width: int) -
         Column("ALLOCATED BY", lambda one: partial(_name, one), width=LEAST_ORIGIN, grow=1),
     ]
     lines = table_of(columns, rows).fitted_lines(width, [_evidence(one, width) for one in rows])
-    return section(TITLES[verdict], REMARKS[verdict], lines)
+    return section(*SECTIONS[verdict], lines)
 
 
 def _evidence(one: LeakFinding, width: int) -> list[Line]:

@@ -22,12 +22,9 @@ from ttmem.sizes import human, several
 from ttmem.text import wrap
 from ttmem.views.analysis.failures import (
     CLASH,
-    EXHAUSTED_DRAM,
     EXHAUSTED_L1,
-    FRAGMENTED,
-    TOO_LARGE,
-    TOO_LARGE_DRAM,
     TOO_MUCH_FOR_A_CORE,
+    buffer_advice,
     exact,
     facts,
 )
@@ -76,26 +73,15 @@ def _buffer(said: BankFigures) -> Meaning:
     }
     limit = limits.get(found)
     short_by = None if limit is None else said.needed - limit
-    short, in_l1 = exact(short_by), said.kind == "L1"
-    why, advice = {
-        Verdict.EXHAUSTED: (
-            f"exhausted: {short} are missing in each bank",
-            _region(said) or (EXHAUSTED_L1 if in_l1 else EXHAUSTED_DRAM),
-        ),
-        Verdict.FRAGMENTED: (
-            f"fragmented: enough is free, largest block {short} too small",
-            FRAGMENTED,
-        ),
-        Verdict.TOO_LARGE: (
-            f"too large: even an empty bank is {short} too small",
-            _region(said) or (TOO_LARGE if in_l1 else TOO_LARGE_DRAM),
-        ),
-        Verdict.UNKNOWN: (
-            "not known: the message, of an older runtime or cut off, does not say what was free, so it may have been "
-            "exhausted or fragmented",
-            "",
-        ),
-    }[found]
+    short = exact(short_by)
+    why = {
+        Verdict.EXHAUSTED: f"exhausted: {short} are missing in each bank",
+        Verdict.FRAGMENTED: f"fragmented: enough is free, largest block {short} too small",
+        Verdict.TOO_LARGE: f"too large: even an empty bank is {short} too small",
+        Verdict.UNKNOWN: "not known: the message, of an older runtime or cut off, does not say what was free, so it "
+        "may have been exhausted or fragmented",
+    }
+    region = _region(said) if found in (Verdict.EXHAUSTED, Verdict.TOO_LARGE) else None
     free = ""
     if said.free is not None:
         of = f"{human(said.free)} of {human(said.bank_size)} in each bank"
@@ -103,8 +89,8 @@ def _buffer(said: BankFigures) -> Meaning:
     told = {
         "asked for": f"{human(said.asked)}: {human(said.needed)} in each of {said.banks:,} banks",
         "free": free,
-        "verdict": why,
-        "advice": advice,
+        "verdict": why[found],
+        "advice": region or buffer_advice(found, said.kind == "L1"),
         "missing": "who asked, and what holds the rest",
         "to know": LEARN,
     }
