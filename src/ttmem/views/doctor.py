@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from ttmem.clean import Backup, LeftAlone, Outcome, Plan, RemoveRegion, Restored, Step
 from ttmem.clean.document import step_text
@@ -24,6 +25,7 @@ from ttmem.views.names import pids_text
 from ttmem.views.notes import Note, note_lines
 from ttmem.views.table import page, section
 
+T = TypeVar("T")
 _SIGNS = {
     Level.ERROR: ("error", Style.ALARM),
     Level.WARNING: ("warning", Style.WARN),
@@ -35,7 +37,6 @@ SHOWN = 16  # regions, one under the other
 
 
 def doctor_sheet(facts: HostFacts, findings: Sequence[Finding], *, width: int, color: bool) -> str:
-    """No line is wider than `width`."""
     parts = {
         "card": _cards(facts),
         "ttnn": _runtimes(facts),
@@ -93,8 +94,7 @@ def _regions(facts: HostFacts) -> list[list[Line]]:
     folder = facts.folder
     space = faint(f"{human(folder.free)} of {human(folder.size)} free in {folder.path}")
     used = [each for each in facts.regions if each.sample.processes or each.mapped_by]
-    rows = [list(_region(each)) for each in used[:SHOWN]]
-    rows += _more(used)
+    rows = _shown(used, _region)
     idle = len(facts.regions) - len(used)
     if idle:
         rows.append([ink(f"{idle:,} idle"), faint("they hold nothing, and no process maps them")])
@@ -125,8 +125,7 @@ def _region(region: RegionFacts) -> Iterator[Line]:
 
 def _probes(facts: HostFacts) -> list[list[Line]]:
     live = [each for each in facts.probes if each.alive and not each.closed]
-    rows = [list(_probe(each)) for each in live[:SHOWN]]
-    rows += _more(live)
+    rows = _shown(live, _probe)
     dead = [each.size for each in facts.probes if not each.alive and not each.closed]
     if dead:
         whose = "region of a dead process" if len(dead) == 1 else "regions of dead processes"
@@ -138,21 +137,21 @@ def _probes(facts: HostFacts) -> list[list[Line]]:
 
 def _containers(facts: HostFacts) -> list[list[Line]]:
     read = [one for one in facts.containers if one.problem is None]
-    rows = [
-        [
+    return _shown(
+        read,
+        lambda one: [
             ink(f"a container of {several(len(one.pids), 'process', 'processes')}", Style.LABEL),
             ink(f"{one.counters} of ttnn, {one.regions} of the probe"),
             faint(one.path),
-        ]
-        for one in read[:SHOWN]
-    ]
-    return [*rows, *_more(read)]
+        ],
+    )
 
 
-def _more(found: Sequence[object]) -> list[list[Line]]:
-    """A row for those that are not shown."""
+def _shown(found: Sequence[T], row: Callable[[T], Iterable[Line]]) -> list[list[Line]]:
+    """A row for each, and one for those that are not shown."""
+    rows = [list(row(each)) for each in found[:SHOWN]]
     hidden = len(found) - SHOWN
-    return [[faint(f"and {hidden:,} more (--json has all)")]] if hidden > 0 else []
+    return [*rows, [faint(f"and {hidden:,} more (--json has all)")]] if hidden > 0 else rows
 
 
 def _probe(probe: ProbeFacts) -> Iterator[Line]:
@@ -228,11 +227,7 @@ def clean_text(
     else:
         did = [each.did for each in outcomes if each.did is not None]
         title, steps = "DONE", _steps(did, done=True)
-    failed = [
-        Note("!", Style.ALARM, f"{_not_done(each)}: it {each.problem}")
-        for each in outcomes or ()
-        if each.problem
-    ]
+    failed = [Note("!", Style.ALARM, _not_done(each)) for each in outcomes or () if each.problem]
     left = [line for each in plan.left[:_LEFT_SHOWN] for line in _left(each, width)]
     if len(plan.left) > _LEFT_SHOWN:
         left += Note("-", Style.FAINT, f"and {len(plan.left) - _LEFT_SHOWN:,} more").lines(width)
@@ -249,11 +244,10 @@ def clean_text(
 
 def _not_done(outcome: Outcome) -> str:
     how_far = "not done" if outcome.did is None else "done in part only"
-    return f"{how_far}: {step_text(outcome.step)}"
+    return f"{how_far}: {step_text(outcome.step)}: it {outcome.problem}"
 
 
 def undo_text(backup: Backup, outcomes: Sequence[Restored], *, width: int, color: bool) -> str:
-    """What was restored, and what was not."""
     notes = [
         Note("-", Style.GOOD, each.path)
         if each.problem is None
@@ -273,11 +267,8 @@ def _steps(steps: Sequence[Step], done: bool = False) -> list[Note]:
     ]
     if len(idle) > _EMPTY_NAMED:
         folder = os.path.dirname(idle[0].path)
-        words = ("removed", "held", "used") if done else ("remove", "hold", "uses")
-        verb, hold, uses = words
-        text = (
-            f"{verb} {len(idle)} regions in {folder} that {hold} nothing and that no process {uses}"
-        )
+        remove, hold, uses = ("removed", "held", "used") if done else ("remove", "hold", "uses")
+        text = f"{remove} {len(idle)} regions in {folder} that {hold} nothing and that no process {uses}"
         notes.append(Note("-", Style.PLAIN, text))
     return notes
 

@@ -15,8 +15,6 @@ AMOUNT = len("896.0 KiB")  # wide enough for any amount but '1000.0 MiB', which 
 
 
 class Units(Enum):
-    """How amounts are written."""
-
     BINARY = "KiB/MiB/GiB"
     MEBIBYTES = "MiB"
     BYTES = "bytes"

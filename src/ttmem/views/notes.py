@@ -244,26 +244,26 @@ def loss_notes(snapshot: Snapshot, chosen: bool = False) -> list[Note]:
         known = overflow + sum(overwritten.values())
         unseen = max(snapshot.losses.dropped_events - known, 0)
         rejected = snapshot.losses.rejected_records
-    out = []
-    if overwritten:
-        lost = several(sum(overwritten.values()), "event was", "events were")
-        out.append(
-            f"lost: {lost} overwritten before being read{_pids(overwritten)};"
-            " totals are right, but dispatch counts and the peak of L1 used may be N/A"
-            " (`ttmem run --events` keeps more)"
-        )
-    if unseen:
-        events = several(unseen, "event was", "events were")
-        out.append(
-            f"lost: {events} dropped{_pids(dropped)};"
-            " a resend corrects the totals, but peaks in between may be missing"
-        )
-    if overflow:
-        buffers = several(overflow, "live buffer is", "live buffers are")
-        out.append(
-            f"lost: {buffers} beyond what a client can resend{_pids(beyond)};"
-            " the next resend drops them from the totals"
-        )
+    events = ("event was", "events were")
+    losses = (
+        (
+            sum(overwritten.values()),
+            events,
+            f"overwritten before being read{_pids(overwritten)}; totals are right, but dispatch counts and the peak of"
+            " L1 used may be N/A (`ttmem run --events` keeps more)",
+        ),
+        (
+            unseen,
+            events,
+            f"dropped{_pids(dropped)}; a resend corrects the totals, but peaks in between may be missing",
+        ),
+        (
+            overflow,
+            ("live buffer is", "live buffers are"),
+            f"beyond what a client can resend{_pids(beyond)}; the next resend drops them from the totals",
+        ),
+    )
+    out = [f"lost: {several(count, *what)} {how}" for count, what, how in losses if count]
     if rejected:
         records = several(rejected, "record was", "records were")
         out.append(f"{records} rejected and not counted (the server's log says why)")

@@ -13,7 +13,7 @@ from ttmem.text import columns, short_command
 from ttmem.views.figures import AMOUNT, fact
 from ttmem.views.ink import EMPTY, Line, Span, Style, clip_line, faint, flow, indent, ink, paragraph
 from ttmem.views.names import DeviceNames, age
-from ttmem.views.table import Column, table_of
+from ttmem.views.table import Column, Table, table_of
 
 LEAST_COMMAND = 20
 DEVICES_WIDTH = 13
@@ -51,7 +51,6 @@ class ProcessRow(NamedTuple):
 
     @property
     def dead(self) -> bool:
-        """Is it only what a dead process left behind?"""
         return self.mark == DEAD
 
     @property
@@ -226,8 +225,9 @@ def _table(
     ]
     grid = table_of(columns, rows)
     if width - 1 - grid.width - grid.gap >= LEAST_COMMAND:
-        columns.append(Column("COMMAND", lambda row: row.ink(row.command), grow=1))
-        return table_of(columns, rows).fitted_lines(width)
+        command: Column[ProcessRow] = Column("COMMAND", lambda row: row.ink(row.command), grow=1)
+        cells = [[*line, command.made(row)] for line, row in zip(grid.rows, rows, strict=True)]
+        return Table([*columns, command], cells).fitted_lines(width)
     closer = grid.fitting(width - 1)
     if closer and commands:
         by = closer.widths[0] + closer.gap + 1

@@ -294,11 +294,13 @@ class _Text:
         notes = len(self._notes(extent))
         hidden: dict[str, object] = {
             "complete notes": not extent.whole_notes and notes,
-            "commands": self._processes(extent._replace(commands=True)) != self._processes(extent),
+            "commands": not extent.commands
+            and self._processes(extent._replace(commands=True)) != self._processes(extent),
             "telemetry": not extent.telemetry and self.telemetry,
             "kernels by type": not extent.by_type and self.kernels,
             "what dead processes left behind": not extent.left_behind and snapshot.left_behind,
-            "device details": self._devices(extent._replace(details=True)) != self._devices(extent),
+            "device details": not extent.details
+            and self._devices(extent._replace(details=True)) != self._devices(extent),
             "kernel code": not extent.kernels and self._kernel_code(),
             "hints": not extent.hints and len(self._notes(extent._replace(hints=True))) > notes,
         }

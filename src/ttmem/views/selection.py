@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from ttmem.errors import BadInput, NothingToRead
 from ttmem.events import COUNTERS_CLOSED, GHOSTS
 from ttmem.fast_dataclasses import replace
+from ttmem.sizes import several
 from ttmem.snapshots import Anomaly, Device, Snapshot
 from ttmem.text import clean
 from ttmem.views.names import in_order, used_devices
@@ -148,11 +149,8 @@ def without_idle(snapshot: Snapshot) -> tuple[Snapshot, int]:
 
 def idle_sentence(count: int) -> str:
     """'3 unused devices of unknown boards are not shown'; empty for none."""
-    if not count:
-        return ""
-    if count == 1:
-        return f"1 unused device of an unknown board is {NOT_SHOWN}"
-    return f"{count:,} unused devices of unknown boards are {NOT_SHOWN}"
+    what = ("unused device of an unknown board is", "unused devices of unknown boards are")
+    return f"{several(count, *what)} {NOT_SHOWN}" if count else ""
 
 
 def is_empty(device: Device) -> bool:

@@ -67,9 +67,9 @@ class Column(Generic[Row]):
 
     def made(self, row: Row) -> Cell:
         found = self.cell(row)
-        if found is None:
-            return UNKNOWN
-        return ink(found) if isinstance(found, str) else found
+        if isinstance(found, tuple):
+            return found
+        return UNKNOWN if found is None else ink(found) if isinstance(found, str) else found
 
 
 def total_width(widths: Iterable[int], gap: int = GAP) -> int:
@@ -93,8 +93,9 @@ class Table:
 
     def _natural(self, at: int) -> int:
         column = self.columns[at]
-        cells = (row[at] for row in self.rows) if column.measured else ()
-        return max([column.least, *(line_columns(_whole(cell)) for cell in cells)])
+        if not column.measured:
+            return column.least
+        return max([column.least, *(line_columns(_whole(row[at])) for row in self.rows)])
 
     @property
     def width(self) -> int:

@@ -17,7 +17,7 @@ MOST_REASONS = 8
 NAMED = 8  # devices in one sentence
 
 
-class Sensor(NamedTuple):
+class SensorText(NamedTuple):
     """How a value of `Telemetry` is shown."""
 
     title: str
@@ -27,16 +27,16 @@ class Sensor(NamedTuple):
 
 
 SENSORS = {
-    "temperature_c": Sensor("TEMP", " °C", "99.9 °C", limited=True),
-    "power_w": Sensor("POWER", " W", "500 W", limited=True),
-    "current_a": Sensor("CURRENT", " A", "350 A", limited=True),
-    "voltage_mv": Sensor("VCORE", " mV", "900 mV"),
-    "aiclk_mhz": Sensor("AICLK", " MHz", "1350 MHz"),
-    "axiclk_mhz": Sensor("AXICLK", " MHz"),
-    "arcclk_mhz": Sensor("ARCCLK", " MHz"),
-    "fan_rpm": Sensor("FAN", " rpm"),
-    "heartbeat": Sensor("HEARTBEAT"),
-    "firmware": Sensor("FIRMWARE"),
+    "temperature_c": SensorText("TEMP", " °C", "99.9 °C", limited=True),
+    "power_w": SensorText("POWER", " W", "500 W", limited=True),
+    "current_a": SensorText("CURRENT", " A", "350 A", limited=True),
+    "voltage_mv": SensorText("VCORE", " mV", "900 mV"),
+    "aiclk_mhz": SensorText("AICLK", " MHz", "1350 MHz"),
+    "axiclk_mhz": SensorText("AXICLK", " MHz"),
+    "arcclk_mhz": SensorText("ARCCLK", " MHz"),
+    "fan_rpm": SensorText("FAN", " rpm"),
+    "heartbeat": SensorText("HEARTBEAT"),
+    "firmware": SensorText("FIRMWARE"),
 }
 FIRST = [name for name, sensor in SENSORS.items() if sensor.largest or name == "heartbeat"]
 BELOW = [name for name in SENSORS if name not in FIRST]
@@ -55,7 +55,10 @@ def telemetry_table(snapshot: Snapshot, width: int) -> list[Line]:
     rows = _rows(snapshot)
     if not rows:
         return []
-    lines = _wide(rows, width) or _narrow(rows, width) or _flowing(rows, width)
+    lines = _wide(rows, width) or _narrow(rows, width)
+    if not lines:
+        whole = _grid(rows, tuple(SENSORS), limits=True, whole=True, pci=True)
+        lines = [line for row in whole.facts(width) for line in row]
     return [*lines, *indent(_remarks(rows, width - 1), 1)]
 
 
@@ -118,11 +121,6 @@ def _narrow(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
         known = row.telemetry.source is not None
         out += [line, *(indent(flow(facts, width - 1 - by), by) if known else ())]
     return indent(out, 1)
-
-
-def _flowing(rows: Sequence[TelemetryRow], width: int) -> list[Line]:
-    facts = _grid(rows, tuple(SENSORS), limits=True, whole=True, pci=True).facts(width)
-    return [line for row in facts for line in row]
 
 
 def _grid(

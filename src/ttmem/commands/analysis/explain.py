@@ -29,7 +29,7 @@ from ttmem.errors import BadInput
 from ttmem.events.runtime_messages import LogMessage, found_in
 from ttmem.sizes import several
 from ttmem.text import clean
-from ttmem.views.analysis.runtime_messages import meaning, render_said
+from ttmem.views.analysis.runtime_messages import explained, render_said
 from ttmem.views.terminal import as_json
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _lines(file: IO[bytes]) -> Iterator[str]:
 
 
 def _document(message: LogMessage) -> dict[str, Any]:
-    title, verdict, short_by, facts = meaning(message.said)
+    title, verdict, short_by, facts = explained(message.said)
     return {
         "title": title,
         "verdict": verdict,

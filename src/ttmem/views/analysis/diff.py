@@ -17,7 +17,6 @@ SCHEMA = "ttmem.diff/1"
 
 
 def diff_document(found: Diff, broken: Sequence[Limit]) -> dict[str, Any]:
-    """Bytes are integers."""
     return {
         "schema": SCHEMA,
         "recordings": list(found.names),

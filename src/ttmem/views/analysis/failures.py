@@ -291,7 +291,7 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
         "lock_step_waste": explanation.wasted,
         "lock_step": explanation.lock_step,
         "clash": asdict(explanation.clash) if explanation.clash else None,
-        "in_the_way": None if way is None else _holding_document(way),
+        "in_the_way": None if way is None else _document(way, address=way.address, held=way.held),
         "wanted": [asdict(one) for one in failure.wanted],
         "to_free": None
         if explanation.to_free is None
@@ -307,14 +307,13 @@ def _origin_document(origin: Origin) -> dict[str, str | None]:
     return {"op": origin.op, "site": origin.site, "phase": origin.phase}
 
 
-def _holding_document(one: Holding) -> dict[str, Any]:
-    figures = {"address": one.address, "held": one.held, "requested": one.requested}
-    return {"kind": kind_name(one.kind), **_origin_document(one.origin), **figures}
+def _document(one: Holding | SiteTotal, **figures: int) -> dict[str, Any]:
+    who = {"kind": kind_name(one.kind), **_origin_document(one.origin)}
+    return {**who, **figures, "requested": one.requested}
 
 
 def _holder_document(one: SiteTotal) -> dict[str, Any]:
-    figures = {"count": one.count, "held": one.bytes, "requested": one.requested}
-    return {"kind": kind_name(one.kind), **_origin_document(one.origin), **figures}
+    return _document(one, count=one.count, held=one.bytes)
 
 
 def _in_the_way(part: InTheWay) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from ttmem.analysis.free_space import LeastFree
 from ttmem.analysis.history import L1_USED, History
 from ttmem.probe.report import Origin
 from ttmem.sizes import human, several
-from ttmem.snapshots import Device
 from ttmem.text import clean
 from ttmem.views.analysis.call_sites import callers, made_by
 from ttmem.views.ink import Line, Style, faint, flow, indent, ink
@@ -70,7 +69,10 @@ def peak_document(
 def _peak_document(found: Composition, by: Sequence[str]) -> dict[str, Any]:
     op, site = found.running or (None, None)
     return {
-        "devices": [device_document(device) for device in found.devices],
+        "devices": [
+            {"unique_id": one.unique_id, "logical_id": one.logical_id, "board": one.board}
+            for one in found.devices
+        ],
         "memory": found.memory,
         "bytes": found.bytes,
         "at_least": found.at_least,
@@ -85,14 +87,6 @@ def _peak_document(found: Composition, by: Sequence[str]) -> dict[str, Any]:
             for one in (found.by(*by) if by else found.holders)
         ],
         "programs": [one._asdict() for one in found.programs],
-    }
-
-
-def device_document(device: Device) -> dict[str, Any]:
-    return {
-        "unique_id": device.unique_id,
-        "logical_id": device.logical_id,
-        "board": device.board,
     }
 
 

@@ -35,7 +35,7 @@ TRACE_STEP = 8192  # a bank's share is rounded up to it
 LEARN = "ttmem run -- COMMAND explains it with op, line, and what holds the memory"
 
 
-class Meaning(NamedTuple):
+class Explained(NamedTuple):
     """What a message means."""
 
     title: str
@@ -47,7 +47,7 @@ class Meaning(NamedTuple):
 
 
 def render_said(message: LogMessage, *, width: int, color: bool) -> str:
-    title, _, _, told = meaning(message.said)
+    title, _, _, told = explained(message.said)
     where = f"line {message.line:,}"
     if message.times > 1:
         where += f", {message.times:,} times"
@@ -60,11 +60,11 @@ def render_said(message: LogMessage, *, width: int, color: bool) -> str:
     return paint(lines, width, color)
 
 
-def meaning(said: Said) -> Meaning:
-    return _MEANINGS[type(said)](said)
+def explained(said: Said) -> Explained:
+    return _EXPLAINED[type(said)](said)
 
 
-def _buffer(said: BankFigures) -> Meaning:
+def _buffer(said: BankFigures) -> Explained:
     found = verdict(said.needed, said.free, said.largest, said.bank_size)
     limits = {
         Verdict.EXHAUSTED: said.free,
@@ -95,7 +95,7 @@ def _buffer(said: BankFigures) -> Meaning:
         "to know": LEARN,
     }
     known = {label: text for label, text in told.items() if text}
-    return Meaning(f"no space for a buffer in {said.kind}", found.value, short_by, known)
+    return Explained(f"no space for a buffer in {said.kind}", found.value, short_by, known)
 
 
 def _region(said: BankFigures) -> str | None:
@@ -108,7 +108,7 @@ def _region(said: BankFigures) -> str | None:
     return None
 
 
-def _clash(said: Clash) -> Meaning:
+def _clash(said: Clash) -> Explained:
     short_by = said.end - said.lowest_buffer
     told = {
         "asked for": _program(said),
@@ -119,14 +119,14 @@ def _clash(said: Clash) -> Meaning:
         "to know": LEARN,
     }
     title = f"{said.buffers} buffers of a program clash with an L1 buffer"
-    return Meaning(title, "clash", short_by, told)
+    return Explained(title, "clash", short_by, told)
 
 
 def _program(said: Clash | TooLarge) -> str:
     return f"{said.buffers} buffers up to {said.end:#x} ({said.end}) on cores {said.cores}"
 
 
-def _too_large(said: TooLarge) -> Meaning:
+def _too_large(said: TooLarge) -> Explained:
     short_by = said.end - said.limit
     told = {
         "asked for": _program(said),
@@ -136,10 +136,10 @@ def _too_large(said: TooLarge) -> Meaning:
         "to know": LEARN,
     }
     title = f"{said.buffers} buffers of a program are larger than L1"
-    return Meaning(title, Verdict.TOO_LARGE.value, short_by, told)
+    return Explained(title, Verdict.TOO_LARGE.value, short_by, told)
 
 
-def _operation(said: OperationTooLarge) -> Meaning:
+def _operation(said: OperationTooLarge) -> Explained:
     short_by = said.needed - said.available
     short = f"{exact(short_by)} are missing on each core"
     if said.ever:
@@ -156,10 +156,10 @@ def _operation(said: OperationTooLarge) -> Meaning:
         "to know": "ttmem run -o FILE -- COMMAND, then `ttmem peak FILE --memory l1`",
     }
     title = f"{said.name or 'an operation'} needs more L1 than there is"
-    return Meaning(title, found, short_by, told)
+    return Explained(title, found, short_by, told)
 
 
-def _trace(said: TraceRegion) -> Meaning:
+def _trace(said: TraceRegion) -> Explained:
     short_by = said.needed - said.size
     share = f" ({100 * short_by / said.size:.1f} %)" if said.size else ""
     with_margin = -(-int(said.needed * MARGIN) // TRACE_STEP) * TRACE_STEP
@@ -170,10 +170,10 @@ def _trace(said: TraceRegion) -> Meaning:
         f"lengths need more, {with_margin} leaves a quarter for them. It is the size in all banks together",
         "to know": "ttmem run -- COMMAND shows what traces really take, once they fit",
     }
-    return Meaning("the trace region is too small", "region too small", short_by, told)
+    return Explained("the trace region is too small", "region too small", short_by, told)
 
 
-def _ring(said: RingTooSmall) -> Meaning:
+def _ring(said: RingTooSmall) -> Explained:
     short_by = said.needed - said.size
     told = {
         "asked for": f"{said.needed} B for kernels, arguments and semaphores; the ring has {said.size}",
@@ -183,19 +183,19 @@ def _ring(said: RingTooSmall) -> Meaning:
         "to know": "ttmem ps --kernels shows the size of each kernel while it runs",
     }
     title = "a program is too large for the kernel-config ring"
-    return Meaning(title, Verdict.TOO_LARGE.value, short_by, told)
+    return Explained(title, Verdict.TOO_LARGE.value, short_by, told)
 
 
-def _unsafe(_: UnsafeAllocation) -> Meaning:
+def _unsafe(_: UnsafeAllocation) -> Explained:
     told = {
         "verdict": "unsafe: when the trace is replayed, it writes where its own buffers were, and may overwrite these",
         "advice": "allocate everything before a trace is captured, or release the trace first",
         "to know": LEARN,
     }
-    return Meaning("buffers are allocated while a trace exists", "unsafe", None, told)
+    return Explained("buffers are allocated while a trace exists", "unsafe", None, told)
 
 
-_MEANINGS: dict[type[Said], Callable[[Any], Meaning]] = {
+_EXPLAINED: dict[type[Said], Callable[[Any], Explained]] = {
     BankFigures: _buffer,
     Clash: _clash,
     TooLarge: _too_large,
