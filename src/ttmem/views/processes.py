@@ -107,7 +107,8 @@ class DeviceSets:
 def _mark(process: Process) -> str:
     if process.dropped_events or process.overflow:
         return LOST
-    return AWAY if is_away(process) else " "
+    closed = "socket" in process.sources and not process.connected  # counters have no connection
+    return AWAY if closed or not process.alive else " "
 
 
 def legend(rows: Iterable[ProcessRow]) -> list[Line]:
@@ -163,11 +164,6 @@ def _held_by_pid(snapshot: Snapshot) -> dict[int, Amounts]:
 
 def _signed(change: int) -> str:
     return f"+{human(change)}" if change > 0 else human(change) if change else "-"
-
-
-def is_away(process: Process) -> bool:
-    """Whether its connection is closed; counters have no connection."""
-    return not process.alive or ("socket" in process.sources and not process.connected)
 
 
 def left_behind_table(snapshot: Snapshot, names: DeviceNames, width: int) -> list[Line]:

@@ -166,6 +166,7 @@ class _Text:
 
     def _made(self, extent: Extent) -> list[Line]:
         snapshot, width = self.snapshot, self.width
+        left_behind = left_behind_table(snapshot, self.names, width) if extent.left_behind else []
         sections = [
             title_lines(snapshot, width, self.zone, short=not extent.airy),
             self._idle()
@@ -176,7 +177,7 @@ class _Text:
             section("TELEMETRY", "", self.telemetry) if extent.telemetry else [],
             [] if self._is_idle else section("PROCESSES", "", self._processes(extent)),
             section("CHANGES", "since the previous refresh", self.changes[extent.commands]),
-            self._left_behind() if extent.left_behind else [],
+            section("LEFT BEHIND", LEFT_REMARK, left_behind),
             self._note_lines(extent),
             self._left_out(extent),
         ]
@@ -244,10 +245,6 @@ class _Text:
         said = idle_sentence(self.idle)
         remark = indent(paragraph(said, self.width - 1, Style.FAINT), 1) if said else []
         return [ink(f" {NOTHING_RUNNING}; try"), *lines, *remark]
-
-    def _left_behind(self) -> list[Line]:
-        table = left_behind_table(self.snapshot, self.names, self.width)
-        return section("LEFT BEHIND", LEFT_REMARK, table)
 
     def _notes(self, extent: Extent) -> list[Note]:
         snapshot, names = self.snapshot, self.names

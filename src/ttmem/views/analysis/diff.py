@@ -144,7 +144,7 @@ def markdown_diff(found: Diff, broken: Sequence[Limit], *, by: str, top: int) ->
                 "",
                 "| | before | after | change | held by |",
                 "|---|---:|---:|---:|---|",
-                *(f"| {each.what} | {_sizes(each)} | {_cell(each.name)} |" for each in rows),
+                *(f"| {each.what} | {_sizes(each)} | `{_escaped(each.name)}` |" for each in rows),
                 "",
                 "</details>",
             ]
@@ -157,7 +157,6 @@ def _sizes(one: Change) -> str:
     return f"{human(one.before)} | {human(one.after)} | {signed(one.by)}"
 
 
-def _cell(text: str) -> str:
-    """Escapes a name: pull requests render HTML."""
-    shown = clean(text).replace("|", "\\|").replace("`", "'")
-    return f"`{shown}`"
+def _escaped(name: str) -> str:
+    """Pull requests render HTML."""
+    return clean(name).replace("|", "\\|").replace("`", "'")

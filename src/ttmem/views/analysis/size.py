@@ -40,7 +40,7 @@ def render_sizes(name: str, found: Sizes, margin: float, *, width: int, color: b
     remark = f"needed in {name}; advised: {margin:.0%} more, as far as there is space"
     notes = [
         *(Note("!", Style.WARN, text) for text in found.set_aside),
-        *(Note("!", Style.WARN, text) for one in found.advice for text in _short(one)),
+        *(Note("!", Style.WARN, _too_small(one)) for one in found.advice if one.over is not None),
         Note("-", Style.FAINT, f"not seen: {SEEN_ONLY}"),
     ]
     return page([section(title, remark, body), note_lines(notes, width)], width, color)
@@ -64,12 +64,9 @@ def _below(one: Advice, width: int) -> list[Line]:
     return indent(paragraph(text, width - 4, Style.FAINT), 4)
 
 
-def _short(one: Advice) -> list[str]:
-    if one.over is None:
-        return []
-    return [
-        f"{one.name} was {one.over:.1%} too small: {one.configured} configured, {one.observed} needed"
-    ]
+def _too_small(one: Advice) -> str:
+    needed = f"{one.configured} configured, {one.observed} needed"
+    return f"{one.name} was {one.over:.1%} too small: {needed}"
 
 
 def yaml_sizes(found: Sizes, model: str) -> str:
