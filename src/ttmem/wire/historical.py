@@ -134,13 +134,6 @@ _HELPER_TEXT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
-    """Event records, ready for the ledger."""
-
-    events: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class HistoricalQuery:
     """A record that wants an answer of its own size."""
 
@@ -154,16 +147,10 @@ class Problem:
 
     text: str
     records: int = 1
+    ends: bool = False  # the stream cannot be read any further
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """The stream cannot be read any further."""
-
-    text: str
-
-
-Item = Reports | HistoricalQuery | Problem | Broken
+Item = bytes | HistoricalQuery | Problem  # bytes: event records, ready for the ledger
 
 
 class RecordStream:
@@ -272,7 +259,7 @@ class RecordStream:
             events, used, stop = decode_records(data, at, self.record_size, self._pid)
             at += used
             if events:
-                items.append(Reports(events))
+                items.append(events)
                 self._unknown = 0
             if stop == Stop.END:
                 break
@@ -313,7 +300,7 @@ class RecordStream:
             )
         else:  # a plain report with something in its padding or tail, which this protocol does not define
             clean = HEAD.pack(*head) + bytes(SIZES[0] - HEAD.size)
-            items.append(Reports(decode_records(clean, 0, SIZES[0], 0)[0]))
+            items.append(decode_records(clean, 0, SIZES[0], 0)[0])
         return size
 
     def _lengthen(self, data: bytes, at: int, quiet: bool, items: list[Item]) -> int | None:
@@ -353,7 +340,7 @@ class RecordStream:
 
     def _break(self, items: list[Item], text: str) -> None:
         self._broken = True
-        items.append(Broken(text))
+        items.append(Problem(text, ends=True))
 
 
 def _is_head(data: bytes, at: int) -> bool:
